@@ -1,0 +1,80 @@
+"""What a request handler may answer. The shell waits; handlers never do.
+
+`Reply.buffers` is the response body (no size, no header: the shell puts them in front). A buffer is bytes, a
+memoryview, or a `FileSlice` whose bytes still lie in a segment file.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+
+class LazyBuffer(Protocol):
+    """Bytes that still lie in a file: `size_bytes` is known before anything is read."""
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    def read(self) -> bytes: ...
+
+
+Buffer = bytes | bytearray | memoryview | LazyBuffer
+
+
+class Reply:
+    """The answer is here."""
+
+    __slots__ = ("buffers", "throttle_time_ms")
+
+    def __init__(self, buffers: Sequence[Buffer], throttle_time_ms: int = 0) -> None:
+        self.buffers = buffers
+        self.throttle_time_ms = throttle_time_ms
+
+
+class NoReply:
+    """The request wants no answer (Produce with acks=0)."""
+
+    __slots__ = ()
+
+
+class CloseConnection:
+    """Nothing sensible can be said to this peer; `reason` becomes one log line."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+class Park:
+    """The answer comes later, exactly once: by `complete`, called by whoever makes it true or by the deadline.
+
+    The shell subscribes with `on_complete` and keeps the place in the order of the connection's answers. When
+    the connection goes away the shell calls `abandon`, and a later `complete` is a no-op.
+    """
+
+    __slots__ = ("_callback", "abandoned", "result")
+
+    def __init__(self) -> None:
+        self.result: Reply | NoReply | CloseConnection | None = None
+        self.abandoned = False
+        self._callback: Callable[[Reply | NoReply | CloseConnection], None] | None = None
+
+    def complete(self, result: Reply | NoReply | CloseConnection) -> None:
+        """A second completion is our own mistake, so it is an assertion."""
+        assert self.result is None, "a parked request was completed twice"
+        self.result = result
+        if self._callback is not None and not self.abandoned:
+            self._callback(result)
+
+    def on_complete(self, callback: Callable[[Reply | NoReply | CloseConnection], None]) -> None:
+        """Calls back at once if the answer is already here."""
+        self._callback = callback
+        if self.result is not None and not self.abandoned:
+            callback(self.result)
+
+    def abandon(self) -> None:
+        self.abandoned = True
+
+
+NO_REPLY = NoReply()
+Answer = Reply | Park | NoReply | CloseConnection

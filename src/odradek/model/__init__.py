@@ -1,0 +1,1 @@
+"""Plain frozen values that every other package may use. Imports nothing of ours."""

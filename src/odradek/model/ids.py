@@ -1,0 +1,55 @@
+"""Names for the numbers that must not be swapped by accident, and the keys everything is looked up by."""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import NamedTuple, NewType
+
+BrokerId = NewType("BrokerId", int)
+BrokerEpoch = NewType("BrokerEpoch", int)  # czxid of the registration node
+Offset = NewType("Offset", int)
+LeaderEpoch = NewType("LeaderEpoch", int)
+PartitionEpoch = NewType("PartitionEpoch", int)  # store version of the partition's state node
+ControllerEpoch = NewType("ControllerEpoch", int)
+ProducerId = NewType("ProducerId", int)
+ProducerEpoch = NewType("ProducerEpoch", int)
+TopicId = NewType("TopicId", bytes)  # 16 bytes, as on the wire
+
+NO_LEADER = BrokerId(-1)
+# KIP-570: the leader of a partition whose topic is being deleted, told in UpdateMetadata.
+LEADER_DURING_DELETE = BrokerId(-2)
+NO_EPOCH = LeaderEpoch(-1)
+EPOCH_DURING_DELETE = LeaderEpoch(-2)
+UNKNOWN_BROKER_EPOCH = BrokerEpoch(-1)
+NO_TOPIC_ID = TopicId(bytes(16))
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class TopicPartitionReplica(NamedTuple):
+    topic: str
+    partition: int
+    broker: BrokerId
+
+    def __str__(self) -> str:
+        return f"[Topic={self.topic},Partition={self.partition},Replica={self.broker}]"
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+def topic_id_to_text(topic_id: TopicId) -> str:
+    """Kafka's form: URL-safe base64 without padding, 22 characters."""
+    return urlsafe_b64encode(topic_id).rstrip(b"=").decode("ascii")
+
+
+def topic_id_from_text(text: str) -> TopicId:
+    """Raises ValueError unless `text` is 22 characters of URL-safe base64."""
+    if len(text) != 22:
+        raise ValueError(f"topic id {text!r}: want 22 characters of URL-safe base64, found {len(text)}")
+    return TopicId(urlsafe_b64decode(text + "=="))

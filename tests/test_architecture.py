@@ -1,0 +1,114 @@
+"""The arrows of docs/README.md: who may import whom, read from the syntax tree."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parent.parent / "src" / "odradek"
+
+# package -> packages of ours it may import (itself always). Imports point left and down only.
+PURE_BASE = {"model"}
+ALLOWED: dict[str, set[str]] = {
+    "model": set(),
+    "protocol": {"model"},
+    "records": {"model", "protocol"},
+    "log": {"model", "protocol", "records"},
+    "replication": {"model", "protocol", "records", "log"},
+    "coordinator": {"model", "protocol", "records", "log"},
+    "controller": {"model"},
+    "broker": {"model", "protocol", "records", "log", "replication", "coordinator"},
+    "store": {"model"},
+    "client": {"model", "protocol", "records"},
+    "server": {
+        "model", "protocol", "records", "log", "replication", "coordinator", "controller", "broker", "store",
+        "client",
+    },
+    "spark": {"model", "protocol", "records", "client"},
+}  # fmt: skip
+# These stand on top and may import everything below them.
+TOP = {"cli", "web", "testing", "sim", "demo"}
+
+FORBIDDEN_IN_PURE = {"asyncio", "logging", "time", "random", "os", "socket", "threading"}
+PURE = {"model", "protocol", "records", "replication", "coordinator", "controller", "broker"}
+PURE_FILES = {"store/api.py", "store/layout.py", "store/memory.py"}
+# Only this module may import the library.
+SOLE_IMPORTERS = {"kazoo": {"store/zookeeper.py"}, "sqlite3": {"store/"}}
+
+
+def modules() -> list[Path]:
+    return sorted(SRC.rglob("*.py"))
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Every module named by an import anywhere in the file, also inside functions.
+
+    `if TYPE_CHECKING:` blocks count too: an arrow that only types need is an arrow.
+    """
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            assert node.module is not None
+            yield node.lineno, node.module
+            if node.module == "odradek":
+                for alias in node.names:
+                    yield node.lineno, f"odradek.{alias.name}"
+
+
+def wrong_imports(name: str, found: list[tuple[int, str]]) -> list[str]:
+    """The imports that the file `name` (relative to the package) may not have."""
+    room = name.split("/")[0].removesuffix(".py")
+    wrong = []
+    for line, module in found:
+        top, *rest = module.split(".")
+        if top == "odradek" and rest and room not in TOP and room in ALLOWED:
+            target = rest[0]
+            if target != room and target not in ALLOWED[room]:
+                wrong.append(f"{name}:{line}: {room} -> {target}")
+        if (room in PURE or name in PURE_FILES) and top in FORBIDDEN_IN_PURE:
+            wrong.append(f"{name}:{line}: a pure module imports {top}")
+        if top in SOLE_IMPORTERS and not any(name.startswith(sole) for sole in SOLE_IMPORTERS[top]):
+            wrong.append(f"{name}:{line}: only {sorted(SOLE_IMPORTERS[top])} may import {top}")
+    return wrong
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SRC)))
+def test_imports_point_left_and_down(path: Path) -> None:
+    assert wrong_imports(str(path.relative_to(SRC)), list(imports(path))) == []
+
+
+def test_every_package_has_its_place_among_the_arrows() -> None:
+    packages = {p.parent.name for p in SRC.glob("*/__init__.py")}
+
+    assert packages <= set(ALLOWED) | TOP
+
+
+def test_only_files_py_opens_files_in_the_log() -> None:
+    """`log/` reaches the disk through `files.Directory` alone; memory_files.py is the same interface in memory."""
+    for path in sorted((SRC / "log").glob("*.py")):
+        if path.name in {"files.py", "memory_files.py"}:
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        opened = [n.lineno for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "open"]
+
+        assert opened == [], f"{path.name} opens a file"
+        assert not {m.split(".")[0] for _, m in imports(path)} & {"os", "pathlib", "shutil", "asyncio", "time"}
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("controller/core.py", "odradek.protocol.headers"),
+        ("model/ids.py", "odradek.store.api"),
+        ("broker/core.py", "asyncio"),
+        ("store/layout.py", "time"),
+        ("store/embedded.py", "kazoo.client"),
+        ("spark/source.py", "odradek.server.main"),
+    ],
+)
+def test_a_wrong_arrow_is_seen(name: str, module: str) -> None:
+    assert wrong_imports(name, [(1, module)]) != []
