@@ -1,0 +1,360 @@
+"""An asyncio loop over virtual time whose ready callbacks run in an order the seed chooses.
+
+Three promises:
+
+1. *Same seed, same run.* The order of callbacks, every delay and every fault come from one `random.Random`; the
+   running `trace_hash` covers who ran when, and what was delivered.
+2. *Time passes only when nothing is ready.* The clock then jumps to the next timer.
+3. *A dead host runs nothing.* Every callback belongs to the host in whose context it was made; `Host.kill` drops them
+   all between two callbacks, exactly as `kill -9` would, and their `finally` blocks never run.
+
+asyncio promises first-in first-out among ready callbacks. We break that on purpose: whoever relies on it between two
+tasks has a bug that a busy machine would show as well. What TCP keeps in order is kept by `network`.
+"""
+
+import asyncio
+import heapq
+import random
+from asyncio import events as asyncio_events
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context, ContextVar, copy_context
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+if TYPE_CHECKING:
+    from odradek.sim.network import Network
+
+_MASK = (1 << 64) - 1
+
+
+class Host:
+    """One simulated process. `incarnation` counts its starts; a restarted process is a new `Host`."""
+
+    __slots__ = ("_kept", "incarnation", "is_alive", "name", "number", "paused_until")
+
+    def __init__(self, name: str, number: int, incarnation: int = 0) -> None:
+        self.name = name
+        self.number = number
+        self.incarnation = incarnation
+        self.is_alive = True
+        self.paused_until = 0.0  # SIGSTOP: its callbacks wait until then
+        self._kept: list[Any] = []
+
+    def keep(self, thing: Any) -> None:
+        """Holds on to a dead host's tasks: collecting one would run its `finally` blocks."""
+        self._kept.append(thing)
+
+    def kill(self) -> None:
+        self.is_alive = False
+
+    def __repr__(self) -> str:
+        return f"{self.name}#{self.incarnation}"
+
+
+NOBODY = Host("world", 0)
+current_host: ContextVar[Host] = ContextVar("current_host", default=NOBODY)
+
+
+class Handle:
+    """What `call_soon` returns. The loop's own, so that a run of the loop allocates little."""
+
+    __slots__ = ("_args", "_callback", "_cancelled", "_context", "_when", "host")
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context, host: Host, when: float
+    ) -> None:
+        self._callback = callback
+        self._args = args
+        self._context = context
+        self._cancelled = False
+        self._when = when
+        self.host = host
+
+    def cancel(self) -> None:
+        self._cancelled = True
+
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+    def when(self) -> float:
+        return self._when
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+
+class SimulationEnded(Exception):
+    """The loop has nothing left to do, yet somebody still waits."""
+
+
+class SimLoop(asyncio.AbstractEventLoop):
+    """See the module. Implements what production code asks of a loop, and refuses the rest by name."""
+
+    def __init__(self, seed: int, network: "Network | None" = None) -> None:
+        self.random = random.Random(seed)
+        self.events = 0
+        self.trace_hash = seed & _MASK
+        self.network = network
+        self.unhandled: list[dict[str, Any]] = []
+        self._now = 0.0
+        self._ready: list[Handle] = []
+        self._timers: list[tuple[float, int, Handle]] = []
+        self._timer_count = 0
+        self._is_running = False
+        self._is_closed = False
+        self._stopping = False
+        self._names: dict[Any, int] = {}
+        self._contexts: dict[Host, Context] = {}
+
+    # --- time
+
+    def time(self) -> float:
+        return self._now
+
+    # --- scheduling
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> Handle:
+        if context is None:
+            context = copy_context()
+        handle = Handle(callback, args, context, context.get(current_host, NOBODY), self._now)
+        self._ready.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> Handle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> Handle:
+        if context is None:
+            context = copy_context()
+        handle = Handle(callback, args, context, context.get(current_host, NOBODY), when)
+        self._timer_count += 1
+        heapq.heappush(self._timers, (max(when, self._now), self._timer_count, handle))
+        return handle
+
+    def context_of(self, host: Host) -> Context:
+        """The context in which callbacks of `host` run."""
+        context = self._contexts.get(host)
+        if context is None:
+            context = copy_context()
+            context.run(current_host.set, host)
+            self._contexts[host] = context
+        return context
+
+    def call_as(self, host: Host, callback: Callable[..., object], *args: Any) -> Handle:
+        return self.call_soon(callback, *args, context=self.context_of(host))
+
+    # --- running
+
+    def run_one(self) -> bool:
+        """Runs one ready callback, or moves the clock to the next timer; False when nothing is left at all."""
+        ready = self._ready
+        if not ready:
+            timers = self._timers
+            while timers and timers[0][2]._cancelled:
+                heapq.heappop(timers)
+            if not timers:
+                return False
+            self._now = max(self._now, timers[0][0])
+            while timers and timers[0][0] <= self._now:
+                handle = heapq.heappop(timers)[2]
+                if not handle._cancelled:
+                    ready.append(handle)
+            return True
+        index = int(self.random.random() * len(ready))
+        handle = ready[index]
+        last = ready.pop()
+        if last is not handle:
+            ready[index] = last
+        host = handle.host
+        if handle._cancelled or not host.is_alive:
+            return True
+        if host.paused_until > self._now:
+            self._timer_count += 1
+            heapq.heappush(self._timers, (host.paused_until, self._timer_count, handle))
+            return True
+        self.events += 1
+        self._note(host, handle._callback)
+        try:
+            handle._context.run(handle._callback, *handle._args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self.call_exception_handler(
+                {"message": f"exception in a callback of {host}", "exception": error, "handle": handle, "host": host}
+            )
+        return True
+
+    def _note(self, host: Host, callback: Any) -> None:
+        function = getattr(callback, "__func__", callback)
+        code = getattr(function, "__code__", None)
+        key = code if code is not None else type(callback)
+        name = self._names.get(key)
+        if name is None:
+            text = f"{code.co_qualname}" if code is not None else type(callback).__qualname__
+            name = self._names[key] = crc32(text.encode())
+        mixed = self.trace_hash * 1000003 ^ int(self._now * 1e6) ^ (host.number << 40) ^ (name << 8)
+        self.trace_hash = mixed & _MASK
+
+    def note_bytes(self, data: bytes | bytearray | memoryview) -> None:
+        """What travelled is part of the trace."""
+        self.trace_hash = (self.trace_hash * 1000003 ^ crc32(data)) & _MASK
+
+    def run_until_complete(self, future: Any) -> Any:  # type: ignore[override]
+        is_coroutine = not asyncio.isfuture(future)
+        with self._running():
+            task = asyncio.ensure_future(future, loop=self)
+            if is_coroutine:
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+            while not task.done():
+                if not self.run_one():
+                    raise SimulationEnded("nothing is left to run, yet the future is not done")
+        return task.result()
+
+    def run_until(self, when: float, stop: Callable[[], bool] | None = None, max_events: int | None = None) -> None:
+        """Runs until virtual time `when`, or until `stop()` is true, or for `max_events` callbacks."""
+        limit = None if max_events is None else self.events + max_events
+        with self._running():
+            while True:
+                if stop is not None and stop():
+                    return
+                if limit is not None and self.events >= limit:
+                    return
+                if not self._ready and (not self._timers or self._timers[0][0] > when):
+                    self._now = max(self._now, when)
+                    return
+                self.run_one()
+
+    def run_forever(self) -> None:
+        self._stopping = False
+        with self._running():
+            while not self._stopping and self.run_one():
+                pass
+
+    def _running(self) -> "_Running":
+        return _Running(self)
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    def is_running(self) -> bool:
+        return self._is_running
+
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._ready.clear()
+        self._timers.clear()
+
+    async def shutdown_asyncgens(self) -> None:
+        pass
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        pass
+
+    # --- futures and tasks
+
+    def create_future(self) -> "asyncio.Future[Any]":
+        return asyncio.Future(loop=self)
+
+    def create_task(  # type: ignore[override]
+        self, coro: Coroutine[Any, Any, Any] | Generator[Any, None, Any], *, name: object = None,
+        context: Context | None = None,
+    ) -> "asyncio.Task[Any]":  # fmt: skip
+        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=None if name is None else str(name), context=context)
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        host = (context.get(current_host) if context is not None else None) or current_host.get()
+        host.keep(task)
+        return task
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> "asyncio.Future[Any]":
+        """Blocking work is done in one piece, at a later moment the seed chooses."""
+        future = self.create_future()
+
+        def work() -> None:
+            if future.cancelled():
+                return
+            try:
+                result = func(*args)
+            except Exception as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        self.call_later(self.random.random() * 0.005, work)
+        return future
+
+    # --- errors
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        self.unhandled.append(context)
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        self.unhandled.append(context)
+
+    def set_exception_handler(self, handler: Any) -> None:
+        pass
+
+    def get_exception_handler(self) -> Any:
+        return None
+
+    def get_debug(self) -> bool:
+        return False
+
+    def set_debug(self, enabled: bool) -> None:
+        pass
+
+    def get_task_factory(self) -> Any:
+        return None
+
+    def set_task_factory(self, factory: Any) -> None:
+        raise NotImplementedError("the simulator makes the tasks")
+
+    def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:
+        """A simulated process is told to stop by calling what the handler would call."""
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        return False
+
+    # --- the network
+
+    def _network(self) -> "Network":
+        assert self.network is not None, "this loop has no network"
+        return self.network
+
+    async def create_server(  # type: ignore[override]
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: Any = None, port: Any = None, **options: Any
+    ) -> asyncio.AbstractServer:
+        return self._network().listen(current_host.get(), protocol_factory, host, port, options.get("sock"))
+
+    async def create_connection(  # type: ignore[override]
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: Any = None, port: Any = None, **options: Any
+    ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
+        return await self._network().connect(current_host.get(), protocol_factory, host, port)
+
+
+class _Running:
+    def __init__(self, loop: SimLoop) -> None:
+        self._loop = loop
+        self._before: asyncio.AbstractEventLoop | None = None
+
+    def __enter__(self) -> None:
+        self._before = asyncio_events._get_running_loop()
+        assert self._before is None, "a simulated loop runs alone in its thread"
+        asyncio_events._set_running_loop(self._loop)
+        self._loop._is_running = True
+
+    def __exit__(self, *exc: object) -> None:
+        asyncio_events._set_running_loop(None)
+        self._loop._is_running = False

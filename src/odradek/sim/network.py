@@ -1,0 +1,432 @@
+"""TCP in memory, with TCP's truths.
+
+Bytes of one connection arrive in order, in pieces the seed chooses; loss is a stall or a reset, never a gap;
+reordering happens only across connections. A cut link stalls what is under way; when it heals the bytes flow on. A
+host that is killed leaves half-open connections behind a cut, and resets where the link is up. Links are directed:
+`cut(a, b)` alone is an asymmetric partition.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from odradek.sim.loop import NOBODY, Host, SimLoop
+
+DEFAULT_HIGH_WATER_BYTES = 64 * 1024
+SOCKET_BUFFER_BYTES = 256 * 1024  # what a receiver that does not read still takes in
+
+
+class Link:
+    """One direction between two hosts, by name."""
+
+    __slots__ = ("bytes_per_second", "is_cut", "jitter_s", "latency_s", "reset_probability")
+
+    def __init__(self) -> None:
+        self.is_cut = False
+        self.latency_s = 0.0001
+        self.jitter_s = 0.0004
+        self.bytes_per_second = 0.0  # 0: unlimited
+        self.reset_probability = 0.0
+
+
+class SimServer(asyncio.AbstractServer):
+    def __init__(self, network: "Network", address: tuple[str, int], host: Host, factory: Callable[[], Any]) -> None:
+        self.network = network
+        self.address = address
+        self.host = host
+        self.factory = factory
+        self.sockets = (_SocketName(address),)
+
+    def close(self) -> None:
+        if self.network.listeners.get(self.address) is self:
+            del self.network.listeners[self.address]
+
+    def is_serving(self) -> bool:
+        return self.network.listeners.get(self.address) is self
+
+    async def start_serving(self) -> None:
+        pass
+
+    async def wait_closed(self) -> None:
+        pass
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self.network.loop
+
+
+class _SocketName:
+    """As much of a socket as is asked for its address."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._address = address
+
+    def getsockname(self) -> tuple[str, int]:
+        return self._address
+
+    def setsockopt(self, *args: Any) -> None:
+        """Options of a socket that is not there change nothing."""
+
+
+class SimTransport(asyncio.Transport):
+    """One end of a connection."""
+
+    def __init__(
+        self, network: "Network", host: Host, local: tuple[str, int], remote: tuple[str, int], remote_name: str
+    ) -> None:
+        super().__init__({"peername": remote, "sockname": local, "socket": _SocketName(local)})
+        self.network = network
+        self.host = host
+        self.remote_name = remote_name
+        self.peer: SimTransport | None = None
+        self.protocol: Any = None
+        self._is_closing = False
+        self._is_lost = False
+        self._eof_sent = False
+        # Outgoing: what has been written and has not arrived in the peer's socket buffer.
+        self._unsent: deque[bytes] = deque()
+        self._unsent_bytes = 0
+        self._in_flight: deque[bytes] = deque()
+        self._in_flight_bytes = 0
+        self._next_arrival = 0.0
+        self._is_writing_paused = False
+        self._high = DEFAULT_HIGH_WATER_BYTES
+        self._low = DEFAULT_HIGH_WATER_BYTES // 4
+        # Incoming: what has arrived and was not read.
+        self._received: deque[bytes] = deque()
+        self._received_bytes = 0
+        self._eof_received = False
+        self._is_reading_paused = False
+        self._read_scheduled = False
+
+    # --- asyncio.Transport
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self.protocol = protocol
+
+    def get_protocol(self) -> Any:
+        return self.protocol
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def is_reading(self) -> bool:
+        return not self._is_reading_paused
+
+    def pause_reading(self) -> None:
+        self._is_reading_paused = True
+
+    def resume_reading(self) -> None:
+        if self._is_reading_paused:
+            self._is_reading_paused = False
+            self._schedule_read()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high = DEFAULT_HIGH_WATER_BYTES if high is None else high
+        self._low = self._high // 4 if low is None else low
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        return self._low, self._high
+
+    def get_write_buffer_size(self) -> int:
+        return self._unsent_bytes
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._is_closing or self._is_lost or not data:
+            return
+        copied = bytes(data)
+        self._unsent.append(copied)
+        self._unsent_bytes += len(copied)
+        self._pump()
+        if self._unsent_bytes > self._high and not self._is_writing_paused:
+            self._is_writing_paused = True
+            self.protocol.pause_writing()
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.write(b"".join(list_of_data))
+
+    def write_eof(self) -> None:
+        self._eof_sent = True
+        self._pump()
+
+    def close(self) -> None:
+        """Closes after what was written has left, as a socket does."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        self._eof_sent = True
+        self._pump()
+
+    def abort(self) -> None:
+        if not self._is_lost:
+            self._is_closing = True
+            self._unsent.clear()
+            self.network.reset(self)
+
+    # --- the wire
+
+    def _pump(self) -> None:
+        """Puts what is unsent on its way, as far as the link and the peer's socket buffer allow."""
+        peer = self.peer
+        if peer is None:
+            return
+        link = self.network.link(self.host.name, self.remote_name)
+        if link.is_cut:
+            self.network.stalled.add(self)
+            return
+        loop = self.network.loop
+        while self._unsent:
+            room = SOCKET_BUFFER_BYTES - peer._received_bytes - self._in_flight_bytes
+            if room <= 0:
+                return
+            if link.reset_probability and loop.random.random() < link.reset_probability:
+                self.network.reset(self)
+                return
+            piece = self._unsent.popleft()
+            if len(piece) > room:
+                self._unsent.appendleft(piece[room:])
+                piece = piece[:room]
+            self._in_flight_bytes += len(piece)
+            delay = link.latency_s + loop.random.random() * link.jitter_s
+            if link.bytes_per_second:
+                delay += len(piece) / link.bytes_per_second
+            arrival = max(self._next_arrival, loop.time() + delay)
+            self._next_arrival = arrival
+            self._in_flight.append(piece)
+            loop.call_at(arrival, self._arrive, context=self.network.world_context())
+        if self._eof_sent and not self._unsent:
+            arrival = max(self._next_arrival, loop.time() + link.latency_s)
+            self._next_arrival = arrival
+            self._eof_sent = False
+            if self._is_closing:
+                loop.call_as(self.host, self._lost, None)
+            self._in_flight.append(b"")
+            loop.call_at(arrival, self._arrive, context=self.network.world_context())
+
+    def _arrive(self) -> None:
+        """The next piece reaches the peer's socket buffer. Runs as the world: a dead sender's bytes still arrive.
+
+        Which piece is next says the queue, not the timer: timers of one instant run in any order.
+        """
+        piece = self._in_flight.popleft()
+        peer = self.peer
+        if peer is None or peer._is_lost:
+            return
+        if not piece:
+            peer._eof_received = True
+        else:
+            self._in_flight_bytes -= len(piece)
+            self._unsent_bytes -= len(piece)
+            peer._received.append(piece)
+            peer._received_bytes += len(piece)
+            self.network.loop.note_bytes(piece)
+            if self._is_writing_paused and self._unsent_bytes <= self._low and self.host.is_alive:
+                self._is_writing_paused = False
+                self.network.loop.call_as(self.host, self._resume_writing)
+        peer._schedule_read()
+
+    def _resume_writing(self) -> None:
+        if not self._is_lost and not self._is_writing_paused:
+            self.protocol.resume_writing()
+
+    def _schedule_read(self) -> None:
+        if not self._read_scheduled and not self._is_lost and (self._received or self._eof_received):
+            self._read_scheduled = True
+            self.network.loop.call_as(self.host, self._read)
+
+    def _read(self) -> None:
+        self._read_scheduled = False
+        if self._is_lost or self._is_reading_paused or self._is_closing:
+            return
+        if self._received:
+            # As recv does: whatever has arrived, as one piece or less.
+            data = b"".join(self._received)
+            self._received.clear()
+            taken = self._give(data)
+            self._received_bytes -= taken
+            if taken < len(data):
+                self._received.appendleft(data[taken:])
+            if self.peer is not None and not self.peer._is_lost:
+                self.peer._pump()
+            if self._received or self._eof_received:
+                self._schedule_read()
+        elif self._eof_received:
+            self._eof_received = False
+            if not self.protocol.eof_received():
+                self.close()
+
+    def _give(self, data: bytes) -> int:
+        """Hands over some of `data`; returns how much."""
+        cut = self.network.cut_point(len(data))
+        data = data[:cut]
+        if isinstance(self.protocol, asyncio.BufferedProtocol):
+            buffer = self.protocol.get_buffer(len(data))
+            taken = min(len(buffer), len(data))
+            assert taken > 0, "get_buffer gave no room"
+            memoryview(buffer)[:taken] = data[:taken]
+            self.protocol.buffer_updated(taken)
+            return taken
+        self.protocol.data_received(data)
+        return len(data)
+
+    def _lost(self, error: Exception | None) -> None:
+        if self._is_lost:
+            return
+        self._is_lost = True
+        self._is_closing = True
+        self.network.transports.discard(self)
+        self.network.stalled.discard(self)
+        self.protocol.connection_lost(error)
+
+
+class Network:
+    """All connections of one simulated world."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self.loop = loop
+        loop.network = self
+        self.listeners: dict[tuple[str, int], SimServer] = {}
+        # A dict keeps insertion order where a set would not: the order of resets is part of a run.
+        self.transports: _OrderedSet = _OrderedSet()
+        self.stalled: _OrderedSet = _OrderedSet()
+        self.split_probability = 0.1  # how often a read gives only part of what has arrived
+        self._links: dict[tuple[str, str], Link] = {}
+        self._next_port = 40000
+
+    # --- links
+
+    def link(self, source: str, target: str) -> Link:
+        link = self._links.get((source, target))
+        if link is None:
+            link = self._links[(source, target)] = Link()
+        return link
+
+    def cut(self, source: str, target: str) -> None:
+        self.link(source, target).is_cut = True
+
+    def heal(self, source: str, target: str) -> None:
+        self.link(source, target).is_cut = False
+        self._pump_stalled()
+
+    def heal_all(self) -> None:
+        for link in self._links.values():
+            link.is_cut = False
+            link.reset_probability = 0.0
+            link.bytes_per_second = 0.0
+            link.latency_s = Link().latency_s
+            link.jitter_s = Link().jitter_s
+        self._pump_stalled()
+
+    def _pump_stalled(self) -> None:
+        stalled = list(self.stalled)
+        self.stalled.clear()
+        for transport in stalled:
+            if not transport.host.is_alive and transport.peer is not None:
+                self._half_open_ended(transport)
+            else:
+                transport._pump()
+
+    def _half_open_ended(self, transport: SimTransport) -> None:
+        """The far end of a dead host's connection learns of it once the link is back."""
+        peer = transport.peer
+        if peer is not None and not peer._is_lost and peer.host.is_alive:
+            self.loop.call_as(peer.host, peer._lost, ConnectionResetError("connection reset by peer"))
+        self.transports.discard(transport)
+
+    # --- connections
+
+    def listen(
+        self, host: Host, factory: Callable[[], Any], address: Any, port: Any, sock: Any = None
+    ) -> SimServer:
+        if sock is not None:
+            address, port = sock.getsockname()[:2]
+        name = host.name if address in (None, "", "0.0.0.0", "::") else str(address)
+        if not port:
+            self._next_port += 1
+            port = self._next_port
+        taken = self.listeners.get((name, port))
+        if taken is not None and taken.host.is_alive:
+            raise OSError(98, f"address already in use: {name}:{port}")
+        server = SimServer(self, (name, int(port)), host, factory)
+        self.listeners[server.address] = server
+        return server
+
+    async def connect(
+        self, host: Host, factory: Callable[[], Any], address: Any, port: Any
+    ) -> tuple[SimTransport, Any]:
+        loop = self.loop
+        target_name = str(address)
+        there, back = self.link(host.name, target_name), self.link(target_name, host.name)
+        await _sleep(loop, there.latency_s + loop.random.random() * there.jitter_s)
+        while there.is_cut or back.is_cut:
+            await _sleep(loop, 0.05)  # SYN is sent again until somebody answers; the caller has its own deadline
+        server = self.listeners.get((target_name, int(port)))
+        if server is None or not server.host.is_alive:
+            raise ConnectionRefusedError(111, f"connection refused: {target_name}:{port}")
+        self._next_port += 1
+        local = (host.name, self._next_port)
+        near = SimTransport(self, host, local, server.address, target_name)
+        far = SimTransport(self, server.host, server.address, local, host.name)
+        near.peer, far.peer = far, near
+        near.protocol = factory()
+        far.protocol = server.factory()
+        self.transports.add(near)
+        self.transports.add(far)
+        near.protocol.connection_made(near)
+        # connection_made comes before any data: a read is scheduled only by bytes, and they take their latency.
+        loop.call_as(server.host, far.protocol.connection_made, far)
+        return near, near.protocol
+
+    def reset(self, transport: SimTransport) -> None:
+        """Both ends lose the connection; an end behind a cut link does not hear of it yet."""
+        error = ConnectionResetError("connection reset by peer")
+        peer = transport.peer
+        if transport.host.is_alive:
+            self.loop.call_as(transport.host, transport._lost, None if transport._is_closing else error)
+        if peer is not None and not peer._is_lost and peer.host.is_alive:
+            if self.link(transport.host.name, transport.remote_name).is_cut:
+                self.stalled.add(transport)
+                transport._unsent.clear()
+                transport._eof_sent = True
+            else:
+                self.loop.call_as(peer.host, peer._lost, error)
+
+    def host_killed(self, host: Host) -> None:
+        """The kernel closes a dead process's sockets: peers see a reset, unless the link is cut (half-open)."""
+        for address, server in list(self.listeners.items()):
+            if server.host is host:
+                del self.listeners[address]
+        for transport in list(self.transports):
+            if transport.host is not host:
+                continue
+            if self.link(host.name, transport.remote_name).is_cut:
+                self.stalled.add(transport)
+            else:
+                self._half_open_ended(transport)
+
+    # --- for transports
+
+    def cut_point(self, size: int) -> int:
+        if size > 1 and self.loop.random.random() < self.split_probability:
+            return 1 + int(self.loop.random.random() * (size - 1))
+        return size
+
+    def world_context(self) -> Any:
+        return self.loop.context_of(NOBODY)
+
+
+class _OrderedSet(dict[SimTransport, None]):
+    def add(self, transport: SimTransport) -> None:
+        self[transport] = None
+
+    def discard(self, transport: SimTransport) -> None:
+        self.pop(transport, None)
+
+
+async def _sleep(loop: SimLoop, delay: float) -> None:
+    future = loop.create_future()
+    loop.call_later(delay, lambda: future.done() or future.set_result(None))
+    await future

@@ -1,0 +1,269 @@
+"""The deterministic loop and its TCP: order, time, death, flow control."""
+
+import asyncio
+
+import pytest
+
+from odradek.sim.loop import Host, SimLoop, SimulationEnded, current_host
+from odradek.sim.network import Network
+
+
+class Echo(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(data)
+
+
+class Collect(asyncio.BufferedProtocol):
+    def __init__(self) -> None:
+        self.received = bytearray()
+        self.lost: list[Exception | None] = []
+        self.is_paused = False
+        self._buffer = bytearray(7)  # small, so that reads come in pieces
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.received += self._buffer[:nbytes]
+
+    def pause_writing(self) -> None:
+        self.is_paused = True
+
+    def resume_writing(self) -> None:
+        self.is_paused = False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost.append(exc)
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        self.loop = SimLoop(seed)
+        self.network = Network(self.loop)
+        self.server, self.client = Host("server", 1), Host("client", 2)
+        self.servers: list[object] = []
+
+    def serve(self, factory: type = Echo) -> None:
+        async def start() -> None:
+            self.servers.append(await self.loop.create_server(factory, "server", 9092))
+
+        self.run_as(self.server, start())
+
+    def connect(self) -> Collect:
+        async def start() -> Collect:
+            return (await self.loop.create_connection(Collect, "server", 9092))[1]  # type: ignore[return-value]
+
+        return self.run_as(self.client, start())
+
+    def run_as(self, host: Host, coroutine):  # type: ignore[no-untyped-def]
+        async def outer():  # type: ignore[no-untyped-def]
+            return await self.loop.create_task(coroutine, context=self.loop.context_of(host))
+
+        return self.loop.run_until_complete(outer())
+
+
+def conversation(seed: int) -> tuple[int, bytes, float]:
+    world = World(seed)
+    world.serve()
+    first, second = world.connect(), world.connect()
+    for number in range(50):
+        first.transport.write(b"%d," % number)
+        second.transport.write(b"%d;" % number)
+    world.loop.run_until(10.0)
+    assert first.received == b"".join(b"%d," % n for n in range(50))
+    assert second.received == b"".join(b"%d;" % n for n in range(50))
+    return world.loop.trace_hash, bytes(first.received), world.loop.time()
+
+
+def test_the_same_seed_gives_the_same_trace_and_another_seed_another() -> None:
+    hashes = [conversation(seed)[0] for seed in (1, 2, 1, 2)]
+
+    assert hashes[:2] == hashes[2:]
+    assert hashes[0] != hashes[1]
+
+
+def test_time_passes_only_when_nothing_is_ready() -> None:
+    loop = SimLoop(0)
+    seen = []
+
+    async def story() -> None:
+        await asyncio.sleep(3600)
+        seen.append(loop.time())
+        await asyncio.sleep(0)
+        seen.append(loop.time())
+
+    loop.run_until_complete(story())
+
+    assert seen == [3600.0, 3600.0]
+
+
+def test_ready_callbacks_run_in_an_order_the_seed_chooses() -> None:
+    orders = set()
+    for seed in range(20):
+        loop = SimLoop(seed)
+        order: list[int] = []
+        for number in range(3):
+            loop.call_soon(order.append, number)
+        loop.run_until(1.0)
+        orders.add(tuple(order))
+
+    assert len(orders) >= 4
+
+
+def test_waiting_for_what_never_comes_is_an_error_and_not_a_hang() -> None:
+    loop = SimLoop(0)
+
+    async def story() -> None:
+        await loop.create_future()
+
+    with pytest.raises(SimulationEnded):
+        loop.run_until_complete(story())
+
+
+def test_a_killed_host_runs_nothing_not_even_finally() -> None:
+    loop = SimLoop(0)
+    host = Host("b1", 1)
+    seen: list[str] = []
+
+    async def forever() -> None:
+        try:
+            while True:
+                await asyncio.sleep(1)
+                seen.append("tick")
+        finally:
+            seen.append("finally")
+
+    context = loop.context_of(host)
+    loop.call_soon(lambda: loop.create_task(forever(), context=context), context=context)
+    loop.run_until(2.5)
+    assert seen == ["tick", "tick"]
+    host.kill()
+    loop.run_until(100.0)
+
+    assert seen == ["tick", "tick"]
+
+
+def test_a_paused_host_goes_on_where_it_stopped() -> None:
+    loop = SimLoop(0)
+    host = Host("b1", 1)
+    seen: list[float] = []
+    for second in (1, 2, 3):
+        loop.call_at(second, lambda: seen.append(loop.time()), context=loop.context_of(host))
+    loop.run_until(1.5)
+    host.paused_until = 10.0
+    loop.run_until(20.0)
+
+    assert seen == [1.0, 10.0, 10.0]
+
+
+def test_callbacks_belong_to_the_host_that_made_them() -> None:
+    world = World(3)
+    world.serve()
+    hosts = []
+
+    class Ask(Echo):
+        def data_received(self, data: bytes) -> None:
+            hosts.append(current_host.get().name)
+
+    world.servers.clear()
+    world.network.listeners.clear()
+    world.serve(Ask)
+    world.connect().transport.write(b"x")
+    world.loop.run_until(1.0)
+
+    assert hosts == ["server"]
+
+
+def test_a_cut_link_stalls_and_a_healed_one_loses_nothing() -> None:
+    world = World(5)
+    world.serve()
+    client = world.connect()
+    world.loop.run_until(1.0)
+    world.network.cut("client", "server")
+    client.transport.write(b"hello")
+    world.loop.run_until(30.0)
+    assert client.received == b""
+    world.network.heal("client", "server")
+    world.loop.run_until(31.0)
+
+    assert client.received == b"hello"
+
+
+def test_a_killed_server_resets_its_connections_and_refuses_new_ones() -> None:
+    world = World(6)
+    world.serve()
+    client = world.connect()
+    world.loop.run_until(1.0)
+    world.server.kill()
+    world.network.host_killed(world.server)
+    world.loop.run_until(2.0)
+
+    assert [type(e) for e in client.lost] == [ConnectionResetError]
+    with pytest.raises(ConnectionRefusedError):
+        world.connect()
+
+
+def test_a_connection_behind_a_cut_is_half_open_until_the_link_is_back() -> None:
+    world = World(7)
+    world.serve()
+    client = world.connect()
+    world.loop.run_until(1.0)
+    world.network.cut("server", "client")
+    world.server.kill()
+    world.network.host_killed(world.server)
+    world.loop.run_until(60.0)
+    assert client.lost == []
+    world.network.heal("server", "client")
+    world.loop.run_until(61.0)
+
+    assert len(client.lost) == 1
+
+
+def test_a_peer_that_does_not_read_stops_the_writer() -> None:
+    world = World(8)
+
+    class Deaf(Echo):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            transport.pause_reading()
+            self.transport = transport
+            deaf.append(self)
+
+    deaf: list[Deaf] = []
+    world.serve(Deaf)
+    client = world.connect()
+    client.transport.write(bytes(1_000_000))
+    world.loop.run_until(1.0)
+    assert client.is_paused
+    assert client.transport.get_write_buffer_size() > 500_000
+    deaf[0].transport.resume_reading()
+    world.loop.run_until(2.0)
+
+    assert not client.is_paused
+    assert client.transport.get_write_buffer_size() == 0
+
+
+def test_closing_sends_what_was_written_first() -> None:
+    world = World(9)
+    world.serve()
+    client = world.connect()
+    received = bytearray()
+
+    class Keep(Echo):
+        def data_received(self, data: bytes) -> None:
+            received.extend(data)
+
+    world.network.listeners.clear()
+    world.serve(Keep)
+    client = world.connect()
+    client.transport.write(bytes(300_000))
+    client.transport.close()
+    world.loop.run_until(5.0)
+
+    assert len(received) == 300_000
+    assert client.lost == [None]
