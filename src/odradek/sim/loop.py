@@ -61,7 +61,12 @@ class Handle:
     __slots__ = ("_args", "_callback", "_cancelled", "_context", "_when", "host")
 
     def __init__(
-        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context, host: Host, when: float
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context,
+        host: Host,
+        when: float,
     ) -> None:
         self._callback = callback
         self._args = args
@@ -188,7 +193,12 @@ class SimLoop(asyncio.AbstractEventLoop):
             raise
         except BaseException as error:
             self.call_exception_handler(
-                {"message": f"exception in a callback of {host}", "exception": error, "handle": handle, "host": host}
+                {
+                    "message": f"exception in a callback of {host}",
+                    "exception": error,
+                    "handle": handle,
+                    "host": host,
+                }
             )
         return True
 
@@ -218,7 +228,9 @@ class SimLoop(asyncio.AbstractEventLoop):
                     raise SimulationEnded("nothing is left to run, yet the future is not done")
         return task.result()
 
-    def run_until(self, when: float, stop: Callable[[], bool] | None = None, max_events: int | None = None) -> None:
+    def run_until(
+        self, when: float, stop: Callable[[], bool] | None = None, max_events: int | None = None
+    ) -> None:
         """Runs until virtual time `when`, or until `stop()` is true, or for `max_events` callbacks."""
         limit = None if max_events is None else self.events + max_events
         with self._running():
@@ -270,7 +282,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         self, coro: Coroutine[Any, Any, Any] | Generator[Any, None, Any], *, name: object = None,
         context: Context | None = None,
     ) -> "asyncio.Task[Any]":  # fmt: skip
-        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=None if name is None else str(name), context=context)
+        task: asyncio.Task[Any] = asyncio.Task(
+            coro, loop=self, name=None if name is None else str(name), context=context
+        )
         task._log_destroy_pending = False  # type: ignore[attr-defined]
         host = (context.get(current_host) if context is not None else None) or current_host.get()
         host.keep(task)
@@ -334,12 +348,20 @@ class SimLoop(asyncio.AbstractEventLoop):
         return self.network
 
     async def create_server(  # type: ignore[override]
-        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: Any = None, port: Any = None, **options: Any
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: Any = None,
+        port: Any = None,
+        **options: Any,
     ) -> asyncio.AbstractServer:
         return self._network().listen(current_host.get(), protocol_factory, host, port, options.get("sock"))
 
     async def create_connection(  # type: ignore[override]
-        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: Any = None, port: Any = None, **options: Any
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: Any = None,
+        port: Any = None,
+        **options: Any,
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
         return await self._network().connect(current_host.get(), protocol_factory, host, port)
 

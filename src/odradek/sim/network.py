@@ -31,7 +31,9 @@ class Link:
 
 
 class SimServer(asyncio.AbstractServer):
-    def __init__(self, network: "Network", address: tuple[str, int], host: Host, factory: Callable[[], Any]) -> None:
+    def __init__(
+        self, network: "Network", address: tuple[str, int], host: Host, factory: Callable[[], Any]
+    ) -> None:
         self.network = network
         self.address = address
         self.host = host
@@ -72,7 +74,12 @@ class SimTransport(asyncio.Transport):
     """One end of a connection."""
 
     def __init__(
-        self, network: "Network", host: Host, local: tuple[str, int], remote: tuple[str, int], remote_name: str
+        self,
+        network: "Network",
+        host: Host,
+        local: tuple[str, int],
+        remote: tuple[str, int],
+        remote_name: str,
     ) -> None:
         super().__init__({"peername": remote, "sockname": local, "socket": _SocketName(local)})
         self.network = network
@@ -362,7 +369,9 @@ class Network:
         there, back = self.link(host.name, target_name), self.link(target_name, host.name)
         await _sleep(loop, there.latency_s + loop.random.random() * there.jitter_s)
         while there.is_cut or back.is_cut:
-            await _sleep(loop, 0.05)  # SYN is sent again until somebody answers; the caller has its own deadline
+            await _sleep(
+                loop, 0.05
+            )  # SYN is sent again until somebody answers; the caller has its own deadline
         server = self.listeners.get((target_name, int(port)))
         if server is None or not server.host.is_alive:
             raise ConnectionRefusedError(111, f"connection refused: {target_name}:{port}")

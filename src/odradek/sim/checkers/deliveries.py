@@ -1,0 +1,172 @@
+"""Judges what clients saw, in Jepsen's words.
+
+| name | meaning | invariant |
+|---|---|---|
+| lost-write | an acknowledged record lies below the highest offset anyone read, and nobody read it | I1 |
+| unseen | acknowledged, and not read by the end of the final polls | I1 |
+| inconsistent-offsets | two values at one offset | I2 |
+| G1a | a record was read whose send definitely failed | I3 |
+| duplicate | one value at two offsets although its producer is idempotent | I4 |
+| nonmonotonic-send, int-nonmonotonic-send | offsets of one producer fall: from send to send, or inside one | I5 |
+| poll-skip, nonmonotonic-poll | a consumer passes over records, or goes back, from poll to poll | I6 |
+| int-poll-skip, int-nonmonotonic-poll | the same inside one poll | I6 |
+
+Records of other producers between two of mine (int-send-skip) and interleaved sends (G0) are allowed by Kafka.
+Only acks=all promises survival: lost-write and unseen ask nothing of acks 0 and 1.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from odradek.model.ids import TopicPartition
+from odradek.sim.checkers.history import Anomaly, History, Polled, Sent, Value
+
+# The order of versions at one partition: offset -> every value ever seen there.
+Versions = dict[int, set[Value]]
+
+
+def check(history: History, *, allowed: Iterable[str] = ()) -> list[Anomaly]:
+    """All anomalies of `history` but those `allowed` (an unclean election may lose records, say)."""
+    by_partition: dict[TopicPartition, tuple[list[Sent], list[Polled]]] = defaultdict(lambda: ([], []))
+    for event in history.events:
+        sends, polls = by_partition[event.topic_partition]
+        if isinstance(event, Sent):
+            sends.append(event)
+        else:
+            polls.append(event)
+    found: list[Anomaly] = []
+    for partition, (sends, polls) in sorted(by_partition.items()):
+        versions = _versions(sends, polls)
+        found += _inconsistent_offsets(partition, versions)
+        found += _losses(partition, sends, polls, is_final=history.is_final)
+        found += _aborted_reads(partition, sends, polls)
+        found += _duplicates(partition, sends, versions)
+        found += _falling_sends(partition, sends)
+        found += _skips(partition, polls, versions)
+    excluded = frozenset(allowed)
+    return [anomaly for anomaly in found if anomaly.name not in excluded]
+
+
+def _versions(sends: list[Sent], polls: list[Polled]) -> Versions:
+    versions: Versions = defaultdict(set)
+    for send in sends:
+        if send.outcome == "ok" and send.acks == -1:  # the offset of an acks=1 record may be taken over
+            for offset, value in zip(send.offsets, send.values, strict=False):
+                versions[offset].add(value)
+    for poll in polls:
+        for offset, value in poll.records:
+            versions[offset].add(value)
+    return dict(sorted(versions.items()))
+
+
+def _inconsistent_offsets(partition: TopicPartition, versions: Versions) -> Iterator[Anomaly]:
+    for offset, values in versions.items():
+        if len(values) > 1:
+            yield Anomaly("inconsistent-offsets", partition, f"offset {offset} holds {_show(sorted(values))}")
+
+
+def _losses(
+    partition: TopicPartition, sends: list[Sent], polls: list[Polled], *, is_final: bool
+) -> Iterator[Anomaly]:
+    read = {value for poll in polls for _, value in poll.records}
+    highest = max((offset for poll in polls for offset, _ in poll.records), default=-1)
+    for send in sends:
+        if send.outcome != "ok" or send.acks != -1:
+            continue
+        for offset, value in zip(send.offsets, send.values, strict=False):
+            if value in read:
+                continue
+            if offset <= highest:
+                yield Anomaly(
+                    "lost-write",
+                    partition,
+                    f"{_show([value])} of {send.producer} was acknowledged at offset {offset}; "
+                    f"offset {highest} was read, it never was",
+                )
+            elif is_final:
+                yield Anomaly(
+                    "unseen",
+                    partition,
+                    f"{_show([value])} of {send.producer} was acknowledged at offset {offset} "
+                    f"and not read by the final polls, which ended at {highest}",
+                )
+
+
+def _aborted_reads(partition: TopicPartition, sends: list[Sent], polls: list[Polled]) -> Iterator[Anomaly]:
+    failed = {value: send.producer for send in sends if send.outcome == "failed" for value in send.values}
+    for send in sends:
+        if send.outcome != "failed":
+            for value in send.values:
+                failed.pop(value, None)  # sent again, and that one may stand
+    for poll in polls:
+        for offset, value in poll.records:
+            if value in failed:
+                yield Anomaly(
+                    "G1a",
+                    partition,
+                    f"{_show([value])} of {failed.pop(value)} had failed, yet was read at {offset}",
+                )
+
+
+def _duplicates(partition: TopicPartition, sends: list[Sent], versions: Versions) -> Iterator[Anomaly]:
+    idempotent = {value for send in sends if send.is_idempotent for value in send.values}
+    places: dict[Value, list[int]] = defaultdict(list)
+    for offset, values in versions.items():
+        for value in sorted(values):
+            places[value].append(offset)
+    for value, offsets in places.items():
+        if len(offsets) > 1 and value in idempotent:
+            yield Anomaly("duplicate", partition, f"{_show([value])} stands at offsets {offsets}")
+
+
+def _falling_sends(partition: TopicPartition, sends: list[Sent]) -> Iterator[Anomaly]:
+    last: dict[str, int] = {}
+    for send in sends:
+        if send.outcome != "ok" or not send.offsets or send.offsets[0] < 0:
+            continue  # acks=0 and duplicates that aged out answer no offset
+        if any(b <= a for a, b in zip(send.offsets, send.offsets[1:], strict=False)):
+            yield Anomaly(
+                "int-nonmonotonic-send",
+                partition,
+                f"one send of {send.producer} has offsets {list(send.offsets)}",
+            )
+        before = last.get(send.producer)
+        if before is not None and min(send.offsets) <= before:
+            yield Anomaly(
+                "nonmonotonic-send",
+                partition,
+                f"{send.producer} was answered offset {min(send.offsets)} after {before}",
+            )
+        last[send.producer] = max(send.offsets)
+
+
+def _skips(partition: TopicPartition, polls: list[Polled], versions: Versions) -> Iterator[Anomaly]:
+    known = list(versions)
+    position: dict[str, int] = {}
+    for poll in polls:
+        previous: int | None = position.get(poll.consumer)
+        prefix = ""
+        for offset, _ in poll.records:
+            if previous is not None:
+                if offset <= previous:
+                    yield Anomaly(
+                        f"{prefix}nonmonotonic-poll",
+                        partition,
+                        f"{poll.consumer} read offset {offset} after {previous}",
+                    )
+                else:
+                    skipped = [o for o in known if previous < o < offset]
+                    if skipped:
+                        yield Anomaly(
+                            f"{prefix}poll-skip",
+                            partition,
+                            f"{poll.consumer} read offset {offset} after {previous}; {skipped} lie between",
+                        )
+            previous = offset
+            prefix = "int-"
+        if previous is not None:
+            position[poll.consumer] = previous
+
+
+def _show(values: list[Value]) -> str:
+    return ", ".join(value.decode("utf-8", "replace") for value in values)

@@ -1,0 +1,339 @@
+"""Judges snapshots of a cluster: logs, high watermarks, leadership. Names are those of hachikuji/kafka-specification
+where it has one.
+
+`ClusterView` is a plain value that the world fills from the brokers, the controller and the store between two
+events. A checker that needs a memory (`HighWatermarks`, `Leaders`) is an object fed with one view after another.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from odradek.model.cluster import LeaderAndIsr
+from odradek.model.ids import BrokerId, TopicPartition
+from odradek.sim.checkers.history import Anomaly
+
+
+class BatchView(NamedTuple):
+    """What makes a batch this batch."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaView:
+    """One replica as its broker has it; a dead broker's replica as its disk has it."""
+
+    broker: BrokerId
+    is_alive: bool
+    is_leader: bool  # it believes so
+    leader_epoch: int
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    isr: tuple[BrokerId, ...] = ()  # as a presumed leader believes
+    maximal_isr: tuple[BrokerId, ...] = ()
+    batches: tuple[BatchView, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    replicas: tuple[ReplicaView, ...]
+    stored: LeaderAndIsr | None = None
+    cached: LeaderAndIsr | None = None  # what the acting controller has
+    assignment: tuple[BrokerId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    partitions: Mapping[TopicPartition, PartitionView]
+    # (broker, controller epoch) of everyone who acts as controller
+    controllers: tuple[tuple[BrokerId, int], ...] = ()
+    live_brokers: tuple[BrokerId, ...] = ()
+    # (broker, partition) -> (leader, leader epoch) as the broker's metadata cache says
+    metadata: Mapping[tuple[BrokerId, TopicPartition], tuple[int, int]] = field(default_factory=dict)
+
+
+def leader_in_isr(view: ClusterView) -> Iterator[Anomaly]:
+    """LeaderInIsr: the stored leader, if there is one, is in the stored ISR. The ISR is never empty (C13)."""
+    for partition, state in sorted(view.partitions.items()):
+        stored = state.stored
+        if stored is None:
+            continue
+        if stored.leader >= 0 and stored.leader not in stored.isr:
+            yield Anomaly(
+                "LeaderInIsr", partition, f"leader {stored.leader} is not in the ISR {list(stored.isr)}"
+            )
+        if not stored.isr:
+            yield Anomaly("LeaderInIsr", partition, "the stored ISR is empty")
+
+
+def type_ok(view: ClusterView) -> Iterator[Anomaly]:
+    """TypeOk: every value is in its range."""
+    for partition, state in sorted(view.partitions.items()):
+        stored = state.stored
+        if stored is not None:
+            if stored.leader_epoch < 0 or stored.partition_epoch < 0:
+                yield Anomaly("TypeOk", partition, f"a negative epoch in {stored}")
+            if len(set(stored.isr)) != len(stored.isr):
+                yield Anomaly("TypeOk", partition, f"the ISR {list(stored.isr)} names a replica twice")
+            strangers = [b for b in stored.isr if state.assignment and b not in state.assignment]
+            if strangers:
+                yield Anomaly(
+                    "TypeOk", partition, f"{strangers} in the ISR are not assigned {list(state.assignment)}"
+                )
+        for replica in state.replicas:
+            if not 0 <= replica.log_start_offset <= replica.log_end_offset:
+                yield Anomaly(
+                    "TypeOk",
+                    partition,
+                    f"broker {replica.broker}: log from {replica.log_start_offset} to {replica.log_end_offset}",
+                )
+            for before, after in zip(replica.batches, replica.batches[1:], strict=False):
+                if after.base_offset <= before.last_offset:
+                    yield Anomaly(
+                        "TypeOk", partition, f"broker {replica.broker}: batch {after} overlaps {before}"
+                    )
+                if after.leader_epoch < before.leader_epoch:
+                    yield Anomaly("TypeOk", partition, f"broker {replica.broker}: the epoch falls at {after}")
+
+
+def valid_high_watermark(view: ClusterView) -> Iterator[Anomaly]:
+    """ValidHighWatermark: no high watermark above its log end; two replicas agree below the smaller one (I9)."""
+    for partition, state in sorted(view.partitions.items()):
+        for replica in state.replicas:
+            if replica.high_watermark > replica.log_end_offset:
+                yield Anomaly(
+                    "ValidHighWatermark",
+                    partition,
+                    f"broker {replica.broker}: high watermark {replica.high_watermark} "
+                    f"above the log end {replica.log_end_offset}",
+                )
+        for index, one in enumerate(state.replicas):
+            for other in state.replicas[index + 1 :]:
+                limit = min(one.high_watermark, other.high_watermark)
+                found = _first_difference(one, other, limit)
+                if found is not None:
+                    yield Anomaly(
+                        "ValidHighWatermark",
+                        partition,
+                        f"brokers {one.broker} and {other.broker} differ at offset {found}, below {limit}",
+                    )
+
+
+def weak_isr(view: ClusterView) -> Iterator[Anomaly]:
+    """WeakIsr: every replica in the ISR that a presumed leader believes in holds its log below its high watermark."""
+    for partition, state in sorted(view.partitions.items()):
+        for leader in state.replicas:
+            if leader.is_leader and leader.is_alive:
+                yield from _holds("WeakIsr", partition, state, leader, leader.isr)
+
+
+def strong_isr(view: ClusterView) -> Iterator[Anomaly]:
+    """StrongIsr: every replica in the *stored* ISR does, for every presumed leader."""
+    for partition, state in sorted(view.partitions.items()):
+        if state.stored is None:
+            continue
+        for leader in state.replicas:
+            if leader.is_leader and leader.is_alive:
+                yield from _holds("StrongIsr", partition, state, leader, state.stored.isr)
+
+
+def _holds(
+    name: str, partition: TopicPartition, state: PartitionView, leader: ReplicaView, isr: tuple[BrokerId, ...]
+) -> Iterator[Anomaly]:
+    for member in state.replicas:
+        if member.broker not in isr or member.broker == leader.broker:
+            continue
+        limit = leader.high_watermark
+        if member.log_end_offset < limit:
+            yield Anomaly(
+                name,
+                partition,
+                f"broker {member.broker} is in the ISR {list(isr)} and ends at {member.log_end_offset}, below the "
+                f"high watermark {limit} of leader {leader.broker} (epoch {leader.leader_epoch})",
+            )
+            continue
+        found = _first_difference(leader, member, limit)
+        if found is not None:
+            yield Anomaly(
+                name,
+                partition,
+                f"broker {member.broker} is in the ISR {list(isr)} and differs from leader {leader.broker} "
+                f"(epoch {leader.leader_epoch}) at offset {found}, below its high watermark {limit}",
+            )
+
+
+def one_leader_and_one_controller(view: ClusterView) -> Iterator[Anomaly]:
+    """I10: at most one leader per leader epoch, at most one acting controller per controller epoch."""
+    for partition, state in sorted(view.partitions.items()):
+        by_epoch: dict[int, list[BrokerId]] = {}
+        for replica in state.replicas:
+            if replica.is_leader and replica.is_alive:
+                by_epoch.setdefault(replica.leader_epoch, []).append(replica.broker)
+        for epoch, leaders in by_epoch.items():
+            if len(leaders) > 1:
+                yield Anomaly("I10", partition, f"brokers {leaders} all lead in epoch {epoch}")
+    by_controller_epoch: dict[int, list[BrokerId]] = {}
+    for broker, epoch in view.controllers:
+        by_controller_epoch.setdefault(epoch, []).append(broker)
+    for epoch, brokers in by_controller_epoch.items():
+        if len(brokers) > 1:
+            yield Anomaly("I10", None, f"brokers {brokers} all act as controller in epoch {epoch}")
+
+
+def converged(view: ClusterView) -> Iterator[Anomaly]:
+    """I11: store, controller cache and every live broker say the same. Asked once all is healed and quiet."""
+    for partition, state in sorted(view.partitions.items()):
+        stored = state.stored
+        if stored is None:
+            yield Anomaly("I11", partition, "no state is stored")
+            continue
+        if state.cached is not None and state.cached != stored:
+            yield Anomaly("I11", partition, f"the controller has {state.cached}, the store {stored}")
+        for broker in view.live_brokers:
+            known = view.metadata.get((broker, partition))
+            if known != (stored.leader, stored.leader_epoch):
+                yield Anomaly(
+                    "I11",
+                    partition,
+                    f"broker {broker} tells of (leader, epoch) {known}, the store has "
+                    f"{(stored.leader, stored.leader_epoch)}",
+                )
+        for replica in state.replicas:
+            if replica.is_alive and replica.is_leader != (replica.broker == stored.leader):
+                yield Anomaly(
+                    "I11",
+                    partition,
+                    f"broker {replica.broker} leads: {replica.is_leader}; stored: {stored.leader}",
+                )
+
+
+def identical_logs(view: ClusterView) -> Iterator[Anomaly]:
+    """I9 at rest: all replicas hold the same batches up to the leader's high watermark."""
+    for partition, state in sorted(view.partitions.items()):
+        for leader in state.replicas:
+            if not leader.is_leader:
+                continue
+            for other in state.replicas:
+                if other.broker == leader.broker:
+                    continue
+                limit = leader.high_watermark
+                found = _first_difference(leader, other, limit)
+                if other.log_end_offset < limit:
+                    yield Anomaly(
+                        "I9", partition, f"broker {other.broker} ends at {other.log_end_offset}, not {limit}"
+                    )
+                elif found is not None:
+                    yield Anomaly(
+                        "I9", partition, f"brokers {leader.broker}, {other.broker} differ at offset {found}"
+                    )
+
+
+class HighWatermarks:
+    """I7: a leader's high watermark never falls within its epoch, and stays at or below the log ends it counts.
+
+    The log ends are those of the replicas themselves, not what the leader believes of them.
+    """
+
+    def __init__(self) -> None:
+        self._highest: dict[tuple[TopicPartition, int, BrokerId], int] = {}
+
+    def observe(self, view: ClusterView) -> Iterator[Anomaly]:
+        for partition, state in sorted(view.partitions.items()):
+            for leader in state.replicas:
+                if not (leader.is_leader and leader.is_alive):
+                    continue
+                key = (partition, leader.leader_epoch, leader.broker)
+                before = self._highest.get(key, -1)
+                if leader.high_watermark < before:
+                    yield Anomaly(
+                        "I7",
+                        partition,
+                        f"leader {leader.broker}: high watermark fell from {before} to {leader.high_watermark} "
+                        f"in epoch {leader.leader_epoch}",
+                    )
+                self._highest[key] = max(before, leader.high_watermark)
+
+
+class Committed:
+    """I8: whoever is in the stored ISR (and so may be elected cleanly) holds everything ever committed.
+
+    Committed is what lay below the high watermark of a leader whose epoch was the stored one. The memory keeps the
+    batches, so that a record that was committed and then replaced everywhere is still missed.
+    """
+
+    def __init__(self) -> None:
+        self._batches: dict[TopicPartition, dict[int, BatchView]] = {}
+
+    def forget(self, partition: TopicPartition) -> None:
+        """The topic was deleted, or lost records with our consent (an unclean election)."""
+        self._batches.pop(partition, None)
+
+    def observe(self, view: ClusterView) -> Iterator[Anomaly]:
+        for partition, state in sorted(view.partitions.items()):
+            stored = state.stored
+            if stored is None:
+                continue
+            committed = self._batches.setdefault(partition, {})
+            for leader in state.replicas:
+                if leader.is_leader and leader.is_alive and leader.leader_epoch == stored.leader_epoch:
+                    for batch in leader.batches:
+                        if batch.last_offset < leader.high_watermark:
+                            committed.setdefault(batch.base_offset, batch)
+            for member in state.replicas:
+                if member.broker in stored.isr:
+                    held = {batch.base_offset: batch for batch in member.batches}
+                    for base_offset, batch in sorted(committed.items()):
+                        if base_offset >= member.log_start_offset and held.get(base_offset) != batch:
+                            yield Anomaly(
+                                "I8",
+                                partition,
+                                f"broker {member.broker} is in the ISR {list(stored.isr)} without the committed "
+                                f"{batch}; it has {held.get(base_offset)}",
+                            )
+                            break
+
+
+class Leaders:
+    """I10 over time: nobody else ever leads in an epoch that somebody has led in."""
+
+    def __init__(self) -> None:
+        self._leader: dict[tuple[TopicPartition, int], BrokerId] = {}
+        self._controller: dict[int, BrokerId] = {}
+
+    def observe(self, view: ClusterView) -> Iterator[Anomaly]:
+        for partition, state in sorted(view.partitions.items()):
+            for replica in state.replicas:
+                if replica.is_leader and replica.is_alive:
+                    first = self._leader.setdefault((partition, replica.leader_epoch), replica.broker)
+                    if first != replica.broker:
+                        yield Anomaly(
+                            "I10",
+                            partition,
+                            f"brokers {first} and {replica.broker} led in epoch {replica.leader_epoch}",
+                        )
+        for broker, epoch in view.controllers:
+            first = self._controller.setdefault(epoch, broker)
+            if first != broker:
+                yield Anomaly("I10", None, f"brokers {first} and {broker} were controller in epoch {epoch}")
+
+
+def _first_difference(one: ReplicaView, other: ReplicaView, limit: int) -> int | None:
+    """The first offset below `limit` that both logs cover and at which they hold different batches."""
+    start = max(one.log_start_offset, other.log_start_offset)
+    mine = {b.base_offset: b for b in one.batches if start <= b.base_offset and b.last_offset < limit}
+    theirs = {b.base_offset: b for b in other.batches if start <= b.base_offset and b.last_offset < limit}
+    for base_offset in sorted(mine.keys() | theirs.keys()):
+        if mine.get(base_offset) != theirs.get(base_offset):
+            return base_offset
+    return None
+
+
+STEP_CHECKS = (
+    type_ok, leader_in_isr, valid_high_watermark, weak_isr, strong_isr, one_leader_and_one_controller,
+)  # fmt: skip
+REST_CHECKS = (converged, identical_logs)
