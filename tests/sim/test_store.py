@@ -1,0 +1,122 @@
+"""The simulated store: lost answers, cut links, sessions that end on both sides in the right order."""
+
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from odradek.sim.loop import Host, SimLoop, current_host
+from odradek.sim.store import SimStore
+from odradek.store.api import SessionExpired, SessionState, StoreUnavailable
+
+
+class World:
+    def __init__(self, seed: int = 1) -> None:
+        self.loop = SimLoop(seed)
+        self.store = SimStore(self.loop)
+        self.one, self.two = Host("b1", 1), Host("b2", 2)
+        self.link = self.store.link_for(self.one)
+        self.other_link = self.store.link_for(self.two)
+
+    def run(self, coroutine: Coroutine[Any, Any, Any], host: Host | None = None) -> Any:
+        async def outer() -> Any:
+            return await self.loop.create_task(coroutine, context=self.loop.context_of(host or self.one))
+
+        return self.loop.run_until_complete(outer())
+
+
+def test_a_lost_answer_leaves_the_write_done() -> None:
+    world = World()
+    session = world.run(world.link.open_session())
+    world.store.lost_answer_probability = 1.0
+    with pytest.raises(StoreUnavailable):
+        world.run(session.create("/a", b"1"))
+    world.store.lost_answer_probability = 0.0
+
+    assert world.run(session.get("/a")).data == b"1"
+    assert world.store.lost_answers == 1
+
+
+def test_a_lost_call_leaves_the_write_undone() -> None:
+    world = World()
+    session = world.run(world.link.open_session())
+    world.store.lost_call_probability = 1.0
+    with pytest.raises(StoreUnavailable):
+        world.run(session.create("/a", b"1"))
+    world.store.lost_call_probability = 0.0
+
+    assert world.run(session.exists("/a")) is None
+
+
+def test_a_client_out_of_touch_thinks_itself_gone_before_the_store_does() -> None:
+    world = World()
+    session = world.run(world.link.open_session(6000))
+    world.run(session.create("/a", ephemeral=True))
+    told: list[tuple[SessionState, float, bool]] = []
+
+    def on_session(state: SessionState) -> None:
+        told.append((state, world.loop.time(), "/a" in dict(world.store.ensemble.tree.walk())))
+
+    world.run(_listen(session, on_session))
+    start = world.loop.time()
+    world.link.cut()
+    world.loop.run_until(start + 60)
+
+    assert [(state, still_there) for state, _, still_there in told] == [
+        (SessionState.SUSPENDED, True),
+        (SessionState.EXPIRED, True),
+    ]
+    assert told[-1][1] - start < 6
+    assert "/a" not in dict(world.store.ensemble.tree.walk())
+
+
+async def _listen(session: Any, on_session: Any) -> None:
+    session.listen(on_session=on_session)
+
+
+def test_a_short_cut_costs_no_session() -> None:
+    world = World()
+    session = world.run(world.link.open_session(6000))
+    world.link.cut()
+    with pytest.raises(StoreUnavailable):
+        world.run(session.create("/a"))
+    world.loop.run_until(world.loop.time() + 2)
+    world.link.heal()
+    world.run(session.create("/a"))
+    world.loop.run_until(world.loop.time() + 60)
+
+    assert session.state is SessionState.CONNECTED
+
+
+@pytest.mark.parametrize(("at_once", "seconds"), [(True, 0.002), (False, 6.0)])
+def test_a_killed_host_loses_its_session(at_once: bool, seconds: float) -> None:
+    world = World()
+    session = world.run(world.link.open_session(6000))
+    watcher = world.run(world.other_link.open_session(), world.two)
+    world.run(session.create("/a", ephemeral=True))
+    heard: list[tuple[str, float]] = []
+
+    async def watch() -> None:
+        watcher.listen(on_watch=lambda event: heard.append((current_host.get().name, world.loop.time())))
+        await watcher.exists("/a", watch=True)
+
+    world.run(watch(), world.two)
+    world.one.kill()
+    start = world.loop.time()
+    world.link.host_killed(at_once=at_once)
+    world.loop.run_until(start + 60)
+
+    assert heard == [("b2", pytest.approx(start + seconds))]
+
+
+def test_a_host_stopped_past_its_timeout_learns_of_it_when_it_goes_on() -> None:
+    world = World()
+    session = world.run(world.link.open_session(6000))
+    world.one.paused_until = world.loop.time() + 20
+    world.link.host_paused(20)
+    world.loop.run_until(world.loop.time() + 19)
+    assert session.session_id not in world.store.ensemble.sessions
+    world.loop.run_until(world.loop.time() + 2)
+
+    with pytest.raises(SessionExpired):
+        world.run(session.create("/a"))
