@@ -1,0 +1,176 @@
+"""The pieces every message is made of: variable-length integers and the bounds they are held to.
+
+An unsigned varint carries seven bits a byte, lowest first, the top bit set on all but the last; five bytes
+are the most for 32 bits, ten for 64 (KIP-482, and records since magic 2). A reader looks at what is left of
+the frame before it believes a length: nobody may make us allocate what they did not send (CVE-2022-34917).
+"""
+
+from odradek.protocol.errors import MalformedMessage
+
+Buffer = bytes | bytearray | memoryview
+
+# Strings are limited to what int16 can count, in the compact form too.
+MAX_STRING_BYTES = 0x7FFF
+# What fits into a frame may still be too much for us: two bytes on the wire can become an object of sixty. So
+# a message may have this many array elements in all, a struct or string counting for four (a million of them);
+# a cluster of 200,000 partitions stays below.
+ELEMENT_BUDGET = 1 << 22
+OBJECT_COST = 4
+
+
+def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """The unsigned varint at `position` and the position behind it; IndexError at the end of the buffer."""
+    byte = buffer[position]
+    if byte < 128:
+        return byte, position + 1
+    value = byte & 127
+    for shift in (7, 14, 21, 28):
+        position += 1
+        byte = buffer[position]
+        if byte < 128:
+            value |= byte << shift
+            if value > 0xFFFFFFFF:
+                break
+            return value, position + 1
+        value |= (byte & 127) << shift
+    raise MalformedMessage("varint of more than 32 bits")
+
+
+def read_uvarlong(buffer: Buffer, position: int) -> tuple[int, int]:
+    """As `read_uvarint`, ten bytes at most."""
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 127) << shift
+        if byte < 128 and value <= 0xFFFFFFFFFFFFFFFF:
+            return value, position
+        if byte < 128:
+            break
+    raise MalformedMessage("varint of more than 64 bits")
+
+
+def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """A signed varint of 32 bits, zigzag (0, -1, 1, -2, ...), as records use it."""
+    value, position = read_uvarint(buffer, position)
+    return (value >> 1) ^ -(value & 1), position
+
+
+def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
+    value, position = read_uvarlong(buffer, position)
+    return (value >> 1) ^ -(value & 1), position
+
+
+def uvarint(value: int) -> bytes:
+    if 0 <= value < 128:
+        return UVARINTS[value]
+    if 0 <= value < 16384:
+        return bytes((value & 127 | 128, value >> 7))
+    if value < 0:
+        raise ValueError(f"an unsigned varint cannot hold {value}")
+    encoded = bytearray()
+    while value > 127:
+        encoded.append(value & 127 | 128)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def varint(value: int) -> bytes:
+    return uvarint((value << 1) ^ (value >> 63))
+
+
+# One-byte varints, ready made.
+UVARINTS = tuple(bytes((value,)) for value in range(128))
+
+
+def compact_string(text: str) -> bytes:
+    content = text.encode()
+    length = len(content) + 1
+    if length < 128:
+        return UVARINTS[length] + content
+    if length > MAX_STRING_BYTES + 1:
+        raise unencodable("string", length - 1)
+    return uvarint(length) + content
+
+
+def compact_nullable_string(text: str | None) -> bytes:
+    return b"\0" if text is None else compact_string(text)
+
+
+def read_compact_nullable_string(buffer: Buffer, position: int, name: str) -> tuple[str | None, int]:
+    length, position = read_uvarint(buffer, position)
+    if not length:
+        return None, position
+    stop = position + length - 1
+    if stop > len(buffer) or length > MAX_STRING_BYTES + 1:
+        raise too_long(name, length - 1, len(buffer) - position)
+    return str(buffer[position:stop], "utf-8"), stop
+
+
+def read_compact_string(buffer: Buffer, position: int, name: str) -> tuple[str, int]:
+    text, position = read_compact_nullable_string(buffer, position, name)
+    if text is None:
+        raise bad_null(name, -1)
+    return text, position
+
+
+def read_compact_count(buffer: Buffer, position: int, element_size: int, name: str) -> tuple[int, int]:
+    """The number of elements of a compact array that cannot be null."""
+    count = buffer[position]
+    position += 1
+    if count > 127:
+        count, position = read_uvarint(buffer, position - 1)
+    if not count:
+        raise bad_null(name, -1)
+    count -= 1
+    if count * element_size > len(buffer) - position:
+        check_count(name, count, element_size, len(buffer) - position)
+    return count, position
+
+
+def read_tag(buffer: Buffer, position: int) -> tuple[int, int, int]:
+    """Of a tagged field: its number, where its content starts and where it stops."""
+    tag, position = read_uvarint(buffer, position)
+    size, position = read_uvarint(buffer, position)
+    if size > len(buffer) - position:
+        raise too_long("tagged field", size, len(buffer) - position)
+    return tag, position, position + size
+
+
+def skip_tagged_fields(buffer: Buffer, position: int) -> int:
+    """The position behind a section of tagged fields none of which this version knows."""
+    count, position = read_uvarint(buffer, position)
+    check_count("tagged fields", count, 2, len(buffer) - position)
+    for _ in range(count):
+        _, _, position = read_tag(buffer, position)
+    return position
+
+
+def wrong_tag_size(name: str) -> MalformedMessage:
+    return MalformedMessage(f"tagged field {name}: its size is not the size of its content")
+
+
+def check_count(name: str, count: int, element_size: int, left: int) -> None:
+    if count * element_size > left:
+        raise MalformedMessage(
+            f"{name}: {count} elements of at least {element_size} bytes announced, {left} bytes left"
+        )
+
+
+def over_budget(name: str) -> MalformedMessage:
+    return MalformedMessage(f"{name}: more elements than one message may have")
+
+
+def too_long(name: str, size: int, left: int) -> MalformedMessage:
+    return MalformedMessage(f"{name}: {size} bytes announced, {left} left")
+
+
+def bad_null(name: str, length: int) -> MalformedMessage:
+    if length == -1:
+        return MalformedMessage(f"{name}: null, but it cannot be null in this version")
+    return MalformedMessage(f"{name}: negative length {length}")
+
+
+def unencodable(name: str, size: int) -> ValueError:
+    return ValueError(f"{name}: {size} bytes, the wire allows {MAX_STRING_BYTES}")
