@@ -1,0 +1,150 @@
+"""From a batch to its records. The broker's own path never comes here: it is for clients, tools and lookups.
+
+A record: varint length, attributes i8 (unused), varlong timestamp delta, varint offset delta, key, value,
+headers; lengths are zigzag varints, -1 is null (KIP-98).
+"""
+
+from typing import NamedTuple
+
+from odradek.records.batch import (
+    BATCH_OVERHEAD,
+    LOG_APPEND_TIME,
+    MAX_SEQUENCE,
+    NO_SEQUENCE,
+    BatchHeader,
+    check_crc,
+    read_header,
+)
+from odradek.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, decompress
+from odradek.records.errors import CorruptBatch, InvalidRecord
+
+Buffer = bytes | bytearray | memoryview
+Header = tuple[str, bytes | None]
+
+
+class Record(NamedTuple):
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+    sequence: int = NO_SEQUENCE
+
+
+def decode_batch(
+    buffer: Buffer,
+    position: int = 0,
+    *,
+    verify_crc: bool = True,
+    created: bool = False,
+    max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
+) -> list[Record]:
+    """The records of the batch at `position`; CorruptBatch or InvalidRecord say what is wrong with it.
+
+    `created` gives the producers' timestamps even where the batch says LogAppendTime.
+    """
+    header = read_header(buffer, position)
+    if header.size_bytes > len(buffer) - position:
+        raise CorruptBatch(f"batch of {header.size_bytes} bytes, {len(buffer) - position} are there")
+    if verify_crc and not check_crc(buffer, position, header):
+        raise CorruptBatch(f"batch at offset {header.base_offset}: its CRC is not {header.crc}")
+    block: Buffer = memoryview(buffer)[position + BATCH_OVERHEAD : position + header.size_bytes]
+    if len(block):  # an emptied batch keeps its codec and has no block (compaction)
+        block = decompress(header.attributes & 7, block, max_bytes)
+    if created:
+        header = header._replace(attributes=header.attributes & ~LOG_APPEND_TIME)
+    return decode_records(header, block)
+
+
+def decode_records(header: BatchHeader, block: Buffer) -> list[Record]:
+    """`block` is what stands behind the header, decompressed. The count in the header must be exactly met."""
+    data = bytes(block)  # slices of bytes are the records' own bytes; slices of a view would pin the block
+    records: list[Record] = []
+    position = 0
+    append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
+    base_timestamp = header.base_timestamp
+    for index in range(header.record_count):
+        try:
+            size, position = _varint(data, position)
+            end = position + size
+            if size < 0 or end > len(data):
+                raise InvalidRecord(
+                    f"record {index}: {size} bytes long where {len(data) - position} are left", index
+                )
+            timestamp_delta, at = _varint(data, position + 1)
+            offset_delta, at = _varint(data, at)
+            key, at = _bytes(data, at, end)
+            value, at = _bytes(data, at, end)
+            headers, at = _headers(data, at, end)
+        except IndexError:
+            raise InvalidRecord(f"record {index}: the block ends inside it", index) from None
+        if at != end:
+            raise InvalidRecord(f"record {index}: {end - at} bytes are left over in it", index)
+        position = end
+        sequence = header.base_sequence
+        if sequence != NO_SEQUENCE:
+            sequence = (sequence + offset_delta) & MAX_SEQUENCE
+        records.append(
+            Record(
+                header.base_offset + offset_delta,
+                base_timestamp + timestamp_delta if append_time is None else append_time,
+                key,
+                value,
+                headers,
+                sequence,
+            )
+        )
+    if position != len(data):
+        raise InvalidRecord(f"{len(data) - position} bytes behind the last of {header.record_count} records")
+    return records
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """A zigzag varint of at most ten bytes, and where it ends. IndexError at the end of the data."""
+    byte = data[position]
+    position += 1
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position
+    value = byte & 0x7F
+    shift = 7
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value >> 64:
+                raise InvalidRecord("a varint does not fit into 64 bits")
+            return (value >> 1) ^ -(value & 1), position
+        shift += 7
+        if shift > 63:
+            raise InvalidRecord("a varint has more than ten bytes")
+
+
+def _bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    size, position = _varint(data, position)
+    if size < 0:
+        if size != -1:
+            raise InvalidRecord(f"a length of {size}; only -1 stands for null")
+        return None, position
+    if size > end - position:
+        raise InvalidRecord(f"a field of {size} bytes where the record has {end - position} left")
+    return data[position : position + size], position + size
+
+
+def _headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, ...], int]:
+    count, position = _varint(data, position)
+    if count == 0:
+        return (), position
+    if count < 0 or count > end - position:
+        raise InvalidRecord(f"{count} headers in a record with {end - position} bytes left")
+    headers: list[Header] = []
+    for _ in range(count):
+        key, position = _bytes(data, position, end)
+        if key is None:
+            raise InvalidRecord("a header without a key")
+        value, position = _bytes(data, position, end)
+        try:
+            headers.append((key.decode("utf-8"), value))
+        except UnicodeDecodeError:
+            raise InvalidRecord(f"a header key that is not UTF-8: {key!r}") from None
+    return tuple(headers), position
