@@ -1,0 +1,472 @@
+"""Every setting, once: its name, type, default, words, scope; and the values of one broker or topic.
+
+Apache's property names are the public surface, so a `server.properties` made for Apache Kafka 3.9 starts here
+unchanged; ours begin with `odradek.`. Code reads them as attributes, in snake case and typed:
+
+    settings = BrokerSettings.from_properties({"broker.id": "1", "min.insync.replicas": "2"})
+    settings.min_insync_replicas                                  # 2
+    TopicSettings(settings, {"retention.ms": "-1"}).retention_ms  # -1
+
+Values are computed once, when the object is made, and never change: a dynamic change makes a new object.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from odradek.model import settings_acted_on, settings_listed
+from odradek.model.errors import ConfigurationError
+
+HOUR_MS = 3_600_000
+MINUTE_MS = 60_000
+LONG_MAX = 2**63 - 1
+INTEGER_BITS = {"SHORT": 16, "INT": 32, "LONG": 64}
+# What stands for a long text in the tables.
+VALID_WORDS = {
+    "$versions": "[0.8.0, 0.8.1, 0.8.2, 0.9.0, 0.10.0-IV0, 0.10.0-IV1, 0.10.1-IV0, 0.10.1-IV1, 0.10.1-IV2, "
+    "0.10.2-IV0, 0.11.0-IV0, 0.11.0-IV1, 0.11.0-IV2, 1.0-IV0, 1.1-IV0, 2.0-IV0, 2.0-IV1, 2.1-IV0, 2.1-IV1, "
+    "2.1-IV2, 2.2-IV0, 2.2-IV1, 2.3-IV0, 2.3-IV1, 2.4-IV0, 2.4-IV1, 2.5-IV0, 2.6-IV0, 2.7-IV0, 2.7-IV1, "
+    "2.7-IV2, 2.8-IV0, 2.8-IV1, 3.0-IV0, 3.0-IV1, 3.1-IV0, 3.2-IV0, 3.3-IV0, 3.3-IV1, 3.3-IV2, 3.3-IV3, "
+    "3.4-IV0, 3.5-IV0, 3.5-IV1, 3.5-IV2, 3.6-IV0, 3.6-IV1, 3.6-IV2, 3.7-IV0, 3.7-IV1, 3.7-IV2, 3.7-IV3, "
+    "3.7-IV4, 3.8-IV0, 3.9-IV0, 4.0-IV0, 4.0-IV1]",
+    "$remote-threads": "-1, or [1,...]",
+    "$throttled": "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
+}
+
+
+class Setting(NamedTuple):
+    name: str
+    type: str  # BOOLEAN | SHORT | INT | LONG | DOUBLE | STRING | LIST | CLASS | PASSWORD
+    default: str | None  # as text, the way DescribeConfigs reports it
+    importance: str  # HIGH | MEDIUM | LOW
+    dynamic: bool  # may be changed while the broker runs
+    broker_synonyms: tuple[str, ...]  # of a topic setting: the broker settings that supply its value
+    valid: str | None  # in the notation of DescribeConfigs: [1,...], [0,...,1], [compact, delete]
+    doc: str
+    acted_on: bool  # False: accepted and reported, nothing here reads it
+
+    @property
+    def attribute(self) -> str:
+        return attribute_name(self.name)
+
+    @property
+    def is_sensitive(self) -> bool:
+        return self.type == "PASSWORD"
+
+
+class Secret(str):
+    """A password: its value is the text, and no log line or trace shows it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'[hidden]'"
+
+
+def attribute_name(name: str) -> str:
+    """`replica.lag.time.max.ms` -> `replica_lag_time_max_ms`."""
+    if not name.islower():
+        name = "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
+    return name.replace(".", "_")
+
+
+def _rows(text: str, *, topic: bool, acted_on: bool) -> dict[str, Setting]:
+    """The entries of one table: a line of facts, then indented lines of words."""
+    rows: dict[str, Setting] = {}
+    facts: list[str] = []
+    words: list[str] = []
+
+    def end_of_entry() -> None:
+        if not facts:
+            return
+        name, kind, default, importance, flag = facts[:5]
+        valid = facts[5] if len(facts) > 5 else None
+        rows[name] = Setting(
+            name,
+            kind,
+            None if default == "null" else "" if default == '""' else default,
+            importance,
+            topic or flag == "dynamic",
+            () if not topic or flag == "null" else tuple(flag.split(",")),
+            VALID_WORDS.get(valid, valid) if valid else None,
+            " ".join(words),
+            acted_on,
+        )
+
+    for line in text.splitlines():
+        if line.startswith("    "):
+            words.append(line.strip())
+        elif line:
+            end_of_entry()
+            facts, words = line.split(None, 5), []
+    end_of_entry()
+    return rows
+
+
+# name -> setting, sorted by name as DescribeConfigs lists them.
+BROKER_SETTINGS: dict[str, Setting] = dict(
+    sorted(
+        (
+            _rows(settings_acted_on.BROKER, topic=False, acted_on=True)
+            | _rows(settings_acted_on.OURS, topic=False, acted_on=True)
+            | _rows(settings_listed.BROKER, topic=False, acted_on=False)
+        ).items()
+    )
+)
+TOPIC_SETTINGS: dict[str, Setting] = dict(
+    sorted(
+        (
+            _rows(settings_acted_on.TOPIC, topic=True, acted_on=True)
+            | _rows(settings_listed.TOPIC, topic=True, acted_on=False)
+        ).items()
+    )
+)
+
+
+class Row(NamedTuple):
+    """One setting with its scope: `broker`, `topic`, or `both` where topic and broker share the name."""
+
+    scope: str
+    setting: Setting
+
+
+TABLE: tuple[Row, ...] = tuple(
+    Row("both" if name in TOPIC_SETTINGS else "broker", setting) for name, setting in BROKER_SETTINGS.items()
+) + tuple(Row("topic", setting) for name, setting in TOPIC_SETTINGS.items() if name not in BROKER_SETTINGS)
+
+# Broker settings of which the first that is set counts, with what one unit of each is worth in ms.
+Chain = tuple[tuple[str, int], ...]
+FALLBACKS: dict[str, Chain] = {
+    "log.retention.ms": (
+        ("log.retention.ms", 1),
+        ("log.retention.minutes", MINUTE_MS),
+        ("log.retention.hours", HOUR_MS),
+    ),
+    "log.roll.ms": (("log.roll.ms", 1), ("log.roll.hours", HOUR_MS)),
+    "log.roll.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", HOUR_MS)),
+    "log.flush.interval.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
+}
+
+
+def broker_synonyms(name: str) -> tuple[str, ...]:
+    """The broker settings that stand in for each other, `name` among them, in order of precedence."""
+    for chain in FALLBACKS.values():
+        if any(name == member for member, _ in chain):
+            return tuple(member for member, _ in chain)
+    return (name,)
+
+
+def nearest(name: str, names: Mapping[str, object]) -> str | None:
+    """The known name that `name` was probably meant to be."""
+    import difflib  # only a mistake pays for it
+
+    found = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+def unknown_setting(name: str, names: Mapping[str, Setting], kind: str) -> ConfigurationError:
+    guess = nearest(name, names)
+    if guess is None:
+        return ConfigurationError(f"{name}: no such {kind} setting; `docs/settings.md` lists all of them")
+    return ConfigurationError(f"{name}: no such {kind} setting; did you mean {guess}?")
+
+
+def parse_value(setting: Setting, text: str | None) -> Any:
+    """`text` as the setting's type, checked against what is valid; ConfigurationError says what would do."""
+    if text is None:
+        return None
+    kind = setting.type
+    if kind == "PASSWORD":
+        return Secret(text)
+    text = text.strip()
+    value: Any = text
+    if kind == "BOOLEAN":
+        if text.lower() not in ("true", "false"):
+            raise _refused(setting, text, "must be true or false")
+        value = text.lower() == "true"
+    elif kind in INTEGER_BITS:
+        try:
+            value = int(text)
+        except ValueError:
+            raise _refused(setting, text, "must be a whole number") from None
+        limit = 1 << (INTEGER_BITS[kind] - 1)
+        if not -limit <= value < limit:
+            raise _refused(setting, text, f"must lie between {-limit} and {limit - 1}")
+    elif kind == "DOUBLE":
+        try:
+            value = float(text)
+        except ValueError:
+            raise _refused(setting, text, "must be a number") from None
+    elif kind == "LIST":
+        value = tuple(part.strip() for part in text.split(",") if part.strip())
+    if setting.valid is not None and text != setting.default:
+        problem = _why_not_valid(setting, value)
+        if problem:
+            raise _refused(setting, text, problem)
+    return value
+
+
+def _refused(setting: Setting, text: str, problem: str) -> ConfigurationError:
+    default = "unset" if setting.default is None else setting.default or "empty"
+    return ConfigurationError(f"{setting.name}={text}: {problem} (default: {default})")
+
+
+def _why_not_valid(setting: Setting, value: Any) -> str | None:
+    """The notation of DescribeConfigs, read back: a range, a list of words, or a phrase."""
+    valid = setting.valid
+    assert valid is not None
+    if valid == "non-null string":
+        return None
+    if valid in ("non-empty string", "non-empty list"):
+        return None if value else "must not be empty"
+    if valid == VALID_WORDS["$remote-threads"]:
+        return None if value == -1 or value >= 1 else "must be -1, or 1 or more"
+    if valid == VALID_WORDS["$throttled"]:
+        return None if all(_is_throttled(part) for part in value) else "must be *, or pairs such as 0:1,0:2"
+    if valid == "[1,...,9] or -1":
+        return None if value == -1 or 1 <= value <= 9 else "must be -1, or 1 to 9"
+    parts = [part.strip() for part in valid.strip("[]").split(",")]
+    if "..." in parts:
+        low = float(parts[0])
+        high = float(parts[2]) if len(parts) > 2 else None
+        if value < low or (high is not None and value > high):
+            return f"must be {parts[0]} or more" if high is None else f"must be {parts[0]} to {parts[2]}"
+        return None
+    if valid == VALID_WORDS["$versions"]:
+        # 3.9 means 3.9-IV0, as in Apache.
+        return (
+            None if any(p == value or p.startswith(f"{value}-") for p in parts) else "must be a Kafka version"
+        )
+    for part in value if isinstance(value, tuple) else (value,):
+        if part not in parts:
+            return f"must be {'made of ' if isinstance(value, tuple) else ''}{', '.join(parts)}"
+    return None
+
+
+def _is_throttled(part: str) -> bool:
+    partition, colon, broker = part.partition(":")
+    return part == "*" or (colon == ":" and partition.isdigit() and broker.isdigit())
+
+
+_BROKER_DEFAULTS = {s.attribute: parse_value(s, s.default) for s in BROKER_SETTINGS.values()}
+_TOPIC_DEFAULTS = {s.attribute: parse_value(s, s.default) for s in TOPIC_SETTINGS.values()}
+_BROKER_ATTRIBUTES = {s.attribute: s for s in BROKER_SETTINGS.values()}
+_TOPIC_ATTRIBUTES = {s.attribute: s for s in TOPIC_SETTINGS.values()}
+
+
+class _Values:
+    """Attributes in the instance dictionary: a read costs what any attribute costs. None can be assigned."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"settings do not change: {name}; make new ones with with_changes()")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"settings do not change: {name}")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.__dict__ == self.__dict__
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+class BrokerSettings(_Values):
+    """The settings of one broker. `given` holds what the configuration file said, as text."""
+
+    given: Mapping[str, str]
+    topic_defaults: Mapping[str, Any]  # attribute -> value of a topic without overrides
+
+    def __init__(self, given: Mapping[str, str] | None = None) -> None:
+        given = dict(given or {})
+        values = dict(_BROKER_DEFAULTS)
+        for name, text in given.items():
+            setting = BROKER_SETTINGS.get(name)
+            if setting is None:
+                raise unknown_setting(name, BROKER_SETTINGS, "broker")
+            values[setting.attribute] = parse_value(setting, text)
+        _settle_broker_id(given, values)
+        for name, chain in FALLBACKS.items():
+            values[attribute_name(name)] = _first_set(chain, given, values)
+        values["given"] = given
+        values["topic_defaults"] = _topic_defaults(values)
+        self.__dict__.update(values)
+        _check_together(self)
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> "BrokerSettings":
+        return cls(properties)
+
+    def with_changes(self, changes: Mapping[str, str | None]) -> "BrokerSettings":
+        """The same with other values; None takes a setting back to its default."""
+        given = dict(self.given)
+        for name, text in changes.items():
+            if text is None:
+                given.pop(name, None)
+            else:
+                given[name] = text
+        return BrokerSettings(given)
+
+    @property
+    def log_directories(self) -> tuple[str, ...]:
+        text = self.log_dirs or self.log_dir
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+
+    @property
+    def store_file(self) -> str | None:
+        """The embedded store's file; None when a ZooKeeper ensemble keeps the metadata."""
+        if self.odradek_store:
+            return str(self.odradek_store)
+        return None if self.zookeeper_connect else f"{self.log_directories[0]}/odradek-store.sqlite"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        guess = nearest(name, _BROKER_ATTRIBUTES)
+        raise AttributeError(f"no broker setting {name}" + (f"; did you mean {guess}?" if guess else ""))
+
+    def __repr__(self) -> str:
+        shown = {n: "[hidden]" if BROKER_SETTINGS[n].is_sensitive else t for n, t in self.given.items()}
+        return f"BrokerSettings({shown})"
+
+
+class TopicSettings(_Values):
+    """The settings of one topic: its overrides over the values of the broker."""
+
+    broker: BrokerSettings
+    overrides: Mapping[str, str]
+
+    def __init__(self, broker: BrokerSettings, overrides: Mapping[str, str] | None = None) -> None:
+        values = dict(broker.topic_defaults)
+        overrides = dict(overrides or {})
+        for name, text in overrides.items():
+            setting = TOPIC_SETTINGS.get(name)
+            if setting is None:
+                raise unknown_setting(name, TOPIC_SETTINGS, "topic")
+            values[setting.attribute] = parse_value(setting, text)
+        difference = values["message_timestamp_difference_max_ms"]
+        for direction in ("message_timestamp_before_max_ms", "message_timestamp_after_max_ms"):
+            # The newer two count when they are set; else the one they replaced (KIP-937).
+            if values[direction] == LONG_MAX:
+                values[direction] = difference
+        values["broker"] = broker
+        values["overrides"] = overrides
+        self.__dict__.update(values)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        guess = nearest(name, _TOPIC_ATTRIBUTES)
+        raise AttributeError(f"no topic setting {name}" + (f"; did you mean {guess}?" if guess else ""))
+
+    def __repr__(self) -> str:
+        return f"TopicSettings({dict(self.overrides)})"
+
+
+def _settle_broker_id(given: Mapping[str, str], values: dict[str, Any]) -> None:
+    """broker.id and node.id are two names of one number."""
+    if "broker.id" in given and "node.id" in given and values["broker_id"] != values["node_id"]:
+        raise ConfigurationError(
+            f"broker.id={values['broker_id']} and node.id={values['node_id']} name two brokers; set only one"
+        )
+    number = values["broker_id"] if "broker.id" in given else values["node_id"]
+    values["broker_id"] = values["node_id"] = number
+
+
+def _first_set(
+    chain: tuple[tuple[str, int], ...], given: Mapping[str, str], values: Mapping[str, Any]
+) -> int:
+    """The first of the chain that was given; else the last one's default. A negative value has no unit."""
+    for name, unit_ms in chain:
+        value = values[attribute_name(name)]
+        if value is not None and (name in given or name == chain[-1][0]):
+            number = int(value)
+            return number if number < 0 else min(number * unit_ms, LONG_MAX)
+    raise AssertionError(f"the last of {chain} has a default")
+
+
+def _topic_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
+    defaults = dict(_TOPIC_DEFAULTS)
+    for setting in TOPIC_SETTINGS.values():
+        if setting.broker_synonyms:
+            # Chains were folded into their first member above.
+            defaults[setting.attribute] = values[attribute_name(setting.broker_synonyms[0])]
+    return defaults
+
+
+def _check_together(settings: BrokerSettings) -> None:
+    """What each value alone does not show."""
+    if settings.replica_fetch_wait_max_ms > settings.replica_lag_time_max_ms:
+        raise ConfigurationError(
+            f"replica.fetch.wait.max.ms={settings.replica_fetch_wait_max_ms} is longer than "
+            f"replica.lag.time.max.ms={settings.replica_lag_time_max_ms}: quiet partitions would leave "
+            "the ISR; make it shorter"
+        )
+    if settings.replica_fetch_max_bytes > settings.replica_fetch_response_max_bytes and (
+        "replica.fetch.response.max.bytes" in settings.given
+    ):
+        raise ConfigurationError(
+            f"replica.fetch.response.max.bytes={settings.replica_fetch_response_max_bytes} is less than "
+            f"replica.fetch.max.bytes={settings.replica_fetch_max_bytes}; one partition's share must fit"
+        )
+    if not settings.log_directories:
+        raise ConfigurationError("log.dirs is empty; name at least one directory")
+    if settings.inter_broker_listener_name is not None and "security.inter.broker.protocol" in settings.given:
+        raise ConfigurationError("set inter.broker.listener.name or security.inter.broker.protocol, not both")
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """A Java properties file: `#` and `!` comments, `=`, `:` or blank between, `\\` continues a line."""
+    properties: dict[str, str] = {}
+    lines = iter(text.splitlines())
+    for line in lines:
+        line = line.lstrip(" \t\f")
+        if not line or line[0] in "#!":
+            continue
+        while _ends_with_odd_backslashes(line):
+            line = line[:-1] + next(lines, "").lstrip(" \t\f")
+        key, value = _split_property(line)
+        properties[_unescape(key)] = _unescape(value)
+    return properties
+
+
+def _ends_with_odd_backslashes(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _split_property(line: str) -> tuple[str, str]:
+    position = 0
+    while position < len(line):
+        character = line[position]
+        if character == "\\":
+            position += 2
+            continue
+        if character in "=: \t\f":
+            break
+        position += 1
+    key, rest = line[:position], line[position:].lstrip(" \t\f")
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(" \t\f")
+    return key, rest
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    out: list[str] = []
+    position = 0
+    while position < len(text):
+        character = text[position]
+        position += 1
+        if character != "\\" or position == len(text):
+            out.append(character)
+            continue
+        character = text[position]
+        position += 1
+        if character == "u":
+            digits = text[position : position + 4]
+            if len(digits) != 4 or any(d not in "0123456789abcdefABCDEF" for d in digits):
+                raise ConfigurationError(f"\\u{digits}: four hexadecimal digits must follow \\u")
+            out.append(chr(int(digits, 16)))
+            position += 4
+        else:
+            out.append({"t": "\t", "n": "\n", "r": "\r", "f": "\f"}.get(character, character))
+    return "".join(out)

@@ -1,0 +1,220 @@
+# ruff: noqa: E501 (a line of facts is one line)
+"""The settings this broker acts on: one entry is a line of facts and a line of words.
+
+Facts: name, type, default (`null` = none, `""` = empty), importance, `dynamic` (can be changed while
+running) or `static`, and what is valid in the notation of DescribeConfigs. Names, types and defaults are
+those of Apache Kafka 3.9 (golden/configs.json); the words are ours. `settings.py` reads this table.
+"""
+
+BROKER = """
+advertised.listeners STRING null HIGH dynamic
+    Addresses handed to clients and brokers, as they stand; unset means those of `listeners`.
+auto.create.topics.enable BOOLEAN true HIGH static
+    A Metadata request that asks for an unknown topic may create it.
+broker.id INT -1 HIGH static
+    Number of this broker in the cluster, 0 or more; the same as node.id.
+broker.rack STRING null MEDIUM static
+    Failure domain of this broker; new replicas are spread over racks.
+compression.type STRING producer HIGH dynamic [uncompressed, zstd, lz4, snappy, gzip, producer]
+    Codec of stored batches; `producer` keeps whatever the producer chose and never recompresses.
+connections.max.idle.ms LONG 600000 MEDIUM static
+    A connection without a request for this long is closed.
+controlled.shutdown.enable BOOLEAN true MEDIUM static
+    On SIGTERM leadership is handed over first, then the broker stops.
+controlled.shutdown.max.retries INT 3 MEDIUM static
+    Attempts to hand leadership over before the broker stops anyway.
+controlled.shutdown.retry.backoff.ms LONG 5000 MEDIUM static
+    Pause between two attempts of a controlled shutdown.
+controller.socket.timeout.ms INT 30000 MEDIUM static
+    How long the controller waits for a broker's answer before it connects anew and repeats.
+default.replication.factor INT 1 MEDIUM static
+    Replicas of a topic that was created without saying how many.
+delete.topic.enable BOOLEAN true HIGH static
+    When false, DeleteTopics is refused with TOPIC_DELETION_DISABLED.
+fetch.max.bytes INT 57671680 MEDIUM static [1024,...]
+    Upper bound of one Fetch answer, whatever the reader asks for; its first batch comes even if larger.
+inter.broker.listener.name STRING null MEDIUM static
+    Listener the brokers talk over; unset means the one of security.inter.broker.protocol.
+listener.security.protocol.map STRING SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT LOW dynamic
+    Security protocol behind each listener name, as NAME:PROTOCOL pairs.
+listeners STRING PLAINTEXT://:9092 HIGH dynamic
+    Addresses to listen on, as NAME://host:port; an empty host is every interface, port 0 a free one.
+log.cleanup.policy LIST delete MEDIUM dynamic [compact, delete]
+    What becomes of old records: deleted by age and size, compacted by key, or both.
+log.dir STRING /tmp/kafka-logs HIGH static
+    The log directory when log.dirs is unset.
+log.dirs STRING null HIGH static
+    Log directories, separated by commas; a new partition goes to the one with the fewest.
+log.flush.interval.messages LONG 9223372036854775807 HIGH dynamic [1,...]
+    Records a partition may gather before it is flushed; 1 flushes before every acknowledgement.
+log.flush.interval.ms LONG null HIGH dynamic
+    Longest time a record stays unflushed; unset means log.flush.scheduler.interval.ms.
+log.flush.offset.checkpoint.interval.ms INT 60000 HIGH static [0,...]
+    How often the recovery points are written, below which start-up trusts the files.
+log.flush.scheduler.interval.ms LONG 9223372036854775807 HIGH static
+    How often partitions are looked over for one that is due to be flushed.
+log.flush.start.offset.checkpoint.interval.ms INT 60000 HIGH static [0,...]
+    How often the log start offsets are written.
+log.index.interval.bytes INT 4096 MEDIUM dynamic [0,...]
+    Bytes of log between two entries of the offset index.
+log.index.size.max.bytes INT 10485760 MEDIUM dynamic [4,...]
+    Largest offset or time index; a segment whose index is full is rolled.
+log.message.timestamp.after.max.ms LONG 9223372036854775807 MEDIUM dynamic [0,...]
+    How far ahead of this broker's clock a record's timestamp may lie.
+log.message.timestamp.before.max.ms LONG 9223372036854775807 MEDIUM dynamic [0,...]
+    How far behind this broker's clock a record's timestamp may lie.
+log.message.timestamp.difference.max.ms LONG 9223372036854775807 MEDIUM dynamic [0,...]
+    The older setting for both directions; the two newer ones win where they are set.
+log.message.timestamp.type STRING CreateTime MEDIUM dynamic [CreateTime, LogAppendTime]
+    Whose clock dates a record: the producer's or the leader's.
+log.retention.bytes LONG -1 HIGH dynamic
+    Size a partition is cut back to, oldest segments first; -1 keeps all.
+log.retention.check.interval.ms LONG 300000 MEDIUM static [1,...]
+    How often segments are looked over for what can be deleted.
+log.retention.hours INT 168 HIGH static
+    Age in hours after which a segment is deleted; the settings in minutes and ms win over it.
+log.retention.minutes INT null HIGH static
+    Age in minutes after which a segment is deleted; the one in ms wins over it.
+log.retention.ms LONG null HIGH dynamic
+    Age after which a segment is deleted; -1 keeps all.
+log.roll.hours INT 168 HIGH static [1,...]
+    Age in hours at which the active segment is rolled; the one in ms wins over it.
+log.roll.jitter.hours INT 0 HIGH static [0,...]
+    At most this many hours are taken off log.roll.hours, so that partitions do not roll together.
+log.roll.jitter.ms LONG null HIGH dynamic
+    At most this many ms are taken off log.roll.ms, so that partitions do not roll together.
+log.roll.ms LONG null HIGH dynamic
+    Age at which the active segment is rolled even when it is not full.
+log.segment.bytes INT 1073741824 HIGH dynamic [14,...]
+    Size at which a new segment file is begun.
+log.segment.delete.delay.ms LONG 60000 HIGH dynamic [0,...]
+    How long a file marked as deleted stays on disk for readers that still hold it.
+max.connections INT 2147483647 MEDIUM dynamic [0,...]
+    Connections this broker accepts at one time.
+max.connections.per.ip INT 2147483647 MEDIUM dynamic [0,...]
+    Connections accepted from one address at one time.
+max.connections.per.ip.overrides STRING "" MEDIUM dynamic
+    Other limits for single addresses, as address:count pairs.
+max.incremental.fetch.session.cache.slots INT 1000 MEDIUM static [0,...]
+    Fetch sessions remembered; a reader that finds no place sends full requests.
+message.max.bytes INT 1048588 HIGH dynamic [0,...]
+    Largest record batch accepted, its header included.
+min.insync.replicas INT 1 HIGH dynamic [1,...]
+    Members the ISR must have for a write with acks=all to be taken.
+node.id INT -1 HIGH static
+    Number of this broker in the cluster; the same as broker.id.
+num.partitions INT 1 MEDIUM static [1,...]
+    Partitions of a topic that was created without saying how many.
+num.replica.fetchers INT 1 HIGH dynamic
+    Connections to each leader over which this broker follows.
+producer.id.expiration.ms INT 86400000 LOW dynamic [1,...]
+    A producer silent for this long is forgotten, its sequence numbers with it.
+queued.max.requests INT 500 HIGH static [1,...]
+    Unanswered requests per connection beyond which it is not read from.
+replica.fetch.backoff.ms INT 1000 MEDIUM static [0,...]
+    Pause of a follower after an error of a partition.
+replica.fetch.max.bytes INT 1048576 MEDIUM static [0,...]
+    Bytes a follower asks for per partition; the first batch comes even if larger.
+replica.fetch.min.bytes INT 1 HIGH static
+    Bytes a follower waits for before the leader answers.
+replica.fetch.response.max.bytes INT 10485760 MEDIUM static [0,...]
+    Bytes a follower asks for in one request; the first batch comes even if larger.
+replica.fetch.wait.max.ms INT 500 HIGH static
+    Longest wait of a follower's fetch; stays below replica.lag.time.max.ms, else quiet partitions shrink.
+replica.high.watermark.checkpoint.interval.ms LONG 5000 HIGH static
+    How often the high watermarks are written.
+replica.lag.time.max.ms LONG 30000 HIGH static
+    A follower that has not caught up for this long leaves the ISR.
+replica.selector.class STRING null MEDIUM static
+    How a reader's rack chooses the replica it reads from; unset means the leader.
+replica.socket.receive.buffer.bytes INT 65536 HIGH static
+    Receive buffer of a follower's connection.
+replica.socket.timeout.ms INT 30000 HIGH static
+    A follower whose leader says nothing for this long connects anew.
+request.timeout.ms INT 30000 HIGH static
+    Longest wait of this broker for another's answer.
+reserved.broker.max.id INT 1000 MEDIUM static [0,...]
+    Highest number that may be given to a broker by hand; generated ones start above.
+security.inter.broker.protocol STRING PLAINTEXT MEDIUM static [PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL]
+    Protocol the brokers talk over when inter.broker.listener.name is unset.
+socket.connection.setup.timeout.ms LONG 10000 MEDIUM static
+    Longest wait for another broker to accept a connection.
+socket.listen.backlog.size INT 50 MEDIUM static [1,...]
+    Connections the kernel holds ready before they are accepted.
+socket.receive.buffer.bytes INT 102400 HIGH static
+    Receive buffer of a connection; -1 leaves it to the kernel.
+socket.request.max.bytes INT 104857600 HIGH static [1,...]
+    Largest request frame; a larger one closes the connection.
+socket.send.buffer.bytes INT 102400 HIGH static
+    Send buffer of a connection; -1 leaves it to the kernel.
+unclean.leader.election.enable BOOLEAN false HIGH dynamic
+    A replica outside the ISR may lead when nobody else lives; acknowledged records can be lost.
+zookeeper.connect STRING null HIGH static
+    Addresses of a ZooKeeper ensemble, with an optional chroot; unset means the embedded store.
+zookeeper.connection.timeout.ms INT null HIGH static
+    Longest wait for the first connection to the store; unset means the session timeout.
+zookeeper.session.timeout.ms INT 18000 HIGH static
+    A broker the store has not heard of for this long counts as dead.
+"""
+
+OURS = """
+odradek.cluster.size INT 0 LOW static [0,...]
+    Brokers this cluster is meant to have; internal topics then get min(3, N) replicas. 0 = not declared.
+odradek.compaction.coordination.timeout.ms LONG 86400000 LOW dynamic [0,...]
+    How long a tombstone or marker waits for every replica's cleaner to pass it before it is removed anyway.
+odradek.controlled.shutdown.refuse STRING none LOW dynamic [none, offline, under-min]
+    Stay up instead of stopping when that would take partitions offline, or below min.insync.replicas.
+odradek.delete.topic.with.offline.replicas BOOLEAN false LOW dynamic
+    Finish deleting a topic while a replica's broker is down; it cleans up by topic id when it returns.
+odradek.journal.dir STRING null LOW static
+    Directory of the controller's state-change journal; unset means `journal` in the first log directory.
+odradek.log.record.validation STRING header LOW dynamic [full, header]
+    What is checked of a produced batch beyond its CRC: its header alone, or every record in it.
+odradek.store STRING null LOW static
+    File of the embedded store, shared by all brokers of the host; unset means `odradek-store.sqlite`
+    in the first log directory, unless zookeeper.connect is set.
+odradek.uvloop BOOLEAN true LOW static
+    Use uvloop when it is installed.
+"""
+
+# In place of dynamic or static stand the broker settings that supply a topic's value; the first that is set wins.
+TOPIC = """
+cleanup.policy LIST delete MEDIUM log.cleanup.policy [compact, delete]
+    What becomes of old records: deleted by age and size, compacted by key, or both.
+compression.type STRING producer MEDIUM compression.type [uncompressed, zstd, lz4, snappy, gzip, producer]
+    Codec of stored batches; `producer` keeps whatever the producer chose.
+file.delete.delay.ms LONG 60000 MEDIUM log.segment.delete.delay.ms [0,...]
+    How long a file marked as deleted stays on disk.
+flush.messages LONG 9223372036854775807 MEDIUM log.flush.interval.messages [1,...]
+    Records gathered before a flush; 1 flushes before every acknowledgement.
+flush.ms LONG 9223372036854775807 MEDIUM log.flush.interval.ms,log.flush.scheduler.interval.ms [0,...]
+    Longest time a record stays unflushed.
+index.interval.bytes INT 4096 MEDIUM log.index.interval.bytes [0,...]
+    Bytes of log between two entries of the offset index.
+max.message.bytes INT 1048588 MEDIUM message.max.bytes [0,...]
+    Largest record batch accepted, its header included.
+message.timestamp.after.max.ms LONG 9223372036854775807 MEDIUM log.message.timestamp.after.max.ms [0,...]
+    How far ahead of the leader's clock a record's timestamp may lie.
+message.timestamp.before.max.ms LONG 9223372036854775807 MEDIUM log.message.timestamp.before.max.ms [0,...]
+    How far behind the leader's clock a record's timestamp may lie.
+message.timestamp.difference.max.ms LONG 9223372036854775807 MEDIUM log.message.timestamp.difference.max.ms [0,...]
+    The older setting for both directions.
+message.timestamp.type STRING CreateTime MEDIUM log.message.timestamp.type [CreateTime, LogAppendTime]
+    Whose clock dates a record: the producer's or the leader's.
+min.insync.replicas INT 1 MEDIUM min.insync.replicas [1,...]
+    Members the ISR must have for a write with acks=all to be taken.
+retention.bytes LONG -1 MEDIUM log.retention.bytes
+    Size a partition is cut back to, oldest segments first; -1 keeps all.
+retention.ms LONG 604800000 MEDIUM log.retention.ms,log.retention.minutes,log.retention.hours [-1,...]
+    Age after which a segment is deleted; -1 keeps all.
+segment.bytes INT 1073741824 MEDIUM log.segment.bytes [14,...]
+    Size at which a new segment file is begun.
+segment.index.bytes INT 10485760 MEDIUM log.index.size.max.bytes [4,...]
+    Largest offset or time index of a segment.
+segment.jitter.ms LONG 0 MEDIUM log.roll.jitter.ms,log.roll.jitter.hours [0,...]
+    At most this much is taken off segment.ms, so that partitions do not roll together.
+segment.ms LONG 604800000 MEDIUM log.roll.ms,log.roll.hours [1,...]
+    Age at which the active segment is rolled even when it is not full.
+unclean.leader.election.enable BOOLEAN false MEDIUM unclean.leader.election.enable
+    A replica outside the ISR may lead when nobody else lives; acknowledged records can be lost.
+"""
