@@ -93,10 +93,20 @@ def test_only_files_py_opens_files_in_the_log() -> None:
         if path.name in {"files.py", "memory_files.py"}:
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        opened = [n.lineno for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "open"]
+        opened = [
+            n.lineno
+            for n in ast.walk(tree)
+            if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "open"
+        ]
 
         assert opened == [], f"{path.name} opens a file"
-        assert not {m.split(".")[0] for _, m in imports(path)} & {"os", "pathlib", "shutil", "asyncio", "time"}
+        assert not {m.split(".")[0] for _, m in imports(path)} & {
+            "os",
+            "pathlib",
+            "shutil",
+            "asyncio",
+            "time",
+        }
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,154 @@
+"""Who is alive: three things the kernel keeps for each session, in a directory beside the store.
+
+`<id>.beat`  a file the owner holds a lock on (flock). The kernel lets go of it when the process dies, however it
+             dies, so *to get the lock is to know the death*. Its eight bytes are the time of the last heartbeat,
+             for a paused process (SIGSTOP) keeps its lock. The clock is CLOCK_MONOTONIC, one for the whole host.
+`<id>.bell`  a FIFO. The owner holds both ends and waits on it; others ring by writing a byte. Others also hold
+             the reading end and wait for the hang-up that the kernel sends when the owner dies: then they look
+             at the lock at once. No thread of ours polls.
+
+Heartbeats stand here and not in the database because they must not wait for it: while one process is stopped in
+the middle of a write, nobody else can write, and nobody else should be taken for dead because of that.
+
+The kernel's end of a process closes its descriptors one by one: the hang-up may come before the lock is free, by
+some microseconds. Who hears the bell hang up and still finds the lock taken looks again shortly after.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+from contextlib import suppress
+from pathlib import Path
+
+from odradek.store.api import StoreUnavailable
+
+_BEAT = struct.Struct("<q")
+
+
+def directory_of(store: Path) -> Path:
+    return store.with_name(f"{store.name}-sessions")
+
+
+def _beat_path(directory: Path, session_id: int) -> Path:
+    return directory / f"{session_id}.beat"
+
+
+def _bell_path(directory: Path, session_id: int) -> Path:
+    return directory / f"{session_id}.bell"
+
+
+def make_directory(directory: Path) -> None:
+    try:
+        directory.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StoreUnavailable(
+            message=f"{directory} cannot be made: {error.strerror}. Sessions with the store are kept there; "
+            "this user must be able to write its parent"
+        ) from error
+
+
+def remove(directory: Path, session_id: int) -> None:
+    """After the session has ended in the store."""
+    for path in (_beat_path(directory, session_id), _bell_path(directory, session_id)):
+        with suppress(FileNotFoundError):
+            path.unlink()
+
+
+class OwnLife:
+    """The signs of life of our own session. To be made inside the transaction that makes the session."""
+
+    def __init__(self, directory: Path, session_id: int, now_ns: int) -> None:
+        self.session_id = session_id
+        self._directory = directory
+        remove(directory, session_id)  # left by a process that died before its transaction ended
+        try:
+            self._beat_fd = os.open(
+                _beat_path(directory, session_id), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600
+            )
+            fcntl.flock(self._beat_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            bell = _bell_path(directory, session_id)
+            os.mkfifo(bell, 0o600)
+            self.bell_fd = os.open(bell, os.O_RDWR | os.O_NONBLOCK)
+        except OSError as error:
+            raise StoreUnavailable(
+                message=f"{directory} cannot hold a session: {error.strerror}. It must be on a local file system "
+                "with locks and FIFOs, writable by this user"
+            ) from error
+        self.last_beat_ns = now_ns
+        self.beat(now_ns)
+
+    def beat(self, now_ns: int) -> None:
+        os.pwrite(self._beat_fd, _BEAT.pack(now_ns), 0)
+        self.last_beat_ns = now_ns
+
+    def ring(self) -> None:
+        """Wake our own worker; a full pipe will wake it anyway."""
+        with suppress(BlockingIOError):
+            os.write(self.bell_fd, b"o")
+
+    def hush(self) -> None:
+        """Take all rings at once."""
+        with suppress(BlockingIOError):
+            while len(os.read(self.bell_fd, 4096)) == 4096:
+                pass
+
+    def end(self) -> None:
+        """Let go of the lock: from here on others may take us for dead."""
+        os.close(self._beat_fd)
+        os.close(self.bell_fd)
+
+
+class PeerLife:
+    """The signs of life of another session."""
+
+    def __init__(self, directory: Path, session_id: int, timeout_ms: int, pid: int) -> None:
+        self.session_id = session_id
+        self.timeout_ms = timeout_ms
+        self.pid = pid
+        self._bell_path = _bell_path(directory, session_id)
+        self._beat_fd = self._open(_beat_path(directory, session_id), os.O_RDONLY)
+        self.bell_fd = self._open(self._bell_path, os.O_RDONLY | os.O_NONBLOCK)
+
+    @staticmethod
+    def _open(path: Path, flags: int) -> int:
+        try:
+            return os.open(path, flags)
+        except FileNotFoundError:
+            return -1
+
+    def is_dead(self) -> bool:
+        """The owner's process is gone: its lock is free. So is one whose file was taken away."""
+        if self._beat_fd < 0:
+            return True
+        try:
+            fcntl.flock(self._beat_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        fcntl.flock(self._beat_fd, fcntl.LOCK_UN)
+        return True
+
+    def is_silent(self, now_ns: int) -> bool:
+        """No heartbeat for the whole session timeout, as of a paused process."""
+        beat = os.pread(self._beat_fd, _BEAT.size, 0)
+        return len(beat) == _BEAT.size and now_ns - _BEAT.unpack(beat)[0] > self.timeout_ms * 1_000_000
+
+    def ring(self) -> None:
+        try:
+            fd = os.open(self._bell_path, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno in (errno.ENXIO, errno.ENOENT):  # nobody is there to hear it
+                return
+            raise
+        try:
+            with suppress(BlockingIOError, BrokenPipeError):
+                os.write(fd, b"p")
+        finally:
+            os.close(fd)
+
+    def close(self) -> None:
+        for fd in (self._beat_fd, self.bell_fd):
+            if fd >= 0:
+                os.close(fd)

@@ -1,0 +1,235 @@
+"""The `Store` on the event loop: each call is a job for the worker, each answer comes back in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from odradek.store.api import (
+    ANY_VERSION,
+    Applied,
+    ConditionalOps,
+    Create,
+    Delete,
+    Fence,
+    Node,
+    OnSession,
+    OnWatch,
+    Op,
+    SessionState,
+    Set,
+    Stat,
+    WatchEvent,
+    WriteAnswer,
+)
+from odradek.store.embedded.operations import Reading
+from odradek.store.embedded.worker import Job, Worker
+
+T = TypeVar("T")
+
+
+class EmbeddedStores:
+    """Where sessions with one file come from."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def open_session(self, session_timeout_ms: int) -> EmbeddedStore:
+        return await EmbeddedStore.open(self._path, session_timeout_ms)
+
+    async def close(self) -> None:
+        """Nothing is held between sessions."""
+
+
+class EmbeddedStore:
+    """One session with the store in one file."""
+
+    def __init__(self, path: Path, session_timeout_ms: int) -> None:
+        """Use `open`."""
+        self._loop = asyncio.get_running_loop()
+        self._opened: asyncio.Future[int] = self._loop.create_future()
+        self._session_id = 0
+        self._session_timeout_ms = session_timeout_ms
+        self._state = SessionState.CONNECTED
+        self._on_watch: list[OnWatch] = []
+        self._on_session: list[OnSession] = []
+        self._worker = Worker(path, session_timeout_ms, self)
+
+    @classmethod
+    async def open(cls, path: Path, session_timeout_ms: int = 6000) -> EmbeddedStore:
+        """Raises StoreUnavailable or StoreCorrupt with a sentence that says what to do."""
+        store = cls(path, session_timeout_ms)
+        store._worker.start()
+        store._session_id = await store._opened
+        return store
+
+    @property
+    def session_id(self) -> int:
+        return self._session_id
+
+    @property
+    def session_timeout_ms(self) -> int:
+        return self._session_timeout_ms
+
+    @property
+    def state(self) -> SessionState:
+        return self._state
+
+    def listen(
+        self, *, on_watch: OnWatch | None = None, on_session: OnSession | None = None
+    ) -> Callable[[], None]:
+        if on_watch is not None:
+            self._on_watch.append(on_watch)
+        if on_session is not None:
+            self._on_session.append(on_session)
+
+        def stop() -> None:
+            if on_watch in self._on_watch:
+                self._on_watch.remove(on_watch)
+            if on_session in self._on_session:
+                self._on_session.remove(on_session)
+
+        return stop
+
+    # ---- reading
+
+    async def get(self, path: str, *, watch: bool = False) -> Node:
+        def look(worker: Worker, reading: Reading) -> Node:
+            node = reading.get(path)
+            if watch:
+                worker.watches.data.add(path)
+            return node
+
+        return await self._read(look)
+
+    async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
+        def look(worker: Worker, reading: Reading) -> Stat | None:
+            stat = reading.exists(path)
+            if watch:
+                worker.watches.data.add(path)
+            return stat
+
+        return await self._read(look)
+
+    async def children(self, path: str, *, watch: bool = False) -> list[str]:
+        def look(worker: Worker, reading: Reading) -> list[str]:
+            names = reading.children(path)
+            if watch:
+                worker.watches.children.add(path)
+            return names
+
+        return await self._read(look)
+
+    async def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Node | None]:
+        def look(worker: Worker, reading: Reading) -> list[Node | None]:
+            nodes = reading.get_many(paths)
+            if watch:
+                worker.watches.data.update(
+                    p for p, node in zip(paths, nodes, strict=True) if node is not None
+                )
+            return nodes
+
+        return await self._read(look)
+
+    async def children_many(self, paths: Sequence[str], *, watch: bool = False) -> list[list[str] | None]:
+        def look(worker: Worker, reading: Reading) -> list[list[str] | None]:
+            lists = reading.children_many(paths)
+            if watch:
+                worker.watches.children.update(
+                    p for p, names in zip(paths, lists, strict=True) if names is not None
+                )
+            return lists
+
+        return await self._read(look)
+
+    # ---- writing
+
+    async def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> Applied:
+        return (await self.multi([Create(path, data, ephemeral, sequential)]))[0]
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        stat = (await self.multi([Set(path, data, version)]))[0].stat
+        assert stat is not None
+        return stat
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        await self.multi([Delete(path, version)])
+
+    async def multi(self, ops: Sequence[Op]) -> list[Applied]:
+        def change(worker: Worker) -> list[Applied]:
+            return worker.write(lambda writing: writing.multi(worker.session_id, ops))
+
+        return await self._run(change)
+
+    async def write(self, writes: Sequence[ConditionalOps], fence: Fence | None) -> list[WriteAnswer]:
+        def change(worker: Worker) -> list[WriteAnswer]:
+            return worker.write(lambda writing: writing.write(worker.session_id, writes, fence))
+
+        return await self._run(change)
+
+    async def close(self) -> None:
+        if self._state in (SessionState.EXPIRED, SessionState.CLOSED):
+            return
+        await self._run(Worker.close_session)
+        self._worker.join()
+
+    # ---- inside
+
+    async def _read(self, look: Callable[[Worker, Reading], T]) -> T:
+        return await self._run(lambda worker: worker.read(lambda reading: look(worker, reading)))
+
+    async def _run(self, body: Callable[[Worker], T]) -> T:
+        answer: asyncio.Future[T] = self._loop.create_future()
+
+        def done(outcome: T) -> None:
+            if not answer.done():
+                answer.set_result(outcome)
+
+        def failed(error: BaseException) -> None:
+            if not answer.done():
+                answer.set_exception(error)
+
+        self._worker.submit(
+            Job(body, lambda outcome: self._post(done, outcome), lambda error: self._post(failed, error))
+        )
+        return await answer
+
+    def _post(self, callback: Callable[[T], None], argument: T) -> None:
+        """Into the loop, in order. A loop that was closed hears nothing more; its worker ends with the process."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(callback, argument)
+
+    # ---- told by the worker, in its thread
+
+    def opened(self, outcome: int | BaseException) -> None:
+        self._post(self._set_opened, outcome)
+
+    def heard(self, events: Sequence[WatchEvent]) -> None:
+        self._post(self._tell, events)
+
+    def became(self, state: SessionState) -> None:
+        self._post(self._become, state)
+
+    # ---- told on the loop
+
+    def _set_opened(self, outcome: int | BaseException) -> None:
+        if self._opened.done():
+            return
+        if isinstance(outcome, BaseException):
+            self._opened.set_exception(outcome)
+        else:
+            self._opened.set_result(outcome)
+
+    def _tell(self, events: Sequence[WatchEvent]) -> None:
+        for event in events:
+            for on_watch in tuple(self._on_watch):
+                on_watch(event)
+
+    def _become(self, state: SessionState) -> None:
+        self._state = state
+        for on_session in tuple(self._on_session):
+            on_session(state)

@@ -1,0 +1,450 @@
+"""From hints to facts: arm the watch again, read all that stands behind it, deliver values.
+
+A watch says only that something moved. Whoever acts on the hint alone acts on what may be gone; so each hint is
+answered by a read that arms the next watch in the same call, and only what was read is told (house.md, "Facts,
+not hints"). Hints that come while we read are kept for the next round; many hints of one kind are one read.
+
+The adapter never waits by itself: `wake` is called when there is something to `take`, and the owner decides
+when to do so.
+
+    facts = ControllerFacts(store, wake=something_to_do.set)
+    snapshot = await facts.load(fence)
+    while True:
+        await something_to_do.wait(); something_to_do.clear()
+        for fact in await facts.take(): ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from odradek.model.cluster import BrokerRegistration, TopicConfig
+from odradek.model.facts import (
+    BrokersChanged,
+    ConfigChanged,
+    ControllerChanged,
+    DeleteTopicsRequested,
+    Fact,
+    IsrChangeNotified,
+    LogDirFailed,
+    MetadataLoaded,
+    PreferredElectionRequested,
+    ProducerIdBlock,
+    ReassignmentRequested,
+    StoredPartitionState,
+    TopicAssignment,
+    TopicAssignmentsChanged,
+    TopicsChanged,
+    UnreadableNode,
+)
+from odradek.model.ids import BrokerId, TopicPartition
+from odradek.store import layout
+from odradek.store.api import Fence, Node, NoNode, Store, WatchEvent, WatchKind, name_of
+from odradek.store.fields import Unreadable
+from odradek.store.groups import remove_notifications
+
+# Announcements of configuration changes that are kept; every broker has read the older ones long ago.
+CONFIG_CHANGES_KEPT = 1000
+
+States = dict[TopicPartition, StoredPartitionState]
+
+
+class _Hints:
+    """What was heard since it was last asked for, in the order it was first heard."""
+
+    def __init__(self, store: Store, wake: Callable[[], None]) -> None:
+        self.store = store
+        self._wake = wake
+        self._heard: dict[str, None] = {}
+        self._stop_listening = store.listen(on_watch=self._hear)
+
+    def stop(self) -> None:
+        """Hear nothing more; armed watches stay with the session and fire into nothing."""
+        self._stop_listening()
+        self._heard.clear()
+
+    def _hear(self, event: WatchEvent) -> None:
+        kind = self._kind_of(event)
+        if kind is not None:
+            self._heard[kind] = None
+            self._wake()
+
+    def _kind_of(self, event: WatchEvent) -> str | None:
+        raise NotImplementedError
+
+    async def _read(self, kind: str) -> Sequence[Fact]:
+        raise NotImplementedError
+
+    async def take(self) -> list[Fact]:
+        """Everything behind the hints heard so far. Raises what the store raises; the hint is then kept."""
+        facts: list[Fact] = []
+        for kind in tuple(self._heard):
+            # Forgotten before the read: a hint heard during the read is about something newer.
+            del self._heard[kind]
+            try:
+                facts += await self._read(kind)
+            except BaseException:
+                self._heard[kind] = None
+                raise
+        return facts
+
+    async def _get(self, path: str) -> Node | None:
+        """The node, watched; where there is none, its creation is watched."""
+        if await self.store.exists(path, watch=True) is None:
+            return None
+        try:
+            return await self.store.get(path, watch=True)
+        except NoNode:  # gone in between: the watch on its existence has told us so by now
+            return None
+
+
+class _ConfigChanges:
+    """The announcements under `/config/changes`, and what each of them is about."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seen: set[str] = set()
+
+    async def begin(self) -> None:
+        """From now on; to be called before the configurations themselves are read."""
+        self._seen = set(await self._store.children(layout.CONFIG_CHANGES, watch=True))
+
+    async def read(self) -> list[Fact]:
+        names = await self._store.children(layout.CONFIG_CHANGES, watch=True)
+        paths = [f"{layout.CONFIG_CHANGES}/{name}" for name in names if name not in self._seen]
+        self._seen = set(names)
+        entities: dict[str, None] = {}
+        facts: list[Fact] = []
+        for path, node in zip(paths, await self._store.get_many(paths), strict=True):
+            if node is None:
+                continue
+            try:
+                entity = layout.decode_config_change(path, node.data)
+                layout.check_entity(path, entity)
+                entities[entity] = None
+            except Unreadable as error:
+                facts.append(ConfigChanged("", "", {}, (error.as_fact(),)))
+        return facts + await self.configs(entities)
+
+    async def configs(self, entities: Iterable[str]) -> list[Fact]:
+        """The configuration of each entity (`topics/t`) as it stands; empty where there is no node."""
+        named = list(entities)
+        nodes = await self._store.get_many([f"/config/{entity}" for entity in named])
+        return [_config(entity, node) for entity, node in zip(named, nodes, strict=True)]
+
+    async def all_of(self, entity_type: str) -> list[Fact]:
+        names = await self._store.children(f"/config/{entity_type}")
+        return await self.configs(f"{entity_type}/{name}" for name in names)
+
+    async def forget_old(self) -> None:
+        """Nobody else clears them away; a broker that slept through a thousand reads everything again anyway."""
+        names = await self._store.children(layout.CONFIG_CHANGES)
+        old = names[: -CONFIG_CHANGES_KEPT or None]
+        if old:
+            group = remove_notifications([f"{layout.CONFIG_CHANGES}/{name}" for name in old])
+            await self._store.write([group], None)
+
+
+def _config(entity: str, node: Node | None) -> ConfigChanged:
+    entity_type, _, entity_name = entity.partition("/")
+    if node is None:
+        return ConfigChanged(entity_type, entity_name, {})
+    try:
+        config = layout.decode_config(f"/config/{entity}", node.data)
+    except Unreadable as error:
+        return ConfigChanged(entity_type, entity_name, {}, (error.as_fact(),))
+    return ConfigChanged(entity_type, entity_name, config)
+
+
+class BrokerFacts(_Hints):
+    """What every broker hears: who is controller, and changes of configuration."""
+
+    def __init__(self, store: Store, wake: Callable[[], None]) -> None:
+        super().__init__(store, wake)
+        self._configs = _ConfigChanges(store)
+
+    async def load(self) -> list[Fact]:
+        """All that is there now, watched from here on."""
+        await self._configs.begin()
+        facts: list[Fact] = [await self._controller()]
+        for entity_type in layout.CONFIG_TYPES:
+            facts += await self._configs.all_of(entity_type)
+        return facts
+
+    def _kind_of(self, event: WatchEvent) -> str | None:
+        return event.path if event.path in (layout.CONTROLLER, layout.CONFIG_CHANGES) else None
+
+    async def _read(self, kind: str) -> Sequence[Fact]:
+        if kind == layout.CONTROLLER:
+            return [await self._controller()]
+        return await self._configs.read()
+
+    async def _controller(self) -> ControllerChanged:
+        node = await self._get(layout.CONTROLLER)
+        if node is None:
+            return ControllerChanged(None)
+        try:
+            return ControllerChanged(layout.decode_controller(node.data))
+        except Unreadable as error:
+            return ControllerChanged(None, error.as_fact())
+
+
+class ControllerFacts(_Hints):
+    """What a controller hears. `load` once, then `take` whenever woken, then `stop` on resignation."""
+
+    # Hints of a single topic's node; the others are named by their path.
+    _ASSIGNMENTS = "assignments"
+
+    def __init__(self, store: Store, wake: Callable[[], None]) -> None:
+        super().__init__(store, wake)
+        self._fence: Fence | None = None
+        self._configs = _ConfigChanges(store)
+        self._topics: set[str] = set()  # those we have told of
+        self._touched: dict[str, None] = {}  # topics whose node was written
+        self._readers: dict[str, Callable[[], Awaitable[Sequence[Fact]]]] = {
+            layout.BROKER_IDS: self._brokers,
+            layout.TOPICS: self._topics_changed,
+            self._ASSIGNMENTS: self._assignments_changed,
+            layout.DELETE_TOPICS: self._delete_topics,
+            layout.REASSIGN_PARTITIONS: self._reassignment,
+            layout.PREFERRED_ELECTION: self._preferred_election,
+            layout.ISR_CHANGES: self._isr_changes,
+            layout.LOG_DIR_EVENTS: self._log_dir_events,
+            layout.CONFIG_CHANGES: self._config_changes,
+        }
+
+    async def load(self, fence: Fence) -> MetadataLoaded:
+        """Watches first, old notifications away, then everything is read (behaviour 144).
+
+        What the notifications told is contained in what is read after them.
+        """
+        self._fence = fence
+        await self._configs.begin()
+        for root in (layout.ISR_CHANGES, layout.LOG_DIR_EVENTS):
+            await self._take_notifications(root)
+        brokers = await self._brokers()
+        names = await self.store.children(layout.TOPICS, watch=True)
+        self._topics = set(names)
+        unreadable = [*brokers[0].unreadable]
+        topics = await self._read_topics(names, unreadable)
+        states = await self._read_states(_partitions(topics), unreadable)
+        _judge_leaders(topics, states, unreadable)
+        (deletions,) = await self._delete_topics()
+        (reassignment,) = await self._reassignment()
+        (preferred,) = await self._preferred_election()
+        return MetadataLoaded(
+            brokers=brokers[0].brokers,
+            topics=tuple(topics),
+            states=states,
+            topic_configs=await self._topic_configs(names, unreadable),
+            broker_configs={
+                fact.entity_name: fact.config
+                for fact in await self._configs.all_of("brokers")
+                if isinstance(fact, ConfigChanged) and not fact.unreadable
+            },
+            delete_topics=deletions.topics,
+            reassignment=reassignment,
+            preferred_election=preferred,
+            producer_ids=await self._producer_ids(unreadable),
+            unreadable=tuple(unreadable),
+        )
+
+    def _kind_of(self, event: WatchEvent) -> str | None:
+        if event.path in self._readers:
+            return event.path
+        if event.path.startswith(f"{layout.BROKER_IDS}/"):
+            return layout.BROKER_IDS
+        if not event.path.startswith(f"{layout.TOPICS}/"):
+            return None
+        topic = name_of(event.path)
+        if event.kind is WatchKind.DELETED:
+            # Should the name be there again when we look, it is another topic: tell it as new.
+            self._topics.discard(topic)
+            self._touched.pop(topic, None)
+            return layout.TOPICS
+        self._touched[topic] = None
+        return self._ASSIGNMENTS
+
+    async def _read(self, kind: str) -> Sequence[Fact]:
+        return await self._readers[kind]()
+
+    # ---- brokers
+
+    async def _brokers(self) -> tuple[BrokersChanged]:
+        names = await self.store.children(layout.BROKER_IDS, watch=True)
+        unreadable: list[UnreadableNode] = []
+        ids = []
+        for name in names:
+            if name.isascii() and name.isdigit():
+                ids.append(BrokerId(int(name)))
+            else:
+                path = f"{layout.BROKER_IDS}/{name}"
+                unreadable.append(UnreadableNode(path, f"want a broker id of 0 or more, found {name!r}"))
+        ids.sort()
+        nodes = await self.store.get_many([layout.broker_path(broker) for broker in ids], watch=True)
+        brokers: list[BrokerRegistration] = []
+        for broker, node in zip(ids, nodes, strict=True):
+            if node is None:  # gone in between: its parent's watch tells
+                continue
+            try:
+                brokers.append(layout.decode_registration(broker, node))
+            except Unreadable as error:
+                unreadable.append(error.as_fact())
+        return (BrokersChanged(tuple(brokers), tuple(unreadable)),)
+
+    # ---- topics
+
+    async def _topics_changed(self) -> tuple[TopicsChanged]:
+        names = await self.store.children(layout.TOPICS, watch=True)
+        new = [name for name in names if name not in self._topics]
+        # Before the next await: a deletion heard during the reads takes its name out again.
+        self._topics = set(names)
+        unreadable: list[UnreadableNode] = []
+        try:
+            created = await self._read_topics(new, unreadable)
+            states = await self._read_states(_partitions(created), unreadable)
+            configs = await self._topic_configs(new, unreadable)
+        except BaseException:
+            self._topics.difference_update(new)
+            raise
+        _judge_leaders(created, states, unreadable)
+        return (TopicsChanged(tuple(names), tuple(created), states, configs, tuple(unreadable)),)
+
+    async def _assignments_changed(self) -> tuple[TopicAssignmentsChanged] | tuple[()]:
+        touched, self._touched = self._touched, {}
+        unreadable: list[UnreadableNode] = []
+        try:
+            topics = await self._read_topics(sorted(touched), unreadable)
+        except BaseException:
+            self._touched.update(touched)
+            raise
+        if not topics and not unreadable:
+            return ()
+        return (TopicAssignmentsChanged(tuple(topics), tuple(unreadable)),)
+
+    async def _read_topics(
+        self, names: Sequence[str], unreadable: list[UnreadableNode]
+    ) -> list[TopicAssignment]:
+        nodes = await self.store.get_many([layout.topic_path(name) for name in names], watch=True)
+        topics = []
+        for name, node in zip(names, nodes, strict=True):
+            if node is None:
+                continue
+            try:
+                topics.append(layout.decode_topic(name, node))
+            except Unreadable as error:
+                unreadable.append(error.as_fact())
+        return topics
+
+    async def _read_states(
+        self, partitions: Sequence[TopicPartition], unreadable: list[UnreadableNode]
+    ) -> States:
+        nodes = await self.store.get_many([layout.state_path(partition) for partition in partitions])
+        states, _, bad = layout.decode_partition_states(partitions, nodes)
+        unreadable += bad
+        return states
+
+    async def _topic_configs(
+        self, names: Sequence[str], unreadable: list[UnreadableNode]
+    ) -> dict[str, TopicConfig]:
+        configs = {}
+        for fact in await self._configs.configs(f"topics/{name}" for name in names):
+            assert isinstance(fact, ConfigChanged)
+            unreadable += fact.unreadable
+            if fact.config:
+                configs[fact.entity_name] = TopicConfig(dict(fact.config))
+        return configs
+
+    # ---- wishes
+
+    async def _delete_topics(self) -> tuple[DeleteTopicsRequested]:
+        return (DeleteTopicsRequested(tuple(await self.store.children(layout.DELETE_TOPICS, watch=True))),)
+
+    async def _reassignment(self) -> tuple[ReassignmentRequested]:
+        node = await self._get(layout.REASSIGN_PARTITIONS)
+        if node is None:
+            return (ReassignmentRequested({}),)
+        try:
+            targets = layout.decode_reassignment(node.data)
+        except Unreadable as error:
+            return (ReassignmentRequested({}, node.stat.version, (error.as_fact(),)),)
+        return (ReassignmentRequested(targets, node.stat.version),)
+
+    async def _preferred_election(self) -> tuple[PreferredElectionRequested]:
+        node = await self._get(layout.PREFERRED_ELECTION)
+        if node is None:
+            return (PreferredElectionRequested(()),)
+        try:
+            partitions = layout.decode_partition_list(layout.PREFERRED_ELECTION, node.data)
+        except Unreadable as error:
+            return (PreferredElectionRequested((), node.stat.version, (error.as_fact(),)),)
+        return (PreferredElectionRequested(partitions, node.stat.version),)
+
+    async def _producer_ids(self, unreadable: list[UnreadableNode]) -> ProducerIdBlock | None:
+        try:
+            return layout.decode_producer_id_block(await self.store.get(layout.PRODUCER_ID_BLOCK))
+        except NoNode:
+            return None
+        except Unreadable as error:
+            unreadable.append(error.as_fact())
+            return None
+
+    # ---- notifications
+
+    async def _isr_changes(self) -> tuple[IsrChangeNotified] | tuple[()]:
+        unreadable: list[UnreadableNode] = []
+        partitions: dict[TopicPartition, None] = {}
+        for path, data in await self._take_notifications(layout.ISR_CHANGES):
+            try:
+                partitions.update(dict.fromkeys(layout.decode_partition_list(path, data)))
+            except Unreadable as error:
+                unreadable.append(error.as_fact())
+        if not partitions and not unreadable:
+            return ()
+        states = await self._read_states(sorted(partitions), unreadable)
+        return (IsrChangeNotified(states, tuple(unreadable)),)
+
+    async def _log_dir_events(self) -> tuple[LogDirFailed] | tuple[()]:
+        brokers = set()
+        for path, data in await self._take_notifications(layout.LOG_DIR_EVENTS):
+            try:
+                brokers.add(layout.decode_log_dir_event(path, data))
+            except Unreadable:
+                # It names no broker, so nobody's replicas can be looked after; it was deleted, as Apache does.
+                continue
+        return (LogDirFailed(tuple(sorted(brokers))),) if brokers else ()
+
+    async def _take_notifications(self, root: str) -> list[tuple[str, bytes]]:
+        """Read and delete. Deleted before it is acted upon: should we die in between, our successor reads
+        everything anyway, and asks every broker for all its replicas."""
+        names = await self.store.children(root, watch=True)
+        paths = [f"{root}/{name}" for name in names]
+        nodes = await self.store.get_many(paths)
+        if paths:
+            await self.store.write([remove_notifications(paths)], self._fence)
+        return [(path, node.data) for path, node in zip(paths, nodes, strict=True) if node is not None]
+
+    async def _config_changes(self) -> list[Fact]:
+        facts = await self._configs.read()
+        await self._configs.forget_old()
+        return facts
+
+
+def _partitions(topics: Iterable[TopicAssignment]) -> list[TopicPartition]:
+    return [TopicPartition(topic.topic, partition) for topic in topics for partition in topic.partitions]
+
+
+def _judge_leaders(
+    topics: Iterable[TopicAssignment], states: States, unreadable: list[UnreadableNode]
+) -> None:
+    """Take out the states that contradict the assignment."""
+    for topic in topics:
+        for number, assignment in topic.partitions.items():
+            partition = TopicPartition(topic.topic, number)
+            state = states.get(partition)
+            if state is None:
+                continue
+            contradiction = layout.unreadable_leadership(partition, state, assignment)
+            if contradiction is not None:
+                unreadable.append(contradiction)
+                del states[partition]

@@ -1,0 +1,102 @@
+"""Reading a JSON value of a node under suspicion: whatever is wrong is said with the node and the field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from odradek.model.errors import OdradekError
+from odradek.model.facts import UnreadableNode
+from odradek.model.ids import BrokerId
+
+
+class Unreadable(OdradekError):
+    """The value of a node cannot be trusted."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+    def as_fact(self) -> UnreadableNode:
+        return UnreadableNode(self.path, self.reason, topic_of(self.path))
+
+
+class Fields:
+    """A JSON object; every look at it says which node and field it was, and what it found."""
+
+    def __init__(self, path: str, data: bytes, versions: Sequence[int]) -> None:
+        self.path = path
+        try:
+            value = json.loads(data)
+        except ValueError as error:  # UnicodeDecodeError is one too
+            raise Unreadable(path, f"not JSON: {error}; it begins with {data[:40]!r}") from None
+        if not isinstance(value, dict):
+            raise Unreadable(path, f"want a JSON object, found {type(value).__name__}")
+        self.value: dict[str, Any] = value
+        version = value.get("version")
+        if version == "1":  # `/cluster/id` has it as a text
+            version = 1
+        if isinstance(version, bool) or not isinstance(version, int) or version not in versions:
+            raise Unreadable(path, f"unknown version {version!r}; known: {', '.join(map(str, versions))}")
+        self.version = version
+
+    def fail(self, name: str, want: str, found: object) -> Unreadable:
+        return Unreadable(self.path, f"{name}: want {want}, found {found!r}")
+
+    def _required(self, name: str) -> Any:
+        if name not in self.value:
+            raise Unreadable(self.path, f"{name} is missing")
+        return self.value[name]
+
+    def integer(self, name: str) -> int:
+        return self.as_integer(name, self._required(name))
+
+    def as_integer(self, name: str, value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.fail(name, "a whole number", value)
+        return value
+
+    def text(self, name: str) -> str:
+        value = self._required(name)
+        if not isinstance(value, str):
+            raise self.fail(name, "a text", value)
+        return value
+
+    def mapping(self, name: str) -> dict[str, Any]:
+        value = self._required(name)
+        if not isinstance(value, dict):
+            raise self.fail(name, "an object", value)
+        return value
+
+    def items(self, name: str) -> list[Any]:
+        value = self._required(name)
+        if not isinstance(value, list):
+            raise self.fail(name, "a list", value)
+        return value
+
+    def broker_ids(self, name: str, value: object) -> tuple[BrokerId, ...]:
+        if not isinstance(value, list):
+            raise self.fail(name, "a list of broker ids", value)
+        ids = tuple(BrokerId(self.as_integer(name, item)) for item in value)
+        if any(broker < 0 for broker in ids):
+            raise self.fail(name, "broker ids of 0 or more", value)
+        if len(set(ids)) != len(ids):
+            raise self.fail(name, "each broker once", value)
+        return ids
+
+    def text_map(self, name: str) -> dict[str, str]:
+        value = self.mapping(name)
+        for key, item in value.items():
+            if not isinstance(item, str):
+                raise self.fail(f"{name}.{key}", "a text", item)
+        return value
+
+
+def topic_of(path: str) -> str | None:
+    """The topic that a node belongs to, if it belongs to one."""
+    for root in ("/brokers/topics/", "/config/topics/", "/admin/delete_topics/"):
+        if path.startswith(root):
+            return path[len(root) :].split("/", 1)[0]
+    return None
