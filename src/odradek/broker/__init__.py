@@ -1,1 +1,1 @@
-""""""
+"""One broker: requests in, answers and effects out (`core`). Pure."""

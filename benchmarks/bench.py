@@ -1,0 +1,267 @@
+"""`make bench`: the table of spec figures P1, P2, P4, P6, P8, P9, P10, P11, ours and Apache Kafka in one run.
+
+    python -m benchmarks.bench [--quick] [--only P8,P1] [--without-apache] [--repeats 5] [--write]
+
+Both peers are up at the same time and are measured in turn, the order changing with every repeat. After each
+cell the acknowledged records are read back and compared; a cell with a loss has no figure. `--write` puts
+the table with machine and date into docs/benchmarks.md.
+"""
+
+import argparse
+import contextlib
+import datetime
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks import calibration, clusters, librdkafka, measures
+from benchmarks.figures import Cell, Row, number, table
+
+ROOT = Path(__file__).parent.parent
+CACHE = Path(os.environ.get("ODRADEK_BENCH_CACHE", Path.home() / ".cache" / "odradek-bench"))
+SHAPES = ((1, 1), (1, 64), (8, 64))  # connections, requests in flight over all of them
+ACKS = {1: "1", -1: "all"}
+
+CELLS = [
+    Cell("P1", "P1", "produce 1 KB, acks=1, RF 1, librdkafka", "MB/s", True, 0.8, None, "mock_1kb_mb_s"),
+    Cell("P6", "P6", "consume 1 KB, hot, librdkafka", "MB/s", True, 0.8),
+    Cell(
+        "P2",
+        "P2",
+        "produce 100 B, acks=1, RF 1, librdkafka",
+        "records/s",
+        True,
+        None,
+        None,
+        "mock_100b_per_s",
+    ),
+    Cell("P4", "P4", "produce 1 KB, acks=all, RF 3, librdkafka", "MB/s", True, 1.5),
+    *(
+        Cell(
+            f"P8-{ACKS[acks]}-{connections}-{in_flight}",
+            "P8",
+            f"single records, {in_flight} in flight, {connections} connection{'s' if connections > 1 else ''}, "
+            + ("acks=1" if acks == 1 else "acks=all RF 3"),
+            "requests/s",
+            True,
+            1.5,
+        )
+        for acks in (1, -1)
+        for connections, in_flight in SHAPES
+    ),
+    Cell("P9-1", "P9", "start of 1 broker to the first acknowledged produce", "ms", False, None, 300),
+    Cell("P9-3", "P9", "start of 3 brokers to the first acknowledged produce", "ms", False, None, 1000),
+    Cell("P10-idle", "P10", "memory of an idle broker", "MB", False, None, 100),
+    Cell("P10-after", "P10", "memory of a broker after its load", "MB", False, None, 200),
+    Cell("P11", "P11", "kill -9 of the leader to the next acks=all success: median", "ms", False),
+    Cell("P11-p99", "P11", "the same, p99", "ms", False, None, 500),
+]
+
+
+class Bench:
+    """One run: what was asked for, the peers there are, and the rows so far."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.rows = {cell.key: Row(cell) for cell in CELLS}
+        self.why_not: dict[str, str] = {}
+        self.peers: list[type[clusters.Cluster]] = []
+        if not options.without_odradek:
+            self.peers.append(clusters.Odradek)
+        problem = "left out" if options.without_apache else clusters.find_apache(CACHE)
+        if problem is None:
+            self.peers.append(clusters.Apache)
+        else:
+            self.why_not["apache"] = problem
+        quick = options.quick
+        self.repeats = options.repeats or (2 if quick else 5)
+        self.large = librdkafka.Records(100_000 if quick else 500_000, 1024)
+        self.medium = librdkafka.Records(50_000 if quick else 300_000, 1024)
+        self.small = librdkafka.Records(400_000 if quick else 2_000_000, 100)
+        self.load_s = 2.0 if quick else 5.0
+        self.gigabytes = 1.0 if quick else 10.0
+        self.kills = options.kills or (5 if quick else 50)
+        self.calibration: dict[str, float] = {}
+
+    def wants(self, *measured: str) -> bool:
+        return not self.options.only or any(name in self.options.only for name in measured)
+
+    def run(self) -> None:
+        say("calibration")
+        self.calibration = calibration.calibrate(self.options.dir, self.large, self.small, 3)
+        for name, value in self.calibration.items():
+            say(f"  {name} {number(value)}")
+        if self.wants("P1", "P2", "P6", "P8"):
+            self.one_broker()
+        if self.wants("P4", "P8"):
+            self.three_brokers()
+        if self.wants("P9"):
+            self.starts()
+        if self.wants("P10"):
+            self.memory()
+        if self.wants("P11"):
+            self.kills_of_leaders()
+
+    def alternating(self, size: int, work: Callable[[clusters.Cluster, int], None]) -> None:
+        """`work(cluster, repeat)` on every peer in turn; repeat -1 warms up and does not count."""
+        with contextlib.ExitStack() as stack:
+            up = [stack.enter_context(clusters.running(peer, size, self.options.dir)) for peer in self.peers]
+            for repeat in range(-1, self.repeats):
+                for cluster in up if repeat % 2 else reversed(up):
+                    work(cluster, repeat)
+
+    def note(self, key: str, cluster: clusters.Cluster, repeat: int, figure: measures.Figure) -> None:
+        text = figure.problem or f"{number(figure.value)} {self.rows[key].cell.unit}"
+        say(f"  {key} {cluster.name} {'warm-up' if repeat < 0 else repeat + 1}: {text}")
+        if repeat >= 0 or figure.problem:
+            self.rows[key].add(cluster.name, figure)
+
+    def one_broker(self) -> None:
+        say("one broker")
+
+        def work(cluster: clusters.Cluster, repeat: int) -> None:
+            if self.wants("P1", "P6"):
+                produced, consumed = measures.p1_and_p6(cluster, repeat, self.large)
+                self.note("P1", cluster, repeat, produced)
+                self.note("P6", cluster, repeat, consumed)
+            if self.wants("P2"):
+                self.note("P2", cluster, repeat, measures.p2(cluster, repeat, self.small))
+            if self.wants("P8"):
+                self.shapes(cluster, repeat, acks=1)
+
+        self.alternating(1, work)
+
+    def three_brokers(self) -> None:
+        say("three brokers")
+
+        def work(cluster: clusters.Cluster, repeat: int) -> None:
+            if self.wants("P4"):
+                self.note("P4", cluster, repeat, measures.p4(cluster, repeat, self.medium))
+            if self.wants("P8"):
+                self.shapes(cluster, repeat, acks=-1)
+
+        self.alternating(3, work)
+
+    def shapes(self, cluster: clusters.Cluster, repeat: int, *, acks: int) -> None:
+        for connections, in_flight in SHAPES:
+            figure = measures.p8(
+                cluster,
+                f"r{repeat + 1}",
+                acks=acks,
+                connections=connections,
+                in_flight=in_flight,
+                seconds=self.load_s if repeat >= 0 else 1.0,
+            )
+            self.note(f"P8-{ACKS[acks]}-{connections}-{in_flight}", cluster, repeat, figure)
+
+    def starts(self) -> None:
+        say("start to first acknowledged produce")
+        for size in (1, 3):
+            for repeat in range(self.repeats):
+                for peer in self.peers if repeat % 2 else reversed(self.peers):
+                    directory = Path(tempfile.mkdtemp(prefix=f"bench-{peer.name}-", dir=self.options.dir))
+                    cluster = peer(size, directory)
+                    try:
+                        self.note(f"P9-{size}", cluster, repeat, measures.p9(cluster))
+                    finally:
+                        cluster.stop()
+
+    def memory(self) -> None:
+        say("memory")
+        for peer in self.peers:
+            with clusters.running(peer, 1, self.options.dir) as cluster:
+                idle, after = measures.p10(cluster, self.large, self.gigabytes)
+                self.note("P10-idle", cluster, 0, idle)
+                self.note("P10-after", cluster, 0, after)
+
+    def kills_of_leaders(self) -> None:
+        say("kill -9 of the leader")
+        for peer in self.peers:
+            kills = self.kills if peer is clusters.Odradek else min(self.kills, self.options.apache_kills)
+            with clusters.running(peer, 3, self.options.dir) as cluster:
+                figures = list(measures.p11(cluster, kills))
+                for repeat, figure in enumerate(figures):
+                    self.note("P11", cluster, repeat, figure)
+                ordered = sorted(figures, key=lambda figure: figure.value)
+                worst = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
+                self.note("P11-p99", cluster, 0, measures.Figure(worst.value, problem=worst.problem))
+
+    def report(self) -> str:
+        shown = ["odradek", "apache"]
+        lines = [
+            f"{datetime.date.today().isoformat()}, {machine()}, {platform.python_implementation()} "
+            f"{platform.python_version()}, librdkafka {librdkafka.version()}, "
+            f"Apache Kafka {clusters.KAFKA_VERSION} with ZooKeeper"
+            + (f" not run ({self.why_not['apache']})" if "apache" in self.why_not else ""),
+            "",
+            f"{self.repeats} repeats, alternating; median (least - most). Client and brokers share the machine. "
+            "Record validation: header.",
+            "",
+            table(self.rows.values(), self.calibration, shown, self.why_not),
+            "",
+            "The machine itself, in the same run: "
+            + ", ".join(f"{name} {number(value)}" for name, value in self.calibration.items())
+            + ".",
+        ]
+        return "\n".join(lines)
+
+
+def machine() -> str:
+    model = "unknown processor"
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{os.cpu_count()} cores ({model}), {memory:.0f} GiB, Linux {platform.release()}"
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="small loads, two repeats: to see that it runs")
+    parser.add_argument("--only", type=lambda text: set(text.upper().split(",")), help="P8,P1")
+    parser.add_argument("--without-apache", action="store_true")
+    parser.add_argument("--without-odradek", action="store_true")
+    parser.add_argument("--repeats", type=int)
+    parser.add_argument("--kills", type=int, help="P11: how many (50)")
+    parser.add_argument("--apache-kills", type=int, default=3, help="P11: each costs Apache half a minute")
+    parser.add_argument("--dir", type=Path, help="where the brokers' directories go")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
+    return parser.parse_args()
+
+
+BEGIN, END = "<!-- begin: make bench -->", "<!-- end: make bench -->"
+
+
+def write(report: str, path: Path) -> None:
+    """Replace what stands between the marks; the words around them are a person's."""
+    text = path.read_text(encoding="utf-8") if path.exists() else f"# Benchmarks\n\n{BEGIN}\n{END}\n"
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    assert begin and end, f"{path} lacks {BEGIN} or {END}"
+    path.write_text(f"{before}{BEGIN}\n{report}\n{END}{after}", encoding="utf-8")
+
+
+def main() -> None:
+    options = arguments()
+    bench = Bench(options)
+    try:
+        bench.run()
+    finally:
+        report = bench.report()
+        print(report)
+    if options.write:
+        write(report, ROOT / "docs" / "benchmarks.md")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,331 @@
+"""What a broker wants from the shell around it. `Broker.take_effects()` drains them; nothing here waits.
+
+The shell drains after every call into the broker, does what stands there, and tells the outcome:
+
+| effect | answered by |
+|---|---|
+| `SendToController` | `broker.controller_channel_answered(request_id, response, now_ms)`; None: could not be delivered |
+| `ControllerRequest` | `broker.controller_answered(request_id, answer, now_ms)` |
+| `StoreRequest` | `broker.store_answered(request_id, result, now_ms)` |
+| `StartFetcher`, `StopFetcher`, `WakeFetcher` | the fetcher's own methods, see `replication.follower` |
+| `FlushLog` | `broker.log_flushed(topic_partition, plan, error, now_ms)`; `error` None or what failed |
+| `CheckpointHighWatermarks` | nothing: done in a thread, failures are log lines |
+| `LogDirectoryFailed`, `LogLine`, `StateChangeLine` | nothing |
+
+Requests carry ids and no functions, so that an effect can be printed, compared and stored.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from odradek.model.cluster import Endpoint, LeaderAndIsr
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId, TopicPartition
+
+if TYPE_CHECKING:
+    from odradek.log.flushing import FlushPlan
+    from odradek.replication.follower import FollowerFetcher
+
+# -------------------------------------------------------------------------------- to the controller, by wire
+
+
+@dataclass(frozen=True, slots=True)
+class SendToController:
+    """A request for whichever broker is controller now (possibly this one), over the inter-broker listener.
+
+    `message` is an `odradek.protocol.messages` request; its version is negotiated, at most `max_version`.
+    The shell does not retry: an undeliverable request is answered None, and the broker asks again.
+    """
+
+    request_id: int
+    api_key: int
+    message: Any
+    max_version: int
+
+
+# ------------------------------------------------------------- to the controller in this process, as values
+
+
+@dataclass(frozen=True, slots=True)
+class IsrMember:
+    """`broker_epoch` -1: the sender does not know it (KIP-903)."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartitionItem:
+    """`topic` is None where the request names the topic by id (v2 on), `topic_id` where it does not."""
+
+    topic: str | None
+    topic_id: TopicId | None
+    partition: int
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+    new_isr: tuple[IsrMember, ...]
+    leader_recovery_state: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartitionAsked:
+    """Answered by `AlterPartitionAnswered`."""
+
+    version: int
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    partitions: tuple[AlterPartitionItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ControlledShutdownAsked:
+    """Answered by `ControlledShutdownAnswered`. `broker_epoch` -1: not checked."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateProducerIdsAsked:
+    """Answered by `AllocateProducerIdsAnswered`."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+
+
+ControllerAsk = AlterPartitionAsked | ControlledShutdownAsked | AllocateProducerIdsAsked
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerRequest:
+    """Something a peer asked of the controller that lives in this process."""
+
+    request_id: int
+    ask: ControllerAsk
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartitionOutcome:
+    """`topic` as far as known; leadership as the controller has it now, None if it knows none."""
+
+    topic: str | None
+    topic_id: TopicId | None
+    partition: int
+    error: ErrorCode
+    leader_and_isr: LeaderAndIsr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartitionAnswered:
+    error: ErrorCode
+    partitions: tuple[AlterPartitionOutcome, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ControlledShutdownAnswered:
+    error: ErrorCode
+    remaining: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateProducerIdsAnswered:
+    error: ErrorCode
+    first_producer_id: int = -1
+    length: int = 0
+
+
+ControllerAnswer = AlterPartitionAnswered | ControlledShutdownAnswered | AllocateProducerIdsAnswered
+
+
+# ------------------------------------------------------------------------------------------------ the store
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """`/config/topics/<t>` first, then `/brokers/topics/<t>`, as golden/controller/01 shows."""
+
+    topic: str
+    topic_id: TopicId
+    assignment: Mapping[int, tuple[BrokerId, ...]]
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopics:
+    """One answer per topic in `TopicsWritten`: NONE, or TOPIC_ALREADY_EXISTS, or what went wrong.
+
+    `from_controller`: the multi checks `/controller` (it must exist), as Apache's does.
+    """
+
+    topics: tuple[NewTopic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopics:
+    """Create `/admin/delete_topics/<t>` for each. Already there: NONE."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions:
+    """Add these partitions to `/brokers/topics/<topic>`, leaving the others as they stand there.
+
+    A partition that is there already: INVALID_PARTITIONS for the topic.
+    """
+
+    topic: str
+    assignment: Mapping[int, tuple[BrokerId, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsWritten:
+    """The answer to `CreateTopics`, `DeleteTopics` and `AddPartitions`: an error and a sentence per topic."""
+
+    results: Mapping[str, tuple[ErrorCode, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadConfigs:
+    """`/config/<kind>/<name>` of each (kind, name); kind is `topics` or `brokers`. Answer: `ConfigsRead`."""
+
+    entities: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConfig:
+    """`version` is the node's, -1 if there is no node."""
+
+    overrides: Mapping[str, str]
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigsRead:
+    configs: Mapping[tuple[str, str], StoredConfig]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigWrite:
+    """Replace the overrides of one entity, if its node still has `expected_version` (-1: no node)."""
+
+    kind: str
+    name: str
+    overrides: Mapping[str, str]
+    expected_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteConfigs:
+    """Each write is followed by its `/config/changes/config_change_N`. Answer: `ConfigsWritten`."""
+
+    writes: tuple[ConfigWrite, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigsWritten:
+    """One outcome per write, in order: `stored`, `conflict` (read again), or a sentence that says why not."""
+
+    outcomes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFailed:
+    """The store could not be asked, whatever the request was."""
+
+    reason: str
+
+
+StoreQuestion = CreateTopics | DeleteTopics | AddPartitions | ReadConfigs | WriteConfigs
+StoreResult = TopicsWritten | ConfigsRead | ConfigsWritten | StoreFailed
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRequest:
+    request_id: int
+    question: StoreQuestion
+
+
+# ----------------------------------------------------------------------------------------------- replication
+
+
+@dataclass(frozen=True, slots=True)
+class StartFetcher:
+    """Connect to `endpoint` and move frames for `fetcher` until `StopFetcher` for the same leader."""
+
+    leader: BrokerId
+    endpoint: Endpoint
+    fetcher: "FollowerFetcher"
+
+
+@dataclass(frozen=True, slots=True)
+class StopFetcher:
+    leader: BrokerId
+
+
+@dataclass(frozen=True, slots=True)
+class WakeFetcher:
+    """The fetcher has something to send that it had not when it was last asked."""
+
+    leader: BrokerId
+
+
+# ------------------------------------------------------------------------------------------------------ disk
+
+
+@dataclass(frozen=True, slots=True)
+class FlushLog:
+    """Group commit: `plan.run()` in a thread, then hand the plan back; what it covers may then be acknowledged.
+
+    Several of one turn may run one after the other in the same thread. An error is never tried again.
+    """
+
+    topic_partition: TopicPartition
+    plan: "FlushPlan"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointHighWatermarks:
+    """Every hosted replica's high watermark, for `replication-offset-checkpoint` (behaviour 136)."""
+
+    high_watermarks: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirectoryFailed:
+    """Write `/log_dir_event_notification/log_dir_event_N`: the controller asks about our replicas again."""
+
+    directory: str
+
+
+# ------------------------------------------------------------------------------------------------- for people
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    level: str  # "info" | "warning" | "error"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateChangeLine:
+    """A line of the state-change log as a broker writes it (Apache's `state.change.logger`)."""
+
+    level: str
+    text: str
+
+
+Effect = (
+    SendToController
+    | ControllerRequest
+    | StoreRequest
+    | StartFetcher
+    | StopFetcher
+    | WakeFetcher
+    | FlushLog
+    | CheckpointHighWatermarks
+    | LogDirectoryFailed
+    | LogLine
+    | StateChangeLine
+)

@@ -1,0 +1,227 @@
+"""Fetch sessions (KIP-227): the partitions a reader wants, kept between its fetches.
+
+A session knows for each partition where its reader stands and what it was last told. A fetch then names only
+what moved, and the answer only what is new. Cost is per partition that changed, never per partition of the
+session: a partition that may have something new tells its readers (`Reader.wake`), and only those are looked
+at. A reader without a session (epoch -1) gets one that lives as long as its one fetch.
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.model.ids import BrokerEpoch, BrokerId
+from odradek.protocol.fast_fetch import TopicKey
+from odradek.replication.partition import NEVER_MS, FetchSource, Partition, Reader
+from odradek.replication.purgatory import Purgatory
+
+if TYPE_CHECKING:
+    from odradek.broker.handlers.fetch import FetchWait
+
+# A session nobody used for this long makes room for a new one.
+MIN_EVICTION_MS = 120_000
+NO_SESSION = 0
+INT32_MAX = 2**31 - 1
+
+
+class WantedPartition(Reader):
+    """One partition of a session: where the reader stands, and what it was told last."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "follower_log_start",
+        "has_more",
+        "has_moved",
+        "index",
+        "is_refused",
+        "is_watching",
+        "key",
+        "last_fetched_epoch",
+        "max_bytes",
+        "partition",
+        "sent_high_watermark",
+        "sent_log_start",
+        "session",
+    )
+
+    def __init__(self, session: "FetchSession", key: TopicKey, index: int) -> None:
+        self.is_dirty = True
+        self.session = session
+        self.key = key
+        self.index = index
+        self.partition: Partition | None = None
+        self.is_watching = False  # stands in a partition's list of readers
+        self.fetch_offset = -1
+        self.current_leader_epoch = -1
+        self.last_fetched_epoch = -1
+        self.follower_log_start = -1
+        self.max_bytes = 0
+        self.has_moved = True  # named by the fetch being handled: a follower's position to be noted
+        self.has_more = False  # there was something to say, or more than there was room for
+        self.is_refused = False  # the last look ended in an error
+        self.sent_high_watermark = -1
+        self.sent_log_start = -1
+
+    @property
+    def has_news(self) -> bool:
+        """Its reader does not know how far the partition is committed, or where it begins."""
+        partition = self.partition
+        return partition is not None and (
+            partition.high_watermark != self.sent_high_watermark
+            or partition.log.log_start_offset != self.sent_log_start
+        )
+
+    def wake(self) -> None:
+        self.is_dirty = True
+        session = self.session
+        session.pending[self] = None
+        if session.parked is not None:
+            session.purgatory.wake(session.parked)
+
+    def watch(self, partition: Partition) -> None:
+        """Be told when the partition may have something for this reader."""
+        if self.is_watching:
+            if self.partition is partition:
+                return
+            self.unwatch()
+        self.partition = partition
+        self.is_watching = True
+        if self.session.replica_id >= 0:
+            partition.follower_readers[self] = None
+        else:
+            partition.consumer_readers[self] = None
+
+    def unwatch(self) -> None:
+        partition = self.partition
+        if partition is None or not self.is_watching:
+            return
+        self.is_watching = False
+        if self.session.replica_id >= 0:
+            partition.follower_readers.pop(self, None)
+            partition.follower_left(BrokerId(self.session.replica_id), self.session)
+        else:
+            partition.consumer_readers.pop(self, None)
+
+
+class FetchSession(FetchSource):
+    """`pending` are the partitions to look at; the others have nothing new, and will say when they have.
+
+    `is_full`: the answer names every partition, new or not (the first of a session, and every one without).
+    """
+
+    __slots__ = (
+        "by_id",
+        "created_ms",
+        "epoch",
+        "id",
+        "is_full",
+        "parked",
+        "pending",
+        "purgatory",
+        "replica_epoch",
+        "replica_id",
+        "used_ms",
+        "wanted",
+    )
+
+    def __init__(
+        self,
+        session_id: int,
+        *,
+        replica_id: int,
+        replica_epoch: BrokerEpoch,
+        by_id: bool,
+        purgatory: Purgatory,
+        now_ms: int,
+    ) -> None:
+        self.id = session_id
+        self.replica_id = replica_id
+        self.replica_epoch = replica_epoch
+        self.by_id = by_id
+        self.purgatory = purgatory
+        self.epoch = 1
+        self.is_full = True
+        self.created_ms = now_ms
+        self.used_ms = now_ms
+        self.last_fetch_time_ms = NEVER_MS
+        self.wanted: dict[tuple[TopicKey, int], WantedPartition] = {}
+        self.pending: dict[WantedPartition, None] = {}
+        self.parked: FetchWait | None = None
+
+    def want(
+        self,
+        key: TopicKey,
+        index: int,
+        current_leader_epoch: int,
+        fetch_offset: int,
+        last_fetched_epoch: int,
+        follower_log_start: int,
+        max_bytes: int,
+    ) -> WantedPartition:
+        wanted = self.wanted.get((key, index))
+        if wanted is None:
+            wanted = self.wanted[key, index] = WantedPartition(self, key, index)
+        wanted.current_leader_epoch = current_leader_epoch
+        wanted.fetch_offset = fetch_offset
+        wanted.last_fetched_epoch = last_fetched_epoch
+        wanted.follower_log_start = follower_log_start
+        wanted.max_bytes = max_bytes
+        wanted.has_moved = True
+        wanted.is_dirty = True
+        self.pending[wanted] = None
+        return wanted
+
+    def forget(self, key: TopicKey, index: int) -> None:
+        wanted = self.wanted.pop((key, index), None)
+        if wanted is not None:
+            self.pending.pop(wanted, None)
+            wanted.unwatch()
+
+    def next_epoch(self) -> None:
+        self.epoch = 1 if self.epoch == INT32_MAX else self.epoch + 1
+
+    def close(self) -> None:
+        for wanted in self.wanted.values():
+            wanted.unwatch()
+        self.wanted.clear()
+        self.pending.clear()
+
+
+class FetchSessionCache:
+    """At most max.incremental.fetch.session.cache.slots sessions. A follower's is never put out by a consumer's."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self._sessions: dict[int, FetchSession] = {}
+
+    def get(self, session_id: int) -> FetchSession | None:
+        return self._sessions.get(session_id)
+
+    def remove(self, session_id: int, now_ms: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            if session.parked is not None:
+                session.parked.expire(now_ms)
+            session.close()
+
+    def has_room(self, *, for_follower: bool, now_ms: int) -> bool:
+        """Makes room if it may: by a session long unused, or for a follower by a consumer's."""
+        if len(self._sessions) < self.slots:
+            return True
+        # In order of use, as far as `touch` has kept it.
+        for session in self._sessions.values():
+            is_stale = now_ms - session.used_ms > MIN_EVICTION_MS
+            if session.parked is None and (is_stale or (for_follower and session.replica_id < 0)):
+                self.remove(session.id, now_ms)
+                return True
+        return False
+
+    def add(self, session: FetchSession) -> None:
+        self._sessions[session.id] = session
+
+    def touch(self, session: FetchSession, now_ms: int) -> None:
+        session.used_ms = now_ms
+        if len(self._sessions) >= self.slots:  # order matters only when there is no room
+            self._sessions[session.id] = self._sessions.pop(session.id)
+
+    def __len__(self) -> int:
+        return len(self._sessions)

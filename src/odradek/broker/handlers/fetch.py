@@ -1,0 +1,370 @@
+"""Fetch (key 1), versions 4-17.
+
+Waits until `min_bytes` are readable or `max_wait_ms` has passed. A follower's fetch also moves its position,
+and with it perhaps the high watermark; it is answered at once when the follower's high watermark is behind.
+v5 log start offset. v7 sessions: only what changed travels (KIP-227). v9 leader epoch of the reader: smaller
+FENCED_LEADER_EPOCH, larger UNKNOWN_LEADER_EPOCH (KIP-320). v11 rack: consumers may read from followers
+(KIP-392); no preferred replica is named. v12 last fetched epoch, answered by `diverging_epoch` where the logs
+part (KIP-595). v13 topic ids: an unknown one is UNKNOWN_TOPIC_ID. v15 follower's broker epoch (KIP-903).
+v16 says who leads now where we do not. v17 directory id: not used.
+
+What may be read: followers up to the log end, consumers up to the high watermark, with read_committed up to
+the last stable offset. Between that and the log end: an empty answer. Outside the log: OFFSET_OUT_OF_RANGE.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.answers import Answer, Buffer, Park, Reply
+from odradek.broker.fetch_sessions import NO_SESSION, FetchSession, WantedPartition
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import BrokerEpoch, BrokerId
+from odradek.protocol.fast_fetch import (
+    FetchBody,
+    FetchedPartition,
+    NodeEndpoint,
+    TopicKey,
+    decode_request,
+    encode_response,
+)
+from odradek.replication.partition import READ_COMMITTED, Partition
+from odradek.replication.purgatory import Waiter
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker, Request
+
+FINAL_EPOCH = -1
+INITIAL_EPOCH = 0
+FIRST_WITH_IDS = 13
+FIRST_FROM_FOLLOWERS = 11
+FIRST_WITH_LEADERS = 16
+NONE = 0
+NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+HAS_NEW_LEADER = (NOT_LEADER, int(ErrorCode.FENCED_LEADER_EPOCH))
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    body = decode_request(version, request.body)
+    session = _session(broker, version, body, now_ms)
+    if isinstance(session, ErrorCode):
+        return Reply(encode_response(version, [], error_code=session, session_id=NO_SESSION))
+    session.last_fetch_time_ms = now_ms
+    wait = FetchWait(broker, version, body, session)
+    answer = wait.gather(now_ms)
+    if answer is not None:
+        return wait.reply(answer)
+    return wait.park_for(request.connection, now_ms)
+
+
+def _session(broker: "Broker", version: int, body: FetchBody, now_ms: int) -> FetchSession | ErrorCode:
+    """The session this fetch belongs to, with what it says taken in; or the error of the whole request."""
+    session_id, session_epoch = body.session_id, body.session_epoch
+    sessions = broker.fetch_sessions
+    by_id = version >= FIRST_WITH_IDS
+    if session_epoch == INITIAL_EPOCH or session_epoch == FINAL_EPOCH:
+        if session_id != NO_SESSION:
+            sessions.remove(session_id, now_ms)
+        is_follower = body.replica_id >= 0
+        keep = session_epoch == INITIAL_EPOCH and bool(body.topics)
+        if keep and not sessions.has_room(for_follower=is_follower, now_ms=now_ms):
+            keep = False
+        session = FetchSession(
+            broker.new_session_id() if keep else NO_SESSION,
+            replica_id=body.replica_id,
+            replica_epoch=BrokerEpoch(body.replica_epoch),
+            by_id=by_id,
+            purgatory=broker.purgatory,
+            now_ms=now_ms,
+        )
+        if keep:
+            sessions.add(session)
+    else:
+        found = sessions.get(session_id)
+        if found is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if found.epoch != session_epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if found.by_id is not by_id:
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        session = found
+        if session.parked is not None:
+            # The reader asks again before it was answered. The first answer is about the old positions.
+            session.parked.expire(now_ms)
+        session.next_epoch()
+        session.is_full = False
+        session.replica_epoch = BrokerEpoch(body.replica_epoch)
+        sessions.touch(session, now_ms)
+        for key, indexes in body.forgotten:
+            for index in indexes:
+                session.forget(key, index)
+    want = session.want
+    for key, partitions in body.topics:
+        for index, current_epoch, fetch_offset, last_epoch, log_start, max_bytes, _ in partitions:
+            want(key, index, current_epoch, fetch_offset, last_epoch, log_start, max_bytes)
+    return session
+
+
+class Gathered:
+    """What there is to say now: rows per topic, and whether it must be said at once."""
+
+    __slots__ = ("size_bytes", "topics")
+
+    def __init__(self) -> None:
+        self.topics: dict[TopicKey, list[FetchedPartition]] = {}
+        self.size_bytes = 0
+
+
+class FetchWait(Waiter):
+    """One fetch, parked or not. It looks only at what is pending in its session."""
+
+    __slots__ = ("body", "broker", "connection", "max_bytes", "park", "session", "version")
+
+    def __init__(self, broker: "Broker", version: int, body: FetchBody, session: FetchSession) -> None:
+        super().__init__()
+        self.broker = broker
+        self.version = version
+        self.body = body
+        self.session = session
+        self.park: Park | None = None
+        self.connection: Any = None
+        self.max_bytes = body.max_bytes if session.replica_id >= 0 else min(
+            body.max_bytes, broker.fetch_max_bytes
+        )
+
+    # -------------------------------------------------------------------------------------------- parking
+
+    def park_for(self, connection: Any, now_ms: int) -> Park:
+        session = self.session
+        for wanted in session.wanted.values():
+            if not wanted.is_watching and wanted.partition is not None:
+                wanted.watch(wanted.partition)
+        park = self.park = Park()
+        session.parked = self
+        self.connection = connection
+        connection.parked = self
+        self.broker.purgatory.park(self, deadline_ms=now_ms + max(self.body.max_wait_ms, 0))
+        return park
+
+    def try_complete(self, now_ms: int) -> bool:
+        assert self.park is not None
+        if self.park.abandoned:
+            self._leave()
+            return True
+        answer = self.gather(now_ms)
+        if answer is None:
+            return False
+        self._finish(answer)
+        return True
+
+    def expire(self, now_ms: int) -> None:
+        """The deadline, or the connection sent something else: say what there is."""
+        answer = self.gather(now_ms, is_final=True)
+        assert answer is not None
+        self._finish(answer)
+
+    def _finish(self, answer: Gathered) -> None:
+        park = self.park
+        assert park is not None
+        reply = self.reply(answer)
+        self._leave()
+        park.complete(reply)
+
+    def _leave(self) -> None:
+        self.broker.purgatory.leave(self)
+        self.session.parked = None
+        if self.connection.parked is self:
+            self.connection.parked = None
+
+    # ------------------------------------------------------------------------------------------ gathering
+
+    def gather(self, now_ms: int, *, is_final: bool = False) -> Gathered | None:
+        """What the pending partitions have to say; None if that is not enough to answer yet."""
+        session = self.session
+        body = self.body
+        gathered = Gathered()
+        at_once = is_final or body.max_wait_ms <= 0 or not session.wanted
+        is_full = session.is_full
+        for wanted in tuple(session.pending):
+            wanted.has_more = False
+            try:
+                row, size, is_urgent = self._look(wanted, gathered.size_bytes, now_ms)
+            except ProtocolError as refusal:
+                row, size, is_urgent = self._refused(wanted, refusal.code), 0, True
+                wanted.has_more = True
+            wanted.has_moved = False
+            if is_urgent:
+                at_once = True
+            elif not size and not is_full and not wanted.has_more and not wanted.has_news:
+                del session.pending[wanted]
+                wanted.is_dirty = False
+                continue
+            topic = gathered.topics.get(wanted.key)
+            if topic is None:
+                gathered.topics[wanted.key] = [row]
+            else:
+                topic.append(row)
+            gathered.size_bytes += size
+        if at_once or gathered.size_bytes >= body.min_bytes:
+            return gathered
+        for wanted in session.pending:
+            wanted.is_dirty = False  # they stay pending, and say so again when more comes
+        return None
+
+    def _look(self, wanted: WantedPartition, so_far: int, now_ms: int) -> tuple[FetchedPartition, int, bool]:
+        """(row, bytes of records, must it be told at once). Refuses by ProtocolError."""
+        partition = wanted.partition
+        if partition is None or partition.is_deleted:
+            partition = self._resolve(wanted)
+        wanted.is_refused = False
+        session = self.session
+        offset = wanted.fetch_offset
+        current_epoch = wanted.current_leader_epoch
+        if current_epoch != partition.leader_epoch and current_epoch >= 0:
+            raise ProtocolError(partition.check_epoch(current_epoch))
+        log = partition.log
+        diverging = None
+        is_urgent = False
+        if session.replica_id >= 0:
+            if not partition.is_leader:
+                raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            upper_bound = log.log_end_offset
+            if wanted.last_fetched_epoch >= 0:
+                diverging = partition.is_diverging(wanted.last_fetched_epoch, offset)
+            if offset > upper_bound or offset < log.log_start_offset:
+                if diverging is None:
+                    raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE)
+            elif diverging is None and wanted.has_moved:
+                self._note_position(partition, wanted, now_ms)
+            high_watermark = partition.high_watermark
+            # The follower's consumers wait for it to hear of this (KIP-392), and so would a new leader.
+            is_urgent = high_watermark > wanted.sent_high_watermark
+        else:
+            if not partition.is_leader and self.version < FIRST_FROM_FOLLOWERS:
+                raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            high_watermark = upper_bound = partition.high_watermark
+            if self.body.isolation_level == READ_COMMITTED:
+                upper_bound = partition.last_stable_offset
+            if wanted.last_fetched_epoch >= 0:
+                diverging = partition.is_diverging(wanted.last_fetched_epoch, offset)
+            if diverging is None and (offset > log.log_end_offset or offset < log.log_start_offset):
+                raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        records: Any = b""
+        size = 0
+        if diverging is not None:
+            is_urgent = wanted.has_more = True
+        elif offset < upper_bound:
+            wanted.has_more = True
+            room = self.max_bytes - so_far
+            if room > 0 or not so_far:
+                found = log.read(
+                    offset,
+                    max_bytes=max(min(wanted.max_bytes, room), 0),
+                    upper_bound_offset=upper_bound,
+                    min_one_batch=not so_far,
+                )
+                records = found.slices
+                size = found.size_bytes
+        aborted = None
+        if self.body.isolation_level == READ_COMMITTED and session.replica_id < 0:
+            aborted = log.aborted_transactions(offset, upper_bound) if size else []
+        if not size:
+            records = b""
+        row = (
+            wanted.index,
+            NONE,
+            high_watermark,
+            partition.last_stable_offset,
+            log.log_start_offset,
+            aborted,
+            -1,
+            records,
+            diverging,
+            None,
+            None,
+        )
+        return row, size, is_urgent
+
+    def _note_position(self, partition: Partition, wanted: WantedPartition, now_ms: int) -> None:
+        session = self.session
+        replica = BrokerId(session.replica_id)
+        if replica not in partition.followers:
+            # It may know of an assignment that we do not know yet.
+            raise ProtocolError(
+                ErrorCode.UNKNOWN_LEADER_EPOCH
+                if wanted.current_leader_epoch >= 0
+                else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            )
+        partition.follower_fetched(
+            replica,
+            wanted.fetch_offset,
+            follower_log_start=wanted.follower_log_start,
+            broker_epoch=session.replica_epoch,
+            source=session,
+            now_ms=now_ms,
+        )
+
+    def _resolve(self, wanted: WantedPartition) -> Partition:
+        """The partition a reader means, as hosted here now; or why there is none."""
+        wanted.unwatch()
+        wanted.partition = None
+        partition = self.broker.replicas.wanted(wanted.key, wanted.index)
+        if self.session.id != NO_SESSION:
+            wanted.watch(partition)
+        else:
+            wanted.partition = partition
+        return partition
+
+    def _refused(self, wanted: WantedPartition, error: ErrorCode) -> FetchedPartition:
+        """Said at once, and again with every fetch until the reader takes the partition out."""
+        wanted.is_refused = True
+        wanted.sent_high_watermark = -1
+        leader = None
+        log_start = -1
+        partition = wanted.partition
+        if error in HAS_NEW_LEADER and self.version >= FIRST_WITH_LEADERS:
+            leader = self.broker.replicas.current_leader(wanted.key, wanted.index)
+        if error == ErrorCode.OFFSET_OUT_OF_RANGE and partition is not None:
+            log_start = partition.log.log_start_offset
+        return (wanted.index, int(error), -1, -1, log_start, None, -1, b"", None, leader, None)
+
+    # ------------------------------------------------------------------------------------------- answering
+
+    def reply(self, gathered: Gathered) -> Reply:
+        """Encodes, and notes what the session has been told."""
+        session = self.session
+        rows = gathered.topics
+        pending = session.pending
+        for wanted in tuple(pending):
+            partition = wanted.partition
+            if partition is not None and not wanted.is_refused:
+                wanted.sent_high_watermark = partition.high_watermark
+                wanted.sent_log_start = partition.log.log_start_offset
+            del pending[wanted]
+            if wanted.has_more:
+                # Looked at again by the next fetch, behind those that got nothing now.
+                pending[wanted] = None
+            else:
+                wanted.is_dirty = False  # it will say when it has something
+        session.is_full = False
+        if session.id == NO_SESSION:
+            session.close()
+        buffers: list[Buffer] = encode_response(
+            self.version,
+            list(rows.items()),
+            session_id=session.id,
+            node_endpoints=self._endpoints(rows) if self.version >= FIRST_WITH_LEADERS else (),
+        )
+        return Reply(buffers)
+
+    def _endpoints(self, rows: dict[TopicKey, list[FetchedPartition]]) -> list[NodeEndpoint]:
+        """KIP-951: where the leaders named in the rows are found, on the reader's listener."""
+        leaders = {row[9][0] for topic in rows.values() for row in topic if row[9] is not None}
+        return self.broker.node_endpoints(leaders, self.connection)
+
+
+def answer_parked(connection: Any, now_ms: int) -> None:
+    """The connection sent something behind its parked fetch, whose answer would have to wait for that one."""
+    parked = connection.parked
+    if parked is not None:
+        parked.expire(now_ms)

@@ -1,0 +1,140 @@
+"""AlterPartition: proposals of all partitions led here, one request in flight, nothing lost on the way.
+
+A proposal waits here until the next request is built; what is sent is what the partition proposes then. A
+request that cannot be delivered, or that the controller refuses as a whole (NOT_CONTROLLER,
+STALE_BROKER_EPOCH), says nothing about what was committed: the partitions propose the same again.
+"""
+
+from collections.abc import Callable, Iterable
+
+from odradek.broker.effects import SendToController
+from odradek.model.cluster import LeaderAndIsr
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import (
+    NO_TOPIC_ID,
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    PartitionEpoch,
+    TopicPartition,
+)
+from odradek.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    BrokerState,
+)
+from odradek.replication.partition import UNSETTLED_RETRY_MS, IsrAnswer, IsrProposal, Partition
+
+ALTER_PARTITION = 56
+MAX_VERSION = 3  # names members with their epochs (KIP-903)
+MAX_VERSION_BY_NAME = 1
+
+
+class IsrChannel:
+    """Invariant: a partition in a pending ISR state is in `_waiting`, in `_in_flight` or in `_retries`."""
+
+    def __init__(self, broker: BrokerId, next_request_id: Callable[[], int]) -> None:
+        self.broker = broker
+        self.broker_epoch: BrokerEpoch | None = None  # None: not registered, nobody to ask as
+        self._next_request_id = next_request_id
+        self._waiting: dict[TopicPartition, Partition] = {}
+        self._in_flight: dict[TopicPartition, tuple[Partition, IsrProposal]] = {}
+        self._request_id = -1
+        self._retries: dict[TopicPartition, tuple[int, Partition]] = {}
+
+    def submit(self, partitions: Iterable[Partition]) -> None:
+        for partition in partitions:
+            self._waiting[partition.topic_partition] = partition
+
+    def next_request(self) -> SendToController | None:
+        """The request to send now; None while one is in flight or nothing is proposed."""
+        if self._in_flight or not self._waiting or self.broker_epoch is None:
+            return None
+        waiting, self._waiting = self._waiting, {}
+        topics: dict[str, AlterPartitionRequestTopicData] = {}
+        by_name = False
+        for topic_partition, partition in waiting.items():
+            proposal = partition.proposal(self.broker_epoch)
+            if proposal is None:
+                continue
+            by_name = by_name or proposal.topic_id == NO_TOPIC_ID
+            self._in_flight[topic_partition] = partition, proposal
+            topic = topics.get(topic_partition.topic)
+            if topic is None:
+                topic = topics[topic_partition.topic] = AlterPartitionRequestTopicData(
+                    topic_name=topic_partition.topic, topic_id=proposal.topic_id, partitions=[]
+                )
+            topic.partitions.append(_partition_data(proposal))
+        if not self._in_flight:
+            return None
+        self._request_id = self._next_request_id()
+        message = AlterPartitionRequest(
+            broker_id=self.broker, broker_epoch=self.broker_epoch, topics=list(topics.values())
+        )
+        version = MAX_VERSION_BY_NAME if by_name else MAX_VERSION
+        return SendToController(self._request_id, ALTER_PARTITION, message, version)
+
+    def answered(self, request_id: int, response: AlterPartitionResponse | None, now_ms: int) -> bool:
+        """False: that was not ours. None: not delivered, or no answer came."""
+        if request_id != self._request_id:
+            return False
+        in_flight, self._in_flight = self._in_flight, {}
+        self._request_id = -1
+        answers: dict[TopicPartition, AlterPartitionResponsePartitionData] = {}
+        if response is not None and response.error_code == ErrorCode.NONE:
+            names = {proposal.topic_id: tp.topic for tp, (_, proposal) in in_flight.items()}
+            for topic in response.topics:
+                name = topic.topic_name or names.get(bytes(topic.topic_id), "")  # type: ignore[call-overload]
+                for data in topic.partitions:
+                    answers[TopicPartition(name, data.partition_index)] = data
+        for topic_partition, (partition, proposal) in in_flight.items():
+            answer = answers.get(topic_partition)
+            if answer is None:
+                pause = UNSETTLED_RETRY_MS
+            else:
+                settled = partition.isr_answered(proposal, _isr_answer(answer), now_ms)
+                if settled is None:
+                    continue
+                pause = settled
+            self._retries[topic_partition] = now_ms + pause, partition
+        return True
+
+    def tick(self, now_ms: int) -> None:
+        for topic_partition, (due_ms, partition) in list(self._retries.items()):
+            if due_ms <= now_ms:
+                del self._retries[topic_partition]
+                self._waiting.setdefault(topic_partition, partition)
+
+    def next_deadline_ms(self) -> int | None:
+        return min((due_ms for due_ms, _ in self._retries.values()), default=None)
+
+
+def _partition_data(proposal: IsrProposal) -> AlterPartitionRequestPartitionData:
+    return AlterPartitionRequestPartitionData(
+        partition_index=proposal.topic_partition.partition,
+        leader_epoch=proposal.leader_epoch,
+        new_isr=[broker for broker, _ in proposal.new_isr],
+        new_isr_with_epochs=[
+            BrokerState(broker_id=broker, broker_epoch=epoch) for broker, epoch in proposal.new_isr
+        ],
+        leader_recovery_state=0,
+        partition_epoch=proposal.partition_epoch,
+    )
+
+
+def _isr_answer(data: AlterPartitionResponsePartitionData) -> IsrAnswer:
+    try:
+        error = ErrorCode(data.error_code)
+    except ValueError:
+        error = ErrorCode.UNKNOWN_SERVER_ERROR
+    leadership = LeaderAndIsr(
+        leader=BrokerId(data.leader_id),
+        leader_epoch=LeaderEpoch(data.leader_epoch),
+        isr=tuple(BrokerId(member) for member in data.isr),
+        partition_epoch=PartitionEpoch(data.partition_epoch),
+        leader_recovery_state=data.leader_recovery_state,
+    )
+    return IsrAnswer(error, leadership)

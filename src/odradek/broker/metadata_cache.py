@@ -1,0 +1,152 @@
+"""What the controller has told this broker of the cluster: live brokers, topics, leaders (UpdateMetadata).
+
+Each UpdateMetadata REPLACES the list of live brokers, and merges the partitions it names; leader -2 takes a
+partition out. So a broker is known exactly as long as the newest request names it, a topic until it is
+deleted. Nothing else is remembered of a topic: a broker that starts is told everything (row 103).
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from odradek.model.cluster import Endpoint
+from odradek.model.ids import (
+    LEADER_DURING_DELETE,
+    NO_TOPIC_ID,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionEpoch,
+    TopicId,
+    TopicPartition,
+)
+from odradek.protocol.messages.update_metadata import UpdateMetadataBroker, UpdateMetadataRequest
+
+SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
+
+
+class LiveBroker(NamedTuple):
+    broker: BrokerId
+    endpoints: dict[str, Endpoint]  # by listener name
+    rack: str | None
+
+
+class PartitionMetadata(NamedTuple):
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    isr: list[int]
+    replicas: list[int]
+    offline_replicas: list[int]
+    partition_epoch: PartitionEpoch
+    controller_epoch: ControllerEpoch
+
+
+class MetadataChange(NamedTuple):
+    """What one UpdateMetadata changed, for those who wait or connect."""
+
+    topics: tuple[str, ...]  # named in it
+    deleted: tuple[TopicPartition, ...]
+    brokers_changed: bool  # somebody came, went, or moved to another address
+
+
+class MetadataCache:
+    """`epoch` grows with each change, so that encoded answers can be kept while it stands."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.controller_id: BrokerId | None = None
+        self.brokers: dict[int, LiveBroker] = {}
+        self.live_brokers: set[int] = set()  # one object for ever: partitions hold it
+        self.topics: dict[str, dict[int, PartitionMetadata]] = {}
+        self.topic_ids: dict[str, TopicId] = {}
+        self.names: dict[bytes, str] = {}
+
+    # --------------------------------------------------------------------------------------------- reading
+
+    def endpoint(self, broker: int, listener: str) -> Endpoint | None:
+        known = self.brokers.get(broker)
+        return known.endpoints.get(listener) if known is not None else None
+
+    def partition(self, topic: str, index: int) -> PartitionMetadata | None:
+        partitions = self.topics.get(topic)
+        return partitions.get(index) if partitions is not None else None
+
+    def topic_id(self, topic: str) -> TopicId:
+        return self.topic_ids.get(topic, NO_TOPIC_ID)
+
+    def has_leaders(self, topic: str, count: int) -> bool:
+        """Every one of `count` partitions is known here with a leader."""
+        partitions = self.topics.get(topic, {})
+        return all(index in partitions and partitions[index].leader >= 0 for index in range(count))
+
+    @property
+    def partition_count(self) -> int:
+        return sum(map(len, self.topics.values()))
+
+    # --------------------------------------------------------------------------------------------- applying
+
+    def commit_update(self, request: UpdateMetadataRequest) -> MetadataChange:
+        """Takes the request in. The caller has checked the controller's and our own epoch."""
+        self.epoch += 1
+        self.controller_id = BrokerId(request.controller_id) if request.controller_id >= 0 else None
+        brokers_changed = self._replace_brokers(request.live_brokers)
+        topics: dict[str, None] = {}
+        deleted: list[TopicPartition] = []
+        for topic, topic_id, states in _by_topic(request):
+            topics[topic] = None
+            if topic_id != NO_TOPIC_ID and self.topic_ids.get(topic) != topic_id:
+                # Another topic of the same name: what we knew belongs to the old one.
+                self._forget(topic)
+                self.topic_ids[topic] = topic_id
+                self.names[topic_id] = topic
+            partitions = self.topics.setdefault(topic, {})
+            for state in states:
+                index = state.partition_index
+                if state.leader == LEADER_DURING_DELETE:
+                    if partitions.pop(index, None) is not None:
+                        deleted.append(TopicPartition(topic, index))
+                    continue
+                partitions[index] = PartitionMetadata(
+                    leader=BrokerId(state.leader),
+                    leader_epoch=LeaderEpoch(state.leader_epoch),
+                    isr=state.isr,
+                    replicas=state.replicas,
+                    offline_replicas=state.offline_replicas,
+                    partition_epoch=PartitionEpoch(state.zk_version),
+                    controller_epoch=ControllerEpoch(state.controller_epoch),
+                )
+            if not partitions:
+                self._forget(topic)
+        return MetadataChange(tuple(topics), tuple(deleted), brokers_changed)
+
+    def _replace_brokers(self, told: Iterable[UpdateMetadataBroker]) -> bool:
+        brokers = {known.broker: known for known in map(_live_broker, told)}
+        if brokers == self.brokers:
+            return False
+        self.brokers = dict(sorted(brokers.items()))
+        self.live_brokers.clear()
+        self.live_brokers.update(brokers)
+        return True
+
+    def _forget(self, topic: str) -> None:
+        self.topics.pop(topic, None)
+        topic_id = self.topic_ids.pop(topic, None)
+        if topic_id is not None:
+            self.names.pop(topic_id, None)
+
+
+def _live_broker(told: UpdateMetadataBroker) -> LiveBroker:
+    endpoints = {}
+    for place in told.endpoints:
+        protocol = SECURITY_PROTOCOLS.get(place.security_protocol, "PLAINTEXT")
+        listener = place.listener or protocol  # before v3 the protocol is the name
+        endpoints[listener] = Endpoint(listener, protocol, place.host, place.port)
+    if not told.endpoints and told.v0_host:
+        endpoints["PLAINTEXT"] = Endpoint("PLAINTEXT", "PLAINTEXT", told.v0_host, told.v0_port)
+    return LiveBroker(BrokerId(told.id), endpoints, told.rack)
+
+
+def _by_topic(request: UpdateMetadataRequest):  # type: ignore[no-untyped-def]
+    for topic in request.topic_states:
+        yield topic.topic_name, TopicId(bytes(topic.topic_id)), topic.partition_states
+    for state in request.ungrouped_partition_states:
+        yield state.topic_name, NO_TOPIC_ID, (state,)

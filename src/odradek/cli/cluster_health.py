@@ -1,0 +1,131 @@
+"""`odradek cluster health`: brokers, what is offline, what lacks replicas. Exit code 0 only when nothing does."""
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
+
+if TYPE_CHECKING:
+    from odradek.client.sync import SyncClient
+
+WATCH_S = 1.0
+
+
+@click.command()
+@click.option("--watch", is_flag=True, help="Again every second, until Ctrl-C.")
+@bootstrap_option
+@json_option
+def health(watch: bool, bootstrap: str, as_json: bool) -> None:
+    """Is everything replicated, and who leads?"""
+    from odradek.client.sync import SyncClient
+
+    with SyncClient(bootstrap) as client:
+        while True:
+            report = look(client)
+            if as_json:
+                print_json(report)
+            else:
+                if watch and sys.stdout.isatty():
+                    click.clear()
+                show(report)
+            if not watch:
+                sys.exit(0 if report["healthy"] else 1)
+            time.sleep(WATCH_S)
+
+
+def look(client: "SyncClient") -> dict[str, Any]:
+    """One picture of the cluster, from Metadata and the topics' min.insync.replicas."""
+    from odradek.cli.topic_describe import topic_settings
+
+    view = client.cluster()
+    leads = dict.fromkeys(view.brokers, 0)
+    follows = dict.fromkeys(view.brokers, 0)
+    offline, under_replicated, under_min_isr = [], [], []
+    total = 0
+    for name in sorted(view.topics):
+        minimum = int(topic_settings(client, name)["min.insync.replicas"][0] or 1)
+        for index, p in view.topics[name].partitions.items():
+            total += 1
+            entry = {
+                "partition": f"{name}-{index}",
+                "leader": p.leader,
+                "replicas": list(p.replicas),
+                "isr": list(p.isr),
+            }
+            if p.leader not in view.brokers:
+                offline.append(entry)
+            else:
+                leads[p.leader] += 1
+            if len(p.isr) < len(p.replicas):
+                under_replicated.append(entry)
+            if len(p.isr) < minimum:
+                under_min_isr.append({**entry, "min_insync_replicas": minimum})
+            for replica in p.replicas:
+                if replica in follows and replica != p.leader:
+                    follows[replica] += 1
+    # Metadata names the brokers alive; a dead one shows as a replica that none of them is.
+    missing = sorted(
+        {
+            replica
+            for topic in view.topics.values()
+            for p in topic.partitions.values()
+            for replica in p.replicas
+            if replica not in view.brokers
+        }
+    )
+    return {
+        "healthy": not (offline or under_replicated or missing) and view.controller_id in view.brokers,
+        "controller": view.controller_id if view.controller_id in view.brokers else None,
+        "brokers": [
+            {
+                "id": broker.broker_id,
+                "host": broker.address.host,
+                "port": broker.address.port,
+                "rack": broker.rack,
+                "leads": leads[broker.broker_id],
+                "follows": follows[broker.broker_id],
+            }
+            for broker in sorted(view.brokers.values())
+        ],
+        "missing_brokers": missing,
+        "partitions": total,
+        "offline": offline,
+        "under_min_isr": under_min_isr,
+        "under_replicated": under_replicated,
+    }
+
+
+def show(report: dict[str, Any]) -> None:
+    verdict = "healthy" if report["healthy"] else "NOT healthy"
+    controller = "none" if report["controller"] is None else report["controller"]
+    print(f"{verdict}: {report['partitions']} partitions, controller {controller}")
+    print_table(
+        ("broker", "address", "rack", "leads", "follows"),
+        [
+            (b["id"], f"{b['host']}:{b['port']}", b["rack"] or "", b["leads"], b["follows"])
+            for b in report["brokers"]
+        ]
+        + [(missing, "not there", "", "", "") for missing in report["missing_brokers"]],
+    )
+    for title, words in (
+        ("offline", "no leader: neither written nor read"),
+        ("under_min_isr", "too few in sync: acks=all is refused"),
+        ("under_replicated", "replicas behind or away"),
+    ):
+        if report[title]:
+            print(f"{len(report[title])} partitions, {words}:")
+            print_table(
+                ("partition", "leader", "replicas", "isr"),
+                [
+                    (
+                        p["partition"],
+                        p["leader"] if p["leader"] >= 0 else "none",
+                        ",".join(map(str, p["replicas"])),
+                        ",".join(map(str, p["isr"])),
+                    )
+                    for p in report[title]
+                ],
+            )

@@ -1,0 +1,31 @@
+"""Finding a topic, or saying which ones there are."""
+
+from typing import TYPE_CHECKING
+
+from odradek.cli.output import fail
+
+if TYPE_CHECKING:
+    from odradek.client.sync import SyncClient, TopicView
+
+
+def topic_or_fail(client: "SyncClient", name: str) -> "TopicView":
+    from odradek.model.error_codes import ErrorCode
+    from odradek.model.errors import ProtocolError
+
+    try:
+        return client.topic(name, timeout_s=10)
+    except ProtocolError as error:
+        if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+    no_such_topic(client, name)
+
+
+def no_such_topic(client: "SyncClient", name: str) -> "TopicView":
+    from odradek.model.settings import nearest
+
+    there = client.cluster().topics
+    guess = nearest(name, there)
+    if guess:
+        return fail(f"there is no topic {name}; did you mean {guess}?")
+    shown = ", ".join(sorted(there)[:10]) or "none"
+    return fail(f"there is no topic {name}; topics there are: {shown}{', ...' if len(there) > 10 else ''}")

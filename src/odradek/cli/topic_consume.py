@@ -1,0 +1,224 @@
+"""`odradek topic consume NAME`: records by assignment, in the order of each partition.
+
+`--offset` says from where and to where: `start`, `end`, a number, `-n` (the last n), `@timestamp`
+(milliseconds, or an ISO date), and `from:to` with either side left out. With a `to`, or with `--exit`,
+the command ends there; else it waits for more. `--format` is kcat's: %t topic, %p partition, %o offset,
+%k key, %v or %s value, %T timestamp in ms, %h headers, %K and %S lengths (-1 for null), \\n, \\t, \\xHH.
+"""
+
+import re
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from odradek.cli.output import bootstrap_option, fail, json_option
+
+if TYPE_CHECKING:
+    from odradek.client.sync import SyncClient
+    from odradek.model.ids import TopicPartition
+    from odradek.records.reader import Record
+
+POLL_S = 0.05
+TIMESTAMP = re.compile(r"@(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?)?|\d+)")
+BORDER = re.compile(rf"(?:start|end|-?\d+|{TIMESTAMP.pattern})?")
+FIELD = re.compile(rb"%([a-zA-Z%])|\\(n|t|r|\\|0|x[0-9a-fA-F]{2})")
+
+
+@click.command()
+@click.argument("name")
+@click.option("--partition", "-p", "partitions", type=int, multiple=True, help="Only this one; repeatable.")
+@click.option("--offset", "-o", "span", default="start", show_default=True, help="FROM, :TO or FROM:TO.")
+@click.option("--count", "-n", type=click.IntRange(min=1), help="Stop after this many records.")
+@click.option("--exit", "-e", "at_end", is_flag=True, help="Stop at the present end instead of waiting.")
+@click.option("--format", "-f", "form", default=r"%v\n", show_default=True)
+@click.option("--read-committed", is_flag=True, help="Leave out records of aborted and open transactions.")
+@bootstrap_option
+@json_option
+def consume(
+    name: str,
+    partitions: tuple[int, ...],
+    span: str,
+    count: int | None,
+    at_end: bool,
+    form: str,
+    read_committed: bool,
+    bootstrap: str,
+    as_json: bool,
+) -> None:
+    """Records to standard output."""
+    from odradek.cli.lookup import topic_or_fail
+    from odradek.client.sync import SyncClient
+    from odradek.model.ids import TopicPartition
+
+    first, last = parse_span(span)
+    write = json_writer(name) if as_json else format_writer(name, form)
+    out = sys.stdout.buffer
+    with SyncClient(bootstrap) as client:
+        there = topic_or_fail(client, name).partitions
+        if unknown := [p for p in partitions if p not in there]:
+            fail(f"{name} has {len(there)} partitions, 0 to {len(there) - 1}; there is no {unknown[0]}")
+        chosen = [TopicPartition(name, p) for p in sorted(partitions or there)]
+        positions = resolve(client, chosen, first)
+        bounds = resolve(client, chosen, last) if last is not None else None
+        if at_end and bounds is None:
+            bounds = resolve(client, chosen, "end")
+        written = 0
+        while True:
+            ends = bounds if bounds is not None else client.end_offsets(chosen)
+            before = written
+            for partition in chosen:
+                for record in records(
+                    client, partition, positions[partition], ends[partition], read_committed
+                ):
+                    out.write(write(partition.partition, record))
+                    written += 1
+                    positions[partition] = record.offset + 1
+                    if written == count:
+                        out.flush()
+                        return
+                positions[partition] = max(positions[partition], ends[partition])
+            out.flush()
+            if bounds is not None:
+                return
+            if written == before:
+                time.sleep(POLL_S)
+
+
+def records(
+    client: "SyncClient", partition: "TopicPartition", start: int, end: int, read_committed: bool
+) -> "Any":
+    """The records of [start, end) without control records, and without aborted ones when asked."""
+    from odradek.client.sync_fetch import read_range
+    from odradek.records.batch import iter_batches
+    from odradek.records.reader import decode_batch
+
+    if start >= end:
+        return
+    for fetched in read_range(client, partition, start, end, read_committed=read_committed):
+        aborted = sorted(fetched.aborted, key=lambda entry: entry[1])
+        open_aborts: set[int] = set()
+        for position, header in iter_batches(fetched.records):
+            while aborted and aborted[0][1] <= header.next_offset - 1:
+                open_aborts.add(aborted.pop(0)[0])
+            if header.is_control:
+                open_aborts.discard(header.producer_id)
+                continue
+            if header.is_transactional and header.producer_id in open_aborts:
+                continue
+            for record in decode_batch(fetched.records, position):
+                if start <= record.offset < end:
+                    yield record
+
+
+def parse_span(text: str) -> tuple[str, str | None]:
+    """`FROM:TO` into its sides; TO is None when there is no end. A colon inside a time of day is none of ours."""
+    first = BORDER.match(text)
+    assert first is not None
+    rest = text[first.end() :]
+    if not rest:
+        return first.group() or "start", None
+    if rest.startswith(":"):
+        last = BORDER.fullmatch(rest[1:])
+        if last is not None:
+            return first.group() or "start", last.group() or "end"
+    raise click.UsageError(f"--offset {text}: want start, end, a number, -n, @timestamp, or FROM:TO of these")
+
+
+def resolve(
+    client: "SyncClient", partitions: "list[TopicPartition]", border: str
+) -> "dict[TopicPartition, int]":
+    """What a border means in each partition, as an offset."""
+    if border == "start":
+        return client.begin_offsets(partitions)
+    if border.startswith("@"):
+        wanted = client.list_offsets(dict.fromkeys(partitions, timestamp_ms(border)))
+        ends = client.end_offsets(partitions)
+        return {p: found.offset if found.offset >= 0 else ends[p] for p, found in wanted.items()}
+    starts = client.begin_offsets(partitions)
+    ends = client.end_offsets(partitions)
+    if border == "end":
+        return ends
+    number = int(border)
+    return {p: min(max(ends[p] + number if number < 0 else number, starts[p]), ends[p]) for p in partitions}
+
+
+def timestamp_ms(border: str) -> int:
+    text = border.removeprefix("@")
+    if text.isdigit():
+        return int(text)
+    from datetime import UTC, datetime
+
+    moment = datetime.fromisoformat(text)
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def format_writer(topic: str, form: str) -> "Callable[[int, Record], bytes]":
+    """Compiles a format string once: a list of constants and of functions from a record to bytes."""
+    fields: dict[bytes, Callable[[int, Record], bytes]] = {
+        b"t": lambda _p, _r: topic.encode(),
+        b"p": lambda p, _r: b"%d" % p,
+        b"o": lambda _p, r: b"%d" % r.offset,
+        b"k": lambda _p, r: r.key or b"",
+        b"v": lambda _p, r: r.value or b"",
+        b"s": lambda _p, r: r.value or b"",
+        b"T": lambda _p, r: b"%d" % r.timestamp,
+        b"h": lambda _p, r: b",".join(k.encode() + b"=" + (v or b"") for k, v in r.headers),
+        b"K": lambda _p, r: b"%d" % (-1 if r.key is None else len(r.key)),
+        b"S": lambda _p, r: b"%d" % (-1 if r.value is None else len(r.value)),
+    }
+    escapes = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"\\": b"\\", b"0": b"\0"}
+    parts: list[bytes | Callable[[int, Record], bytes]] = []
+    text = form.encode()
+    position = 0
+    for found in FIELD.finditer(text):
+        parts.append(text[position : found.start()])
+        position = found.end()
+        letter, escape = found.groups()
+        if escape is not None:
+            parts.append(bytes.fromhex(escape[1:].decode()) if escape[:1] == b"x" else escapes[escape])
+        elif letter == b"%":
+            parts.append(b"%")
+        elif letter in fields:
+            parts.append(fields[letter])
+        else:
+            known = " ".join(f"%{name.decode()}" for name in sorted(fields))
+            raise click.UsageError(f"--format: %{letter.decode()} means nothing; there are {known} %%")
+    parts.append(text[position:])
+
+    def write(partition: int, record: "Record") -> bytes:
+        return b"".join([part if isinstance(part, bytes) else part(partition, record) for part in parts])
+
+    return write
+
+
+def json_writer(topic: str) -> "Callable[[int, Record], bytes]":
+    import json
+
+    def write(partition: int, record: "Record") -> bytes:
+        line = {
+            "topic": topic,
+            "partition": partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "key": text_or_base64(record.key),
+            "value": text_or_base64(record.value),
+            "headers": [[key, text_or_base64(value)] for key, value in record.headers],
+        }
+        return json.dumps(line, ensure_ascii=False).encode() + b"\n"
+
+    return write
+
+
+def text_or_base64(data: bytes | None) -> "str | dict[str, str] | None":
+    """Bytes that are text as text; others as {"base64": ...}, so that nothing is lost on the way back."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        import base64
+
+        return {"base64": base64.b64encode(data).decode()}

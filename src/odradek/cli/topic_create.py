@@ -1,0 +1,102 @@
+"""`odradek topic create NAME`: answers when every partition has a leader."""
+
+import click
+
+from odradek.cli.output import bootstrap_option, fail, json_option, print_json
+
+
+@click.command()
+@click.argument("name")
+@click.option("--partitions", "-p", default=-1, help="How many; -1 is the broker's num.partitions.")
+@click.option("--replication-factor", "-r", default=-1, help="Replicas of each; -1 is the broker's default.")
+@click.option("--assign", metavar="1,2,3:2,3,1", help="Replicas per partition, the preferred leader first.")
+@click.option("--config", "-c", "configs", multiple=True, metavar="NAME=VALUE", help="A topic setting.")
+@click.option("--if-not-exists", is_flag=True, help="An existing topic is no error.")
+@bootstrap_option
+@json_option
+def create(
+    name: str,
+    partitions: int,
+    replication_factor: int,
+    assign: str | None,
+    configs: tuple[str, ...],
+    if_not_exists: bool,
+    bootstrap: str,
+    as_json: bool,
+) -> None:
+    """Make a topic."""
+    from odradek.client.sync import CONTROLLER, SyncClient, code_of
+    from odradek.model.error_codes import ErrorCode
+    from odradek.protocol.messages.create_topics import (
+        CreatableReplicaAssignment,
+        CreatableTopic,
+        CreatableTopicConfig,
+        CreateTopicsRequest,
+    )
+
+    assignment = parse_assignment(assign)
+    if assignment and (partitions != -1 or replication_factor != -1):
+        raise click.UsageError(
+            "--assign says how many already; leave --partitions and --replication-factor out"
+        )
+    request = CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name=name,
+                num_partitions=partitions,
+                replication_factor=replication_factor,
+                assignments=[
+                    CreatableReplicaAssignment(partition_index=index, broker_ids=replicas)
+                    for index, replicas in enumerate(assignment)
+                ],
+                configs=[
+                    CreatableTopicConfig(name=key, value=value)
+                    for key, value in parse_settings(configs).items()
+                ],
+            )
+        ],
+        timeout_ms=30_000,
+        validate_only=False,
+    )
+    with SyncClient(bootstrap) as client:
+        (answer,) = client.call(CONTROLLER, request).topics
+        code = code_of(answer.error_code)
+        existed = code == ErrorCode.TOPIC_ALREADY_EXISTS
+        if code != ErrorCode.NONE and not (existed and if_not_exists):
+            hint = "; --if-not-exists accepts it" if existed else ""
+            fail(f"{name}: {(answer.error_message or code.name).rstrip('.')}{hint}")
+        found = client.topic(name, timeout_s=10)
+    if as_json:
+        leaders = {str(index): view.leader for index, view in found.partitions.items()}
+        print_json({"topic": name, "created": not existed, "leaders": leaders})
+    else:
+        word = "is there already" if existed else "created"
+        replicas = len(next(iter(found.partitions.values())).replicas)
+        print(f"{name} {word}: {len(found.partitions)} partitions, {replicas} replicas each")
+
+
+def parse_assignment(text: str | None) -> list[list[int]]:
+    """`1,2,3:2,3,1` -> one list of broker ids per partition."""
+    if not text:
+        return []
+    try:
+        return [[int(broker) for broker in part.split(",")] for part in text.split(":")]
+    except ValueError:
+        raise click.UsageError(
+            f"--assign {text}: want broker ids, a colon between partitions, as in 1,2,3:2,3,1"
+        ) from None
+
+
+def parse_settings(pairs: tuple[str, ...]) -> dict[str, str]:
+    """NAME=VALUE pairs; a name that no topic setting has gets the nearest one."""
+    from odradek.model.settings import TOPIC_SETTINGS, unknown_setting
+
+    settings = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise click.UsageError(f"--config {pair}: want NAME=VALUE, as in retention.ms=86400000")
+        if name not in TOPIC_SETTINGS:
+            raise click.UsageError(str(unknown_setting(name, TOPIC_SETTINGS, "topic")))
+        settings[name] = value
+    return settings

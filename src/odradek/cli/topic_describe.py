@@ -1,0 +1,108 @@
+"""`odradek topic describe [NAME...]`"""
+
+from typing import Any
+
+import click
+
+from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
+
+TOPIC_RESOURCE = 2
+DYNAMIC_TOPIC_CONFIG = 1
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@bootstrap_option
+@json_option
+def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
+    """Leaders, ISR and settings of topics; of all of them when none is named."""
+    from odradek.cli.lookup import no_such_topic
+    from odradek.client.sync import EARLIEST, LATEST, SyncClient
+    from odradek.model.error_codes import ErrorCode
+    from odradek.model.ids import TopicId, TopicPartition, topic_id_to_text
+
+    with SyncClient(bootstrap) as client:
+        view = client.cluster(names or None)
+        if view.errors:
+            name, code = sorted(view.errors.items())[0]
+            if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                no_such_topic(client, name)
+            fail(f"{name}: {code.name}")
+        described: list[dict[str, Any]] = []
+        for name in sorted(view.topics):
+            topic = view.topics[name]
+            led = [
+                TopicPartition(name, index)
+                for index, p in topic.partitions.items()
+                if p.leader in view.brokers
+            ]
+            ends = client.list_offsets(dict.fromkeys(led, LATEST)) if led else {}
+            starts = client.list_offsets(dict.fromkeys(led, EARLIEST)) if led else {}
+            partitions = []
+            for index, p in topic.partitions.items():
+                key = TopicPartition(name, index)
+                partitions.append(
+                    {
+                        "partition": index,
+                        "leader": p.leader,
+                        "leader_epoch": p.leader_epoch,
+                        "replicas": list(p.replicas),
+                        "isr": list(p.isr),
+                        "offline": list(p.offline_replicas),
+                        "log_start_offset": starts[key].offset if key in starts else None,
+                        "high_watermark": ends[key].offset if key in ends else None,
+                    }
+                )
+            described.append(
+                {
+                    "topic": name,
+                    "topic_id": topic_id_to_text(TopicId(topic.topic_id)),
+                    "config": topic_overrides(client, name),
+                    "partitions": partitions,
+                }
+            )
+    if as_json:
+        print_json(described)
+        return
+    for topic_ in described:
+        settings = ", ".join(f"{k}={v}" for k, v in topic_["config"].items()) or "no settings of its own"
+        print(f"{topic_['topic']}  id {topic_['topic_id']}  {settings}")
+        print_table(
+            ("partition", "leader", "epoch", "replicas", "isr", "start", "high watermark"),
+            [
+                (
+                    p["partition"],
+                    p["leader"] if p["leader"] >= 0 else "none",
+                    p["leader_epoch"],
+                    ",".join(map(str, p["replicas"])),
+                    ",".join(map(str, p["isr"])) + (" (short)" if len(p["isr"]) < len(p["replicas"]) else ""),
+                    "" if p["log_start_offset"] is None else p["log_start_offset"],
+                    "" if p["high_watermark"] is None else p["high_watermark"],
+                )
+                for p in topic_["partitions"]
+            ],
+        )
+
+
+def topic_settings(client: Any, name: str) -> dict[str, tuple[str | None, int]]:
+    """Every setting of a topic as a broker reports it: name -> (value, source)."""
+    from odradek.client.sync import ANY, answered
+    from odradek.model.error_codes import ErrorCode
+    from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+    resource = DescribeConfigsResource(
+        resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=None
+    )
+    (result,) = client.call(ANY, DescribeConfigsRequest(resources=[resource])).results
+    if result.error_code != ErrorCode.NONE:
+        raise answered(result.error_code, f"topic {name}", result.error_message)
+    return {entry.name: (entry.value, entry.config_source) for entry in result.configs}
+
+
+def topic_overrides(client: Any, name: str) -> dict[str, str | None]:
+    """The settings of the topic itself, without those it has from its brokers."""
+    return {
+        key: value
+        for key, (value, source) in sorted(topic_settings(client, name).items())
+        if source == DYNAMIC_TOPIC_CONFIG
+    }

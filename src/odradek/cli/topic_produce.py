@@ -1,0 +1,181 @@
+"""`odradek topic produce NAME`: a record per line of standard input, until its end.
+
+What a line means is said by options, as in kcat: `--key-delimiter` splits a key off, `--format json` reads
+what `topic consume --json` writes. Records are batched; a batch goes out when it is full or a tenth of a
+second old, so that typed lines are sent as they are typed.
+"""
+
+import base64
+import json
+import select
+import sys
+import time
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from odradek.cli.output import bootstrap_option, fail, json_option, print_json
+
+if TYPE_CHECKING:
+    from odradek.records.builder import NewRecord
+
+BATCH_RECORDS = 5_000
+BATCH_BYTES = 500_000
+LINGER_S = 0.1
+
+
+@click.command()
+@click.argument("name")
+@click.option("--partition", "-p", type=int, help="Send all to this partition instead of by key.")
+@click.option("--key-delimiter", "-K", metavar="TEXT", help="Where a line's key ends and its value begins.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="On every record.")
+@click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
+@click.option(
+    "--compression",
+    "-z",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    default="none",
+    show_default=True,
+)
+@bootstrap_option
+@json_option
+def produce(
+    name: str,
+    partition: int | None,
+    key_delimiter: str | None,
+    form: str,
+    headers: tuple[str, ...],
+    acks: str,
+    compression: str,
+    bootstrap: str,
+    as_json: bool,
+) -> None:
+    """Records from standard input, a line each."""
+    from odradek.cli.lookup import topic_or_fail
+    from odradek.client.sync import SyncClient
+    from odradek.model.ids import TopicPartition
+    from odradek.records.builder import build_batch
+
+    common = tuple(_header(text) for text in headers)
+    counts: dict[int, int] = {}
+    last_offsets: dict[int, int] = {}
+    with SyncClient(bootstrap) as client:
+        partitions = len(topic_or_fail(client, name).partitions)
+        if partition is not None and not 0 <= partition < partitions:
+            fail(f"{name} has {partitions} partitions, 0 to {partitions - 1}; there is no {partition}")
+        gathered: dict[int, list[NewRecord]] = {}
+
+        def send() -> None:
+            for target in sorted(gathered):
+                records = gathered[target]
+                batch = build_batch(records, codec=compression)
+                offset = client.produce(
+                    TopicPartition(name, target), batch, acks={"all": -1}.get(acks) or int(acks)
+                )
+                counts[target] = counts.get(target, 0) + len(records)
+                last_offsets[target] = offset + len(records) - 1
+            gathered.clear()
+
+        size = number = keyless = 0
+        for line in lines_or_pauses(sys.stdin.buffer):
+            if line is not None:
+                number += 1
+                record = parse_line(line, number, key_delimiter, form, common)
+                if partition is not None:
+                    target = partition
+                else:
+                    target, keyless = _target(record.key, partitions, keyless)
+                gathered.setdefault(target, []).append(record)
+                size += len(line)
+            full = size >= BATCH_BYTES or sum(map(len, gathered.values())) >= BATCH_RECORDS
+            if gathered and (full or line is None):
+                send()
+                size = 0
+        send()
+    if as_json:
+        print_json(
+            {
+                "topic": name,
+                "records": sum(counts.values()),
+                "partitions": {
+                    str(p): {"records": counts[p], "last_offset": last_offsets[p]} for p in sorted(counts)
+                },
+            }
+        )
+    else:
+        print(f"{sum(counts.values())} records to {len(counts)} partitions of {name}", file=sys.stderr)
+
+
+def lines_or_pauses(stream: IO[bytes]) -> Iterator[bytes | None]:
+    """Lines without their end; None whenever the input pauses for a tenth of a second."""
+    rest = b""
+    descriptor = stream.fileno()
+    while True:
+        ready, _, _ = select.select([descriptor], [], [], LINGER_S)
+        if not ready:
+            yield None
+            select.select([descriptor], [], [])
+            continue
+        data = stream.read1(1 << 16)  # type: ignore[attr-defined]
+        if not data:
+            break
+        *lines, rest = (rest + data).split(b"\n")
+        yield from lines
+    if rest:
+        yield rest
+
+
+def parse_line(
+    line: bytes, number: int, key_delimiter: str | None, form: str, headers: tuple[tuple[str, bytes], ...]
+) -> "NewRecord":
+    from odradek.records.builder import NewRecord
+
+    now_ms = int(time.time() * 1000)
+    if form == "json":
+        try:
+            found = json.loads(line)
+            return NewRecord(
+                _bytes(found.get("key")),
+                _bytes(found.get("value")),
+                int(found.get("timestamp", now_ms)),
+                [(str(k), _bytes(v)) for k, v in found.get("headers", [])] + list(headers),
+            )
+        except (ValueError, AttributeError, TypeError) as error:
+            fail(f"line {number} is not a record in JSON ({error}); topic consume --json shows the form")
+    key: bytes | None = None
+    value = line
+    if key_delimiter is not None:
+        before, found_delimiter, after = line.partition(key_delimiter.encode())
+        if not found_delimiter:
+            fail(f"line {number} has no {key_delimiter!r} between key and value")
+        key, value = before, after
+    return NewRecord(key, value, now_ms, headers)
+
+
+def _target(key: bytes | None, partitions: int, keyless: int) -> tuple[int, int]:
+    """The partition, and the count of records without a key: those change partition with every full batch."""
+    if key is None:
+        return (keyless // BATCH_RECORDS) % partitions, keyless + 1
+    from odradek.cli.partitioning import partition_of
+
+    return partition_of(key, partitions), keyless
+
+
+def _header(text: str) -> tuple[str, bytes]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise click.UsageError(f"--header {text}: want NAME=VALUE")
+    return name, value.encode()
+
+
+def _bytes(value: Any) -> bytes | None:
+    """Text, null, or {"base64": ...} where the bytes are no text."""
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return base64.b64decode(value["base64"], validate=True)
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is neither text nor null")
+    return value.encode()

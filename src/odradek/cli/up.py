@@ -1,0 +1,191 @@
+"""`odradek up`: a development cluster in this terminal, one process a broker, gone when this one is.
+
+With `--json` one line says that it is ready: `{"bootstrap", "controller", "brokers": [{"id", "host", "port",
+"pid", "dir"}]}`. A broker that dies is reported and the others go on; `odradek start --config` on the
+`server.properties` in its directory brings it back.
+"""
+
+import contextlib
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from odradek.cli.output import fail, json_option, print_json, print_table
+
+if TYPE_CHECKING:
+    from odradek.testing.process_cluster import ProcessCluster
+
+USUAL_PORT = 9092
+LOOK_S = 0.1
+
+
+class Stop(BaseException):
+    """SIGTERM or SIGINT: stop everything, and it is no error."""
+
+
+@click.command()
+@click.option("--brokers", "-n", default=3, show_default=True, type=click.IntRange(1, 64))
+@click.option(
+    "--dir", "directory", type=click.Path(path_type=Path), help="Kept; without it, a temporary one."
+)
+@click.option("--port", type=click.IntRange(0, 65_535), help="Of the first broker; 0 takes free ones.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of every broker.")
+@json_option
+def up(
+    brokers: int, directory: Path | None, port: int | None, settings: tuple[str, ...], as_json: bool
+) -> None:
+    """A development cluster in this terminal; Ctrl-C stops it."""
+    with contextlib.ExitStack() as stack:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            stack.callback(signal.signal, number, signal.signal(number, _stop))
+        try:
+            if directory is None:
+                work = tempfile.TemporaryDirectory(prefix="odradek-", ignore_cleanup_errors=True)
+                directory = Path(stack.enter_context(work))
+            run(directory, brokers, first_port(port, brokers), parse_settings(settings), as_json)
+        except Stop:
+            pass
+
+
+def run(directory: Path, brokers: int, port: int | None, settings: dict[str, str], as_json: bool) -> None:
+    from odradek.testing.process_cluster import ProcessCluster
+
+    begun = time.perf_counter()
+    cluster = ProcessCluster(directory, brokers=brokers, settings=settings, first_port=port)
+    try:
+        cluster.start()
+        ready_ms = (time.perf_counter() - begun) * 1000
+        report = describe(cluster)
+        if as_json:
+            print_json(report)
+        else:
+            show(report, ready_ms)
+        watch(cluster)
+    finally:
+        stop_all(cluster)
+
+
+def describe(cluster: "ProcessCluster") -> dict[str, Any]:
+    from odradek.client.sync import SyncClient
+
+    with SyncClient(cluster.bootstrap) as client:
+        controller = client.cluster([]).controller_id
+    return {
+        "bootstrap": cluster.bootstrap,
+        "controller": controller,
+        "brokers": [
+            {
+                "id": broker.broker_id,
+                "host": broker.host,
+                "port": broker.port,
+                "pid": broker.pid,
+                "dir": str(broker.directory),
+            }
+            for broker in cluster.brokers.values()
+        ],
+    }
+
+
+def show(report: dict[str, Any], ready_ms: float) -> None:
+    count = len(report["brokers"])
+    print(
+        f"{count} broker{'s' if count > 1 else ''} ready in {ready_ms:.0f} ms, bootstrap {report['bootstrap']}"
+    )
+    print_table(
+        ("broker", "address", "pid", "directory", "role"),
+        [
+            (
+                broker["id"],
+                f"{broker['host']}:{broker['port']}",
+                broker["pid"],
+                broker["dir"],
+                "controller" if broker["id"] == report["controller"] else "",
+            )
+            for broker in report["brokers"]
+        ],
+    )
+    print("Ctrl-C stops the cluster.", flush=True)
+
+
+def watch(cluster: "ProcessCluster") -> None:
+    """Until a signal comes or no broker is left; says once of each that died how to start it again."""
+    told: set[int] = set()
+    while len(told) < len(cluster.brokers):
+        for broker in cluster.brokers.values():
+            if broker.broker_id not in told and not broker.is_running:
+                told.add(broker.broker_id)
+                assert broker.process is not None
+                code = broker.process.returncode
+                how = f"by signal {-code}" if code < 0 else f"with code {code}"
+                print(
+                    f"odradek: broker {broker.broker_id} ended {how}; start it again with: "
+                    f"odradek start --config {broker.config_file}",
+                    file=sys.stderr,
+                    flush=True,
+                )
+        time.sleep(LOOK_S)
+    fail(f"no broker is left; the logs are in {cluster.directory}/broker-*/broker.log")
+
+
+def stop_all(cluster: "ProcessCluster") -> None:
+    """A second Ctrl-C while the brokers hand over kills them at once."""
+    try:
+        cluster.stop()
+    except Stop:
+        cluster.stop(deadline_s=0)
+
+
+def first_port(asked: int | None, brokers: int) -> int | None:
+    """The first of `brokers` ports in a row, or None for any that are free."""
+    if asked == 0:
+        return None
+    port = USUAL_PORT if asked is None else asked
+    taken = [p for p in range(port, port + brokers) if not is_free(p)]
+    if not taken:
+        return port
+    if asked is None:
+        return None
+    return fail(f"port {taken[0]} is in use; --port 0 takes free ones, --port N others")
+
+
+def is_free(port: int) -> bool:
+    import socket
+
+    if port > 65_535:
+        return False
+    with socket.socket() as probe:
+        # As the listener does it: a port in TIME_WAIT is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def parse_settings(pairs: tuple[str, ...]) -> dict[str, str]:
+    """NAME=VALUE pairs, checked here so that a wrong one is one sentence and not three dead brokers."""
+    from odradek.model.errors import ConfigurationError
+    from odradek.model.settings import BrokerSettings
+
+    settings = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise click.UsageError(f"--set {pair}: want NAME=VALUE, as in min.insync.replicas=2")
+        settings[name] = value
+    try:
+        BrokerSettings(settings)
+    except ConfigurationError as error:
+        raise click.UsageError(str(error)) from None
+    return settings
+
+
+def _stop(_number: int, _frame: FrameType | None) -> None:
+    raise Stop

@@ -1,0 +1,525 @@
+"""A small blocking client: Spark executors, the command line and tests talk to a cluster through it.
+
+    with SyncClient("localhost:9092") as client:
+        client.cluster()                                # brokers, controller, leaders
+        client.call(CONTROLLER, CreateTopicsRequest(...))
+        client.end_offsets([TopicPartition("flights", 0)])
+
+`call` sends one request to one broker and gives its answer back; it never repeats anything. The methods
+above it refresh the metadata and try again while the protocol says that this is safe, until their deadline.
+Exact ranges of records are read by `client.sync_fetch`.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Self, TypeVar
+
+from odradek.client.sync_connection import (
+    Address,
+    ConnectionLost,
+    DeadlineExceeded,
+    SyncConnection,
+    Unreachable,
+    parse_addresses,
+)
+from odradek.model.error_codes import INVALID_METADATA, RETRIABLE, ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import NO_LEADER, NO_TOPIC_ID, TopicPartition
+from odradek.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.schema import Request
+
+# Whom `call` may be asked to ask, besides a broker id.
+ANY = -101
+CONTROLLER = -102
+
+# Timestamps with a meaning of their own in ListOffsets.
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+
+BOOTSTRAP_TIMEOUT_S = 8.0
+REQUEST_TIMEOUT_S = 30.0
+_UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_FIRST_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 0.5
+
+T = TypeVar("T")
+
+
+class Broker(NamedTuple):
+    broker_id: int
+    address: Address
+    rack: str | None
+
+
+class PartitionView(NamedTuple):
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+
+
+class TopicView(NamedTuple):
+    topic_id: bytes
+    is_internal: bool
+    partitions: Mapping[int, PartitionView]
+
+
+class ClusterView(NamedTuple):
+    """What one broker said about the cluster in one Metadata answer."""
+
+    cluster_id: str | None
+    controller_id: int
+    brokers: Mapping[int, Broker]
+    topics: Mapping[str, TopicView]
+    errors: Mapping[str, ErrorCode]
+
+
+class OffsetAndEpoch(NamedTuple):
+    offset: int
+    leader_epoch: int
+    timestamp_ms: int = -1
+
+
+def code_of(number: int) -> ErrorCode:
+    """The error code; a number that a newer broker invented counts as UNKNOWN_SERVER_ERROR."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def answered(number: int, about: str, message: str | None = None) -> ProtocolError:
+    """What a broker answered about something, as an error to raise."""
+    code = code_of(number)
+    name = code.name if code == number else f"error code {number}"
+    return ProtocolError(code, f"{about}: {name}, {message}" if message else f"{about}: {name}")
+
+
+class SyncClient:
+    """Connections by broker, the last metadata, and retries under a deadline. Not for several threads."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        client_id: str = "odradek",
+        bootstrap_timeout_s: float = BOOTSTRAP_TIMEOUT_S,
+        request_timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> None:
+        self._addresses = parse_addresses(bootstrap)
+        self._client_id = client_id
+        self._bootstrap_timeout_s = bootstrap_timeout_s
+        self.request_timeout_s = request_timeout_s
+        self._brokers: dict[int, Broker] = {}
+        self._controller_id = int(NO_LEADER)
+        self._topics: dict[str, TopicView] = {}
+        self._connections: dict[Address, SyncConnection] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    # One request, one answer ------------------------------------------------------------------------------
+
+    def call(
+        self,
+        broker: int,
+        request: Request,
+        *,
+        timeout_s: float | None = None,
+        max_version: int | None = None,
+    ) -> Any:
+        """Sends `request` to a broker id, to ANY broker or to the CONTROLLER, once, and returns its answer.
+
+        The newest version both sides know is spoken. Error codes inside the answer are the caller's.
+        Raises Unreachable, ConnectionLost, or ProtocolError(UNSUPPORTED_VERSION).
+        """
+        deadline = self.deadline(timeout_s)
+        connection = self.connection_to(broker, deadline)
+        version = connection.version_for(type(request), max_version)
+        return connection.receive(connection.send(request, version, deadline), deadline)
+
+    def connection_to(self, broker: int, deadline: float) -> SyncConnection:
+        """An open connection; the addresses of brokers come from the metadata."""
+        if broker == ANY:
+            return self._any_connection(deadline)
+        if broker == CONTROLLER:
+            if self._controller_id not in self._brokers:
+                self.cluster([])
+            broker = self._controller_id
+            if broker not in self._brokers:
+                raise Unreachable("the cluster has no controller at the moment")
+        if broker not in self._brokers:
+            self.cluster([])
+        if broker not in self._brokers:
+            known = ", ".join(str(b) for b in sorted(self._brokers)) or "none"
+            raise Unreachable(f"broker {broker} is not in the cluster; brokers alive: {known}")
+        return self._connection(self._brokers[broker].address, deadline, f"broker {broker}: ")
+
+    def deadline(self, timeout_s: float | None = None) -> float:
+        return time.monotonic() + (self.request_timeout_s if timeout_s is None else timeout_s)
+
+    # Metadata ---------------------------------------------------------------------------------------------
+
+    def cluster(self, topics: Iterable[str] | None = None, *, timeout_s: float | None = None) -> ClusterView:
+        """Asks now, for all topics or for those named (none is an empty list); never creates a topic."""
+        asked = None if topics is None else [MetadataRequestTopic(name=t) for t in sorted(set(topics))]
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        answer = self.call(ANY, request, timeout_s=timeout_s)
+        brokers = {b.node_id: Broker(b.node_id, Address(b.host, b.port), b.rack) for b in answer.brokers}
+        found: dict[str, TopicView] = {}
+        errors: dict[str, ErrorCode] = {}
+        for topic in answer.topics:
+            if topic.error_code != ErrorCode.NONE:
+                errors[topic.name] = code_of(topic.error_code)
+                self._topics.pop(topic.name, None)
+                continue
+            partitions = {
+                p.partition_index: PartitionView(
+                    p.leader_id,
+                    p.leader_epoch,
+                    tuple(p.replica_nodes),
+                    tuple(p.isr_nodes),
+                    tuple(p.offline_replicas),
+                )
+                for p in topic.partitions
+            }
+            found[topic.name] = TopicView(
+                topic.topic_id, topic.is_internal, {index: partitions[index] for index in sorted(partitions)}
+            )
+        self._brokers = brokers
+        self._controller_id = answer.controller_id
+        self._topics.update(found)
+        return ClusterView(answer.cluster_id, answer.controller_id, brokers, found, errors)
+
+    def topic(self, name: str, *, timeout_s: float | None = None) -> TopicView:
+        """The topic as it is now; ProtocolError(UNKNOWN_TOPIC_OR_PARTITION) names it when there is none.
+
+        A broker that has just started, or a topic that has just been created, is given until the deadline.
+        """
+
+        def ask() -> TopicView:
+            view = self.cluster([name])
+            if name not in view.topics:
+                raise answered(view.errors.get(name, _UNKNOWN), f"topic {name}")
+            return view.topics[name]
+
+        give_up = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        return self.retrying(ask, timeout_s=timeout_s, give_up=give_up)
+
+    def leader(self, partition: TopicPartition, *, refresh: bool = False) -> tuple[int, PartitionView]:
+        """Who leads the partition; ProtocolError(LEADER_NOT_AVAILABLE) while nobody does."""
+        view = self._topics.get(partition.topic)
+        if refresh or view is None or partition.partition not in view.partitions:
+            answer = self.cluster([partition.topic])
+            view = answer.topics.get(partition.topic)
+            if view is None:
+                raise answered(answer.errors.get(partition.topic, _UNKNOWN), f"topic {partition.topic}")
+        found = view.partitions.get(partition.partition)
+        if found is None:
+            count = len(view.partitions)
+            raise ProtocolError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"{partition}: the topic has {count} partitions, 0 to {count - 1}",
+            )
+        if found.leader not in self._brokers:
+            # Named in the answer or not: ask again next time.
+            self._topics.pop(partition.topic, None)
+            raise ProtocolError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader at the moment")
+        return found.leader, found
+
+    def known_topic_id(self, topic: str) -> bytes:
+        """The topic id of the last metadata, or zeros."""
+        view = self._topics.get(topic)
+        return view.topic_id if view is not None else NO_TOPIC_ID
+
+    def forget(self, topic: str) -> None:
+        """The next question about this topic's leaders asks the cluster again."""
+        self._topics.pop(topic, None)
+
+    def retrying(
+        self,
+        attempt: Callable[[], T],
+        *,
+        timeout_s: float | None = None,
+        give_up: Sequence[ErrorCode] = (),
+        topic: str | None = None,
+    ) -> T:
+        """Runs `attempt` until it returns, as long as what it raises may pass and the deadline has not come.
+
+        Only for requests that may be sent twice.
+        """
+        deadline = self.deadline(timeout_s)
+        pause = _FIRST_PAUSE_S
+        while True:
+            try:
+                return attempt()
+            except (ConnectionLost, Unreachable, ProtocolError) as error:
+                may_pass = not isinstance(error, ProtocolError) or (
+                    error.code in RETRIABLE and error.code not in give_up
+                )
+                # With nobody known there is nobody else to ask: bootstrap has had its own time already.
+                if not may_pass or (isinstance(error, Unreachable) and not self._brokers):
+                    raise
+                if time.monotonic() + pause > deadline:
+                    raise DeadlineExceeded(f"given up in the end; the last answer was: {error}") from error
+                if topic is not None:
+                    self.forget(topic)
+            time.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE_S)
+
+    # Offsets ----------------------------------------------------------------------------------------------
+
+    def list_offsets(
+        self,
+        wanted: Mapping[TopicPartition, int],
+        *,
+        read_committed: bool = False,
+        timeout_s: float | None = None,
+    ) -> dict[TopicPartition, OffsetAndEpoch]:
+        """For each partition the offset at a timestamp, or at EARLIEST, LATEST, MAX_TIMESTAMP.
+
+        One request per leader; partitions that moved are asked again. Offset -1: no record that late.
+        """
+        found: dict[TopicPartition, OffsetAndEpoch] = {}
+
+        def ask() -> dict[TopicPartition, OffsetAndEpoch]:
+            missing = {p: t for p, t in wanted.items() if p not in found}
+            failed: ProtocolError | None = None
+            for leader, partitions in self._by_leader(missing).items():
+                request = _list_offsets_request(self, partitions, missing, read_committed)
+                for topic in self.call(leader, request, timeout_s=timeout_s).topics:
+                    for answer in topic.partitions:
+                        partition = TopicPartition(topic.name, answer.partition_index)
+                        if answer.error_code == ErrorCode.NONE:
+                            found[partition] = OffsetAndEpoch(
+                                answer.offset, answer.leader_epoch, answer.timestamp
+                            )
+                        else:
+                            failed = self._failure(partition, answer.error_code)
+            if failed is not None:
+                raise failed
+            return {p: found[p] for p in sorted(wanted)}
+
+        return self._at_leaders(ask, wanted, timeout_s)
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """High watermarks: the first offset not yet readable."""
+        return {p: o.offset for p, o in self.list_offsets(dict.fromkeys(partitions, LATEST)).items()}
+
+    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Log start offsets: the first offset still there."""
+        return {p: o.offset for p, o in self.list_offsets(dict.fromkeys(partitions, EARLIEST)).items()}
+
+    def ends_of_epochs(
+        self, epochs: Mapping[TopicPartition, int], *, timeout_s: float | None = None
+    ) -> dict[TopicPartition, OffsetAndEpoch]:
+        """For each partition the largest leader epoch not above the given one, and where it ends (KIP-320).
+
+        An end below what was read of that epoch says that the log was truncated since.
+        """
+        found: dict[TopicPartition, OffsetAndEpoch] = {}
+
+        def ask() -> dict[TopicPartition, OffsetAndEpoch]:
+            missing = [p for p in sorted(epochs) if p not in found]
+            failed: ProtocolError | None = None
+            for leader, partitions in self._by_leader(missing).items():
+                topics = [
+                    OffsetForLeaderTopic(
+                        topic=name,
+                        partitions=[
+                            OffsetForLeaderPartition(
+                                partition=p.partition, current_leader_epoch=-1, leader_epoch=epochs[p]
+                            )
+                            for p in members
+                        ],
+                    )
+                    for name, members in _by_topic(partitions).items()
+                ]
+                request = OffsetForLeaderEpochRequest(replica_id=-1, topics=topics)
+                for topic in self.call(leader, request, timeout_s=timeout_s).topics:
+                    for answer in topic.partitions:
+                        partition = TopicPartition(topic.topic, answer.partition)
+                        if answer.error_code == ErrorCode.NONE:
+                            found[partition] = OffsetAndEpoch(answer.end_offset, answer.leader_epoch)
+                        else:
+                            failed = self._failure(partition, answer.error_code)
+            if failed is not None:
+                raise failed
+            return {p: found[p] for p in sorted(epochs)}
+
+        return self._at_leaders(ask, epochs, timeout_s)
+
+    # Produce ----------------------------------------------------------------------------------------------
+
+    def produce(
+        self,
+        partition: TopicPartition,
+        batch: bytes | memoryview,
+        *,
+        acks: int = -1,
+        timeout_s: float | None = None,
+    ) -> int:
+        """Appends one record batch and returns its base offset.
+
+        Tried again only where the answer says that nothing was appended: a batch without a producer id that
+        is sent twice stands in the log twice. A lost connection is therefore the caller's to judge.
+        """
+        timeout_ms = int((self.request_timeout_s if timeout_s is None else timeout_s) * 1000)
+        data = PartitionProduceData(index=partition.partition, records=batch)
+        request = ProduceRequest(
+            acks=acks,
+            timeout_ms=timeout_ms,
+            topic_data=[TopicProduceData(name=partition.topic, partition_data=[data])],
+        )
+
+        def send() -> int:
+            leader, _ = self.leader(partition)
+            deadline = self.deadline(timeout_s)
+            connection = self.connection_to(leader, deadline)
+            version = connection.version_for(ProduceRequest, 12)  # 13 names topics by id
+            pending = connection.send(request, version, deadline, silent=acks == 0)
+            if acks == 0:
+                return -1
+            (answer,) = connection.receive(pending, deadline).responses[0].partition_responses
+            if answer.error_code != ErrorCode.NONE:
+                raise answered(answer.error_code, str(partition), answer.error_message)
+            return int(answer.base_offset)
+
+        appended_perhaps = (
+            ErrorCode.REQUEST_TIMED_OUT,
+            ErrorCode.NETWORK_EXCEPTION,
+            ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            ErrorCode.CORRUPT_MESSAGE,
+        )
+        lost: list[ConnectionLost] = []
+
+        def send_once() -> int:
+            try:
+                return send()
+            except ConnectionLost as error:
+                lost.append(error)
+                return -1
+
+        offset = self.retrying(
+            send_once, timeout_s=timeout_s, give_up=appended_perhaps, topic=partition.topic
+        )
+        if lost:
+            self.forget(partition.topic)
+            raise ConnectionLost(
+                f"{partition}: whether the batch was appended is not known: {lost[0]}"
+            ) from lost[0]
+        return offset
+
+    # Helpers ----------------------------------------------------------------------------------------------
+
+    def _at_leaders(
+        self, ask: Callable[[], T], partitions: Iterable[TopicPartition], timeout_s: float | None
+    ) -> T:
+        topics = sorted({p.topic for p in partitions})
+
+        def ask_and_forget() -> T:
+            try:
+                return ask()
+            except (ConnectionLost, Unreachable):
+                for topic in topics:
+                    self.forget(topic)
+                raise
+
+        return self.retrying(ask_and_forget, timeout_s=timeout_s)
+
+    def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        groups: dict[int, list[TopicPartition]] = {}
+        for partition in sorted(partitions):
+            leader, _ = self.leader(partition)
+            groups.setdefault(leader, []).append(partition)
+        return groups
+
+    def _failure(self, partition: TopicPartition, error_code: int) -> ProtocolError:
+        if code_of(error_code) in INVALID_METADATA:
+            self.forget(partition.topic)
+        return answered(error_code, str(partition))
+
+    def _connection(self, address: Address, deadline: float, whose: str = "") -> SyncConnection:
+        known = self._connections.get(address)
+        if known is not None and known.is_open:
+            return known
+        deadline = min(deadline, time.monotonic() + self._bootstrap_timeout_s)
+        try:
+            connection = SyncConnection(address, client_id=self._client_id, deadline=deadline)
+        except Unreachable as error:
+            raise Unreachable(f"{whose}{error}") from error
+        self._connections[address] = connection
+        return connection
+
+    def _any_connection(self, deadline: float) -> SyncConnection:
+        """An open connection if there is one, else to a broker of the last metadata, else by bootstrap."""
+        for connection in self._connections.values():
+            if connection.is_open:
+                return connection
+        known = [b.address for b in self._brokers.values()]
+        candidates = known + [a for a in self._addresses if a not in known]
+        last = min(deadline, time.monotonic() + self._bootstrap_timeout_s)
+        causes = []
+        for number, address in enumerate(candidates):
+            # A silent host may not use up the time of those after it.
+            share = (last - time.monotonic()) / (len(candidates) - number)
+            try:
+                return self._connection(address, time.monotonic() + max(share, 0.0))
+            except Unreachable as error:
+                causes.append(str(error))
+        raise Unreachable("; ".join(causes))
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    topics: dict[str, list[TopicPartition]] = {}
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(partition)
+    return topics
+
+
+def _list_offsets_request(
+    client: SyncClient,
+    partitions: Sequence[TopicPartition],
+    timestamps: Mapping[TopicPartition, int],
+    read_committed: bool,
+) -> ListOffsetsRequest:
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=int(read_committed),
+        topics=[
+            ListOffsetsTopic(
+                name=name,
+                partitions=[
+                    ListOffsetsPartition(
+                        partition_index=p.partition,
+                        current_leader_epoch=client.leader(p)[1].leader_epoch,
+                        timestamp=timestamps[p],
+                    )
+                    for p in members
+                ],
+            )
+            for name, members in _by_topic(partitions).items()
+        ],
+    )

@@ -1,0 +1,276 @@
+"""One blocking connection to a broker: requests leave in order, answers come back in order.
+
+No threads and no hidden waiting: every call has a deadline on the monotonic clock, and what goes wrong is
+said in a sentence that names host, port and cause. After an error the connection is closed for good; the
+client above makes a new one.
+"""
+
+import ipaddress
+import socket
+import struct
+import sys
+import threading
+import time
+from collections import deque
+from typing import Any, NamedTuple
+
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ConfigurationError, OdradekError, ProtocolError
+from odradek.protocol import headers
+from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.schema import Request, Response
+
+# A size field above this is no Kafka answer: "HTTP" read as a number is 1.2 GB.
+MAX_ANSWER_BYTES = 1 << 30
+SOFTWARE_NAME = "odradek"
+SOFTWARE_VERSION = "0.1"
+_UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Unreachable(OdradekError):
+    """Nobody answers at an address; the message names host, port and cause."""
+
+
+class ConnectionLost(OdradekError):
+    """The connection broke under a request: whether the broker acted on it is not known."""
+
+
+class DeadlineExceeded(OdradekError):
+    """The time for a request, retries included, is over; the message says what stood in the way last."""
+
+
+def parse_addresses(text: str) -> list[Address]:
+    """`host:port,host:port`, IPv6 in brackets; ConfigurationError says what is wrong with which part."""
+    addresses = []
+    for part in (part.strip() for part in text.split(",")):
+        host, colon, port = part.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ConfigurationError(f"bootstrap address {part!r}: want host:port, as in localhost:9092")
+        addresses.append(Address(host, int(port)))
+    return addresses
+
+
+class PendingAnswer(NamedTuple):
+    correlation_id: int
+    response_type: type[Response]
+    version: int
+
+
+def response_type_of(request_type: type[Request]) -> type[Response]:
+    """The answer to a message stands beside it in the same file, under the same name."""
+    name = request_type.__name__.removesuffix("Request") + "Response"
+    found: type[Response] = getattr(sys.modules[request_type.__module__], name)
+    return found
+
+
+class SyncConnection:
+    """A connected socket, the versions its broker serves, and the answers still on their way."""
+
+    def __init__(self, address: Address, *, client_id: str, deadline: float) -> None:
+        self.address = address
+        self.versions: dict[int, tuple[int, int]] = {}
+        self._client_id = client_id
+        self._next_correlation_id = 0
+        self._expected: deque[int] = deque()
+        self._early: dict[int, memoryview] = {}
+        self._socket = _connect(address, deadline)
+        try:
+            self._negotiate(deadline)
+        except (ConnectionLost, ProtocolError) as error:
+            self.close()
+            raise Unreachable(f"{address} accepts connections but does not speak Kafka: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def version_for(self, request_type: type[Request], max_version: int | None = None) -> int:
+        """The newest version both sides know, at most `max_version`."""
+        first, last = self.versions.get(request_type.KEY, (0, -1))
+        ours = request_type.VERSIONS
+        version = min(last, ours.last, last if max_version is None else max_version)
+        if version < max(first, ours.first):
+            name = request_type.__name__.removesuffix("Request")
+            served = f"serves {name} {first}-{last}" if last >= first else f"does not serve {name}"
+            wanted = f"{ours.first}-{ours.last if max_version is None else min(ours.last, max_version)}"
+            raise ProtocolError(
+                ErrorCode.UNSUPPORTED_VERSION, f"{self.address} {served}; this client speaks {wanted}"
+            )
+        return version
+
+    def send(self, request: Request, version: int, deadline: float, *, silent: bool = False) -> PendingAnswer:
+        """Writes the request. `silent` is for Produce with acks=0, which is never answered."""
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        body = request.encode(version)
+        frame = headers.encode_request(request.KEY, version, correlation_id, self._client_id, body)
+        try:
+            self._set_timeout(deadline)
+            self._socket.sendall(frame)
+        except OSError as error:
+            self.close()
+            raise ConnectionLost(f"{self.address}: {_cause(error)} while sending {_name(request)}") from error
+        if not silent:
+            self._expected.append(correlation_id)
+        return PendingAnswer(correlation_id, response_type_of(type(request)), version)
+
+    def receive(self, pending: PendingAnswer, deadline: float) -> Any:
+        """The answer to `pending`. Answers to older requests that come first are kept for whoever asks."""
+        frame = self._early.pop(pending.correlation_id, None)
+        while frame is None:
+            arrived = self._read_frame(pending.response_type.__name__, deadline)
+            correlation_id = self._expected.popleft()
+            if correlation_id == pending.correlation_id:
+                frame = arrived
+            else:
+                self._early[correlation_id] = arrived
+        key = pending.response_type.KEY
+        try:
+            correlation_id, offset = headers.decode_response_header(key, pending.version, frame)
+            if correlation_id != pending.correlation_id:
+                raise ConnectionLost(
+                    f"{self.address}: answer {correlation_id} to request {pending.correlation_id}"
+                )
+            return pending.response_type.decode(pending.version, frame, offset)
+        except (ProtocolError, ConnectionLost):
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._socket.close()
+
+    @property
+    def is_open(self) -> bool:
+        return self._socket.fileno() >= 0
+
+    def _negotiate(self, deadline: float) -> None:
+        request = ApiVersionsRequest(
+            client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
+        )
+        version = 3
+        frame, offset = self._ask_versions(request, version, deadline)
+        if frame[offset : offset + 2] == _UNSUPPORTED_VERSION:
+            # KIP-511: a broker that does not know our version says so in the form of version 0.
+            version = 0
+            frame, offset = self._ask_versions(ApiVersionsRequest(), version, deadline)
+        answer = ApiVersionsResponse.decode(version, frame, offset)
+        if answer.error_code != ErrorCode.NONE:
+            raise ProtocolError(ErrorCode(answer.error_code))
+        self.versions = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
+
+    def _ask_versions(
+        self, request: ApiVersionsRequest, version: int, deadline: float
+    ) -> tuple[memoryview, int]:
+        pending = self.send(request, version, deadline)
+        frame = self._read_frame("ApiVersionsResponse", deadline)
+        self._expected.popleft()
+        correlation_id, offset = headers.decode_response_header(request.KEY, version, frame)
+        if correlation_id != pending.correlation_id:
+            raise ConnectionLost(f"{self.address}: {len(frame)} bytes that are no answer to ApiVersions")
+        return frame, offset
+
+    def _read_frame(self, name: str, deadline: float) -> memoryview:
+        try:
+            (size,) = struct.unpack(">i", self._read_exactly(4, deadline))
+            if not 4 <= size <= MAX_ANSWER_BYTES:
+                raise ConnectionLost(f"{self.address}: an answer of {size} bytes instead of {name}")
+            return self._read_exactly(size, deadline)
+        except OSError as error:
+            self.close()
+            raise ConnectionLost(f"{self.address}: {_cause(error)} while waiting for {name}") from error
+        except ConnectionLost:
+            self.close()
+            raise
+
+    def _read_exactly(self, size: int, deadline: float) -> memoryview:
+        view = memoryview(bytearray(size))
+        filled = 0
+        while filled < size:
+            self._set_timeout(deadline)
+            received = self._socket.recv_into(view[filled:])
+            if received == 0:
+                raise ConnectionLost(f"{self.address}: the connection was closed by the other side")
+            filled += received
+        return view
+
+    def _set_timeout(self, deadline: float) -> None:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("no answer in time")
+        self._socket.settimeout(left)
+
+
+def _name(request: Request) -> str:
+    return type(request).__name__.removesuffix("Request")
+
+
+def _cause(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return (error.strerror or str(error)).lower()
+
+
+def _connect(address: Address, deadline: float) -> socket.socket:
+    """A connected socket; of several IP addresses the first that answers."""
+    last: OSError | None = None
+    for family, kind, protocol, _, endpoint in _resolve(address, deadline):
+        connected = socket.socket(family, kind, protocol)
+        try:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            connected.settimeout(left)
+            connected.connect(endpoint)
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return connected
+        except OSError as error:
+            connected.close()
+            last = error
+    assert last is not None, "getaddrinfo gives at least one address or raises"
+    raise Unreachable(f"nobody answers at {address}: {_cause(last)}") from last
+
+
+def _resolve(address: Address, deadline: float) -> list[Any]:
+    """getaddrinfo, given up on at the deadline.
+
+    The system's resolver knows no deadline and may try dead name servers for a minute. So a name, and only
+    a name, is looked up in a thread that is left behind when it takes too long.
+    """
+    found: list[Any] = []
+    failed: list[OSError] = []
+
+    def look_up() -> None:
+        try:
+            found.extend(socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM))
+        except OSError as error:
+            failed.append(error)
+
+    if _is_ip(address.host):
+        look_up()
+    else:
+        thread = threading.Thread(target=look_up, daemon=True, name=f"resolve {address.host}")
+        thread.start()
+        thread.join(max(0.0, deadline - time.monotonic()))
+        if not found and not failed:
+            raise Unreachable(f"nobody answers at {address}: the name {address.host} is not resolved in time")
+    if failed:
+        raise Unreachable(
+            f"nobody answers at {address}: the name {address.host} is not known ({_cause(failed[0])})"
+        ) from failed[0]
+    return found
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True

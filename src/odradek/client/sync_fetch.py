@@ -1,0 +1,237 @@
+"""Exact ranges of a partition's records, read from its leader with one Fetch always ahead.
+
+`read_range` yields the raw record batches that cover the offsets [start, end) and stops: no poll beyond the
+end, so nothing waits for records that are not asked for. The next Fetch leaves before the current answer is
+handed out, so the broker and the network work while the caller decodes.
+
+A range that is not there any more is an error, never a shorter answer: `OffsetsGone` when retention or
+DeleteRecords was faster, or the log ends below what was promised; `TopicRecreated` when the name now means
+another topic.
+"""
+
+import time
+from collections.abc import Iterator
+from struct import Struct
+from typing import Any, NamedTuple
+
+from odradek.client.sync import SyncClient, answered
+from odradek.client.sync_connection import (
+    ConnectionLost,
+    DeadlineExceeded,
+    PendingAnswer,
+    SyncConnection,
+    Unreachable,
+)
+from odradek.model.error_codes import RETRIABLE, ErrorCode
+from odradek.model.errors import OdradekError, ProtocolError
+from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_to_text
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.records.batch import BATCH_OVERHEAD, LENGTH_OFFSET, LOG_OVERHEAD, read_header
+
+FETCH_MAX_BYTES = 8 << 20
+FETCH_MAX_WAIT_MS = 500
+# How long a range may make no progress: an election, a follower that has just taken over.
+PATIENCE_S = 30.0
+_LAST_VERSION_BY_NAME = 12
+_FIRST_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 0.5
+_LENGTH = Struct(">i")
+
+
+class OffsetsGone(OdradekError):
+    """Offsets of the range are not in the log: too old, deleted, or cut off by an unclean election."""
+
+
+class TopicRecreated(OdradekError):
+    """The topic was deleted and created again: its offsets mean other records now."""
+
+
+class Fetched(NamedTuple):
+    """Whole record batches as they stand in the log; first and last may reach over the range's borders."""
+
+    records: memoryview
+    next_offset: int
+    aborted: tuple[tuple[int, int], ...]  # (producer id, first offset), read_committed only
+    high_watermark: int
+    log_start_offset: int
+
+
+class _Ahead(NamedTuple):
+    """A Fetch that was sent and not yet answered."""
+
+    connection: SyncConnection
+    pending: PendingAnswer
+    deadline: float
+
+
+def read_range(
+    client: SyncClient,
+    partition: TopicPartition,
+    start: int,
+    end: int,
+    *,
+    topic_id: bytes = NO_TOPIC_ID,
+    read_committed: bool = False,
+    max_bytes: int = FETCH_MAX_BYTES,
+    patience_s: float = PATIENCE_S,
+) -> Iterator[Fetched]:
+    """Yields what covers [start, end), in order. With a `topic_id` other than zero it must be that topic."""
+    reader = _RangeReader(client, partition, end, topic_id, read_committed, max_bytes, patience_s)
+    try:
+        yield from reader.read(start)
+    finally:
+        reader.abandon()
+
+
+def whole_batches(records: memoryview | bytes | None) -> tuple[memoryview, int]:
+    """The batches that are complete (a Fetch may cut the last one), and the offset after them, or -1."""
+    view = memoryview(records or b"")
+    size = len(view)
+    position = 0
+    last = -1
+    while position + BATCH_OVERHEAD <= size:
+        length = _LENGTH.unpack_from(view, position + LENGTH_OFFSET)[0]
+        after = position + LOG_OVERHEAD + length
+        if length < BATCH_OVERHEAD - LOG_OVERHEAD or after > size:
+            break
+        last, position = position, after
+    if last < 0:
+        return view[:0], -1
+    return view[:position], read_header(view, last).next_offset
+
+
+class _RangeReader:
+    def __init__(
+        self,
+        client: SyncClient,
+        partition: TopicPartition,
+        end: int,
+        topic_id: bytes,
+        read_committed: bool,
+        max_bytes: int,
+        patience_s: float,
+    ) -> None:
+        self._client = client
+        self._partition = partition
+        self._end = end
+        self._topic_id = topic_id
+        self._read_committed = read_committed
+        self._max_bytes = max_bytes
+        self._patience_s = patience_s
+        self._ahead: _Ahead | None = None
+
+    def read(self, position: int) -> Iterator[Fetched]:
+        deadline = self._client.deadline(self._patience_s)
+        pause = _FIRST_PAUSE_S
+        while position < self._end:
+            try:
+                answer = self._answer(position)
+            except (ConnectionLost, Unreachable, ProtocolError) as error:
+                self._give_up_or_forget(error, position, is_late=time.monotonic() + pause > deadline)
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_S)
+                continue
+            records, next_offset = whole_batches(answer.records)
+            if next_offset <= position:
+                readable = answer.last_stable_offset if self._read_committed else answer.high_watermark
+                if readable >= self._end:
+                    # The log holds nothing from here to the end: compaction has left a hole.
+                    return
+                if time.monotonic() > deadline:
+                    raise OffsetsGone(
+                        f"{self._partition}: offsets up to {self._end} were asked for, but for "
+                        f"{self._patience_s:g} s the log could be read only up to {readable}: an open "
+                        f"transaction, or a log that was cut by an unclean election or a restored disk"
+                    )
+                continue
+            position = next_offset
+            deadline = self._client.deadline(self._patience_s)
+            pause = _FIRST_PAUSE_S
+            if position < self._end:
+                self._ask_ahead(position)
+            aborted = tuple((a.producer_id, a.first_offset) for a in answer.aborted_transactions or ())
+            yield Fetched(records, next_offset, aborted, answer.high_watermark, answer.log_start_offset)
+
+    def abandon(self) -> None:
+        """A Fetch nobody waits for would leave its answer in the stream for ever; so its connection goes."""
+        if self._ahead is not None:
+            self._ahead.connection.close()
+            self._ahead = None
+
+    def _answer(self, position: int) -> Any:
+        asked = self._ahead or self._ask(position)
+        self._ahead = None
+        answer = asked.connection.receive(asked.pending, asked.deadline)
+        self._check(answer.error_code)
+        for topic in answer.responses:
+            for found in topic.partitions:
+                if found.partition_index == self._partition.partition:
+                    self._check(found.error_code)
+                    return found
+        raise ConnectionLost(f"{asked.connection.address}: a Fetch answer without {self._partition}")
+
+    def _ask(self, position: int) -> _Ahead:
+        client, partition = self._client, self._partition
+        leader, view = client.leader(partition)
+        topic_id = client.known_topic_id(partition.topic)
+        self._check_same_topic(topic_id)
+        deadline = client.deadline()
+        connection = client.connection_to(leader, deadline)
+        # By id the broker itself refuses a topic that was created again; one without ids is asked by name.
+        version = connection.version_for(
+            FetchRequest, _LAST_VERSION_BY_NAME if topic_id == NO_TOPIC_ID else None
+        )
+        wanted = FetchPartition(
+            partition=partition.partition,
+            current_leader_epoch=view.leader_epoch,
+            fetch_offset=position,
+            partition_max_bytes=self._max_bytes,
+        )
+        request = FetchRequest(
+            max_wait_ms=FETCH_MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=self._max_bytes,
+            isolation_level=int(self._read_committed),
+            topics=[FetchTopic(topic=partition.topic, topic_id=topic_id, partitions=[wanted])],
+        )
+        return _Ahead(connection, connection.send(request, version, deadline), deadline)
+
+    def _ask_ahead(self, position: int) -> None:
+        """If this fails, the next turn asks again and deals with it."""
+        try:
+            self._ahead = self._ask(position)
+        except (ConnectionLost, Unreachable, ProtocolError):
+            self._ahead = None
+
+    def _give_up_or_forget(self, error: OdradekError, position: int, *, is_late: bool) -> None:
+        if isinstance(error, ProtocolError):
+            if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise self._gone(position) from error
+            if error.code not in RETRIABLE:
+                raise error
+        if is_late:
+            raise DeadlineExceeded(
+                f"{self._partition}: offsets {position} to {self._end} could not be read within "
+                f"{self._patience_s:g} s; the last answer was: {error}"
+            ) from error
+        self._client.forget(self._partition.topic)
+
+    def _check(self, error_code: int) -> None:
+        if error_code != ErrorCode.NONE:
+            raise answered(error_code, str(self._partition))
+
+    def _check_same_topic(self, found: bytes) -> None:
+        if NO_TOPIC_ID not in (self._topic_id, found) and found != self._topic_id:
+            raise TopicRecreated(
+                f"{self._partition.topic} was deleted and created again: the offsets belong to topic id "
+                f"{topic_id_to_text(TopicId(self._topic_id))}, the cluster now has "
+                f"{topic_id_to_text(TopicId(found))}; the new topic needs a new query with a new checkpoint"
+            )
+
+    def _gone(self, position: int) -> OffsetsGone:
+        first = self._client.begin_offsets([self._partition])[self._partition]
+        last = self._client.end_offsets([self._partition])[self._partition]
+        return OffsetsGone(
+            f"{self._partition}: offsets {position} to {self._end} were asked for, but the log now holds "
+            f"{first} to {last}"
+        )

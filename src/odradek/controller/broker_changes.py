@@ -1,0 +1,198 @@
+"""Brokers come, go, bounce, move, and lose disks (S0 onBrokerFailure and onBrokerStartup; rows 98-106, 153, 155).
+
+A bounce is the same id with a larger epoch: the broker was away, even if nobody saw it go, so it is failure
+first and then start-up (KAFKA-7235). A change of a registration without a new epoch moves no replica; every
+broker just hears of the new endpoints.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from odradek.controller.context import ControllerContext
+from odradek.controller.partition_states import PartitionState, plan_partition_move
+from odradek.controller.plan import Plan, Telling
+from odradek.controller.replica_states import TRANSITIONS as REPLICA_TRANSITIONS
+from odradek.controller.replica_states import ReplicaState, plan_replica_move
+from odradek.controller.task import Task
+from odradek.model.cluster import BrokerRegistration
+from odradek.model.facts import BrokersChanged
+from odradek.model.ids import BrokerId, TopicPartition
+
+Replica = tuple[TopicPartition, BrokerId]
+
+
+def tasks_of_brokers(context: ControllerContext, event: BrokersChanged) -> list[Task]:
+    """Failure before start-up: partitions get a leader among the survivors before anything else is done."""
+    now = {registration.broker_id: registration for registration in event.brokers}
+    for node in event.unreadable:  # there, but not to be understood: what we knew of it still stands
+        name = node.path.rsplit("/", 1)[-1]
+        known = context.brokers.get(BrokerId(int(name))) if name.isdigit() else None
+        if known is not None:
+            now.setdefault(known.broker_id, known)
+    before = context.brokers
+    bounced = [b for b in sorted(now) if b in before and now[b].epoch > before[b].epoch]
+    gone = [b for b in sorted(before) if b not in now]
+    new = [b for b in sorted(now) if b not in before]
+    changed = [b for b in sorted(now) if b in before and b not in bounced and now[b] != before[b]]
+    tasks: list[Task] = []
+    if gone or bounced:
+        tasks.append(BrokerFailure(tuple(sorted((*gone, *bounced)))))
+    if new or bounced:
+        tasks.append(BrokerStartup(tuple(now[b] for b in sorted((*new, *bounced)))))
+    if changed:
+        tasks.append(BrokerUpdate(tuple(now[b] for b in changed)))
+    return tasks
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFailure(Task):
+    brokers: tuple[BrokerId, ...]
+
+    def reason(self) -> str:
+        return f"{_named(self.brokers)} failed"
+
+    def commit_facts(self, context: ControllerContext) -> None:
+        for broker in self.brokers:
+            context.commit_broker_gone(broker)
+
+    def plan(self, plan: Plan) -> None:
+        if plan.only is None:
+            for broker in self.brokers:
+                plan.note("broker", str(broker), "live", "gone")
+        plan_replicas_offline(plan, _replicas_on(plan, self.brokers))
+        # Clients must learn of the death even where it moved no partition (row 155).
+        if plan.only is None and not plan.telling.metadata:
+            plan.telling.bare_metadata = True
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStartup(Task):
+    registrations: tuple[BrokerRegistration, ...]
+
+    def reason(self) -> str:
+        return f"{_named(tuple(r.broker_id for r in self.registrations))} started"
+
+    def commit_facts(self, context: ControllerContext) -> None:
+        for registration in self.registrations:
+            context.commit_broker(registration)
+
+    def plan(self, plan: Plan) -> None:
+        context = plan.context
+        started = tuple(registration.broker_id for registration in self.registrations)
+        if plan.only is None:
+            for broker in started:
+                plan.note("broker", str(broker), "gone", "live")
+            # The others must know the newcomer before they are told that it leads: a broker ignores
+            # become-follower when the leader is not among its live brokers (row 103, mixing-with-apache).
+            others = tuple(b for b in context.registered_brokers() if b not in started)
+            plan.first_tellings.append(Telling(metadata_to=others, bare_metadata=True))
+            everything = dict.fromkeys(context.assignments)
+            plan.first_tellings.append(
+                Telling(metadata=everything, metadata_to=started, bare_metadata=True)
+            )
+        for topic_partition, broker in _replicas_on(plan, started):
+            if ReplicaState.ONLINE in REPLICA_TRANSITIONS[plan.replica_state(topic_partition, broker)]:
+                plan_replica_move(plan, topic_partition, broker, ReplicaState.ONLINE)
+        plan_online_trigger(plan)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerUpdate(Task):
+    registrations: tuple[BrokerRegistration, ...]
+
+    def reason(self) -> str:
+        return f"{_named(tuple(r.broker_id for r in self.registrations))} changed its registration"
+
+    def commit_facts(self, context: ControllerContext) -> None:
+        for registration in self.registrations:
+            context.commit_broker(registration)
+
+    def plan(self, plan: Plan) -> None:
+        for registration in self.registrations:
+            plan.note("broker", str(registration.broker_id), "live", "live")
+        plan.telling.bare_metadata = True
+
+
+@dataclass(frozen=True, slots=True)
+class ReannounceReplicas(Task):
+    """A broker said that a disk failed, not which replicas were on it. LeaderAndIsr for all of its replicas
+    makes it answer KAFKA_STORAGE_ERROR for those that are lost (row 150)."""
+
+    brokers: tuple[BrokerId, ...]
+
+    def reason(self) -> str:
+        return f"{_named(self.brokers)} reported a failed log directory"
+
+    def plan(self, plan: Plan) -> None:
+        for topic_partition, broker in _replicas_on(plan, self.brokers):
+            if ReplicaState.ONLINE in REPLICA_TRANSITIONS[plan.replica_state(topic_partition, broker)]:
+                plan_replica_move(plan, topic_partition, broker, ReplicaState.ONLINE)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoriesChanged(Task):
+    """Answers to LeaderAndIsr: these replicas of a broker lie on a failed disk, those are well again."""
+
+    broker: BrokerId
+    failed: frozenset[TopicPartition]
+    recovered: frozenset[TopicPartition]
+
+    def reason(self) -> str:
+        return f"broker {self.broker} answered KAFKA_STORAGE_ERROR"
+
+    def commit_facts(self, context: ControllerContext) -> None:
+        before = context.offline_directories.get(self.broker, frozenset())
+        context.offline_directories[self.broker] = (before - self.recovered) | self.failed
+
+    def plan(self, plan: Plan) -> None:
+        plan_replicas_offline(plan, [(tp, self.broker) for tp in plan.pick(self.failed)])
+
+
+def plan_replicas_offline(plan: Plan, replicas: list[Replica]) -> None:
+    """S0's onBrokerFailure for any set of replicas: partitions without a leader go offline, every leaderless
+    partition is elected, then each replica leaves. In this order: a replica that left the ISR first would
+    cost a write and an epoch of its own, and an election could find an ISR without its best member.
+    """
+    for topic_partition, broker in replicas:
+        current = plan.leadership(topic_partition)
+        if current is None or current.leader != broker:
+            continue
+        if plan.context.is_queued_for_deletion(topic_partition.topic):
+            continue  # row 102: its partitions left the machine when the deletion began
+        plan_partition_move(plan, topic_partition, PartitionState.OFFLINE)
+    plan_online_trigger(plan)
+    for topic_partition, broker in replicas:
+        if ReplicaState.OFFLINE in REPLICA_TRANSITIONS[plan.replica_state(topic_partition, broker)]:
+            plan_replica_move(plan, topic_partition, broker, ReplicaState.OFFLINE)
+
+
+def plan_online_trigger(plan: Plan, topics: Iterable[str] | None = None) -> None:
+    """Every New or Offline partition tries to get a leader, except of topics queued for deletion (rows 28, 29).
+
+    Runs on controller failover, broker up and broker down (row 32); `topics` narrows it.
+    """
+    context = plan.context
+    waiting = set(context.leaderless)
+    for topic_partition, state in plan.partition_states.items():
+        if state is PartitionState.NEW or state is PartitionState.OFFLINE:
+            waiting.add(topic_partition)
+        else:
+            waiting.discard(topic_partition)
+    wanted = set(topics) if topics is not None else None
+    for topic_partition in plan.pick(waiting):
+        topic = topic_partition.topic
+        if context.is_queued_for_deletion(topic) or (wanted is not None and topic not in wanted):
+            continue
+        plan_partition_move(plan, topic_partition, PartitionState.ONLINE)
+
+
+def _replicas_on(plan: Plan, brokers: tuple[BrokerId, ...]) -> list[Replica]:
+    return [
+        (topic_partition, broker)
+        for broker in brokers
+        for topic_partition in plan.pick(plan.context.partitions_on.get(broker, ()))
+    ]
+
+
+def _named(brokers: tuple[BrokerId, ...]) -> str:
+    return ("broker " if len(brokers) == 1 else "brokers ") + ",".join(map(str, brokers))

@@ -1,0 +1,301 @@
+"""What the controller remembers: a cache of the store, plus the two state machines.
+
+`commit_*` is the only thing that changes it; everything that starts with `plan_` reads it. Values kept
+per partition are immutable and replaced whole, so `fork()` copies a few dictionaries and nothing else.
+
+Cost: every event asks for the partitions of one broker (`partitions_on`) or for those without a leader
+(`leaderless`), and both are kept as indexes, so that an event pays for what it touches and never for the
+rest. A replica's state is stored only when it is not the usual one (assigned: online; not assigned: does
+not exist), which keeps a partition with three healthy replicas below 1 KB.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from odradek.controller.partition_states import PartitionState
+from odradek.controller.replica_states import ReplicaState
+from odradek.model.cluster import BrokerRegistration, LeaderAndIsr, ReplicaAssignment
+from odradek.model.facts import ProducerIdBlock, StoredPartitionState, TopicAssignment
+from odradek.model.ids import (
+    NO_TOPIC_ID,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    TopicId,
+    TopicPartition,
+)
+
+CLUSTER_DEFAULT = "<default>"  # the name of `/config/brokers/<default>`
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """The broker's settings a controller reads; topics and dynamic broker settings override them."""
+
+    unclean_leader_election_enable: bool = False
+    min_insync_replicas: int = 1
+    delete_topic_enable: bool = True
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_check_interval_seconds: int = 300
+    leader_imbalance_per_broker_percentage: int = 10
+    delete_topic_with_offline_replicas: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic node: its id, its version, the partitions it lists (their replicas are in `assignments`)."""
+
+    topic_id: TopicId
+    version: int
+    partitions: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class ControllerContext:
+    broker: BrokerId
+    controller_epoch: ControllerEpoch
+    epoch_version: int  # store version of `/controller_epoch`, checked by every write
+    settings: ControllerSettings = field(default_factory=ControllerSettings)
+    id_seed: bytes = b""
+    ids_given: int = 0
+
+    brokers: dict[BrokerId, BrokerRegistration] = field(default_factory=dict)  # registered, also shutting down
+    shutting_down_brokers: set[BrokerId] = field(default_factory=set)
+    offline_directories: dict[BrokerId, frozenset[TopicPartition]] = field(default_factory=dict)
+
+    topics: dict[str, Topic] = field(default_factory=dict)
+    topic_names: dict[TopicId, str] = field(default_factory=dict)
+    assignments: dict[TopicPartition, ReplicaAssignment] = field(default_factory=dict)
+    leaderships: dict[TopicPartition, StoredPartitionState] = field(default_factory=dict)
+    partition_states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    unusual_replicas: dict[TopicPartition, dict[BrokerId, ReplicaState]] = field(default_factory=dict)
+
+    partitions_on: dict[BrokerId, set[TopicPartition]] = field(default_factory=dict)
+    leaderless: set[TopicPartition] = field(default_factory=set)  # NewPartition or OfflinePartition
+
+    topics_to_delete: set[str] = field(default_factory=set)
+    out_of_service: dict[str, str] = field(default_factory=dict)  # topic -> why its nodes cannot be trusted
+    topic_configs: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    broker_configs: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    producer_ids: ProducerIdBlock | None = None
+
+    # ------------------------------------------------------------------------------------------ brokers
+
+    def is_registered(self, broker: BrokerId) -> bool:
+        """Live or shutting down: it can be told something."""
+        return broker in self.brokers
+
+    def is_online(self, broker: BrokerId, topic_partition: TopicPartition) -> bool:
+        """May lead this partition: registered, staying, and its log directory works."""
+        return (
+            broker in self.brokers
+            and broker not in self.shutting_down_brokers
+            and topic_partition not in self.offline_directories.get(broker, ())
+        )
+
+    def online_of(self, replicas: Iterable[BrokerId], topic_partition: TopicPartition) -> tuple[BrokerId, ...]:
+        """Those of `replicas` that are online, in the order given."""
+        return tuple(broker for broker in replicas if self.is_online(broker, topic_partition))
+
+    def registered_brokers(self) -> tuple[BrokerId, ...]:
+        return tuple(sorted(self.brokers))
+
+    def registrations(self) -> tuple[BrokerRegistration, ...]:
+        return tuple(self.brokers[broker] for broker in sorted(self.brokers))
+
+    def broker_epoch(self, broker: BrokerId) -> BrokerEpoch:
+        return self.brokers[broker].epoch
+
+    def commit_broker(self, registration: BrokerRegistration) -> None:
+        self.brokers[registration.broker_id] = registration
+
+    def commit_broker_gone(self, broker: BrokerId) -> None:
+        self.brokers.pop(broker, None)
+        self.shutting_down_brokers.discard(broker)
+        self.offline_directories.pop(broker, None)
+
+    def commit_shutting_down(self, broker: BrokerId) -> None:
+        assert broker in self.brokers, f"broker {broker} is not registered"
+        self.shutting_down_brokers.add(broker)
+
+    # ------------------------------------------------------------------------------------------- topics
+
+    def topic_id(self, topic: str) -> TopicId:
+        known = self.topics.get(topic)
+        return known.topic_id if known is not None else NO_TOPIC_ID
+
+    def topic_of_id(self, topic_id: TopicId) -> str | None:
+        return self.topic_names.get(topic_id)
+
+    def partitions_of(self, topic: str) -> list[TopicPartition]:
+        known = self.topics.get(topic)
+        return [TopicPartition(topic, partition) for partition in known.partitions] if known else []
+
+    def next_topic_id(self) -> TopicId:
+        """An id nobody has: derived from the seed of this election and a counter (commit: it counts)."""
+        self.ids_given += 1
+        epoch = f"{self.broker}/{self.controller_epoch}/{self.ids_given}".encode()
+        return TopicId(sha256(self.id_seed + epoch).digest()[:16])
+
+    def commit_topic(self, node: TopicAssignment, topic_id: TopicId | None = None) -> None:
+        """Remember a topic node. Partitions it no longer lists are forgotten."""
+        identity = topic_id or node.topic_id or NO_TOPIC_ID
+        before = self.topics.get(node.topic)
+        for partition in before.partitions if before else ():
+            if partition not in node.partitions:
+                self.commit_partition_gone(TopicPartition(node.topic, partition))
+        if before is not None:
+            self.topic_names.pop(before.topic_id, None)
+        self.topic_names[identity] = node.topic
+        self.topics[node.topic] = Topic(identity, node.version, tuple(sorted(node.partitions)))
+        for partition in sorted(node.partitions):
+            self.commit_assignment(TopicPartition(node.topic, partition), node.partitions[partition])
+
+    def commit_topic_gone(self, topic: str) -> None:
+        for topic_partition in self.partitions_of(topic):
+            self.commit_partition_gone(topic_partition)
+        known = self.topics.pop(topic, None)
+        if known is not None:
+            self.topic_names.pop(known.topic_id, None)
+        self.topic_configs.pop(topic, None)
+        self.topics_to_delete.discard(topic)
+        self.out_of_service.pop(topic, None)
+
+    def is_queued_for_deletion(self, topic: str) -> bool:
+        return topic in self.topics_to_delete
+
+    def topic_setting(self, topic: str, name: str) -> str | None:
+        """The topic's override, else the dynamic default of the cluster, else None: our own setting."""
+        override = self.topic_configs.get(topic, {}).get(name)
+        if override is not None:
+            return override
+        for level in (str(self.broker), CLUSTER_DEFAULT):
+            dynamic = self.broker_configs.get(level, {}).get(name)
+            if dynamic is not None:
+                return dynamic
+        return None
+
+    def is_unclean_election_allowed(self, topic: str) -> bool:
+        configured = self.topic_setting(topic, "unclean.leader.election.enable")
+        if configured is None:
+            return self.settings.unclean_leader_election_enable
+        return configured.strip().lower() == "true"
+
+    def min_insync_replicas(self, topic: str) -> int:
+        configured = self.topic_setting(topic, "min.insync.replicas")
+        if configured is None or not configured.strip().isdigit():
+            return self.settings.min_insync_replicas
+        return int(configured)
+
+    # --------------------------------------------------------------------------------------- partitions
+
+    def partition_state(self, topic_partition: TopicPartition) -> PartitionState:
+        """An unknown partition does not exist (row 16)."""
+        return self.partition_states.get(topic_partition, PartitionState.NON_EXISTENT)
+
+    def replica_state(self, topic_partition: TopicPartition, broker: BrokerId) -> ReplicaState:
+        """An unknown replica does not exist (row 61)."""
+        unusual = self.unusual_replicas.get(topic_partition)
+        if unusual is not None and broker in unusual:
+            return unusual[broker]
+        assignment = self.assignments.get(topic_partition)
+        if assignment is not None and broker in assignment.replicas:
+            return ReplicaState.ONLINE
+        return ReplicaState.NON_EXISTENT
+
+    def leadership(self, topic_partition: TopicPartition) -> LeaderAndIsr | None:
+        stored = self.leaderships.get(topic_partition)
+        return stored.leader_and_isr if stored is not None else None
+
+    def commit_assignment(self, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+        """Remember who is assigned. A replica's state does not change by this: one that becomes assigned
+        does not exist yet, one that is no longer assigned stays what it was until it is moved."""
+        before = self.assignments.get(topic_partition)
+        if before == assignment:
+            return
+        old = before.replicas if before is not None else ()
+        states = {broker: self.replica_state(topic_partition, broker) for broker in {*old, *assignment.replicas}}
+        states.update(self.unusual_replicas.get(topic_partition, {}))
+        self.assignments[topic_partition] = assignment
+        for broker in old:
+            if broker not in assignment.replicas:
+                self.partitions_on[broker].discard(topic_partition)
+        for broker in assignment.replicas:
+            self.partitions_on.setdefault(broker, set()).add(topic_partition)
+        self._set_replica_states(topic_partition, states)
+
+    def commit_leadership(self, topic_partition: TopicPartition, stored: StoredPartitionState) -> None:
+        self.leaderships[topic_partition] = stored
+
+    def commit_partition_state(self, topic_partition: TopicPartition, state: PartitionState) -> None:
+        if state is PartitionState.NON_EXISTENT:
+            self.partition_states.pop(topic_partition, None)
+        else:
+            self.partition_states[topic_partition] = state
+        if state is PartitionState.NEW or state is PartitionState.OFFLINE:
+            self.leaderless.add(topic_partition)
+        else:
+            self.leaderless.discard(topic_partition)
+
+    def commit_replica_states(
+        self, topic_partition: TopicPartition, states: Mapping[BrokerId, ReplicaState]
+    ) -> None:
+        merged = dict(self.unusual_replicas.get(topic_partition, {}))
+        merged.update(states)
+        self._set_replica_states(topic_partition, merged)
+
+    def commit_partition_gone(self, topic_partition: TopicPartition) -> None:
+        assignment = self.assignments.pop(topic_partition, None)
+        for broker in assignment.replicas if assignment is not None else ():
+            self.partitions_on[broker].discard(topic_partition)
+        self.leaderships.pop(topic_partition, None)
+        self.partition_states.pop(topic_partition, None)
+        self.unusual_replicas.pop(topic_partition, None)
+        self.leaderless.discard(topic_partition)
+        for broker, partitions in self.offline_directories.items():
+            if topic_partition in partitions:
+                self.offline_directories[broker] = partitions - {topic_partition}
+
+    def _set_replica_states(self, topic_partition: TopicPartition, states: dict[BrokerId, ReplicaState]) -> None:
+        """Keep only what differs from the usual: assigned and online, or not assigned and not existing."""
+        assignment = self.assignments.get(topic_partition)
+        assigned = assignment.replicas if assignment is not None else ()
+        unusual = {
+            broker: state
+            for broker, state in states.items()
+            if state is not (ReplicaState.ONLINE if broker in assigned else ReplicaState.NON_EXISTENT)
+        }
+        if unusual:
+            self.unusual_replicas[topic_partition] = unusual
+        else:
+            self.unusual_replicas.pop(topic_partition, None)
+
+    # --------------------------------------------------------------------------------------------- copy
+
+    def fork(self) -> "ControllerContext":
+        """A copy for what-if questions: its commits do not touch ours."""
+        return ControllerContext(
+            broker=self.broker,
+            controller_epoch=self.controller_epoch,
+            epoch_version=self.epoch_version,
+            settings=self.settings,
+            id_seed=self.id_seed,
+            ids_given=self.ids_given,
+            brokers=dict(self.brokers),
+            shutting_down_brokers=set(self.shutting_down_brokers),
+            offline_directories=dict(self.offline_directories),
+            topics=dict(self.topics),
+            topic_names=dict(self.topic_names),
+            assignments=dict(self.assignments),
+            leaderships=dict(self.leaderships),
+            partition_states=dict(self.partition_states),
+            unusual_replicas=dict(self.unusual_replicas),
+            partitions_on={broker: set(partitions) for broker, partitions in self.partitions_on.items()},
+            leaderless=set(self.leaderless),
+            topics_to_delete=set(self.topics_to_delete),
+            out_of_service=dict(self.out_of_service),
+            topic_configs=dict(self.topic_configs),
+            broker_configs=dict(self.broker_configs),
+            producer_ids=self.producer_ids,
+        )

@@ -1,0 +1,111 @@
+"""Controlled shutdown: a broker asks to leave in order (S0 shutdownBroker, rows 50, 123-126, 160).
+
+1. Partitions it leads get another leader (`controlled_shutdown_leader`).
+2. Replicas that follow there are stopped, without deletion, and leave the ISR.
+The answer names the partitions it still leads. A partition whose only replica it holds cannot move (row 51);
+the wire has no place for it (golden 02b answers an empty list), so it stands in our own answer, in the
+journal and in the log: S3's outage was silent, this one is not (row 126).
+"""
+
+from dataclasses import dataclass
+
+from odradek.controller.context import ControllerContext
+from odradek.controller.effects import Answer, ControlledShutdownAnswer, StateChange
+from odradek.controller.election import Election, controlled_shutdown_leader
+from odradek.controller.events import ControlledShutdownRequested
+from odradek.controller.partition_states import PartitionState, plan_partition_move
+from odradek.controller.plan import Plan
+from odradek.controller.replica_states import TRANSITIONS, ReplicaState, plan_replica_move
+from odradek.controller.task import Task
+from odradek.model.cluster import LeaderAndIsr
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerId, TopicPartition
+
+
+def refusal(context: ControllerContext, event: ControlledShutdownRequested) -> ErrorCode | None:
+    """An earlier incarnation must not stop a later one (KIP-380); nobody stops who is not there."""
+    registration = context.brokers.get(event.broker)
+    if registration is None:
+        return ErrorCode.BROKER_NOT_AVAILABLE
+    if event.broker_epoch != UNKNOWN_BROKER_EPOCH and event.broker_epoch < registration.epoch:
+        return ErrorCode.STALE_BROKER_EPOCH
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ControlledShutdown(Task):
+    request_id: int
+    broker: BrokerId
+
+    def reason(self) -> str:
+        return f"controlled shutdown of broker {self.broker}"
+
+    def commit_facts(self, context: ControllerContext) -> None:
+        context.commit_shutting_down(self.broker)
+
+    def plan(self, plan: Plan) -> None:
+        context = plan.context
+        led: list[TopicPartition] = []
+        followed: list[TopicPartition] = []
+        if plan.only is None:
+            plan.note("broker", str(self.broker), "live", "shutting down")
+        for topic_partition in plan.pick(context.partitions_on.get(self.broker, ())):
+            current = context.leadership(topic_partition)
+            if current is None or context.is_queued_for_deletion(topic_partition.topic):
+                continue
+            if len(context.assignments[topic_partition].replicas) == 1:
+                if current.leader == self.broker:
+                    plan.changes.append(_goes_offline(topic_partition, self.broker))
+                continue
+            (led if current.leader == self.broker else followed).append(topic_partition)
+        for topic_partition in led:
+            plan_partition_move(plan, topic_partition, PartitionState.ONLINE, select_staying)
+        for topic_partition in followed:
+            if ReplicaState.OFFLINE in TRANSITIONS[plan.replica_state(topic_partition, self.broker)]:
+                plan_replica_move(plan, topic_partition, self.broker, ReplicaState.OFFLINE)
+
+    def answers(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Answer, ...]:
+        remaining, alone = led_by(context, self.broker)
+        return (Answer(self.request_id, ControlledShutdownAnswer(ErrorCode.NONE, remaining, alone)),)
+
+
+def led_by(
+    context: ControllerContext, broker: BrokerId
+) -> tuple[tuple[TopicPartition, ...], tuple[TopicPartition, ...]]:
+    """Partitions the broker leads: those with other replicas, and those without."""
+    shared: list[TopicPartition] = []
+    alone: list[TopicPartition] = []
+    for topic_partition in sorted(context.partitions_on.get(broker, ())):
+        current = context.leadership(topic_partition)
+        if current is None or current.leader != broker or context.is_queued_for_deletion(topic_partition.topic):
+            continue
+        (shared if len(context.assignments[topic_partition].replicas) > 1 else alone).append(topic_partition)
+    return tuple(shared), tuple(alone)
+
+
+def select_staying(plan: Plan, topic_partition: TopicPartition, current: LeaderAndIsr) -> Election | None:
+    context = plan.context
+    replicas = plan.assignment(topic_partition).replicas
+    broken = context.offline_directories
+    return controlled_shutdown_leader(
+        replicas=replicas,
+        isr=current.isr,
+        live=context.online_of(replicas, topic_partition),
+        shutting_down=context.shutting_down_brokers,
+        reachable=tuple(
+            b for b in replicas if b in context.brokers and topic_partition not in broken.get(b, ())
+        ),
+    )
+
+
+def _goes_offline(topic_partition: TopicPartition, broker: BrokerId) -> StateChange:
+    return StateChange(
+        "warning",
+        str(topic_partition),
+        PartitionState.ONLINE,
+        PartitionState.OFFLINE,
+        f"broker {broker} holds the only replica: the partition goes offline when it stops; "
+        f"reassign it first to keep it available",
+        topic_partition,
+        broker,
+    )

@@ -1,0 +1,403 @@
+"""The controller: `step(event, now_ms) -> Effects`. Decides, never waits.
+
+An event becomes a few tasks. Each task is planned over the context, its writes go out, the answers come back
+as `WritesAnswered`, what was stored is committed, what met a conflict is planned again on the value found.
+After the last write of the event - not before - its requests, answers and changes leave in one Effects
+(rows 30, 77, 78, 151): a controller that dies in between has told nobody, and its successor reads the
+decision from the store.
+
+Any doubt about our own state ends in `resign`: an illegal transition, a fenced write, a state node of a later
+controller, an exception. Memory is dropped; elected again, everything is read anew (rows 24, 31, 37, 145).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from traceback import format_exc
+
+from odradek.controller import alter_partition, controlled_shutdown, producer_ids
+from odradek.controller.alter_partition import AlterPartition
+from odradek.controller.broker_changes import DirectoriesChanged, ReannounceReplicas, tasks_of_brokers
+from odradek.controller.context import ControllerContext, ControllerSettings
+from odradek.controller.controlled_shutdown import ControlledShutdown
+from odradek.controller.effects import (
+    NOTHING,
+    AllocateProducerIdsAnswer,
+    AlterPartitionAnswer,
+    Answer,
+    BrokerRequest,
+    ControlledShutdownAnswer,
+    CreatePartitionState,
+    Effects,
+    StateChange,
+    Write,
+    WritePartitionState,
+)
+from odradek.controller.events import (
+    AllocateProducerIdsRequested,
+    AlterPartitionRequested,
+    Conflict,
+    ControlledShutdownRequested,
+    Elected,
+    Event,
+    Fenced,
+    LeaderAndIsrAnswered,
+    Resigned,
+    StopReplicaAnswered,
+    Stored,
+    UpdateMetadataAnswered,
+    WritesAnswered,
+)
+from odradek.controller.failover import (
+    Startup,
+    commit_initial_states,
+    load_context,
+    newest_controller_epoch,
+)
+from odradek.controller.metadata_changes import AdoptStates, config_tasks
+from odradek.controller.partition_states import PartitionState
+from odradek.controller.plan import Plan, Telling
+from odradek.controller.producer_ids import AllocateProducerIds
+from odradek.controller.requests import requests_of
+from odradek.controller.task import Task
+from odradek.controller.topic_changes import GiveTopicIds, OutOfService, tasks_of_assignments, tasks_of_topics
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import OdradekError
+from odradek.model.facts import (
+    BrokersChanged,
+    ConfigChanged,
+    ControllerChanged,
+    IsrChangeNotified,
+    LogDirFailed,
+    PartitionStatesLoaded,
+    StoredPartitionState,
+    TopicAssignmentsChanged,
+    TopicsChanged,
+    UnreadableNode,
+)
+from odradek.model.ids import BrokerId, PartitionEpoch, TopicPartition
+
+# A conflict means that somebody wrote a node we own. Once or twice is an old leader or a hand; a node that
+# changes under every attempt is a state of the world we do not understand.
+MOST_ATTEMPTS = 10
+
+
+@dataclass(slots=True)
+class _Work:
+    """An event in the middle of its writes: plain data, so that it can be looked at."""
+
+    event: Event
+    tasks: list[Task]
+    task: Task | None = None
+    plan: Plan | None = None
+    written: tuple[Write, ...] = ()
+    attempts: int = 0
+    first_tellings: list[Telling] = field(default_factory=list)
+    telling: Telling = field(default_factory=Telling)
+    outcomes: dict[object, object] = field(default_factory=dict)
+    requests: list[BrokerRequest] = field(default_factory=list)
+    changes: list[StateChange] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+
+
+class Resign(OdradekError):
+    """We are no longer sure of being controller, or of what we believe. Ends the event and our term."""
+
+
+class ControllerCore:
+    def __init__(self, settings: ControllerSettings | None = None) -> None:
+        self.settings = settings or ControllerSettings()
+        self.context: ControllerContext | None = None  # None: not the controller
+        self._work: _Work | None = None
+
+    @property
+    def is_active(self) -> bool:
+        return self.context is not None
+
+    @property
+    def fence(self) -> int:
+        """The version of `/controller_epoch` that every write must find there."""
+        assert self.context is not None, "only the controller has a fence"
+        return self.context.epoch_version
+
+    def next_deadline_ms(self) -> int | None:
+        """When a `Tick` is wanted; None: never."""
+        return None
+
+    def fork(self) -> "ControllerCore":
+        """A copy that can be asked what-if. Between events only: a plan in flight is not shared."""
+        assert self._work is None, "a controller in the middle of its writes cannot be forked"
+        copy = ControllerCore(self.settings)
+        copy.context = self.context.fork() if self.context is not None else None
+        return copy
+
+    def step(self, event: Event, now_ms: int) -> Effects:
+        if isinstance(event, WritesAnswered):
+            assert self._work is not None, "answers of writes nobody asked for"
+            assert len(event.answers) == len(self._work.written), "one answer for each write"
+        else:
+            assert self._work is None, f"{type(event).__name__} before the writes of the last event were answered"
+        try:
+            if isinstance(event, WritesAnswered):
+                return self._answered(event)
+            return self._begin(event)
+        except Resign as doubt:
+            return self._resign(str(doubt), event)
+        except Exception as mistake:  # ours: nothing we remember can be trusted now (row 31)
+            detail = format_exc(limit=-3)
+            return self._resign(f"{type(mistake).__name__}: {mistake}\n{detail}", event)
+
+    # ------------------------------------------------------------------------------------ event to tasks
+
+    def _begin(self, event: Event) -> Effects:
+        if isinstance(event, Elected):
+            return self._elected(event)
+        if self.context is None:
+            answer = _not_controller(event)
+            return Effects(answers=(answer,)) if answer is not None else NOTHING
+        if isinstance(event, Resigned):
+            return self._resign(event.reason, event)
+        refused = _refusal(self.context, event)
+        if refused is not None:
+            return Effects(answers=(refused,))
+        return self._advance(_Work(event, self._tasks(self.context, event)))
+
+    def _elected(self, event: Elected) -> Effects:
+        self.context = None
+        epoch, where = newest_controller_epoch(event.snapshot.states)
+        if epoch > event.controller_epoch:
+            raise _superseded(where, epoch, event.controller_epoch)
+        self.context = load_context(event, self.settings)
+        nameless = tuple(sorted(n.topic for n in event.snapshot.topics if n.topic_id is None))
+        tasks: list[Task] = [GiveTopicIds(nameless)] if nameless else []
+        return self._advance(_Work(event, [*tasks, Startup()]))
+
+    def _tasks(self, context: ControllerContext, event: Event) -> list[Task]:
+        match event:
+            case BrokersChanged():
+                return tasks_of_brokers(context, event)
+            case TopicsChanged():
+                _check_epochs(context, event.states)
+                return tasks_of_topics(context, event)
+            case TopicAssignmentsChanged():
+                return tasks_of_assignments(context, event)
+            case IsrChangeNotified() | PartitionStatesLoaded():
+                _check_epochs(context, event.states)
+                tasks: list[Task] = [AdoptStates(event.states)]
+                return [OutOfService(event.unreadable), *tasks] if event.unreadable else tasks
+            case LogDirFailed():
+                return [ReannounceReplicas(event.brokers)]
+            case ConfigChanged():
+                return config_tasks(context, event)
+            case ControllerChanged():
+                if event.controller != context.broker:
+                    raise Resign(f"/controller names {event.controller}, not {context.broker}")
+                return []
+            case AlterPartitionRequested():
+                return [AlterPartition(event)]
+            case ControlledShutdownRequested():
+                return [ControlledShutdown(event.request_id, event.broker)]
+            case AllocateProducerIdsRequested():
+                return [AllocateProducerIds(event.request_id, event.broker)]
+            case LeaderAndIsrAnswered():
+                return _told_to_lead(context, event)
+            case UpdateMetadataAnswered() | StopReplicaAnswered():
+                _check_answer(context, event.broker, event.error)
+                return []
+            case _:
+                return []
+
+    # ------------------------------------------------------------------------------ plan, write, commit
+
+    def _advance(self, work: _Work) -> Effects:
+        """Go on until something must be written, or the event is done."""
+        context = self.context
+        assert context is not None
+        while True:
+            if work.plan is None:
+                if not work.tasks:
+                    return self._finish(work)
+                work.task = work.tasks.pop(0)
+                work.task.commit_facts(context)
+                work.attempts = 0
+                work.outcomes = {}
+                work.plan = Plan(context, work.task.reason())
+                work.task.plan(work.plan)
+            writes = tuple(work.plan.writes())
+            if writes:
+                work.written = writes
+                self._work = work
+                return Effects(writes=writes)
+            self._commit(work)
+            self._finish_task(work)
+
+    def _answered(self, event: WritesAnswered) -> Effects:
+        work, context = self._work, self.context
+        assert work is not None and work.plan is not None and work.task is not None and context is not None
+        plan, task = work.plan, work.task
+        self._work = None
+        if any(isinstance(answer, Fenced) for answer in event.answers):
+            raise Resign(f"fenced: /controller_epoch is no longer at version {context.epoch_version}")
+        lost: dict[TopicPartition, object | None] = {}  # conflicts, and what stands there
+        again = False
+        for write, answer in zip(work.written, event.answers, strict=True):
+            if isinstance(write, WritePartitionState | CreatePartitionState):
+                found = _outcome(context, write, answer, plan)
+                if found is not _STORED:
+                    lost[write.topic_partition] = found
+            else:
+                again = task.commit_answer(context, write, answer) or again
+        plan.drop(set(lost))
+        self._commit(work)
+        retry = _adopt(context, work, lost)
+        if not retry and not again:
+            self._finish_task(work)
+            return self._advance(work)
+        work.attempts += 1
+        if work.attempts > MOST_ATTEMPTS:
+            raise Resign(f"{work.attempts} conflicts in a row on {sorted(lost) or work.written[0]}")
+        work.plan = Plan(context, task.reason(), None if again else frozenset(retry))
+        task.plan(work.plan)
+        return self._advance(work)
+
+    def _commit(self, work: _Work) -> None:
+        plan = work.plan
+        assert plan is not None
+        work.changes.extend(plan.commit())
+        work.first_tellings.extend(plan.first_tellings)
+        work.telling.merge(plan.telling)
+        work.outcomes.update(plan.outcomes)
+
+    def _finish_task(self, work: _Work) -> None:
+        """Everything of the task is stored: now the values of its requests are known."""
+        assert self.context is not None and work.task is not None
+        for telling in (*work.first_tellings, work.telling):
+            work.requests.extend(requests_of(self.context, telling))
+        work.answers.extend(work.task.answers(self.context, work.outcomes))
+        work.first_tellings, work.telling = [], Telling()
+        work.task = work.plan = None
+
+    def _finish(self, work: _Work) -> Effects:
+        return Effects(
+            requests=tuple(work.requests), changes=tuple(work.changes), answers=tuple(work.answers)
+        )
+
+    def _resign(self, reason: str, event: Event) -> Effects:
+        """Forget everything. What the event had stored is told by the successor, who reads it."""
+        asked = self._work.event if self._work is not None else event
+        answer = _not_controller(asked)
+        who = str(self.context.broker) if self.context is not None else "?"
+        self.context = None
+        self._work = None
+        change = StateChange("controller", who, "controller", "resigned", reason)
+        return Effects(changes=(change,), answers=(answer,) if answer is not None else (), resign=reason)
+
+
+_STORED = object()
+
+
+def _outcome(
+    context: ControllerContext,
+    write: WritePartitionState | CreatePartitionState,
+    answer: object,
+    plan: Plan,
+) -> object | None:
+    """`_STORED`, or what stands in the node instead of our value."""
+    topic_partition = write.topic_partition
+    if isinstance(answer, Stored):
+        if answer.version != write.value.partition_epoch:
+            plan.leaderships[topic_partition] = replace(write.value, partition_epoch=PartitionEpoch(answer.version))
+        return _STORED
+    assert isinstance(answer, Conflict)
+    current = answer.current
+    if isinstance(current, StoredPartitionState):
+        if current.controller_epoch > context.controller_epoch:
+            raise _superseded(topic_partition, current.controller_epoch, context.controller_epoch)
+        ours = replace(write.value, partition_epoch=current.leader_and_isr.partition_epoch)
+        if current.controller_epoch == context.controller_epoch and current.leader_and_isr == ours:
+            plan.leaderships[topic_partition] = ours  # our own write, its acknowledgement was lost
+            return _STORED
+    return current
+
+
+def _adopt(
+    context: ControllerContext, work: _Work, lost: dict[TopicPartition, object | None]
+) -> set[TopicPartition]:
+    """Remember what stands in the nodes that were not as expected; returns those to be planned again."""
+    retry: set[TopicPartition] = set()
+    for topic_partition in sorted(lost):
+        found = lost[topic_partition]
+        state = context.partition_state(topic_partition)
+        if isinstance(found, StoredPartitionState):
+            context.commit_leadership(topic_partition, found)
+            if state is PartitionState.NON_EXISTENT:
+                commit_initial_states(context, [topic_partition])
+            reason, retry = "another value was stored; planned again on it", retry | {topic_partition}
+        elif isinstance(found, UnreadableNode):
+            context.commit_topic_gone(topic_partition.topic)
+            reason = f"{found.path}: {found.reason}"
+            context.out_of_service[topic_partition.topic] = reason
+        else:
+            reason = "the leader and isr path in zookeeper is empty"
+        work.changes.append(
+            StateChange("failure", str(topic_partition), state, state, reason, topic_partition)
+        )
+    return {tp for tp in retry if tp in context.assignments}
+
+
+def _told_to_lead(context: ControllerContext, event: LeaderAndIsrAnswered) -> list[Task]:
+    """KAFKA_STORAGE_ERROR takes a replica offline; told again without that error, it is well (row 150)."""
+    _check_answer(context, event.broker, event.error)
+    registration = context.brokers.get(event.broker)
+    if registration is None or registration.epoch != event.broker_epoch:
+        return []  # an answer of a broker that has died or bounced since
+    known = context.offline_directories.get(event.broker, frozenset())
+    failed = frozenset(
+        tp
+        for tp, error in event.partition_errors.items()
+        if error is ErrorCode.KAFKA_STORAGE_ERROR and tp not in known and tp in context.assignments
+    )
+    recovered: frozenset[TopicPartition] = frozenset()
+    if known:
+        well = {p.topic_partition for p in event.told} - set(event.partition_errors)
+        recovered = known & well
+    return [DirectoriesChanged(event.broker, failed, recovered)] if failed or recovered else []
+
+
+def _check_answer(context: ControllerContext, broker: BrokerId, error: ErrorCode) -> None:
+    """Of the whole request, this error says that the broker obeys a later controller. Of one partition it
+    says that the broker had that leader epoch already, which is no reason for anything (row 147)."""
+    if error is ErrorCode.STALE_CONTROLLER_EPOCH:
+        raise Resign(f"broker {broker} has heard of a controller epoch above {context.controller_epoch}")
+
+
+def _check_epochs(context: ControllerContext, states: Mapping[TopicPartition, StoredPartitionState]) -> None:
+    epoch, where = newest_controller_epoch(states)
+    if epoch > context.controller_epoch:
+        raise _superseded(where, epoch, context.controller_epoch)
+
+
+def _superseded(where: TopicPartition | None, theirs: int, ours: int) -> Resign:
+    return Resign(f"{where} was written by controller epoch {theirs}, ours is {ours}: another controller leads")
+
+
+def _refusal(context: ControllerContext, event: Event) -> Answer | None:
+    if isinstance(event, AlterPartitionRequested):
+        error = alter_partition.refusal(context, event)
+        return Answer(event.request_id, AlterPartitionAnswer(error)) if error is not None else None
+    if isinstance(event, ControlledShutdownRequested):
+        error = controlled_shutdown.refusal(context, event)
+        return Answer(event.request_id, ControlledShutdownAnswer(error)) if error is not None else None
+    if isinstance(event, AllocateProducerIdsRequested):
+        error = producer_ids.refusal(context, event)
+        return Answer(event.request_id, AllocateProducerIdsAnswer(error)) if error is not None else None
+    return None
+
+
+def _not_controller(event: Event) -> Answer | None:
+    if isinstance(event, AlterPartitionRequested):
+        return Answer(event.request_id, AlterPartitionAnswer(ErrorCode.NOT_CONTROLLER))
+    if isinstance(event, ControlledShutdownRequested):
+        return Answer(event.request_id, ControlledShutdownAnswer(ErrorCode.NOT_CONTROLLER))
+    if isinstance(event, AllocateProducerIdsRequested):
+        return Answer(event.request_id, AllocateProducerIdsAnswer(ErrorCode.NOT_CONTROLLER))
+    return None

@@ -1,0 +1,333 @@
+"""Effects: everything a controller can ask for. `core.step` returns one `Effects` for one event.
+
+Whoever runs the core has these duties:
+
+1. Do the `writes` first, all of them, fenced by the version of `/controller_epoch`, and hand the answers
+   back as `WritesAnswered` (one for each write, same order) before any other event.
+2. Then send the `requests`, in the order given, to one queue a broker; the answers come back as events.
+   What is decided by an event is told only in the Effects that follow its last write (write, then tell).
+3. Send the `answers` to whoever asked.
+4. Record the `changes` in the journal. `resign` set: give up `/controller`, stand for election again.
+   `follow_up`: hand these events to `step`, in order, before any other: the next phase of a work of several
+   steps, an event of its own because each phase is kept in the store (house.md, "The settle loop").
+
+Values made once for every partition are NamedTuples: a frozen dataclass takes five times as long to build,
+and an election of 100,000 partitions builds half a million of them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.model.cluster import BrokerRegistration, LeaderAndIsr, ReplicaAssignment
+from odradek.model.error_codes import ErrorCode
+from odradek.model.facts import ProducerIdBlock
+from odradek.model.ids import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Offset,
+    TopicId,
+    TopicPartition,
+)
+
+if TYPE_CHECKING:
+    from odradek.controller.events import Event
+
+# ------------------------------------------------------------------------------------------------ writes
+
+
+class WritePartitionState(NamedTuple):
+    """Set the state node, if its version is still `expected_version`. `Stored` carries the new version."""
+
+    topic_partition: TopicPartition
+    value: LeaderAndIsr
+    controller_epoch: ControllerEpoch
+    expected_version: int
+
+
+class CreatePartitionState(NamedTuple):
+    """Create the state node (and `partitions`, `partitions/<p>` above it, where missing)."""
+
+    topic_partition: TopicPartition
+    value: LeaderAndIsr
+    controller_epoch: ControllerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTopicAssignment:
+    """Set `/brokers/topics/<t>`, if its version is still `expected_version`."""
+
+    topic: str
+    topic_id: TopicId
+    partitions: Mapping[int, ReplicaAssignment]
+    expected_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveTopic:
+    """Delete `/brokers/topics/<t>` with all below it. Missing already: `Stored`."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveTopicConfig:
+    """Delete `/config/topics/<t>`. Missing already: `Stored`."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveTopicDeletion:
+    """Delete `/admin/delete_topics/<t>`. Missing already: `Stored`."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteReassignmentNode:
+    """Set `/admin/reassign_partitions`, or delete it when nothing is left."""
+
+    targets: Mapping[TopicPartition, tuple[BrokerId, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class RemovePreferredElectionNode:
+    """Delete `/admin/preferred_replica_election`. Missing already: `Stored`."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteProducerIdBlock:
+    """Set `/latest_producer_id_block`, if its version is still `expected_version`."""
+
+    block: ProducerIdBlock
+    expected_version: int
+
+
+Write = (
+    WritePartitionState
+    | CreatePartitionState
+    | WriteTopicAssignment
+    | RemoveTopic
+    | RemoveTopicConfig
+    | RemoveTopicDeletion
+    | WriteReassignmentNode
+    | RemovePreferredElectionNode
+    | WriteProducerIdBlock
+)
+
+# ----------------------------------------------------------------------------------------------- requests
+
+
+class LeaderAndIsrPartition(NamedTuple):
+    """One partition of LeaderAndIsr. `is_new` only for a replica in NewReplica: else a broker with a dead
+    disk would make an empty copy."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId
+    controller_epoch: ControllerEpoch
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    isr: tuple[BrokerId, ...]
+    partition_epoch: int
+    replicas: tuple[BrokerId, ...]
+    adding_replicas: tuple[BrokerId, ...]
+    removing_replicas: tuple[BrokerId, ...]
+    is_new: bool
+    leader_recovery_state: int
+
+
+class UpdateMetadataPartition(NamedTuple):
+    """One partition of UpdateMetadata; leader -2 takes a deleted topic out of every cache (row 154)."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId
+    controller_epoch: ControllerEpoch
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    isr: tuple[BrokerId, ...]
+    partition_epoch: int
+    replicas: tuple[BrokerId, ...]
+    offline_replicas: tuple[BrokerId, ...]
+
+
+class StopReplicaPartition(NamedTuple):
+    """`leader_epoch` is -2 while the topic is being deleted, -1 if unknown (KIP-570)."""
+
+    topic_partition: TopicPartition
+    leader_epoch: LeaderEpoch
+    delete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsrRequest:
+    """`live_leaders` are the registrations of the brokers named as leaders."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    controller_id: BrokerId
+    controller_epoch: ControllerEpoch
+    partitions: tuple[LeaderAndIsrPartition, ...]
+    live_leaders: tuple[BrokerRegistration, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMetadataRequest:
+    """`live_brokers` replaces the receiver's list: always all live and shutting-down brokers.
+
+    The `partitions` tuple is the same object for every broker that gets the same: encode it once.
+    """
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    controller_id: BrokerId
+    controller_epoch: ControllerEpoch
+    partitions: tuple[UpdateMetadataPartition, ...]
+    live_brokers: tuple[BrokerRegistration, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplicaRequest:
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    controller_id: BrokerId
+    controller_epoch: ControllerEpoch
+    partitions: tuple[StopReplicaPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AskEndOffsets:
+    """Ask what a survivor holds before an unclean election; answered by `EndOffsetsAnswered`."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    partitions: tuple[tuple[TopicPartition, LeaderEpoch], ...]
+
+
+# Order for one broker and one event, as golden/controller shows it:
+# LeaderAndIsr, UpdateMetadata, StopReplica (row 171).
+BrokerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest | AskEndOffsets
+
+# ------------------------------------------------------------------------------------------------ changes
+
+
+class StateChange(NamedTuple):
+    """What changed in the controller's memory, as a value: journal, log line, metric and dashboard are all
+    written from it.
+
+    `kind`: partition | replica | leadership | assignment | broker | topic | controller | failure.
+    `target`: `orders-3`, for a replica `orders-3/2`, for a broker its id.
+    `source` and `to`: names of states where the kind has them. `reason`: a sentence for a person.
+    """
+
+    kind: str
+    target: str
+    source: str
+    to: str
+    reason: str
+    topic_partition: TopicPartition | None = None
+    replica: BrokerId | None = None
+    leader_and_isr: LeaderAndIsr | None = None
+    replicas: tuple[BrokerId, ...] | None = None
+
+
+# ------------------------------------------------------------------------------------------------ answers
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartitionResult:
+    topic_partition: TopicPartition | None  # None: the topic id is unknown, `topic_id` says which
+    topic_id: TopicId
+    partition: int
+    error: ErrorCode
+    leader_and_isr: LeaderAndIsr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartitionAnswer:
+    error: ErrorCode
+    partitions: tuple[AlterPartitionResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ControlledShutdownAnswer:
+    """`remaining`: partitions still led there. `only_replica`: partitions that go offline because no other
+    copy exists (row 126); not on the wire, told in the log and the journal."""
+
+    error: ErrorCode
+    remaining: tuple[TopicPartition, ...] = ()
+    only_replica: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateProducerIdsAnswer:
+    error: ErrorCode
+    first_producer_id: int = -1
+    length: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ElectLeadersAnswer:
+    """An error with its sentence for each partition asked for."""
+
+    error: ErrorCode
+    partitions: Mapping[TopicPartition, tuple[ErrorCode, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterReassignmentsAnswer:
+    error: ErrorCode
+    message: str
+    partitions: Mapping[TopicPartition, tuple[ErrorCode, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ListReassignmentsAnswer:
+    error: ErrorCode
+    partitions: Mapping[TopicPartition, ReplicaAssignment]
+
+
+AnswerBody = (
+    AlterPartitionAnswer
+    | ControlledShutdownAnswer
+    | AllocateProducerIdsAnswer
+    | ElectLeadersAnswer
+    | AlterReassignmentsAnswer
+    | ListReassignmentsAnswer
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    request_id: int
+    body: AnswerBody
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanCandidate:
+    """What a survivor would lose if it led: for the unclean quote."""
+
+    broker: BrokerId
+    last_epoch: LeaderEpoch
+    log_end_offset: Offset
+
+
+# ------------------------------------------------------------------------------------------------ the whole
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What one step asks for. Everything but `writes` may go out at once: if it depended on a write, it
+    is in the Effects that follow that write's answer."""
+
+    writes: tuple[Write, ...] = ()
+    requests: tuple[BrokerRequest, ...] = ()
+    changes: tuple[StateChange, ...] = ()
+    answers: tuple[Answer, ...] = ()
+    resign: str | None = None
+    follow_up: tuple["Event", ...] = ()  # events to hand to `step`, in order, before any other
+
+
+NOTHING = Effects()

@@ -1,0 +1,236 @@
+"""Events: everything that can happen to a controller. `core.step(event, now_ms)` is the only way in.
+
+An event is a value: it can be stored, compared, printed, replayed. A request of a broker or an
+administrator therefore carries a `request_id` and is answered by the effect `Answer(request_id, ...)`,
+never by a function kept inside the event.
+
+Facts of the store (`BrokersChanged`, `TopicsChanged`, ...) stand in `odradek.model.facts`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from odradek.controller.effects import LeaderAndIsrPartition
+from odradek.model.error_codes import ErrorCode
+from odradek.model.facts import Fact, MetadataLoaded
+from odradek.model.ids import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    TopicId,
+    TopicPartition,
+)
+
+# ------------------------------------------------------------------- becoming and ceasing to be controller
+
+
+@dataclass(frozen=True, slots=True)
+class Elected:
+    """We created `/controller` and raised `/controller_epoch` in one transaction; then read everything.
+
+    `epoch_version` is the store version of `/controller_epoch`: every later write checks it (KAFKA-6082).
+    """
+
+    broker: BrokerId
+    controller_epoch: ControllerEpoch
+    epoch_version: int
+    snapshot: MetadataLoaded
+    id_seed: bytes = b""  # 16 random bytes of the shell; ids we give are derived from them, so replay agrees
+
+
+@dataclass(frozen=True, slots=True)
+class Resigned:
+    """Somebody else is controller, our session ended, or the process stops: forget everything (row 145)."""
+
+    reason: str
+
+
+# --------------------------------------------------------------------------------- answers of the store
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The write happened; the node now has this version."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """The node was not as expected. `current` is what it holds, decoded as the fact it is, None if missing.
+
+    The type follows the write: `StoredPartitionState`, `TopicAssignment`, `ProducerIdBlock`, or
+    `UnreadableNode`.
+    """
+
+    current: object | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """`/controller_epoch` is not at our version: somebody else is controller. Nothing was written."""
+
+
+WriteAnswer = Stored | Conflict | Fenced
+
+
+@dataclass(frozen=True, slots=True)
+class WritesAnswered:
+    """One answer for each write of the last `Effects`, in the same order."""
+
+    answers: tuple[WriteAnswer, ...]
+
+
+# ------------------------------------------------------------------------------------ answers of brokers
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsrAnswered:
+    """A broker answered LeaderAndIsr. `error` is the request's own; only failed partitions are listed.
+
+    STALE_CONTROLLER_EPOCH of a single partition acknowledges an epoch the broker had already (row 147).
+    `told` is the `partitions` of the request itself, the same object.
+    """
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    error: ErrorCode
+    partition_errors: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
+    told: tuple[LeaderAndIsrPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMetadataAnswered:
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    error: ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplicaAnswered:
+    """A broker answered StopReplica. Every partition of the request is listed, with NONE where it worked.
+
+    `deleted` names those whose request asked for deletion.
+    """
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    error: ErrorCode
+    partition_errors: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
+    deleted: frozenset[TopicPartition] = frozenset()
+
+
+# ------------------------------------------------------------------------- requests of brokers and clients
+
+
+@dataclass(frozen=True, slots=True)
+class IsrMember:
+    """A member of a proposed ISR; `broker_epoch` -1 means that the sender does not know (KIP-903)."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartitionItem:
+    """One partition of AlterPartition. `topic` is None where the request names the topic by id (v2 on)."""
+
+    topic: str | None
+    topic_id: TopicId | None
+    partition: int
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+    new_isr: tuple[IsrMember, ...]
+    leader_recovery_state: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartitionRequested:
+    request_id: int
+    version: int
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    partitions: tuple[AlterPartitionItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ControlledShutdownRequested:
+    """`broker_epoch` -1 (v0, v1) is not checked."""
+
+    request_id: int
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateProducerIdsRequested:
+    request_id: int
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class ElectLeadersRequested:
+    """`partitions` None means every partition. `unclean` asks for a leader from outside the ISR (KIP-460)."""
+
+    request_id: int
+    unclean: bool
+    partitions: tuple[TopicPartition, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterReassignmentsRequested:
+    """KIP-455: target replicas by partition; None cancels."""
+
+    request_id: int
+    targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
+    allow_replication_factor_change: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ListReassignmentsRequested:
+    """`partitions` None means every running reassignment."""
+
+    request_id: int
+    partitions: tuple[TopicPartition, ...] | None
+
+
+# --------------------------------------------------------------------------------------------------- time
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """The time asked for by `core.next_deadline_ms()` has come; `now_ms` stands in the call of `step`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndOffsetsAnswered:
+    """What a survivor of an offline partition holds: its last epoch (-1 unknown) and its log end offset.
+
+    The answer to the effect `AskEndOffsets`; a broker that cannot be asked is simply missing.
+    """
+
+    broker: BrokerId
+    ends: Mapping[TopicPartition, tuple[LeaderEpoch, Offset]]
+
+
+Event = (
+    Elected
+    | Resigned
+    | WritesAnswered
+    | LeaderAndIsrAnswered
+    | UpdateMetadataAnswered
+    | StopReplicaAnswered
+    | AlterPartitionRequested
+    | ControlledShutdownRequested
+    | AllocateProducerIdsRequested
+    | ElectLeadersRequested
+    | AlterReassignmentsRequested
+    | ListReassignmentsRequested
+    | Tick
+    | EndOffsetsAnswered
+    | Fact
+)

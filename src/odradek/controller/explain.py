@@ -1,0 +1,138 @@
+"""Why: the unmet preconditions of what one wishes for, as a tree (`why orders-3 offline`).
+
+Each line is a condition with a yes or a no; under a no stands what it would take. The leaves name the event
+that would unblock it and the state that would follow, so that an operator knows what to do next.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from odradek.controller.context import ControllerContext
+from odradek.controller.partition_states import PartitionState
+from odradek.controller.what_if import what_if
+from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """One condition: does it hold, what is known, what would make it hold, and what it rests on."""
+
+    condition: str
+    holds: bool
+    detail: str = ""
+    unblocked_by: str = ""
+    because: tuple["Why", ...] = ()
+
+    def lines(self, depth: int = 0) -> Iterator[str]:
+        mark = "yes" if self.holds else "no "
+        text = f"{'  ' * depth}{mark}  {self.condition}"
+        if self.detail:
+            text += f": {self.detail}"
+        yield text
+        if self.unblocked_by:
+            yield f"{'  ' * depth}     -> {self.unblocked_by}"
+        for reason in self.because:
+            yield from reason.lines(depth + 1)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "condition": self.condition,
+            "holds": self.holds,
+            "detail": self.detail,
+            "unblocked_by": self.unblocked_by,
+            "because": [reason.as_json() for reason in self.because],
+        }
+
+
+def why_offline(context: ControllerContext, topic_partition: TopicPartition) -> Why:
+    """What it would take for this partition to have a leader."""
+    topic = topic_partition.topic
+    wish = f"{topic_partition} has a leader"
+    if topic in context.out_of_service:
+        return Why(wish, False, f"topic {topic} is out of service", because=(_unreadable(context, topic),))
+    assignment = context.assignments.get(topic_partition)
+    if assignment is None:
+        known = ", ".join(map(str, context.partitions_of(topic))) or "none: the topic is unknown"
+        return Why(wish, False, f"no such partition; partitions of {topic}: {known}")
+    state = context.leadership(topic_partition)
+    status = context.partition_state(topic_partition)
+    if status is PartitionState.ONLINE and state is not None:
+        return Why(wish, True, f"broker {state.leader}, epoch {state.leader_epoch}, ISR {list(state.isr)}")
+    if context.is_queued_for_deletion(topic):
+        return Why(wish, False, f"topic {topic} is being deleted: its partitions get no leader any more")
+    live = context.online_of(assignment.replicas, topic_partition)
+    if state is None:
+        return Why(
+            wish,
+            False,
+            f"{status}: it never had one",
+            because=(
+                Why(
+                    "an assigned replica is live",
+                    bool(live),
+                    f"replicas {list(assignment.replicas)}, live {list(live)}",
+                    because=tuple(_replica(context, topic_partition, b) for b in assignment.replicas),
+                ),
+            ),
+        )
+    in_sync = tuple(b for b in live if b in state.isr)
+    clean = Why(
+        "a replica of the ISR is live",
+        bool(in_sync),
+        f"ISR {list(state.isr)}, live of them {list(in_sync)}",
+        because=tuple(_replica(context, topic_partition, b) for b in state.isr),
+    )
+    return Why(wish, False, _last(state.leader, state.leader_epoch), because=(clean, _unclean(context, topic_partition, live)))
+
+
+def _unclean(context: ControllerContext, topic_partition: TopicPartition, live: tuple[BrokerId, ...]) -> Why:
+    topic = topic_partition.topic
+    allowed = context.is_unclean_election_allowed(topic)
+    outside = Why(
+        "another replica is live",
+        bool(live),
+        f"live replicas {list(live)}" if live else "none",
+        "" if live else "start any broker that has a replica",
+    )
+    gate = Why(
+        f"unclean.leader.election.enable of {topic}",
+        allowed,
+        "records acknowledged and not copied there would be lost",
+        "" if allowed else f"set unclean.leader.election.enable=true for {topic}, or ask for an UNCLEAN election",
+    )
+    return Why("or a replica outside the ISR may lead", allowed and bool(live), because=(gate, outside))
+
+
+def _replica(context: ControllerContext, topic_partition: TopicPartition, broker: BrokerId) -> Why:
+    condition = f"broker {broker} is live"
+    if broker not in context.brokers:
+        follows = _if_started(context, topic_partition, broker)
+        return Why(condition, False, "not registered", f"start broker {broker}{follows}")
+    if topic_partition in context.offline_directories.get(broker, ()):
+        return Why(condition, False, "its log directory failed", f"mend the disk and restart broker {broker}")
+    if broker in context.shutting_down_brokers:
+        return Why(condition, False, "shutting down", f"start broker {broker} again once it has stopped")
+    return Why(condition, True)
+
+
+def _if_started(context: ControllerContext, topic_partition: TopicPartition, broker: BrokerId) -> str:
+    """The predicted next state, from the controller's own step."""
+    for outcome in what_if(context, start=[broker]).outcomes:
+        if outcome.topic_partition == topic_partition:
+            if outcome.leader_after == NO_LEADER:
+                return ": not enough by itself"
+            return f": then {outcome.leader_after} leads, ISR {list(outcome.isr_after)}"
+    return ""
+
+
+def _unreadable(context: ControllerContext, topic: str) -> Why:
+    return Why(
+        f"the nodes of {topic} can be read",
+        False,
+        context.out_of_service[topic],
+        "mend or delete the node; the topic returns as soon as it can be read",
+    )
+
+
+def _last(leader: BrokerId, epoch: int) -> str:
+    return f"leader epoch {epoch}, nobody leads" if leader == NO_LEADER else f"its leader {leader} is gone"

@@ -1,0 +1,144 @@
+"""Taking over: from everything the store holds to two state machines that work (S0 onControllerFailover).
+
+Order of row 144. Before the event `Elected` reaches the core, the adapter has armed its watches and deleted
+the notifications of ISR and log directory changes (what they announced is part of the snapshot). Then, here:
+load the context, tell the live brokers of each other before anything else (a broker must know its peers
+before LeaderAndIsr names them as leaders), start the replica machine, start the partition machine, and take
+up reassignments, deletions and preferred elections.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from odradek.controller.broker_changes import plan_online_trigger
+from odradek.controller.context import ControllerContext, ControllerSettings, Topic
+from odradek.controller.events import Elected
+from odradek.controller.partition_states import PartitionState
+from odradek.controller.plan import Plan, Telling
+from odradek.controller.replica_states import TRANSITIONS, ReplicaState, plan_replica_move
+from odradek.controller.task import Task
+from odradek.model.cluster import ReplicaAssignment
+from odradek.model.facts import StoredPartitionState
+from odradek.model.ids import NO_TOPIC_ID, BrokerId, ControllerEpoch, TopicPartition
+
+
+def load_context(event: Elected, settings: ControllerSettings) -> ControllerContext:
+    """Everything read from the store, with both machines initialised and nothing decided yet.
+
+    A topic with a node that cannot be read is out of service, with the reason, and the rest goes on.
+    """
+    snapshot = event.snapshot
+    context = ControllerContext(
+        broker=event.broker,
+        controller_epoch=event.controller_epoch,
+        epoch_version=event.epoch_version,
+        settings=settings,
+        id_seed=event.id_seed,
+        brokers={registration.broker_id: registration for registration in snapshot.brokers},
+        topic_configs={topic: config.overrides for topic, config in snapshot.topic_configs.items()},
+        broker_configs=dict(snapshot.broker_configs),
+        producer_ids=snapshot.producer_ids,
+        topics_to_delete=set(snapshot.delete_topics),
+    )
+    for node in snapshot.unreadable:
+        if node.topic is not None:
+            context.out_of_service.setdefault(node.topic, f"{node.path}: {node.reason}")
+    same: dict[object, object] = {}  # equal tuples of brokers are kept once
+    for topic in snapshot.topics:
+        if topic.topic in context.out_of_service:
+            continue
+        identity = topic.topic_id or NO_TOPIC_ID
+        context.topics[topic.topic] = Topic(identity, topic.version, tuple(sorted(topic.partitions)))
+        context.topic_names[identity] = topic.topic
+        for partition, assignment in sorted(topic.partitions.items()):
+            topic_partition = TopicPartition(topic.topic, partition)
+            kept = same.setdefault(assignment, assignment)
+            assert isinstance(kept, ReplicaAssignment)
+            context.assignments[topic_partition] = kept
+            for broker in kept.replicas:
+                context.partitions_on.setdefault(broker, set()).add(topic_partition)
+            stored = snapshot.states.get(topic_partition)
+            if stored is not None:
+                context.leaderships[topic_partition] = stored
+    commit_initial_states(context, context.assignments)
+    return context
+
+
+def newest_controller_epoch(
+    states: Mapping[TopicPartition, StoredPartitionState],
+) -> tuple[ControllerEpoch, TopicPartition | None]:
+    """The highest controller epoch that wrote a state node, and where. Above ours: somebody else leads."""
+    newest, where = ControllerEpoch(-1), None
+    for topic_partition, stored in states.items():
+        if stored.controller_epoch > newest:
+            newest, where = stored.controller_epoch, topic_partition
+    return newest, where
+
+
+def commit_initial_states(context: ControllerContext, partitions: Iterable[TopicPartition]) -> None:
+    """Rows 27 and 80: cache only, nobody is told. Partition: no leader known is New, leader live is Online,
+    else Offline. Replica: live is Online, dead is Ineligible (C1: a topic to be deleted must wait for it)."""
+    for topic_partition in partitions:
+        stored = context.leaderships.get(topic_partition)
+        if stored is None:
+            state = PartitionState.NEW
+        elif stored.leader_and_isr.leader in context.brokers:
+            state = PartitionState.ONLINE
+        else:
+            state = PartitionState.OFFLINE
+        context.commit_partition_state(topic_partition, state)
+        dead = [b for b in context.assignments[topic_partition].replicas if b not in context.brokers]
+        if dead:
+            context.commit_replica_states(
+                topic_partition, dict.fromkeys(dead, ReplicaState.DELETION_INELIGIBLE)
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Startup(Task):
+    """Rows 28, 81, 121: both machines make their first moves."""
+
+    def reason(self) -> str:
+        return "controller failover"
+
+    def plan(self, plan: Plan) -> None:
+        context = plan.context
+        if plan.only is None:
+            plan.note("controller", str(context.broker), "standby", f"epoch {context.controller_epoch}")
+            plan.first_tellings.append(Telling(bare_metadata=True))
+        plan_startup(plan, plan.pick(context.assignments))
+        if plan.only is None:
+            for topic, why in sorted(context.out_of_service.items()):
+                plan.note("topic", topic, "stored", "out of service", why)
+            plan.note("controller", str(context.broker), "loading", "ready", _inventory(context))
+
+
+def plan_startup(plan: Plan, partitions: list[TopicPartition]) -> None:
+    """Live replicas -> Online (LeaderAndIsr to every one), dead -> Offline (out of the ISR), then elections.
+
+    The move Online -> Online is made for whole brokers at a time and stands in the journal as one line.
+    """
+    context = plan.context
+    assert ReplicaState.ONLINE in TRANSITIONS[ReplicaState.ONLINE]
+    told = plan.telling.leader_and_isr
+    dead: list[tuple[BrokerId, TopicPartition]] = []
+    for topic_partition in partitions:
+        for broker in context.assignments[topic_partition].replicas:
+            if broker in context.brokers:
+                told.setdefault(broker, {})[topic_partition] = False
+            else:
+                dead.append((broker, topic_partition))
+    plan.telling.metadata.update(dict.fromkeys(partitions))
+    for broker, topic_partition in sorted(dead):
+        if ReplicaState.OFFLINE in TRANSITIONS[plan.replica_state(topic_partition, broker)]:
+            plan_replica_move(plan, topic_partition, broker, ReplicaState.OFFLINE)
+    plan_online_trigger(plan)
+
+
+def _inventory(context: ControllerContext) -> str:
+    unusual = sum(len(states) for states in context.unusual_replicas.values())
+    replicas = sum(len(partitions) for partitions in context.partitions_on.values())
+    return (
+        f"Started both state machines: {len(context.assignments)} partitions, {len(context.leaderless)} of them "
+        f"without a leader; {replicas} replicas, {replicas - unusual} of them online"
+    )

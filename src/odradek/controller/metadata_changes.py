@@ -1,0 +1,64 @@
+"""What the store tells besides brokers and topics: states written by others, configuration (rows 150, 166)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from odradek.controller.broker_changes import plan_online_trigger
+from odradek.controller.context import ControllerContext
+from odradek.controller.plan import Plan
+from odradek.controller.task import Task
+from odradek.model.facts import ConfigChanged, StoredPartitionState
+from odradek.model.ids import TopicPartition
+
+UNCLEAN = "unclean.leader.election.enable"
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptStates(Task):
+    """State nodes that somebody else wrote: a leader older than 2.7 that changes its ISR by itself, or a hand.
+    What the store holds is the truth; everybody hears of it by UpdateMetadata."""
+
+    states: Mapping[TopicPartition, StoredPartitionState]
+
+    def reason(self) -> str:
+        return "state node written by another"
+
+    def commit_facts(self, context: ControllerContext) -> None:
+        for topic_partition in sorted(self.states):
+            known = context.leaderships.get(topic_partition)
+            if known is None or topic_partition not in context.assignments:
+                continue
+            new = self.states[topic_partition]
+            if new.leader_and_isr.partition_epoch > known.leader_and_isr.partition_epoch:
+                context.commit_leadership(topic_partition, new)
+
+    def plan(self, plan: Plan) -> None:
+        for topic_partition in plan.pick(self.states):
+            plan.tell_metadata(topic_partition)
+
+
+def config_tasks(context: ControllerContext, event: ConfigChanged) -> list[Task]:
+    """Remember the new configuration; unclean election newly allowed is tried at once (golden 08)."""
+    if event.entity_type == "topics":
+        before = context.is_unclean_election_allowed(event.entity_name)
+        context.topic_configs[event.entity_name] = dict(event.config)
+        after = context.is_unclean_election_allowed(event.entity_name)
+        return [UncleanElectionEnabled((event.entity_name,))] if after and not before else []
+    if event.entity_type == "brokers":
+        waiting = sorted({tp.topic for tp in context.leaderless})
+        forbidden = [topic for topic in waiting if not context.is_unclean_election_allowed(topic)]
+        context.broker_configs[event.entity_name] = dict(event.config)
+        allowed = tuple(topic for topic in forbidden if context.is_unclean_election_allowed(topic))
+        return [UncleanElectionEnabled(allowed)] if allowed else []
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanElectionEnabled(Task):
+    topics: tuple[str, ...]
+
+    def reason(self) -> str:
+        return f"{UNCLEAN} turned on"
+
+    def plan(self, plan: Plan) -> None:
+        plan_online_trigger(plan, self.topics)

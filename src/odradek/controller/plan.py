@@ -1,0 +1,318 @@
+"""A plan: what one event wants to do, written down over a context it does not change.
+
+`plan_*` functions write on it: moves of the state machines, drafts of leadership, whom to tell what. Several
+moves of one partition fold here into one draft: one write, one leader epoch, one LeaderAndIsr a replica.
+
+Once the store has answered, `commit` puts the drafts that were stored into the context, and the `Telling`
+becomes requests (`requests.py`). A draft that met a conflict is dropped whole, with its changes, and its
+partition is planned again on a new plan with `only` set to it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from odradek.controller.context import ControllerContext
+from odradek.controller.effects import CreatePartitionState, StateChange, Write, WritePartitionState
+from odradek.controller.election import Election
+from odradek.controller.partition_states import PartitionState
+from odradek.controller.replica_states import ReplicaState
+from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
+from odradek.model.facts import StoredPartitionState
+from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
+
+NO_REPLICAS = ReplicaAssignment(())
+
+
+@dataclass(slots=True)
+class Telling:
+    """Whom to tell what, once the writes are stored. Values are filled in from the context at that time.
+
+    `leader_and_isr`: broker -> partition -> is it a new replica there (sticky: once new, new, row 150).
+    `stops`: broker -> partition -> delete (sticky likewise, row 149).
+    `metadata`: partitions every live broker hears of; `bare_metadata` sends even an empty list.
+    `metadata_to` None means every registered broker.
+    """
+
+    leader_and_isr: dict[BrokerId, dict[TopicPartition, bool]] = field(default_factory=dict)
+    stops: dict[BrokerId, dict[TopicPartition, bool]] = field(default_factory=dict)
+    metadata: dict[TopicPartition, None] = field(default_factory=dict)
+    metadata_to: tuple[BrokerId, ...] | None = None
+    bare_metadata: bool = False
+
+    def merge(self, other: "Telling") -> None:
+        for broker, partitions in other.leader_and_isr.items():
+            mine = self.leader_and_isr.setdefault(broker, {})
+            for topic_partition, is_new in partitions.items():
+                mine[topic_partition] = is_new or mine.get(topic_partition, False)
+        for broker, stops in other.stops.items():
+            told = self.stops.setdefault(broker, {})
+            for topic_partition, delete in stops.items():
+                told[topic_partition] = delete or told.get(topic_partition, False)
+        self.metadata.update(other.metadata)
+        self.bare_metadata = self.bare_metadata or other.bare_metadata
+
+    def forget(self, dropped: set[TopicPartition]) -> None:
+        for partitions in (*self.leader_and_isr.values(), *self.stops.values()):
+            for topic_partition in dropped:
+                partitions.pop(topic_partition, None)
+        for topic_partition in dropped:
+            self.metadata.pop(topic_partition, None)
+
+
+class Plan:
+    __slots__ = (
+        "_redrafted",
+        "assignments",
+        "changes",
+        "context",
+        "first_tellings",
+        "leaderships",
+        "only",
+        "other_writes",
+        "outcomes",
+        "partition_states",
+        "reason",
+        "replica_states",
+        "telling",
+    )
+
+    def __init__(
+        self, context: ControllerContext, reason: str, only: frozenset[TopicPartition] | None = None
+    ) -> None:
+        self.context = context
+        self.reason = reason
+        self.only = only  # None: every partition; else those that are planned again after a conflict
+        self.leaderships: dict[TopicPartition, LeaderAndIsr] = {}
+        self.partition_states: dict[TopicPartition, PartitionState] = {}
+        self.replica_states: dict[TopicPartition, dict[BrokerId, ReplicaState]] = {}
+        self.assignments: dict[TopicPartition, ReplicaAssignment] = {}
+        self.other_writes: list[Write] = []
+        self.changes: list[StateChange] = []
+        self.first_tellings: list[Telling] = []  # said before `telling`, in order
+        self.telling = Telling()
+        self.outcomes: dict[object, object] = {}  # what a request is answered, by partition or item
+        self._redrafted: set[TopicPartition] = set()
+
+    # ------------------------------------------------------------------------------------------ reading
+
+    def pick(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of `partitions` this plan is about, sorted: a set has no order two runs agree on."""
+        if self.only is None:
+            return sorted(partitions)
+        return sorted(self.only.intersection(partitions))
+
+    def partition_state(self, topic_partition: TopicPartition) -> PartitionState:
+        planned = self.partition_states.get(topic_partition)
+        return planned if planned is not None else self.context.partition_state(topic_partition)
+
+    def replica_state(self, topic_partition: TopicPartition, broker: BrokerId) -> ReplicaState:
+        planned = self.replica_states.get(topic_partition)
+        if planned is not None and broker in planned:
+            return planned[broker]
+        return self.context.replica_state(topic_partition, broker)
+
+    def leadership(self, topic_partition: TopicPartition) -> LeaderAndIsr | None:
+        drafted = self.leaderships.get(topic_partition)
+        return drafted if drafted is not None else self.context.leadership(topic_partition)
+
+    def assignment(self, topic_partition: TopicPartition) -> ReplicaAssignment:
+        planned = self.assignments.get(topic_partition)
+        if planned is not None:
+            return planned
+        return self.context.assignments.get(topic_partition, NO_REPLICAS)
+
+    # ----------------------------------------------------------------------------------------- drafting
+
+    def elect(self, topic_partition: TopicPartition, election: Election) -> None:
+        """Draft a leader: epoch +1, or 0 for a first one. Recovery state 1 stays until AlterPartition."""
+        current = self.leadership(topic_partition)
+        recovering = 1 if election.unclean else (current.leader_recovery_state if current is not None else 0)
+        self.lead(topic_partition, leader=election.leader, isr=election.isr, recovery_state=recovering)
+
+    def lead(
+        self,
+        topic_partition: TopicPartition,
+        *,
+        leader: BrokerId,
+        isr: tuple[BrokerId, ...],
+        recovery_state: int | None = None,
+        raise_epoch: bool = True,
+    ) -> None:
+        """Draft leader and ISR. Epochs rise by one over what is stored, however often an event drafts.
+
+        `raise_epoch` False is for changes the leader itself asked for (AlterPartition): it leads on.
+        """
+        stored = self.context.leadership(topic_partition)
+        drafted = self.leaderships.get(topic_partition)
+        if stored is None:
+            self.leaderships[topic_partition] = LeaderAndIsr(leader, LeaderEpoch(0), isr)
+            return
+        if drafted is not None:
+            self._redrafted.add(topic_partition)
+        latest = drafted if drafted is not None else stored
+        raised = raise_epoch or latest.leader_epoch > stored.leader_epoch
+        self.leaderships[topic_partition] = LeaderAndIsr(
+            leader,
+            LeaderEpoch(stored.leader_epoch + 1) if raised else stored.leader_epoch,
+            isr,
+            PartitionEpoch(stored.partition_epoch + 1),
+            latest.leader_recovery_state if recovery_state is None else recovery_state,
+            latest.elr,
+            latest.last_known_elr,
+        )
+
+    def assign(self, topic_partition: TopicPartition, broker: BrokerId) -> None:
+        current = self.assignment(topic_partition)
+        if broker not in current.replicas:
+            self.assignments[topic_partition] = ReplicaAssignment(
+                (*current.replicas, broker), current.adding_replicas, current.removing_replicas
+            )
+
+    def unassign(self, topic_partition: TopicPartition, broker: BrokerId) -> None:
+        current = self.assignment(topic_partition)
+        if broker in current.replicas:
+            self.assignments[topic_partition] = ReplicaAssignment(
+                tuple(b for b in current.replicas if b != broker),
+                tuple(b for b in current.adding_replicas if b != broker),
+                tuple(b for b in current.removing_replicas if b != broker),
+            )
+
+    # ---------------------------------------------------------------------------------- states, changes
+
+    def mark_partition(
+        self,
+        topic_partition: TopicPartition,
+        source: PartitionState,
+        target: PartitionState,
+        *,
+        replicas: tuple[BrokerId, ...] | None = None,
+        why: str = "",
+    ) -> None:
+        self.partition_states[topic_partition] = target
+        elected = self.leaderships.get(topic_partition) if why else None
+        reason = f"{self.reason}: {why}" if why else self.reason
+        self.changes.append(
+            StateChange(
+                "partition", str(topic_partition), source, target, reason, topic_partition, None, elected, replicas
+            )
+        )
+
+    def mark_replica(self, topic_partition: TopicPartition, broker: BrokerId, target: ReplicaState) -> None:
+        source = self.replica_state(topic_partition, broker)
+        self.replica_states.setdefault(topic_partition, {})[broker] = target
+        self.changes.append(
+            StateChange(
+                "replica", f"{topic_partition}/{broker}", source, target, self.reason, topic_partition, broker
+            )
+        )
+
+    def note_leadership(self, topic_partition: TopicPartition, removed: BrokerId) -> None:
+        """The ISR lost a member on its way to OfflineReplica."""
+        before = self.context.leadership(topic_partition)
+        after = self.leaderships[topic_partition]
+        self.changes.append(
+            StateChange(
+                "leadership",
+                str(topic_partition),
+                _leader_and_isr(before),
+                _leader_and_isr(after),
+                self.reason,
+                topic_partition,
+                removed,
+                after,
+            )
+        )
+
+    def fail_partition(
+        self, topic_partition: TopicPartition, source: PartitionState, target: PartitionState, why: str
+    ) -> None:
+        self.changes.append(
+            StateChange("failure", str(topic_partition), source, target, why, topic_partition)
+        )
+
+    def fail_replica(
+        self, topic_partition: TopicPartition, broker: BrokerId, target: ReplicaState, why: str
+    ) -> None:
+        source = self.replica_state(topic_partition, broker)
+        self.changes.append(
+            StateChange("failure", f"{topic_partition}/{broker}", source, target, why, topic_partition, broker)
+        )
+
+    def note(self, kind: str, target: str, source: str, to: str, reason: str | None = None) -> None:
+        self.changes.append(StateChange(kind, target, source, to, self.reason if reason is None else reason))
+
+    # ------------------------------------------------------------------------------------------ telling
+
+    def tell_leader_and_isr(self, broker: BrokerId, topic_partition: TopicPartition) -> None:
+        """To a registered broker only (C24): nobody else has a queue."""
+        if broker not in self.context.brokers:
+            return
+        partitions = self.telling.leader_and_isr.setdefault(broker, {})
+        is_new = self.replica_state(topic_partition, broker) is ReplicaState.NEW
+        partitions[topic_partition] = is_new or partitions.get(topic_partition, False)
+
+    def tell_metadata(self, topic_partition: TopicPartition) -> None:
+        self.telling.metadata[topic_partition] = None
+
+    def tell_stop(self, broker: BrokerId, topic_partition: TopicPartition, *, delete: bool) -> None:
+        if broker not in self.context.brokers:
+            return
+        stops = self.telling.stops.setdefault(broker, {})
+        stops[topic_partition] = delete or stops.get(topic_partition, False)
+
+    # ------------------------------------------------------------------------------- writing, committing
+
+    def writes(self) -> list[Write]:
+        """What must be stored before this plan is true, in the order it was planned."""
+        epoch = self.context.controller_epoch
+        writes: list[Write] = list(self.other_writes)
+        stored = self.context.leaderships
+        for topic_partition, value in self.leaderships.items():
+            before = stored.get(topic_partition)
+            if before is None:
+                writes.append(CreatePartitionState(topic_partition, value, epoch))
+            else:
+                expected = before.leader_and_isr.partition_epoch
+                writes.append(WritePartitionState(topic_partition, value, epoch, expected))
+        return writes
+
+    def drop(self, partitions: set[TopicPartition]) -> None:
+        """Nothing of these partitions happened."""
+        for topic_partition in partitions:
+            self.leaderships.pop(topic_partition, None)
+            self.partition_states.pop(topic_partition, None)
+            self.replica_states.pop(topic_partition, None)
+            self.assignments.pop(topic_partition, None)
+        self.changes = [change for change in self.changes if change.topic_partition not in partitions]
+        self.telling.forget(partitions)
+        for telling in self.first_tellings:
+            telling.forget(partitions)
+
+    def commit(self) -> list[StateChange]:
+        """All that is left on the plan is stored: change memory, and say what changed."""
+        context = self.context
+        epoch = context.controller_epoch
+        for topic_partition, assignment in self.assignments.items():
+            context.commit_assignment(topic_partition, assignment)
+        for topic_partition, value in self.leaderships.items():
+            context.commit_leadership(topic_partition, StoredPartitionState(value, epoch))
+        for topic_partition, states in self.replica_states.items():
+            context.commit_replica_states(topic_partition, states)
+        for topic_partition, state in self.partition_states.items():
+            context.commit_partition_state(topic_partition, state)
+        if self._redrafted:
+            self.changes = [self._with_final_leadership(change) for change in self.changes]
+        return self.changes
+
+    def _with_final_leadership(self, change: StateChange) -> StateChange:
+        """A fold stores only the last draft: a change must not show one that nobody will ever read."""
+        if change.leader_and_isr is None or change.topic_partition not in self._redrafted:
+            return change
+        assert change.topic_partition is not None
+        return change._replace(leader_and_isr=self.leaderships[change.topic_partition])
+
+
+def _leader_and_isr(value: LeaderAndIsr | None) -> str:
+    if value is None:
+        return "none"
+    return f"leader {value.leader}, ISR [{','.join(map(str, value.isr))}], epoch {value.leader_epoch}"

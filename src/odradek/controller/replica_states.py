@@ -1,0 +1,161 @@
+"""Replica state machine: the legal moves as a table, each with the effect it asks for (S1, C2-C5).
+
+    NonExistentReplica -> NewReplica -> OnlineReplica <-> OfflineReplica
+    OfflineReplica -> ReplicaDeletionStarted -> ReplicaDeletionSuccessful -> NonExistentReplica
+    OfflineReplica, ReplicaDeletionStarted -> ReplicaDeletionIneligible -> OnlineReplica, OfflineReplica
+
+The last four states exist for deletion alone (row 60). Everything that moves a replica lives in this file.
+"""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from odradek.controller.transitions import IllegalTransition
+from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from odradek.controller.plan import Plan
+
+
+class ReplicaState(StrEnum):
+    """Each with its promise; `invariants.py` checks the same promises."""
+
+    NON_EXISTENT = "NonExistentReplica"  # never created, or its data is gone
+    NEW = "NewReplica"  # created with the topic or by a reassignment; may only follow
+    ONLINE = "OnlineReplica"  # assigned and started: leads or follows
+    OFFLINE = "OfflineReplica"  # its broker or disk is gone or going, or it is being removed; out of the ISR
+    DELETION_STARTED = "ReplicaDeletionStarted"  # its broker was told to delete; no answer yet
+    DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"  # its broker said that the data is gone
+    DELETION_INELIGIBLE = "ReplicaDeletionIneligible"  # deletion failed, or its broker is dead: try later
+
+
+class Mark:
+    """Remember the new state; nobody is told (row 75)."""
+
+    @staticmethod
+    def plan(plan: "Plan", topic_partition: TopicPartition, broker: BrokerId, target: ReplicaState) -> bool:
+        plan.mark_replica(topic_partition, broker, target)
+        return True
+
+
+class StartFollowing:
+    """NonExistent -> New. With a leader known, LeaderAndIsr with `is_new` to this replica alone (C6, row 64).
+
+    Without one the request comes when the partition gets its leader (row 62). The leader itself cannot be
+    a new replica: it holds the data (row 63).
+    """
+
+    @staticmethod
+    def plan(plan: "Plan", topic_partition: TopicPartition, broker: BrokerId, target: ReplicaState) -> bool:
+        current = plan.leadership(topic_partition)
+        if current is not None and current.leader == broker:
+            plan.fail_replica(topic_partition, broker, target, "it is being requested to become leader")
+            return False
+        plan.mark_replica(topic_partition, broker, target)
+        if current is not None:
+            plan.tell_leader_and_isr(broker, topic_partition)
+            plan.tell_metadata(topic_partition)
+        return True
+
+
+class JoinAssignment:
+    """New -> Online. Append to the assigned replicas if missing; nobody is told (row 65)."""
+
+    @staticmethod
+    def plan(plan: "Plan", topic_partition: TopicPartition, broker: BrokerId, target: ReplicaState) -> bool:
+        plan.assign(topic_partition, broker)
+        plan.mark_replica(topic_partition, broker, target)
+        return True
+
+
+class Return:
+    """Online, Offline, Ineligible -> Online. Leadership known: LeaderAndIsr to this replica (rows 66, 67)."""
+
+    @staticmethod
+    def plan(plan: "Plan", topic_partition: TopicPartition, broker: BrokerId, target: ReplicaState) -> bool:
+        plan.mark_replica(topic_partition, broker, target)
+        if plan.leadership(topic_partition) is not None:
+            plan.tell_leader_and_isr(broker, topic_partition)
+            plan.tell_metadata(topic_partition)
+        return True
+
+
+class LeaveIsr:
+    """-> Offline. StopReplica without deletion to it; out of the ISR; the others hear of the smaller ISR.
+
+    The last member of the ISR is kept, with leader -1: an empty ISR would forget who has the records
+    (C13, row 168). No leader known: only the state and UpdateMetadata (C14). Other replicas get no
+    LeaderAndIsr when the topic is being deleted (row 71).
+    """
+
+    @staticmethod
+    def plan(plan: "Plan", topic_partition: TopicPartition, broker: BrokerId, target: ReplicaState) -> bool:
+        plan.tell_stop(broker, topic_partition, delete=False)
+        current = plan.leadership(topic_partition)
+        if current is not None:
+            leader = NO_LEADER if current.leader == broker else current.leader
+            isr = tuple(member for member in current.isr if member != broker) or current.isr
+            if (leader, isr) != (current.leader, current.isr):
+                plan.lead(topic_partition, leader=leader, isr=isr)
+                plan.note_leadership(topic_partition, broker)
+                if not plan.context.is_queued_for_deletion(topic_partition.topic):
+                    for other in plan.assignment(topic_partition).replicas:
+                        if other != broker:
+                            plan.tell_leader_and_isr(other, topic_partition)
+        plan.mark_replica(topic_partition, broker, target)
+        plan.tell_metadata(topic_partition)
+        return True
+
+
+class DeleteData:
+    """Offline -> DeletionStarted. The state first, then StopReplica with deletion; the answer decides
+    between Successful and Ineligible (row 73)."""
+
+    @staticmethod
+    def plan(plan: "Plan", topic_partition: TopicPartition, broker: BrokerId, target: ReplicaState) -> bool:
+        plan.mark_replica(topic_partition, broker, target)
+        plan.tell_stop(broker, topic_partition, delete=True)
+        return True
+
+
+class Forget:
+    """Successful -> NonExistent. Out of the assigned replicas and out of this machine (row 76)."""
+
+    @staticmethod
+    def plan(plan: "Plan", topic_partition: TopicPartition, broker: BrokerId, target: ReplicaState) -> bool:
+        plan.unassign(topic_partition, broker)
+        plan.mark_replica(topic_partition, broker, target)
+        return True
+
+
+ReplicaEffect = (
+    type[Mark]
+    | type[StartFollowing]
+    | type[JoinAssignment]
+    | type[Return]
+    | type[LeaveIsr]
+    | type[DeleteData]
+    | type[Forget]
+)
+
+NON_EXISTENT, NEW, ONLINE, OFFLINE, STARTED, SUCCESSFUL, INELIGIBLE = ReplicaState
+TRANSITIONS: dict[ReplicaState, dict[ReplicaState, ReplicaEffect]] = {
+    NON_EXISTENT: {NEW: StartFollowing},
+    NEW: {ONLINE: JoinAssignment, OFFLINE: LeaveIsr},
+    ONLINE: {ONLINE: Return, OFFLINE: LeaveIsr},
+    OFFLINE: {ONLINE: Return, OFFLINE: LeaveIsr, STARTED: DeleteData, INELIGIBLE: Mark},
+    STARTED: {SUCCESSFUL: Mark, INELIGIBLE: Mark},
+    SUCCESSFUL: {NON_EXISTENT: Forget},
+    INELIGIBLE: {ONLINE: Return, OFFLINE: LeaveIsr},
+}
+
+
+def plan_replica_move(
+    plan: "Plan", topic_partition: TopicPartition, broker: BrokerId, target: ReplicaState
+) -> bool:
+    """Plan one move. False: the move is legal and cannot be made; the state stays, a failure is noted."""
+    source = plan.replica_state(topic_partition, broker)
+    effect = TRANSITIONS[source].get(target)
+    if effect is None:
+        raise IllegalTransition(f"{topic_partition}/{broker}", source, target, tuple(TRANSITIONS[source]))
+    return effect.plan(plan, topic_partition, broker, target)

@@ -1,0 +1,155 @@
+"""From a `Telling` to requests: the values are read from the context after the writes were answered.
+
+Order for each broker: LeaderAndIsr, UpdateMetadata, StopReplica (golden 05a, 06; row 171). A broker must know
+the leaders before it follows them, and clients must hear of a leader before its old place is stopped.
+One partition's value is built once, and shared by every broker that gets it.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from odradek.controller.context import ControllerContext
+from odradek.controller.effects import (
+    BrokerRequest,
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    StopReplicaPartition,
+    StopReplicaRequest,
+    UpdateMetadataPartition,
+    UpdateMetadataRequest,
+)
+from odradek.controller.plan import Telling
+from odradek.model.ids import (
+    EPOCH_DURING_DELETE,
+    LEADER_DURING_DELETE,
+    NO_EPOCH,
+    BrokerId,
+    LeaderEpoch,
+    TopicPartition,
+)
+
+
+def requests_of(context: ControllerContext, telling: Telling) -> list[BrokerRequest]:
+    """Requests by broker, lowest id first."""
+    values: dict[TopicPartition, LeaderAndIsrPartition] = {}
+    metadata = tuple(_metadata_partitions(context, telling.metadata))
+    send_metadata = bool(metadata) or telling.bare_metadata
+    to = telling.metadata_to
+    requests: list[BrokerRequest] = []
+    for broker in context.registered_brokers():
+        partitions = telling.leader_and_isr.get(broker)
+        if partitions:
+            told = tuple(_leader_and_isr_partitions(context, partitions, values))
+            if told:
+                requests.append(_leader_and_isr(context, broker, told))
+        if send_metadata and (to is None or broker in to):
+            requests.append(
+                UpdateMetadataRequest(
+                    broker,
+                    context.broker_epoch(broker),
+                    context.broker,
+                    context.controller_epoch,
+                    metadata,
+                    context.registrations(),
+                )
+            )
+        stops = telling.stops.get(broker)
+        if stops:
+            requests.append(_stop_replica(context, broker, stops))
+    return requests
+
+
+def _leader_and_isr(
+    context: ControllerContext, broker: BrokerId, partitions: tuple[LeaderAndIsrPartition, ...]
+) -> LeaderAndIsrRequest:
+    leaders = sorted({partition.leader for partition in partitions})
+    return LeaderAndIsrRequest(
+        broker,
+        context.broker_epoch(broker),
+        context.broker,
+        context.controller_epoch,
+        partitions,
+        tuple(context.brokers[leader] for leader in leaders if leader in context.brokers),
+    )
+
+
+def _leader_and_isr_partitions(
+    context: ControllerContext,
+    partitions: dict[TopicPartition, bool],
+    values: dict[TopicPartition, LeaderAndIsrPartition],
+) -> Iterator[LeaderAndIsrPartition]:
+    for topic_partition in sorted(partitions):
+        value = values.get(topic_partition)
+        if value is None:
+            stored = context.leaderships.get(topic_partition)
+            if stored is None:
+                continue  # no leader yet: the request comes with its election
+            state = stored.leader_and_isr
+            assignment = context.assignments[topic_partition]
+            value = LeaderAndIsrPartition(
+                topic_partition,
+                context.topic_id(topic_partition.topic),
+                stored.controller_epoch,
+                state.leader,
+                state.leader_epoch,
+                state.isr,
+                state.partition_epoch,
+                assignment.replicas,
+                assignment.adding_replicas,
+                assignment.removing_replicas,
+                False,
+                state.leader_recovery_state,
+            )
+            values[topic_partition] = value
+        yield value._replace(is_new=True) if partitions[topic_partition] else value
+
+
+def _metadata_partitions(
+    context: ControllerContext, partitions: Iterable[TopicPartition]
+) -> Iterator[UpdateMetadataPartition]:
+    online = {b for b in context.brokers if b not in context.shutting_down_brokers}
+    broken_disks = any(context.offline_directories.values())
+    for topic_partition in sorted(partitions):
+        stored = context.leaderships.get(topic_partition)
+        if stored is None:
+            continue  # no leader yet: nothing a client could use
+        state = stored.leader_and_isr
+        deleting = context.is_queued_for_deletion(topic_partition.topic)
+        replicas = context.assignments[topic_partition].replicas
+        if broken_disks:
+            offline = tuple(b for b in replicas if not context.is_online(b, topic_partition))
+        else:
+            offline = tuple(b for b in replicas if b not in online)
+        yield UpdateMetadataPartition(
+            topic_partition,
+            context.topic_id(topic_partition.topic),
+            stored.controller_epoch,
+            LEADER_DURING_DELETE if deleting else state.leader,
+            state.leader_epoch,
+            state.isr,
+            state.partition_epoch,
+            replicas,
+            offline,
+        )
+
+
+def _stop_replica(
+    context: ControllerContext, broker: BrokerId, stops: dict[TopicPartition, bool]
+) -> StopReplicaRequest:
+    return StopReplicaRequest(
+        broker,
+        context.broker_epoch(broker),
+        context.broker,
+        context.controller_epoch,
+        tuple(
+            StopReplicaPartition(topic_partition, _stop_epoch(context, topic_partition), stops[topic_partition])
+            for topic_partition in sorted(stops)
+        ),
+    )
+
+
+def _stop_epoch(context: ControllerContext, topic_partition: TopicPartition) -> LeaderEpoch:
+    """KIP-570: -2 while the topic is deleted, so that the stop is not refused; -1 when nobody ever led."""
+    if context.is_queued_for_deletion(topic_partition.topic):
+        return EPOCH_DURING_DELETE
+    state = context.leadership(topic_partition)
+    return state.leader_epoch if state is not None else NO_EPOCH

@@ -1,0 +1,36 @@
+"""A task: one piece of work inside an event, planned in one go and stored in one batch.
+
+An event is a short list of tasks (a bounced broker: failure, then start-up). Each is planned on the context
+its predecessor left behind. A task is a value with everything it needs to be planned again after a conflict:
+no suspended function, so that a controller can be copied, printed and asked what-if at any point.
+"""
+
+from odradek.controller.context import ControllerContext
+from odradek.controller.effects import Answer, Write
+from odradek.controller.events import WriteAnswer
+from odradek.controller.plan import Plan
+
+
+class Task:
+    """Three verbs, all optional but `plan`."""
+
+    __slots__ = ()
+
+    def reason(self) -> str:
+        """Why this happens, as a sentence: it stands in every change of the task."""
+        return type(self).__name__
+
+    def commit_facts(self, context: ControllerContext) -> None:
+        """Before planning, once: put into memory what the store already holds. No decision here."""
+
+    def plan(self, plan: Plan) -> None:
+        """Write on the plan what this task wants. Reads the context, changes nothing."""
+        raise NotImplementedError
+
+    def commit_answer(self, context: ControllerContext, write: Write, answer: WriteAnswer) -> bool:
+        """The store answered a write of `plan.other_writes`. True: plan the task again, whole."""
+        return False
+
+    def answers(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Answer, ...]:
+        """After the last write: what to answer to whoever asked."""
+        return ()

@@ -1,0 +1,244 @@
+"""Topics and partitions appear, grow and vanish in the store (S0 onNewTopicCreation, rows 95-97).
+
+Whoever creates a topic writes its node; a broker of Apache's does so without any fence. The controller only
+reads that it is there, gives it an id if it has none, and brings its partitions to life.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from odradek.controller.context import ControllerContext
+from odradek.controller.effects import Write, WriteTopicAssignment
+from odradek.controller.events import Conflict, Stored, WriteAnswer
+from odradek.controller.failover import commit_initial_states, plan_startup
+from odradek.controller.partition_states import PartitionState, plan_partition_move
+from odradek.controller.plan import Plan
+from odradek.controller.replica_states import ReplicaState, plan_replica_move
+from odradek.controller.task import Task
+from odradek.model.facts import (
+    StoredPartitionState,
+    TopicAssignment,
+    TopicAssignmentsChanged,
+    TopicsChanged,
+    UnreadableNode,
+)
+from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
+
+
+def tasks_of_topics(context: ControllerContext, event: TopicsChanged) -> list[Task]:
+    tasks: list[Task] = []
+    there = set(event.topics)
+    created = {node.topic: node for node in event.created}
+    vanished = sorted(
+        topic
+        for topic, known in context.topics.items()
+        if topic not in there or (topic in created and created[topic].topic_id not in (None, known.topic_id))
+    )
+    if vanished:
+        tasks.append(TopicsGone(tuple(vanished)))
+    broken = {node.topic: node for node in event.unreadable if node.topic is not None}
+    if broken:
+        tasks.append(OutOfService(tuple(broken[topic] for topic in sorted(broken))))
+    fresh = tuple(
+        created[topic]
+        for topic in sorted(created)
+        if topic not in broken and (topic not in context.topics or topic in vanished)
+    )
+    if fresh:
+        configs = {node.topic: event.configs[node.topic].overrides for node in fresh if node.topic in event.configs}
+        tasks.extend(_creation(context, fresh, event.states, configs))
+    return tasks
+
+
+def tasks_of_assignments(context: ControllerContext, event: TopicAssignmentsChanged) -> list[Task]:
+    """Partitions added. Our own writes come back as facts too: nothing new in them, nothing done."""
+    tasks: list[Task] = []
+    if event.unreadable:
+        tasks.append(OutOfService(tuple(event.unreadable)))
+    fresh = tuple(node for node in event.topics if node.topic not in context.topics)
+    if fresh:
+        tasks.extend(_creation(context, fresh, {}, {}))
+    for node in event.topics:
+        known = context.topics.get(node.topic)
+        if known is None:
+            continue
+        added = tuple(p for p in sorted(node.partitions) if p not in known.partitions)
+        if added or node.version != known.version:
+            tasks.append(PartitionsAdded(node, added))
+    return tasks
+
+
+def _creation(
+    context: ControllerContext,
+    nodes: tuple[TopicAssignment, ...],
+    states: Mapping[TopicPartition, StoredPartitionState],
+    configs: Mapping[str, Mapping[str, str]],
+) -> list[Task]:
+    tasks: list[Task] = [TopicsFound(nodes, dict(states), dict(configs))]
+    nameless = tuple(node.topic for node in nodes if node.topic_id is None)
+    if nameless:
+        tasks.append(GiveTopicIds(nameless))
+    partitions = tuple(TopicPartition(n.topic, p) for n in nodes for p in sorted(n.partitions))
+    tasks.append(NewPartitions(partitions))
+    return tasks
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsFound(Task):
+    """Remember topics that appeared. A partition that has a state node already starts where that says."""
+
+    nodes: tuple[TopicAssignment, ...]
+    states: Mapping[TopicPartition, StoredPartitionState]
+    configs: Mapping[str, Mapping[str, str]]
+
+    def reason(self) -> str:
+        return "topic created"
+
+    def commit_facts(self, context: ControllerContext) -> None:
+        for node in self.nodes:
+            context.out_of_service.pop(node.topic, None)
+            context.commit_topic(node)
+            context.topic_configs[node.topic] = self.configs.get(node.topic, {})
+        led = [tp for tp in sorted(self.states) if tp in context.assignments]
+        for topic_partition in led:
+            context.commit_leadership(topic_partition, self.states[topic_partition])
+        commit_initial_states(context, led)
+
+    def plan(self, plan: Plan) -> None:
+        for node in self.nodes:
+            plan.note("topic", node.topic, "absent", f"{len(node.partitions)} partitions")
+
+
+@dataclass(frozen=True, slots=True)
+class GiveTopicIds(Task):
+    """A topic without an id was created by an old tool: give it one before anybody hears of it."""
+
+    topics: tuple[str, ...]
+
+    def reason(self) -> str:
+        return "topic without an id"
+
+    def commit_facts(self, context: ControllerContext) -> None:
+        for topic in self.topics:
+            known = context.topics[topic]
+            context.topics[topic] = type(known)(context.next_topic_id(), known.version, known.partitions)
+            context.topic_names[context.topics[topic].topic_id] = topic
+        context.topic_names.pop(NO_TOPIC_ID, None)
+
+    def plan(self, plan: Plan) -> None:
+        for topic in self.topics:
+            plan.other_writes.append(_assignment_write(plan.context, topic))
+            plan.note("topic", topic, "no id", plan.context.topic_id(topic).hex())
+
+    def commit_answer(self, context: ControllerContext, write: Write, answer: WriteAnswer) -> bool:
+        assert isinstance(write, WriteTopicAssignment)
+        if isinstance(answer, Stored):
+            _commit_version(context, write.topic, write.topic_id, answer.version)
+            return False
+        if isinstance(answer, Conflict) and isinstance(answer.current, TopicAssignment):
+            # Somebody wrote it meanwhile: its id, if it has one, is the true one.
+            identity = answer.current.topic_id or write.topic_id
+            _commit_version(context, write.topic, identity, answer.current.version)
+            return answer.current.topic_id is None
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartitions(Task):
+    """Row 97: partitions -> New, their replicas -> New, partitions -> Online, replicas -> Online."""
+
+    partitions: tuple[TopicPartition, ...]
+
+    def reason(self) -> str:
+        return "partition created"
+
+    def plan(self, plan: Plan) -> None:
+        mine = plan.pick(tp for tp in self.partitions if tp in plan.context.assignments)
+        born = [tp for tp in mine if plan.partition_state(tp) is PartitionState.NON_EXISTENT]
+        for topic_partition in born:
+            plan_partition_move(plan, topic_partition, PartitionState.NEW)
+        _move_replicas(plan, born, ReplicaState.NEW)
+        for topic_partition in born:
+            plan_partition_move(plan, topic_partition, PartitionState.ONLINE)
+        _move_replicas(plan, born, ReplicaState.ONLINE)
+        # A state node was there before we wrote one: take it over as a new controller would.
+        found = [tp for tp in mine if tp not in set(born)]
+        if found:
+            plan_startup(plan, found)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsAdded(Task):
+    node: TopicAssignment
+    added: tuple[int, ...]
+
+    def reason(self) -> str:
+        return "partitions added"
+
+    def commit_facts(self, context: ControllerContext) -> None:
+        known = context.topics[self.node.topic]
+        context.topics[self.node.topic] = type(known)(
+            known.topic_id, self.node.version, tuple(sorted((*known.partitions, *self.added)))
+        )
+        for partition in self.added:
+            context.commit_assignment(
+                TopicPartition(self.node.topic, partition), self.node.partitions[partition]
+            )
+
+    def plan(self, plan: Plan) -> None:
+        NewPartitions(tuple(TopicPartition(self.node.topic, p) for p in self.added)).plan(plan)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsGone(Task):
+    topics: tuple[str, ...]
+
+    def reason(self) -> str:
+        return "topic node removed"
+
+    def commit_facts(self, context: ControllerContext) -> None:
+        for topic in self.topics:
+            context.commit_topic_gone(topic)
+
+    def plan(self, plan: Plan) -> None:
+        for topic in self.topics:
+            plan.note("topic", topic, "known", "absent")
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfService(Task):
+    """A node of the topic cannot be read: we move none of its partitions until it can."""
+
+    nodes: tuple[UnreadableNode, ...]
+
+    def reason(self) -> str:
+        return "node cannot be read"
+
+    def commit_facts(self, context: ControllerContext) -> None:
+        for node in self.nodes:
+            if node.topic is not None:
+                context.commit_topic_gone(node.topic)
+                context.out_of_service[node.topic] = f"{node.path}: {node.reason}"
+
+    def plan(self, plan: Plan) -> None:
+        for node in self.nodes:
+            plan.note("topic", node.topic or node.path, "known", "out of service", f"{node.path}: {node.reason}")
+
+
+def _move_replicas(plan: Plan, partitions: list[TopicPartition], target: ReplicaState) -> None:
+    for topic_partition in partitions:
+        for broker in plan.assignment(topic_partition).replicas:
+            plan_replica_move(plan, topic_partition, broker, target)
+
+
+def _assignment_write(context: ControllerContext, topic: str) -> WriteTopicAssignment:
+    known = context.topics[topic]
+    partitions = {p: context.assignments[TopicPartition(topic, p)] for p in known.partitions}
+    return WriteTopicAssignment(topic, known.topic_id, partitions, known.version)
+
+
+def _commit_version(context: ControllerContext, topic: str, topic_id: TopicId, version: int) -> None:
+    known = context.topics[topic]
+    context.topic_names.pop(known.topic_id, None)
+    context.topics[topic] = type(known)(topic_id, version, known.partitions)
+    context.topic_names[topic_id] = topic

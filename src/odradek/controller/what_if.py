@@ -1,0 +1,166 @@
+"""What would happen? The controller's own step on a copy of its memory, with a store that says yes.
+
+`what_if(context, kill=[3])` answers for every partition the event touches: who leads then, what goes offline,
+what falls under min.insync.replicas. It is the same code that would run, so the answer cannot drift from it.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from odradek.controller.context import ControllerContext, ControllerSettings
+from odradek.controller.core import ControllerCore
+from odradek.controller.effects import StateChange
+from odradek.controller.events import Elected, Event
+from odradek.controller.failover import newest_controller_epoch
+from odradek.controller.settle import settle
+from odradek.model.cluster import BrokerRegistration, LeaderAndIsr
+from odradek.model.facts import BrokersChanged, MetadataLoaded
+from odradek.model.ids import NO_LEADER, BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOutcome:
+    """One partition before and after. `verdict` is the worst that is true of it:
+
+    goes offline | stays offline | falls under min ISR | stays under min ISR | comes online |
+    new leader | ISR changes | unchanged
+    """
+
+    topic_partition: TopicPartition
+    verdict: str
+    leader_before: BrokerId
+    leader_after: BrokerId
+    isr_before: tuple[BrokerId, ...]
+    isr_after: tuple[BrokerId, ...]
+    min_insync_replicas: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """`changes` as the journal would have them; `outcomes` for every partition touched, worst first."""
+
+    question: str
+    changes: tuple[StateChange, ...]
+    outcomes: tuple[PartitionOutcome, ...]
+
+    def with_verdict(self, *verdicts: str) -> tuple[PartitionOutcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.verdict in verdicts)
+
+    @property
+    def summary(self) -> dict[str, int]:
+        counted = {verdict: len(self.with_verdict(verdict)) for verdict in VERDICTS}
+        return {verdict: count for verdict, count in counted.items() if count}
+
+
+VERDICTS = (
+    "goes offline",
+    "stays offline",
+    "falls under min ISR",
+    "stays under min ISR",
+    "comes online",
+    "new leader",
+    "ISR changes",
+    "unchanged",
+)
+
+
+def what_if(
+    context: ControllerContext,
+    *,
+    kill: Collection[BrokerId] = (),
+    start: Collection[BrokerId] = (),
+    settings: ControllerSettings | None = None,
+) -> WhatIf:
+    """The brokers in `kill` fail at once, then those in `start` come back. `context` is not changed."""
+    unknown = sorted(set(kill) - set(context.brokers))
+    if unknown:
+        raise ValueError(f"cannot kill {unknown}: live brokers are {sorted(context.brokers)}")
+    events: list[Event] = []
+    left = {b: r for b, r in context.brokers.items() if b not in kill}
+    if kill:
+        events.append(BrokersChanged(tuple(left[b] for b in sorted(left))))
+    if start:
+        for broker in start:
+            left[broker] = _returned(context, broker)
+        events.append(BrokersChanged(tuple(left[b] for b in sorted(left))))
+    asked = [f"kill {','.join(map(str, sorted(kill)))}"] if kill else []
+    asked += [f"start {','.join(map(str, sorted(start)))}"] if start else []
+    touched: set[TopicPartition] = set(context.leaderless)
+    for broker in (*kill, *start):
+        touched |= context.partitions_on.get(broker, set())
+    return what_if_events(context, events, touched, question=" and ".join(asked), settings=settings)
+
+
+def what_if_events(
+    context: ControllerContext,
+    events: Iterable[Event],
+    touched: Iterable[TopicPartition],
+    *,
+    question: str,
+    settings: ControllerSettings | None = None,
+) -> WhatIf:
+    """Any events on a copy of `context`; outcomes for the partitions in `touched`."""
+    core = ControllerCore(settings or context.settings)
+    core.context = context.fork()
+    changes: list[StateChange] = []
+    for event in events:
+        effects = settle(core, event, now_ms=0)
+        changes.extend(effects.changes)
+    after = core.context
+    assert after is not None, f"the controller resigned: {changes[-1].reason if changes else ''}"
+    reasons = {c.topic_partition: c.reason for c in changes if c.kind in ("partition", "failure", "leadership")}
+    outcomes = [
+        _outcome(context, after, topic_partition, reasons.get(topic_partition, ""))
+        for topic_partition in sorted(touched)
+    ]
+    outcomes.sort(key=lambda outcome: (VERDICTS.index(outcome.verdict), outcome.topic_partition))
+    return WhatIf(question, tuple(changes), tuple(outcomes))
+
+
+def context_of(snapshot: MetadataLoaded, settings: ControllerSettings | None = None) -> ControllerContext:
+    """A context for questions about a cluster one is not the controller of: one's own or anybody's."""
+    core = ControllerCore(settings)
+    newest, _ = newest_controller_epoch(snapshot.states)
+    me = min((r.broker_id for r in snapshot.brokers), default=BrokerId(-1))
+    settle(core, Elected(me, ControllerEpoch(max(newest, 0)), 0, snapshot), now_ms=0)
+    assert core.context is not None, "a snapshot without a later controller cannot make us resign"
+    return core.context
+
+
+def _outcome(
+    before: ControllerContext, after: ControllerContext, topic_partition: TopicPartition, reason: str
+) -> PartitionOutcome:
+    old, new = before.leadership(topic_partition), after.leadership(topic_partition)
+    minimum = before.min_insync_replicas(topic_partition.topic)
+    replicas = before.assignments[topic_partition].replicas
+    minimum = min(minimum, len(replicas))
+    leader_before, leader_after = _leader(before, old), _leader(after, new)
+    isr_before, isr_after = old.isr if old else (), new.isr if new else ()
+    if leader_after == NO_LEADER:
+        verdict = "stays offline" if leader_before == NO_LEADER else "goes offline"
+    elif len(isr_after) < minimum:
+        verdict = "stays under min ISR" if len(isr_before) < minimum else "falls under min ISR"
+    elif leader_before == NO_LEADER:
+        verdict = "comes online"
+    elif leader_after != leader_before:
+        verdict = "new leader"
+    else:
+        verdict = "unchanged" if set(isr_after) == set(isr_before) else "ISR changes"
+    return PartitionOutcome(
+        topic_partition, verdict, leader_before, leader_after, isr_before, isr_after, minimum, reason
+    )
+
+
+def _leader(context: ControllerContext, state: LeaderAndIsr | None) -> BrokerId:
+    """Who can be reached: a leader that is not registered leads nobody."""
+    if state is None or state.leader not in context.brokers:
+        return NO_LEADER
+    return state.leader
+
+
+def _returned(context: ControllerContext, broker: BrokerId) -> BrokerRegistration:
+    """A registration for a broker that is away: a fresh epoch, endpoints nobody dials in a question."""
+    known = context.brokers.get(broker)
+    newest = max((r.epoch for r in context.brokers.values()), default=0)
+    return BrokerRegistration(broker, BrokerEpoch(newest + 1), known.endpoints if known is not None else ())

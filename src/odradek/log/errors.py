@@ -1,0 +1,61 @@
+"""What the disk does to us, by name. All of them reach a client as KAFKA_STORAGE_ERROR."""
+
+import errno
+
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import OdradekError, ProtocolError
+
+
+class StorageError(ProtocolError):
+    """The log directory, or one log in it, cannot be used; the message says which and why."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
+
+
+class DiskFault(StorageError):
+    """An input/output error. After one from fsync nothing written since the last success can be trusted."""
+
+
+class DiskFull(StorageError):
+    """No space, or no quota, left."""
+
+
+class DiskReadOnly(StorageError):
+    """The file system refuses writes: mounted read-only, or no permission."""
+
+
+class MissingFile(StorageError):
+    """A file that must be there is not: somebody else removed it."""
+
+
+class DirectoryOffline(StorageError):
+    """The directory failed before; nothing is tried in it again until the broker starts anew."""
+
+
+class CorruptLog(StorageError):
+    """Bytes that were flushed are not what was written. Never cut silently: a peer has them, or a person decides."""
+
+
+class DirectoryInUse(OdradekError):
+    """Another process holds the log directory."""
+
+
+class WrongDirectory(OdradekError):
+    """The log directory belongs to another broker or another cluster."""
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_REFUSED = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+def named(error: OSError, doing: str) -> StorageError:
+    """The error by its own name, with what was being done when it came."""
+    text = f"{doing}: {error.strerror or error}"
+    if error.errno in _FULL:
+        return DiskFull(text)
+    if error.errno in _REFUSED:
+        return DiskReadOnly(text)
+    if error.errno == errno.ENOENT:
+        return MissingFile(text)
+    return DiskFault(text)

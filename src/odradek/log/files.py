@@ -1,0 +1,436 @@
+"""The only module that opens files. Everything else sees a `Directory`, on disk or in memory.
+
+Promises, kept by every implementation (one suite holds them to it):
+- `File.append` writes all of it or raises; after an error the file has its old length, or the directory is offline.
+- A failed write, read or sync takes the whole log directory offline (`Health`): a second fsync would answer "done"
+  though the pages are lost, so nothing is tried twice (spec/storage.md, fsyncgate).
+- `replace` is atomic against a crash of the process; with `durable` also against a power cut: the new file is
+  synced, then renamed, then the directory is synced.
+- What is neither synced nor replaced durably may be lost by a power cut, in any order.
+
+An open `File` lives as long as somebody holds it: removing its name leaves readers undisturbed.
+"""
+
+import errno
+import os
+from collections.abc import Callable
+from typing import Protocol
+
+from odradek.log.errors import DirectoryInUse, DirectoryOffline, MissingFile, StorageError, named
+
+Buffer = bytes | bytearray | memoryview
+
+# Looked up at each call, so that a test can put a failing disk in their place.
+_pwrite = os.pwrite
+_pread = os.pread
+_ftruncate = os.ftruncate
+_fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)  # macOS has none
+_fsync = os.fsync
+
+LOCK_NAME = ".lock"
+TEMPORARY_SUFFIX = ".tmp"
+
+
+class Health:
+    """Whether one log directory can still be used; shared by everything in it."""
+
+    __slots__ = ("failure", "on_failure", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.failure: StorageError | None = None
+        self.on_failure: Callable[[StorageError], None] | None = None
+
+    def fail(self, error: StorageError) -> StorageError:
+        """Remembers the first failure and tells of it once. Returns `error`, to be raised."""
+        if self.failure is None:
+            self.failure = error
+            if self.on_failure is not None:
+                self.on_failure(error)
+        return error
+
+    def check(self) -> None:
+        if self.failure is not None:
+            raise DirectoryOffline(f"log directory {self.path} is offline: {self.failure.message}")
+
+
+class File(Protocol):
+    """One open file. `size_bytes` is known without asking the disk: nobody else writes it."""
+
+    name: str
+    size_bytes: int
+
+    def append(self, data: Buffer) -> None: ...
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """At most `size` bytes, fewer only at the end of the file."""
+        ...
+
+    def truncate(self, size_bytes: int) -> None: ...
+
+    def sync(self) -> None:
+        """Contents and length are on the disk when this returns. Blocks; may be called from a thread."""
+        ...
+
+    def fileno(self) -> int:
+        """For sendfile; -1 if there is no descriptor behind this."""
+        ...
+
+
+class Directory(Protocol):
+    """A directory, and how to get at what is in it. Names are plain: no slashes."""
+
+    path: str
+    health: Health
+
+    def names(self) -> list[str]:
+        """Everything in it, sorted."""
+        ...
+
+    def exists(self, name: str) -> bool: ...
+
+    def is_directory(self, name: str) -> bool: ...
+
+    def child(self, name: str) -> "Directory":
+        """The directory of that name; asks nothing of the disk."""
+        ...
+
+    def make(self, name: str) -> "Directory":
+        """Creates it if it is not there."""
+        ...
+
+    def open(self, name: str, *, create: bool = False) -> File:
+        """MissingFile if it is not there and `create` is not set."""
+        ...
+
+    def read(self, name: str) -> bytes | None:
+        """All of a small file; None if there is none."""
+        ...
+
+    def size(self, name: str) -> int | None: ...
+
+    def replace(self, name: str, data: Buffer, *, durable: bool = True) -> None: ...
+
+    def rename(self, old: str, new: str) -> bool:
+        """False if there is nothing named `old`."""
+        ...
+
+    def remove(self, name: str) -> bool:
+        """A file, or a directory with all that is in it. False if there is none."""
+        ...
+
+    def sync(self) -> None:
+        """Makes names durable: files created, renamed, removed."""
+        ...
+
+    def sync_file(self, name: str) -> None: ...
+
+    def lock(self) -> "Lock":
+        """DirectoryInUse if another process has it."""
+        ...
+
+
+class Lock(Protocol):
+    def release(self) -> None: ...
+
+
+class FileSlice:
+    """A stretch of a file, not read yet. The shell sends it with sendfile, or reads it."""
+
+    __slots__ = ("file", "position", "size_bytes")
+
+    def __init__(self, file: File, position: int, size_bytes: int) -> None:
+        self.file = file
+        self.position = position
+        self.size_bytes = size_bytes
+
+    def read(self) -> bytes:
+        data = self.file.read_at(self.position, self.size_bytes)
+        if len(data) != self.size_bytes:
+            raise MissingFile(
+                f"{self.file.name}: {self.size_bytes} bytes at {self.position} wanted, {len(data)} are there"
+            )
+        return data
+
+    def fileno(self) -> int:
+        return self.file.fileno()
+
+    def __repr__(self) -> str:
+        return f"FileSlice({self.file.name}, {self.position}, {self.size_bytes})"
+
+
+class OsFile:
+    __slots__ = ("_fd", "_health", "name", "size_bytes")
+
+    def __init__(self, fd: int, name: str, health: Health, size_bytes: int) -> None:
+        self._fd = fd
+        self._health = health
+        self.name = name  # with the path, for messages
+        self.size_bytes = size_bytes
+
+    def append(self, data: Buffer) -> None:
+        if self._health.failure is not None:
+            self._health.check()
+        try:
+            written = _pwrite(self._fd, data, self.size_bytes)
+            if written != len(data):
+                self._append_rest(data, written)
+        except OSError as error:
+            raise self._failed_append(error) from error
+        self.size_bytes += len(data)
+
+    def _append_rest(self, data: Buffer, written: int) -> None:
+        """A short write is no error (a signal, a nearly full disk): the rest follows. EINTR is retried by Python."""
+        view = memoryview(data)
+        while written < len(view):
+            count = _pwrite(self._fd, view[written:], self.size_bytes + written)
+            if count == 0:
+                raise OSError(errno.EIO, f"wrote {written} of {len(view)} bytes and no more")
+            written += count
+
+    def _failed_append(self, error: OSError) -> StorageError:
+        failure = named(error, f"append to {self.name}")
+        try:
+            _ftruncate(self._fd, self.size_bytes)  # no half of a batch is left behind
+        except OSError as second:
+            failure = type(failure)(f"{failure.message}; cutting the half-written rest: {second.strerror}")
+        return self._health.fail(failure)
+
+    def read_at(self, position: int, size: int) -> bytes:
+        try:
+            data = _pread(self._fd, size, position)
+            if len(data) < size and data:
+                data = self._read_rest(data, position, size)
+            return data
+        except OSError as error:
+            raise self._health.fail(named(error, f"read of {self.name} at {position}")) from error
+
+    def _read_rest(self, data: bytes, position: int, size: int) -> bytes:
+        parts = [data]
+        done = len(data)
+        while done < size:
+            part = _pread(self._fd, size - done, position + done)
+            if not part:
+                break
+            parts.append(part)
+            done += len(part)
+        return b"".join(parts)
+
+    def truncate(self, size_bytes: int) -> None:
+        self._health.check()
+        try:
+            _ftruncate(self._fd, size_bytes)
+        except OSError as error:
+            raise self._health.fail(named(error, f"truncation of {self.name} to {size_bytes}")) from error
+        self.size_bytes = size_bytes
+
+    def sync(self) -> None:
+        self._health.check()
+        try:
+            _fdatasync(self._fd)
+        except OSError as error:
+            raise self._health.fail(named(error, f"fsync of {self.name}")) from error
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def __del__(self) -> None:
+        # The last holder is gone: neither the log nor a slice on its way to a socket needs it.
+        os.close(self._fd)
+
+
+class OsLock:
+    """Held by an open file description with flock: the kernel releases it when the process dies."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class OsDirectory:
+    __slots__ = ("health", "path")
+
+    def __init__(self, path: str, health: Health | None = None) -> None:
+        """The root of a log directory has its own health; what is under it shares it."""
+        self.path = path
+        self.health = Health(path) if health is None else health
+
+    @classmethod
+    def create(cls, path: str) -> "OsDirectory":
+        """The root, made with its parents if it is not there."""
+        try:
+            os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            raise named(error, f"log directory {path}") from error
+        return cls(path)
+
+    def names(self) -> list[str]:
+        try:
+            return sorted(os.listdir(self.path))
+        except OSError as error:
+            raise self._failed(error, "list", ".") from error
+
+    def exists(self, name: str) -> bool:
+        return os.path.lexists(f"{self.path}/{name}")
+
+    def is_directory(self, name: str) -> bool:
+        return os.path.isdir(f"{self.path}/{name}")
+
+    def child(self, name: str) -> "OsDirectory":
+        return OsDirectory(f"{self.path}/{name}", self.health)
+
+    def make(self, name: str) -> "OsDirectory":
+        self.health.check()
+        try:
+            os.mkdir(f"{self.path}/{name}")
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise self._failed(error, "make directory", name) from error
+        return self.child(name)
+
+    def open(self, name: str, *, create: bool = False) -> OsFile:
+        path = f"{self.path}/{name}"
+        if create:
+            self.health.check()
+        flags = os.O_RDWR | os.O_CLOEXEC
+        try:
+            fd = os.open(path, flags | os.O_CREAT if create else flags, 0o644)
+        except OSError as error:
+            raise self._failed(error, "open", name) from error
+        try:
+            size_bytes = os.fstat(fd).st_size
+        except OSError as error:
+            os.close(fd)
+            raise self._failed(error, "open", name) from error
+        return OsFile(fd, path, self.health, size_bytes)
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            fd = os.open(f"{self.path}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._failed(error, "read", name) from error
+        try:
+            parts = []
+            while part := os.read(fd, 65536):
+                parts.append(part)
+                if len(part) < 65536:
+                    break
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+        except OSError as error:
+            raise self._failed(error, "read", name) from error
+        finally:
+            os.close(fd)
+
+    def size(self, name: str) -> int | None:
+        try:
+            return os.stat(f"{self.path}/{name}").st_size
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._failed(error, "look at", name) from error
+
+    def replace(self, name: str, data: Buffer, *, durable: bool = True) -> None:
+        self.health.check()
+        path = f"{self.path}/{name}"
+        temporary = path + TEMPORARY_SUFFIX
+        try:
+            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            try:
+                view = memoryview(data)
+                written = 0
+                while written < len(view):
+                    written += _pwrite(fd, view[written:], written)
+                if durable:
+                    # In the other order a power cut leaves the new name with none of its contents.
+                    _fsync(fd)
+            finally:
+                os.close(fd)
+            os.replace(temporary, path)
+        except OSError as error:
+            raise self._failed(error, "replace", name) from error
+        if durable:
+            self.sync()
+
+    def rename(self, old: str, new: str) -> bool:
+        self.health.check()
+        try:
+            os.rename(f"{self.path}/{old}", f"{self.path}/{new}")
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise self._failed(error, f"rename to {new}", old) from error
+        return True
+
+    def remove(self, name: str) -> bool:
+        self.health.check()
+        path = f"{self.path}/{name}"
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return False
+        except (IsADirectoryError, PermissionError) as error:
+            if not os.path.isdir(path):
+                raise self._failed(error, "remove", name) from error
+            child = self.child(name)
+            for inner in child.names():
+                child.remove(inner)
+            try:
+                os.rmdir(path)
+            except OSError as second:
+                raise self._failed(second, "remove directory", name) from second
+        except OSError as error:
+            raise self._failed(error, "remove", name) from error
+        return True
+
+    def sync(self) -> None:
+        self.health.check()
+        try:
+            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                _fsync(fd)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise self._failed(error, "fsync", ".") from error
+
+    def sync_file(self, name: str) -> None:
+        self.health.check()
+        try:
+            fd = os.open(f"{self.path}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                _fsync(fd)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise self._failed(error, "fsync", name) from error
+
+    def lock(self) -> OsLock:
+        import fcntl
+
+        fd = os.open(f"{self.path}/{LOCK_NAME}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(fd)
+            raise DirectoryInUse(
+                f"log directory {self.path} is in use by another process (it holds {LOCK_NAME}); "
+                "stop that broker, or give this one another log.dirs"
+            ) from error
+        return OsLock(fd)
+
+    def _failed(self, error: OSError, doing: str, name: str) -> StorageError:
+        """A missing file is the caller's to judge, and a full descriptor table is not the disk's fault."""
+        failure = named(error, f"{doing} {self.path}" + ("" if name == "." else f"/{name}"))
+        if error.errno in (errno.EMFILE, errno.ENFILE) or (error.errno == errno.ENOENT and name != "."):
+            return failure
+        return self.health.fail(failure)
+
+    def __repr__(self) -> str:
+        return f"OsDirectory({self.path!r})"

@@ -1,0 +1,181 @@
+"""Making a log durable without stopping it, and knowing up to where it is.
+
+The recovery point is the dividing line of spec/storage.md: below it nothing is ever cut silently. It only moves up
+after the data, the names of the files and everything derived from the data below it were synced, in that order.
+
+A flush is planned by the owner of the log, run in a thread, and committed by the owner. While it runs the log may
+be appended to, rolled and cut; a cut makes a new generation, and a flush of an older one changes nothing any more.
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.log.config import LogConfig
+from odradek.log.files import Directory, File
+
+if TYPE_CHECKING:
+    from odradek.log.partition_log import PartitionLog
+
+
+class FlushState:
+    __slots__ = (
+        "_changed_names",
+        "_directory_changes",
+        "_floor",
+        "_flushed",
+        "_parent_changed",
+        "_rolls",
+        "directory_synced",
+        "generation",
+        "last_flush_ms",
+        "rolls_flushed",
+    )
+
+    def __init__(self, recovery_point: int) -> None:
+        self.generation = 0
+        self._floor = recovery_point  # holds from the last cut on
+        # Generation and offset in one value, so that a thread sets both at once.
+        self._flushed: tuple[int, int] = (-1, -1)
+        self._changed_names: list[str] = []  # files written whole and not synced
+        self._directory_changes = 0
+        self.directory_synced = 0
+        self._parent_changed = False
+        self._rolls = 0
+        self.rolls_flushed = 0
+        self.last_flush_ms = -1
+
+    @property
+    def recovery_point(self) -> int:
+        generation, offset = self._flushed
+        return offset if generation == self.generation else self._floor
+
+    def reached(self, generation: int, offset: int) -> None:
+        self._flushed = (generation, offset)
+
+    def cut(self, offset: int) -> None:
+        """The log ends here now, or will in a moment."""
+        floor = min(self.recovery_point, offset)
+        self.generation += 1
+        self._floor = floor
+
+    def name_changed(self, name: str) -> None:
+        self._changed_names.append(name)
+        self._directory_changes += 1
+
+    def names_dirty(self) -> None:
+        self._directory_changes += 1
+
+    def created(self) -> None:
+        """The directory of the log itself is new: its name has to be synced too."""
+        self._directory_changes += 1
+        self._parent_changed = True
+
+    def rolled(self) -> None:
+        self._rolls += 1
+        self._directory_changes += 1
+
+    def is_due(self, log_end_offset: int, now_ms: int, config: LogConfig) -> bool:
+        unflushed = log_end_offset - self.recovery_point
+        return (
+            unflushed >= config.flush_messages
+            or self._rolls != self.rolls_flushed
+            or (unflushed > 0 and now_ms - self.last_flush_ms >= config.flush_ms)
+        )
+
+
+class FlushPlan:
+    """Values and open files only: nothing in it changes when the log does."""
+
+    __slots__ = (
+        "_directory",
+        "_directory_changes",
+        "_files",
+        "_names",
+        "_parent",
+        "_rolls",
+        "generation",
+        "up_to_offset",
+    )
+
+    def __init__(
+        self,
+        directory: Directory,
+        parent: Directory | None,
+        files: list[File],
+        names: list[str],
+        up_to_offset: int,
+        generation: int,
+        directory_changes: int,
+        rolls: int,
+    ) -> None:
+        self._directory = directory
+        self._parent = parent
+        self._files = files
+        self._names = names
+        self.up_to_offset = up_to_offset
+        self.generation = generation
+        self._directory_changes = directory_changes
+        self._rolls = rolls
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._files and not self._names and not self._directory_changes
+
+    def run(self) -> None:
+        """Blocks. An error has taken the log directory offline: there is no second try (spec/storage.md)."""
+        for file in self._files:
+            file.sync()
+        for name in dict.fromkeys(self._names):
+            if self._directory.exists(name):  # replaced or removed since: then there is nothing to sync
+                self._directory.sync_file(name)
+        if self._directory_changes:
+            self._directory.sync()
+        if self._parent is not None:
+            self._parent.sync()
+
+    def names_synced(self) -> int:
+        return len(self._names)
+
+    def directory_changes(self) -> int:
+        return self._directory_changes
+
+    def rolls(self) -> int:
+        return self._rolls
+
+    def parent_synced(self) -> bool:
+        return self._parent is not None
+
+
+def plan(log: "PartitionLog") -> FlushPlan:
+    state = log.flushed
+    generation = state.generation
+    up_to_offset = log.log_end_offset
+    recovery_point = state.recovery_point
+    files: list[File] = []
+    if up_to_offset > recovery_point:
+        files = [s.file for s in log.segments[:] if s.end_offset < 0 or s.end_offset > recovery_point]
+    changes = state._directory_changes - state.directory_synced
+    return FlushPlan(
+        log.directory,
+        log.parent if state._parent_changed else None,
+        files,
+        state._changed_names[:],
+        up_to_offset,
+        generation,
+        changes,
+        state._rolls,
+    )
+
+
+def commit(log: "PartitionLog", plan: FlushPlan, now_ms: int) -> int:
+    """The flush ran. Returns the recovery point, which is not the plan's if the log was cut meanwhile."""
+    state = log.flushed
+    if plan.generation == state.generation and plan.up_to_offset > state.recovery_point:
+        state.reached(plan.generation, plan.up_to_offset)
+    del state._changed_names[: plan.names_synced()]
+    state.directory_synced += plan.directory_changes()
+    state.rolls_flushed = plan.rolls()
+    if plan.parent_synced():
+        state._parent_changed = False
+    if now_ms >= 0:
+        state.last_flush_ms = now_ms
+    return state.recovery_point

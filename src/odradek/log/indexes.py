@@ -1,0 +1,188 @@
+"""The three index files beside a segment, in Apache's byte format.
+
+| file | entry | means |
+|---|---|---|
+| `.index` | relative offset i32, position i32 | the batch at `position` ends with this offset |
+| `.timeindex` | timestamp i64, relative offset i32 | no batch before this offset has a larger timestamp |
+| `.txnindex` | version i16, producer id, first, last, last stable offset i64 each | one aborted transaction |
+
+An index is a hint: whoever uses an entry looks whether a batch stands there, and a wrong index is built again from
+the log. While a segment is active its entries are kept in memory and written when the segment becomes inactive, so
+that appending costs no second write; recovery scans the active segment anyway. Afterwards a lookup is a binary
+search by reading, so that cold segments cost no memory.
+"""
+
+from array import array
+from bisect import bisect_right
+from struct import Struct
+from sys import byteorder
+from typing import NamedTuple
+
+from odradek.log.files import File
+
+OFFSET_ENTRY = Struct(">ii")
+TIME_ENTRY = Struct(">qi")
+TRANSACTION_ENTRY = Struct(">hqqqq")
+MAX_RELATIVE_OFFSET = 2**31 - 1
+
+
+class TimestampOffset(NamedTuple):
+    timestamp: int
+    offset: int
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int  # the marker's
+    last_stable_offset: int  # as it was once the marker was written
+
+
+class OffsetIndex:
+    """Of the active segment: two arrays side by side, because bisect wants one of them alone."""
+
+    __slots__ = ("_offsets", "_positions")
+
+    def __init__(self) -> None:
+        self._offsets = array("i")
+        self._positions = array("i")
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "OffsetIndex":
+        index = cls()
+        entries = array("i")
+        entries.frombytes(data[: len(data) // OFFSET_ENTRY.size * OFFSET_ENTRY.size])
+        if byteorder == "little":
+            entries.byteswap()
+        index._offsets = entries[0::2]
+        index._positions = entries[1::2]
+        return index
+
+    def append(self, relative_offset: int, position: int) -> None:
+        self._offsets.append(relative_offset)
+        self._positions.append(position)
+
+    def floor(self, relative_offset: int) -> tuple[int, int]:
+        """The last entry at or below the offset: (relative offset, position); (-1, 0) if there is none."""
+        at = bisect_right(self._offsets, relative_offset)
+        return (self._offsets[at - 1], self._positions[at - 1]) if at else (-1, 0)
+
+    def last(self) -> tuple[int, int]:
+        return (self._offsets[-1], self._positions[-1]) if self._offsets else (-1, 0)
+
+    def truncate(self, position: int) -> None:
+        """Drops the entries that point at `position` or behind it."""
+        keep = bisect_right(self._positions, position - 1)
+        del self._offsets[keep:]
+        del self._positions[keep:]
+
+    def is_sane(self, log_size_bytes: int) -> bool:
+        """Strictly rising, and inside the log. What an index that was torn, zeroed or swapped seldom is."""
+        offsets, positions = self._offsets, self._positions
+        if not offsets:
+            return True
+        if positions[0] <= 0 or offsets[0] < 0 or positions[-1] >= log_size_bytes:
+            return False
+        return all(map(int.__lt__, offsets, offsets[1:])) and all(map(int.__lt__, positions, positions[1:]))
+
+    def to_bytes(self) -> bytes:
+        entries = array("i", bytes(8 * len(self._offsets)))
+        entries[0::2] = self._offsets
+        entries[1::2] = self._positions
+        if byteorder == "little":
+            entries.byteswap()
+        return entries.tobytes()
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+
+class TimeIndex:
+    """Of the active segment. Timestamps and offsets both rise strictly."""
+
+    __slots__ = ("_offsets", "_timestamps")
+
+    def __init__(self) -> None:
+        self._timestamps = array("q")
+        self._offsets = array("i")
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "TimeIndex":
+        index = cls()
+        for timestamp, offset in TIME_ENTRY.iter_unpack(
+            data[: len(data) // TIME_ENTRY.size * TIME_ENTRY.size]
+        ):
+            index._timestamps.append(timestamp)
+            index._offsets.append(offset)
+        return index
+
+    def maybe_append(self, timestamp: int, relative_offset: int) -> None:
+        """Only what moves time on; an entry that repeats it would say nothing new."""
+        if timestamp < 0:
+            return  # a batch without timestamps
+        if self._timestamps and (timestamp <= self._timestamps[-1] or relative_offset <= self._offsets[-1]):
+            return
+        self._timestamps.append(timestamp)
+        self._offsets.append(relative_offset)
+
+    def floor(self, timestamp: int) -> tuple[int, int]:
+        """The last entry at or below the timestamp: (timestamp, relative offset); (-1, 0) if there is none."""
+        at = bisect_right(self._timestamps, timestamp)
+        return (self._timestamps[at - 1], self._offsets[at - 1]) if at else (-1, 0)
+
+    def last(self) -> tuple[int, int]:
+        return (self._timestamps[-1], self._offsets[-1]) if self._timestamps else (-1, 0)
+
+    def truncate(self, relative_offset: int) -> None:
+        """Drops the entries at this offset or behind it."""
+        keep = bisect_right(self._offsets, relative_offset - 1)
+        del self._timestamps[keep:]
+        del self._offsets[keep:]
+
+    def is_sane(self) -> bool:
+        timestamps, offsets = self._timestamps, self._offsets
+        if timestamps and (timestamps[0] < 0 or offsets[0] < 0):
+            return False
+        return all(map(int.__lt__, timestamps, timestamps[1:])) and all(map(int.__lt__, offsets, offsets[1:]))
+
+    def to_bytes(self) -> bytes:
+        return b"".join(map(TIME_ENTRY.pack, self._timestamps, self._offsets))
+
+    def __len__(self) -> int:
+        return len(self._timestamps)
+
+
+def floor_in_file(file: File, entry: Struct, key: int) -> tuple[int, int]:
+    """The last entry of an index file whose first field is at or below `key`; (-1, 0) if there is none."""
+    low, high = 0, file.size_bytes // entry.size
+    found = (-1, 0)
+    while low < high:
+        middle = (low + high) // 2
+        first, second = entry.unpack(file.read_at(middle * entry.size, entry.size))
+        if first <= key:
+            found = (first, second)
+            low = middle + 1
+        else:
+            high = middle
+    return found
+
+
+def last_in_file(file: File, entry: Struct) -> tuple[int, int]:
+    count = file.size_bytes // entry.size
+    if count == 0:
+        return (-1, 0)
+    first, second = entry.unpack(file.read_at((count - 1) * entry.size, entry.size))
+    return (first, second)
+
+
+def read_transactions(data: bytes) -> list[AbortedTransaction]:
+    """The whole entries of a `.txnindex`; a torn last one is left out, the log has it."""
+    size = TRANSACTION_ENTRY.size
+    return [
+        AbortedTransaction(*fields[1:])
+        for fields in TRANSACTION_ENTRY.iter_unpack(data[: len(data) // size * size])
+    ]
+
+
+def transaction_to_bytes(transaction: AbortedTransaction) -> bytes:
+    return TRANSACTION_ENTRY.pack(0, *transaction)

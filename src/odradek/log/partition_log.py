@@ -1,0 +1,634 @@
+"""One log: the segments of one partition in one directory, and what is known of its epochs and producers.
+
+Appending: check, stamp offset and epoch in place, one write, then memory follows. Memory never runs ahead of the
+file: after a failed write nothing has happened. Reading gives slices of files, not bytes. Opening and recovering a
+log is in `recovery`, flushing in `flushing`, what is asked by timestamp or transaction in `lookups`.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import NamedTuple
+
+from odradek.log import flushing, lookups
+from odradek.log.checkpoints import LEADER_EPOCHS, PARTITION_METADATA, epochs_to_bytes, partition_metadata_to_bytes
+from odradek.log.config import LogConfig
+from odradek.log.errors import CorruptLog, StorageError
+from odradek.log.files import Directory, File, FileSlice
+from odradek.log.indexes import AbortedTransaction, TimestampOffset
+from odradek.log.leader_epochs import LeaderEpochs
+from odradek.log.producers import Producer, Producers
+from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, file_name
+from odradek.log.validation import leader_batches, recompressed
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.records.batch import (
+    BATCH_OVERHEAD,
+    CONTROL,
+    LENGTH_OFFSET,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    NO_TIMESTAMP,
+    BatchHeader,
+    check_crc,
+    iter_whole_batches,
+    stamp,
+    stamp_max_timestamp,
+)
+from odradek.records.checksum import crc32c
+from odradek.records.compression import CODEC_NAMES
+from odradek.records.control import EndTransaction, end_transaction
+from odradek.records.errors import CorruptBatch
+from odradek.records.reader import decode_batch
+
+
+class AppendResult(NamedTuple):
+    """`base_offset` to `last_offset` are the records' own, also when they were there already (`duplicate`)."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool
+
+
+class LogRead(NamedTuple):
+    slices: list[FileSlice]
+    size_bytes: int
+
+
+NOTHING = LogRead([], 0)
+
+
+class PartitionLog:
+    def __init__(
+        self,
+        directory: Directory,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        config: LogConfig,
+        *,
+        segments: list[Segment],
+        epochs: LeaderEpochs,
+        producers: Producers,
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+    ) -> None:
+        assert segments, "a log has at least its active segment"
+        assert log_start_offset <= log_end_offset
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.config = config
+        self.segments = segments
+        self.active = segments[-1]
+        self.epochs = epochs
+        self.producers = producers
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.flushed = flushing.FlushState(min(recovery_point, log_end_offset))
+        self.failure: StorageError | None = None
+        # Names of files taken out of the log, to be removed by `purge` when it suits.
+        self.discarded: list[str] = []
+        # Told before the log is cut below what the recovery-point checkpoint says was flushed.
+        self.before_cut_below: Callable[[PartitionLog, int], None] | None = None
+        self._warm: Segment | None = None
+
+    # --------------------------------------------------------------------------------------------- appending
+
+    def append_as_leader(
+        self, records: memoryview, *, leader_epoch: int, now_ms: int, from_coordinator: bool = False
+    ) -> AppendResult:
+        """Gives the batches the next offsets and writes them with one write.
+
+        Offsets and epoch are stamped into `records` itself where it is writable. `from_coordinator`: control
+        records are allowed, and sequences are not looked at.
+        """
+        if self.failure is not None:
+            raise self.failure
+        config = self.config
+        headers = leader_batches(records, config, now_ms=now_ms, from_coordinator=from_coordinator)
+        first = headers[0]
+        marker: EndTransaction | None = None
+        if first.producer_id >= 0:
+            if first.attributes & CONTROL:
+                marker = end_transaction(decode_batch(records, verify_crc=False)[0])
+                if marker is not None:
+                    self.producers.check_marker(first, marker)
+            elif not from_coordinator:
+                known = self.producers.check(first)
+                if known is not None:
+                    time_ms = known.timestamp if config.log_append_time else NO_TIMESTAMP
+                    return AppendResult(known.first_offset, known.last_offset, time_ms, self.log_start_offset, True)
+        if config.compression_type is not None and any(h.codec != config.compression_type for h in headers):
+            records = recompressed(records, headers, CODEC_NAMES[config.compression_type], config.compression_level)
+            headers = leader_batches(records, config, now_ms=now_ms, from_coordinator=from_coordinator)
+        elif records.readonly:
+            records = memoryview(bytearray(records))
+        size_bytes = len(records)
+        if size_bytes > config.segment_bytes:
+            raise ProtocolError(
+                ErrorCode.RECORD_LIST_TOO_LARGE, f"{size_bytes} bytes; segment.bytes is {config.segment_bytes}"
+            )
+        if leader_epoch > self.epochs.latest:
+            self.assign_epoch(leader_epoch, self.log_end_offset)
+
+        base_offset = offset = self.log_end_offset
+        position = 0
+        largest = -1
+        for at, header in enumerate(headers):
+            stamp(records, position, offset, leader_epoch)
+            if config.log_append_time:
+                stamp_max_timestamp(
+                    records, position, header.size_bytes, max_timestamp=now_ms, log_append_time=True
+                )
+                headers[at] = header = header._replace(
+                    max_timestamp=now_ms, attributes=header.attributes | LOG_APPEND_TIME
+                )
+            if header.max_timestamp > largest:
+                largest = header.max_timestamp
+            position += header.size_bytes
+            offset += header.last_offset_delta + 1
+        if self._must_roll(size_bytes, offset - 1, largest, now_ms):
+            self.roll(now_ms)
+        self._write(records, headers, base_offset, marker, now_ms)
+        return AppendResult(
+            base_offset,
+            offset - 1,
+            now_ms if config.log_append_time else NO_TIMESTAMP,
+            self.log_start_offset,
+            False,
+        )
+
+    def append_as_follower(self, records: memoryview, *, now_ms: int) -> AppendResult:
+        """Appends what a leader has, offsets and epochs as they are; a last batch cut short is left for later.
+
+        A batch whose CRC is wrong, or whose offsets do not go on where this log ends, is CORRUPT_MESSAGE, and
+        what came before it in `records` is appended.
+        """
+        if self.failure is not None:
+            raise self.failure
+        config = self.config
+        base_offset = self.log_end_offset
+        pending: list[BatchHeader] = []
+        begin = end = 0  # of the pending batches in `records`
+        for position, header in iter_whole_batches(records):
+            expected = self.log_end_offset if not pending else pending[-1].next_offset
+            if header.base_offset < expected:
+                if not (self._is_empty() and header.last_offset >= expected and not pending):
+                    self._write_pending(records[begin:end], pending, now_ms)
+                    raise CorruptBatch(
+                        f"{self.topic_partition}: batch at offset {header.base_offset} from the leader, "
+                        f"{expected} expected"
+                    )
+                # The log starts inside a batch: DeleteRecords may cut anywhere, and batches are not split.
+                start = self.log_start_offset
+                self.truncate_fully_and_start_at(header.base_offset, now_ms)
+                self.log_start_offset = start
+                base_offset = header.base_offset
+            if header.last_offset_delta < 0 or not check_crc(records, position, header):
+                self._write_pending(records[begin:end], pending, now_ms)
+                raise CorruptBatch(
+                    f"{self.topic_partition}: batch at offset {header.base_offset} from the leader is damaged"
+                )
+            size_bytes = header.size_bytes
+            # A fetch answer may span segments of the leader; ours are cut where ours are full.
+            if self._must_roll(
+                end - begin + size_bytes, header.last_offset, header.max_timestamp, now_ms, pending
+            ):
+                self._write_pending(records[begin:end], pending, now_ms)
+                pending = []
+                begin = end
+                self.roll(now_ms, header.base_offset)
+            if header.leader_epoch > self.epochs.latest:
+                self.assign_epoch(header.leader_epoch, header.base_offset)
+            pending.append(header)
+            end += size_bytes
+        self._write_pending(records[begin:end], pending, now_ms)
+        time_ms = NO_TIMESTAMP
+        return AppendResult(base_offset, self.log_end_offset - 1, time_ms, self.log_start_offset, False)
+
+    def _is_empty(self) -> bool:
+        return self.log_start_offset == self.log_end_offset and self.active.file.size_bytes == 0
+
+    def _write_pending(self, records: memoryview, headers: list[BatchHeader], now_ms: int) -> None:
+        if headers:
+            self._write(records, headers, headers[0].base_offset, None, now_ms)
+
+    def _write(
+        self,
+        records: memoryview,
+        headers: list[BatchHeader],
+        base_offset: int,
+        marker: EndTransaction | None,
+        now_ms: int,
+    ) -> None:
+        """The one write, then what follows from it. `headers` are the batches in `records`, offsets assigned."""
+        active = self.active
+        file = active.file
+        position = file.size_bytes
+        file.append(records)
+        interval = self.config.index_interval_bytes
+        start = position
+        offset = base_offset
+        for header in headers:
+            # A leader's headers were read before the stamp: their base offset is the producer's.
+            if header.base_offset > offset:
+                offset = header.base_offset
+            next_offset = offset + header.last_offset_delta + 1
+            active.note_batch(position, header.size_bytes, next_offset, header.max_timestamp, interval)
+            if header.producer_id >= 0:
+                if header.attributes & CONTROL:
+                    if marker is None:
+                        view = records[position - start : position - start + header.size_bytes]
+                        marker = end_transaction(decode_batch(view, verify_crc=False)[0])
+                    self._note_marker(header, marker, offset, now_ms)
+                    marker = None
+                else:
+                    self.producers.note_batch(header, offset, now_ms)
+            position += header.size_bytes
+            offset = next_offset
+        self.log_end_offset = offset
+
+    def _note_marker(
+        self, header: BatchHeader, marker: EndTransaction | None, offset: int, now_ms: int
+    ) -> None:
+        if marker is None:
+            return
+        ended = self.producers.note_marker(header, marker, offset, now_ms)
+        if ended is not None and ended.is_aborted:
+            self.flushed.name_changed(self.active.add_transaction(self.producers.aborted(ended)))
+
+    # ---------------------------------------------------------------------------------------------- rolling
+
+    def _must_roll(
+        self,
+        size_bytes: int,
+        last_offset: int,
+        largest_timestamp: int,
+        now_ms: int,
+        pending: list[BatchHeader] | None = None,
+    ) -> bool:
+        """Whether these bytes belong into a new segment: size, time, index full, offsets too far apart."""
+        active = self.active
+        config = self.config
+        size = active.file.size_bytes
+        if size == 0 and not pending:
+            return not active.can_hold(last_offset)
+        if size + size_bytes > config.segment_bytes:
+            return True
+        if size == 0:
+            return not active.can_hold(last_offset)
+        first = active.rolling_timestamp()
+        waited_ms = largest_timestamp - first if first >= 0 else now_ms - active.created_ms
+        return (
+            waited_ms > config.segment_ms - active.jitter_ms
+            or active.is_index_full(config.segment_index_bytes)
+            or not active.can_hold(last_offset)
+        )
+
+    def roll(self, now_ms: int, base_offset: int | None = None) -> None:
+        """Begins a new segment at the end of the log (or at a later offset, where the leader has a gap).
+
+        First the producers' snapshot, then the new segment: a crash in between leaves a snapshot too many, which
+        nobody minds; the other way round a segment would lack the one it is replayed from.
+        """
+        base_offset = self.log_end_offset if base_offset is None else max(base_offset, self.log_end_offset)
+        old = self.active
+        if old.file.size_bytes == 0:
+            if base_offset == old.base_offset:
+                return
+            self._discard([self.segments.pop()])
+        else:
+            for name in old.become_inactive(base_offset):
+                self.flushed.name_changed(name)
+        self.take_snapshot(base_offset)
+        active = Segment.create(self.directory, base_offset, now_ms)
+        active.jitter_ms = self._jitter(base_offset)
+        self.segments.append(active)
+        self.active = active
+        self.flushed.rolled()
+
+    def _jitter(self, base_offset: int) -> int:
+        """Off segment.ms, so that partitions made together do not roll together; the same whenever asked."""
+        limit = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        if limit <= 0:
+            return 0
+        return crc32c(f"{self.topic_partition}@{base_offset}".encode()) % limit
+
+    def take_snapshot(self, offset: int) -> None:
+        name = file_name(offset, SNAPSHOT_SUFFIX)
+        self.directory.replace(name, self.producers.to_bytes(), durable=False)
+        self.flushed.name_changed(name)
+
+    # ---------------------------------------------------------------------------------------------- reading
+
+    def read(
+        self, offset: int, *, max_bytes: int, upper_bound_offset: int, min_one_batch: bool = False
+    ) -> LogRead:
+        """Slices that begin with the batch holding `offset` and end below `upper_bound_offset`.
+
+        The last batch may be cut by `max_bytes`, as Kafka's is. If not even the first fits: all of it with
+        `min_one_batch` (KIP-74), else nothing. OFFSET_OUT_OF_RANGE outside the log.
+        """
+        log_end_offset = self.log_end_offset
+        if not self.log_start_offset <= offset <= log_end_offset:
+            raise ProtocolError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition}: offset {offset} asked, the log holds {self.log_start_offset} to "
+                f"{log_end_offset}",
+            )
+        if self.failure is not None:
+            raise self.failure
+        upper = upper_bound_offset if upper_bound_offset < log_end_offset else log_end_offset
+        if offset >= upper:
+            return NOTHING
+        active = self.active
+        if offset >= active.base_offset:
+            file = active.file
+            position = active.positions.get(offset, -1)
+            if position < 0:
+                position = active.position_of(offset)
+            end = file.size_bytes if upper == log_end_offset else active.position_of(upper)
+            size = end - position
+            if size > max_bytes:
+                size = self._limited(file, position, size, max_bytes, min_one_batch)
+            return LogRead([FileSlice(file, position, size)], size) if size > 0 else NOTHING
+        return self._read_from_older(offset, max_bytes, upper, min_one_batch)
+
+    def _read_from_older(self, offset: int, max_bytes: int, upper: int, min_one_batch: bool) -> LogRead:
+        slices: list[FileSlice] = []
+        total = 0
+        at = self.segment_index(offset)
+        while at < len(self.segments) and offset < upper and total < max_bytes:
+            segment = self.segments[at]
+            self._warm_up(segment)
+            file = segment.file
+            position = segment.position_of(offset)
+            end = file.size_bytes if self._end_of(segment) <= upper else segment.position_of(upper)
+            if position >= file.size_bytes and offset < segment.end_offset and not self._may_have_gaps(segment):
+                raise self.fail(
+                    CorruptLog(
+                        f"{file.name}: ends before offset {offset}, which it must hold (up to {segment.end_offset})"
+                    )
+                )
+            size = end - position
+            if size > max_bytes - total:
+                size = self._limited(file, position, size, max_bytes - total, min_one_batch and not slices)
+                if size <= 0:
+                    break
+            if size > 0:
+                slices.append(FileSlice(file, position, size))
+                total += size
+            at += 1
+            if at < len(self.segments):
+                offset = self.segments[at].base_offset
+        return LogRead(slices, total) if slices else NOTHING
+
+    def _limited(self, file: File, position: int, size: int, max_bytes: int, min_one_batch: bool) -> int:
+        """How much of `size` bytes to give when they are more than asked for."""
+        head = file.read_at(position + LENGTH_OFFSET, 4)
+        first = int.from_bytes(head, "big") + LOG_OVERHEAD
+        if len(head) < 4 or not BATCH_OVERHEAD <= first <= size:
+            raise self.fail(CorruptLog(f"{file.name}: no batch at {position}, where one was appended"))
+        if first > max_bytes:
+            return first if min_one_batch else 0
+        return max(max_bytes, 0)
+
+    def _may_have_gaps(self, segment: Segment) -> bool:
+        """Compaction removes whole batches, also from logs it no longer runs on."""
+        return self.config.is_compacted
+
+    def _warm_up(self, segment: Segment) -> None:
+        """Only one segment that is not active keeps its descriptors, so that old segments cost none."""
+        if segment is not self._warm and segment is not self.active:
+            if self._warm is not None and self._warm is not self.active:
+                self._warm.cool()
+            self._warm = segment
+
+    def segment_index(self, offset: int) -> int:
+        """Of the segment that holds `offset`, or would."""
+        return max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)
+
+    def _end_of(self, segment: Segment) -> int:
+        return segment.end_offset if segment.end_offset >= 0 else self.log_end_offset
+
+    # ------------------------------------------------------------------------------------------------ epochs
+
+    @property
+    def latest_epoch(self) -> int:
+        """-1 while nothing was appended and nobody became leader."""
+        return self.epochs.latest
+
+    def epoch_start_offset(self, epoch: int) -> int:
+        return self.epochs.start_offset(epoch)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """The leader's answer of KIP-279: see `LeaderEpochs.end_offset`."""
+        return self.epochs.end_offset(epoch, self.log_end_offset)
+
+    def assign_epoch(self, epoch: int, start_offset: int) -> None:
+        """Written before it returns, so that a killed process knows it again (KAFKA-7415); synced at the next
+        flush, because an fsync here would hold up every partition a broker takes over (KAFKA-15046). What a power
+        cut takes is rebuilt from the batches.
+        """
+        if self.epochs.assign(epoch, start_offset):
+            self.write_epochs()
+
+    def write_epochs(self) -> None:
+        self.directory.replace(LEADER_EPOCHS, epochs_to_bytes(self.epochs.entries), durable=False)
+        self.flushed.name_changed(LEADER_EPOCHS)
+
+    def assign_topic_id(self, topic_id: TopicId) -> None:
+        """For a log that has none: made by an old broker, or its file was lost to a power cut."""
+        if self.topic_id not in (NO_TOPIC_ID, topic_id):
+            raise ProtocolError(
+                ErrorCode.INCONSISTENT_TOPIC_ID,
+                f"{self.topic_partition}: the log belongs to another topic of that name",
+            )
+        if self.topic_id != topic_id:
+            self.topic_id = topic_id
+            self.directory.replace(PARTITION_METADATA, partition_metadata_to_bytes(topic_id), durable=False)
+            self.flushed.name_changed(PARTITION_METADATA)
+
+    # -------------------------------------------------------------------------------------------- truncation
+
+    def truncate_to(self, offset: int, now_ms: int) -> int:
+        """Cuts the log so that it ends at `offset`, or below if that lies inside a batch. Returns the new end.
+
+        The order is one in which a crash anywhere leaves a log that only ends later than it should: the flushed
+        point first, then segments from the last to the first, then the file, then what is derived from it.
+        """
+        if self.failure is not None:
+            raise self.failure
+        if offset >= self.log_end_offset:
+            return self.log_end_offset
+        if offset <= self.log_start_offset:
+            self.truncate_fully_and_start_at(max(offset, 0), now_ms)
+            return self.log_end_offset
+        target = self.segments[self.segment_index(offset)]
+        position = target.position_of(offset)
+        end_offset = offset
+        for _, header in target.headers(position):
+            end_offset = min(header.base_offset, offset)
+            break
+        self._lower_flushed_point(end_offset)
+        while self.segments[-1] is not target:
+            self._discard([self.segments.pop()])
+        if position < target.file.size_bytes or target is not self.active:
+            target.truncate(position, self.config.index_interval_bytes)
+        self.active = target
+        target.jitter_ms = self._jitter(target.base_offset)
+        self.log_end_offset = end_offset
+        if self.epochs.truncate_from_end(end_offset):
+            self.write_epochs()
+        kept = [entry for entry in target.transactions if entry.last_offset < end_offset]
+        if len(kept) != len(target.transactions):
+            target.replace_transactions(kept)
+        lookups.reload_producers(self, now_ms)
+        return end_offset
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
+        """An empty log that begins at `offset`: the leader no longer has what we would need in between."""
+        if self.failure is not None:
+            raise self.failure
+        self._lower_flushed_point(min(offset, self.log_start_offset))
+        while self.segments:
+            self._discard([self.segments.pop()])
+        for name in self.directory.names():
+            if name.endswith(SNAPSHOT_SUFFIX):
+                self.directory.remove(name)
+        active = Segment.create(self.directory, offset, now_ms)
+        active.jitter_ms = self._jitter(offset)
+        self.segments.append(active)
+        self.active = active
+        self.log_start_offset = self.log_end_offset = offset
+        self.epochs.clear()
+        self.write_epochs()
+        self.producers = Producers()
+        self.flushed.names_dirty()
+
+    def _lower_flushed_point(self, offset: int) -> None:
+        if self.before_cut_below is not None:
+            self.before_cut_below(self, offset)
+        self.flushed.cut(offset)
+
+    def _discard(self, segments: list[Segment]) -> None:
+        for segment in segments:
+            self.discarded += segment.discard()
+            if segment is self._warm:
+                self._warm = None
+        self.flushed.names_dirty()
+
+    def purge(self) -> int:
+        """Removes what was taken out of the log. Blocks on large files; may be called from a thread."""
+        count = len(self.discarded)
+        for name in self.discarded[:count]:
+            self.directory.remove(name)
+        del self.discarded[:count]
+        return count
+
+    # ----------------------------------------------------------------------------------- start of the log
+
+    def delete_records_before(self, offset: int) -> int:
+        """Moves the log's start up (DeleteRecords, or the leader's start told to a follower); whole segments below
+        it go. Returns the new start. The caller keeps it at or below the high watermark.
+        """
+        if self.failure is not None:
+            raise self.failure
+        if offset > self.log_end_offset:
+            raise ProtocolError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition}: cannot delete up to {offset}, the log ends at {self.log_end_offset}",
+            )
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            if self.epochs.truncate_from_start(offset):
+                self.write_epochs()
+            self.producers.forget_ended_before(offset)
+            self.drop_segments_below(offset)
+        return self.log_start_offset
+
+    def drop_segments_below(self, offset: int) -> int:
+        """Takes the segments out that end at `offset` or before it. The active one stays. Returns how many."""
+        count = 0
+        while len(self.segments) > 1 and 0 <= self.segments[0].end_offset <= offset:
+            segment = self.segments.pop(0)
+            self._discard([segment])
+            self.directory.remove(segment.name(SNAPSHOT_SUFFIX))
+            count += 1
+        return count
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self.segments)
+
+    # -------------------------------------------------------------------------------------------- questions
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below is flushed."""
+        return self.flushed.recovery_point
+
+    @property
+    def active_producers(self) -> list[Producer]:
+        return self.producers.all()
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        return self.producers.last_stable_offset(high_watermark)
+
+    def aborted_transactions(self, offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
+        return lookups.aborted_transactions(self, offset, upper_bound_offset)
+
+    def offset_for_timestamp(self, timestamp: int) -> lookups.FoundOffset | None:
+        """The first record with this timestamp or a later one."""
+        return lookups.offset_for_timestamp(self, timestamp)
+
+    def offset_of_max_timestamp(self) -> lookups.FoundOffset | None:
+        """The first record with the largest timestamp of all (KIP-734)."""
+        return lookups.offset_of_max_timestamp(self)
+
+    def max_timestamp(self) -> TimestampOffset:
+        return lookups.max_timestamp(self)
+
+    # --------------------------------------------------------------------------------------- flush and close
+
+    def flush_is_due(self, now_ms: int) -> bool:
+        """After a roll, and as flush.messages and flush.ms say."""
+        return self.flushed.is_due(self.log_end_offset, now_ms, self.config)
+
+    def plan_flush(self) -> flushing.FlushPlan:
+        """What has to be synced now; `plan.run()` blocks and may run in a thread, `commit_flush` ends it."""
+        return flushing.plan(self)
+
+    def commit_flush(self, plan: flushing.FlushPlan, now_ms: int = -1) -> int:
+        return flushing.commit(self, plan, now_ms)
+
+    def flush(self, now_ms: int = -1) -> int:
+        """All three in one; returns the recovery point. Blocks; safe from a thread while the log is appended to."""
+        plan = self.plan_flush()
+        plan.run()
+        return self.commit_flush(plan, now_ms)
+
+    def close(self) -> None:
+        """A clean stop: everything on disk, index files cut to their entries, producers as of the end."""
+        if self.failure is None and self.directory.health.failure is None:
+            for name in self.active.write_indexes():
+                self.flushed.name_changed(name)
+            self.take_snapshot(self.log_end_offset)
+            self.flush()
+        self.fail(StorageError(f"{self.topic_partition}: the log is closed"))
+
+    def fail(self, error: StorageError) -> StorageError:
+        """This log answers nothing but `error` from now on. Returns it, to be raised."""
+        if self.failure is None:
+            self.failure = error
+        return error
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset

@@ -1,0 +1,400 @@
+"""One segment: a `.log` file of batches, and the index files beside it.
+
+The newest segment of a log is active: appended to, its index entries in memory. When it is rolled they are written
+to their files and looked up there. What is cold is opened when it is first asked for.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+
+from odradek.log.errors import CorruptLog
+from odradek.log.files import Directory, File
+from odradek.log.indexes import (
+    MAX_RELATIVE_OFFSET,
+    OFFSET_ENTRY,
+    TIME_ENTRY,
+    AbortedTransaction,
+    OffsetIndex,
+    TimeIndex,
+    floor_in_file,
+    last_in_file,
+    read_transactions,
+    transaction_to_bytes,
+)
+from odradek.log.scan import HEADER_WINDOW, scan_headers
+from odradek.records.batch import BATCH_OVERHEAD, LOG_OVERHEAD, MAGIC, BatchHeader
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+DELETED_SUFFIX = ".deleted"
+SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+
+# Of a header, only what a search needs: base offset, length, magic, last offset delta.
+_LOOK = Struct(">qi4xb6xi")
+# Batches of the active segment whose position is known without looking: more than a follower ever lags when it
+# is in sync, so that fetches and high watermarks at the end of the log cost one dictionary lookup.
+REMEMBERED_POSITIONS = 2048
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    return f"{base_offset:020d}{suffix}"
+
+
+class Segment:
+    __slots__ = (
+        "_file",
+        "_index_file",
+        "_time_index_file",
+        "_transactions",
+        "base_offset",
+        "bytes_since_index_entry",
+        "created_ms",
+        "directory",
+        "end_offset",
+        "first_timestamp",
+        "jitter_ms",
+        "max_timestamp",
+        "offset_index",
+        "offset_of_max_timestamp",
+        "positions",
+        "time_index",
+    )
+
+    def __init__(self, directory: Directory, base_offset: int, created_ms: int, end_offset: int = -1) -> None:
+        self.directory = directory
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.end_offset = end_offset  # where the next segment begins; -1 while active
+        self.jitter_ms = 0
+        self.offset_index: OffsetIndex | None = None  # both None: cold, ask the files
+        self.time_index: TimeIndex | None = None
+        # Largest timestamp so far and the last offset of the first batch that has it; None: not looked up yet.
+        self.max_timestamp: int | None = None
+        self.offset_of_max_timestamp = -1
+        self.first_timestamp: int | None = (
+            None  # max timestamp of the first batch: rolling by time counts from it
+        )
+        self.bytes_since_index_entry = 0
+        self.positions: dict[int, int] = {}  # offset of a batch -> where it begins
+        self._file: File | None = None
+        self._index_file: File | None = None
+        self._time_index_file: File | None = None
+        self._transactions: list[AbortedTransaction] | None = None
+
+    @classmethod
+    def create(cls, directory: Directory, base_offset: int, now_ms: int) -> "Segment":
+        """Empty and active. What lies under its names is left over from a life that did not get further."""
+        for suffix in SUFFIXES[1:]:
+            directory.remove(file_name(base_offset, suffix))
+        segment = cls(directory, base_offset, now_ms)
+        file = directory.open(file_name(base_offset, LOG_SUFFIX), create=True)
+        if file.size_bytes:
+            file.truncate(0)
+        segment._file = file
+        segment.offset_index = OffsetIndex()
+        segment.time_index = TimeIndex()
+        segment.max_timestamp = -1
+        segment._transactions = []
+        segment.positions[base_offset] = 0
+        return segment
+
+    @property
+    def file(self) -> File:
+        if self._file is None:
+            self._file = self.directory.open(file_name(self.base_offset, LOG_SUFFIX))
+        return self._file
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the log file alone; not worth a descriptor while the segment is cold."""
+        if self._file is not None:
+            return self._file.size_bytes
+        size = self.directory.size(file_name(self.base_offset, LOG_SUFFIX))
+        return self.file.size_bytes if size is None else size
+
+    def name(self, suffix: str = LOG_SUFFIX) -> str:
+        return file_name(self.base_offset, suffix)
+
+    # ---------------------------------------------------------------------------------------- appending
+
+    def note_batch(
+        self, position: int, size_bytes: int, next_offset: int, max_timestamp: int, index_interval_bytes: int
+    ) -> None:
+        """A batch was written at `position`; `next_offset` is the one behind its last."""
+        last_offset = next_offset - 1
+        assert (
+            self.max_timestamp is not None and self.offset_index is not None and self.time_index is not None
+        )
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.offset_of_max_timestamp = last_offset
+        if self.first_timestamp is None:
+            self.first_timestamp = max_timestamp
+        if self.bytes_since_index_entry > index_interval_bytes:
+            base_offset = self.base_offset
+            self.offset_index.append(last_offset - base_offset, position)
+            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp - base_offset)
+            self.bytes_since_index_entry = 0
+        self.bytes_since_index_entry += size_bytes
+        positions = self.positions
+        positions[next_offset] = position + size_bytes
+        if len(positions) > REMEMBERED_POSITIONS:
+            for offset in list(positions)[: REMEMBERED_POSITIONS // 2]:
+                del positions[offset]
+
+    def is_index_full(self, max_index_bytes: int) -> bool:
+        return (
+            self.offset_index is not None and len(self.offset_index) >= max_index_bytes // OFFSET_ENTRY.size
+        )
+
+    def can_hold(self, offset: int) -> bool:
+        """Index entries keep offsets relative to the base, in 31 bits."""
+        return offset - self.base_offset <= MAX_RELATIVE_OFFSET
+
+    def become_inactive(self, end_offset: int) -> list[str]:
+        """The log goes on in another segment. Returns the names of the files written, not synced yet."""
+        self.end_offset = end_offset
+        written = self.write_indexes()
+        self.offset_index = None
+        self.time_index = None
+        self.positions = {}
+        return written
+
+    def write_indexes(self) -> list[str]:
+        """The index files say what memory knows; the last time entry is the largest timestamp of all."""
+        if self.offset_index is None or self.time_index is None or self.max_timestamp is None:
+            return []
+        self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp - self.base_offset)
+        self._index_file = self._time_index_file = None
+        names = [self.name(INDEX_SUFFIX), self.name(TIME_INDEX_SUFFIX)]
+        # Not atomic, and need not be: an index is a hint, and this one is synced before it is trusted.
+        for name, data in zip(names, (self.offset_index.to_bytes(), self.time_index.to_bytes()), strict=True):
+            file = self.directory.open(name, create=True)
+            file.truncate(0)
+            file.append(data)
+        return names
+
+    # ---------------------------------------------------------------------------------------- searching
+
+    def position_of(self, offset: int) -> int:
+        """Where the first batch begins that ends at `offset` or behind it; the size of the file if none does."""
+        known = self.positions.get(offset)
+        if known is not None:
+            return known
+        relative, position = self._floor(offset - self.base_offset)
+        if position and not self._batch_stands_at(position, self.base_offset + relative):
+            self.rebuild_indexes()
+            relative, position = self._floor(offset - self.base_offset)
+        file = self.file
+        end = file.size_bytes
+        data = b""
+        at = 0
+        while True:
+            if at + BATCH_OVERHEAD > len(data):
+                position += at
+                if position >= end:
+                    return end
+                data = file.read_at(position, HEADER_WINDOW)
+                at = 0
+                if len(data) < BATCH_OVERHEAD:
+                    raise self.corrupt(position, f"{len(data)} bytes are no batch")
+            base, length, magic, delta = _LOOK.unpack_from(data, at)
+            if magic != MAGIC or length < BATCH_OVERHEAD - LOG_OVERHEAD:
+                raise self.corrupt(position + at, f"magic {magic}, length {length}")
+            if base + delta >= offset:
+                return position + at
+            at += length + LOG_OVERHEAD
+
+    def _floor(self, relative_offset: int) -> tuple[int, int]:
+        if self.offset_index is not None:
+            return self.offset_index.floor(relative_offset)
+        return floor_in_file(self._open_index(), OFFSET_ENTRY, relative_offset)
+
+    def _open_index(self) -> File:
+        if self._index_file is None:
+            if not self.directory.exists(self.name(INDEX_SUFFIX)):
+                self.rebuild_indexes()
+            self._index_file = self.directory.open(self.name(INDEX_SUFFIX))
+            if self._index_file.size_bytes % OFFSET_ENTRY.size or self._index_lies():
+                self._index_file = None
+                self.rebuild_indexes()
+                self._index_file = self.directory.open(self.name(INDEX_SUFFIX))
+        return self._index_file
+
+    def _index_lies(self) -> bool:
+        """A look at the last entry: zeros behind the entries (a torn or preallocated file), or beyond the log."""
+        assert self._index_file is not None
+        if self._index_file.size_bytes == 0:
+            return False
+        relative, position = last_in_file(self._index_file, OFFSET_ENTRY)
+        return not (relative >= 0 and 0 < position < self.file.size_bytes)
+
+    def _batch_stands_at(self, position: int, last_offset: int) -> bool:
+        """Whether a batch begins here that may be the one an index entry with this offset meant."""
+        data = self.file.read_at(position, BATCH_OVERHEAD)
+        if position < 0 or len(data) < BATCH_OVERHEAD:
+            return False
+        base, length, magic, delta = _LOOK.unpack_from(data, 0)
+        # Apache up to 3.9 names the last offset of a whole append, so the batch may end before it.
+        return bool(
+            magic == MAGIC
+            and length >= BATCH_OVERHEAD - LOG_OVERHEAD
+            and self.base_offset <= base
+            and delta >= 0
+            and base + delta <= last_offset
+            and position + length + LOG_OVERHEAD <= self.file.size_bytes
+        )
+
+    def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of each batch from `position` on; bodies are not looked at."""
+        return scan_headers(self.file, position, self.file.size_bytes)
+
+    def corrupt(self, position: int, what: str) -> CorruptLog:
+        return CorruptLog(f"{self.file.name}: no batch where one must be, at {position}: {what}")
+
+    # ----------------------------------------------------------------------------------------- timestamps
+
+    def largest_timestamp(self) -> int:
+        """-1 if no batch has one. Of a cold segment the last time entry says it (it is written at the roll)."""
+        if self.max_timestamp is None:
+            self._look_up_largest_timestamp()
+        assert self.max_timestamp is not None
+        return self.max_timestamp
+
+    def _look_up_largest_timestamp(self) -> None:
+        timestamp, relative = last_in_file(self._open_time_index(), TIME_ENTRY)
+        if timestamp < 0 and self.size_bytes:
+            self.rebuild_indexes()
+            timestamp, relative = last_in_file(self._open_time_index(), TIME_ENTRY)
+        self.max_timestamp = timestamp
+        self.offset_of_max_timestamp = self.base_offset + relative if timestamp >= 0 else -1
+
+    def _open_time_index(self) -> File:
+        if self._time_index_file is None:
+            name = self.name(TIME_INDEX_SUFFIX)
+            if not self.directory.exists(name):
+                self.rebuild_indexes()
+            file = self.directory.open(name)
+            timestamp, relative = last_in_file(file, TIME_ENTRY)
+            lies = bool(file.size_bytes) and (timestamp <= 0 or relative < 0)
+            if file.size_bytes % TIME_ENTRY.size or lies:
+                self.rebuild_indexes()
+                file = self.directory.open(name)
+            self._time_index_file = file
+        return self._time_index_file
+
+    def offset_before_timestamp(self, timestamp: int) -> int:
+        """An offset no record before which has this timestamp or a later one: a place to search from."""
+        if self.time_index is not None:
+            found, relative = self.time_index.floor(timestamp)
+        else:
+            found, relative = floor_in_file(self._open_time_index(), TIME_ENTRY, timestamp)
+        return self.base_offset + relative if found >= 0 else self.base_offset
+
+    def rolling_timestamp(self) -> int:
+        """The max timestamp of the first batch; -1 if there is none."""
+        if self.first_timestamp is None:
+            for _, header in self.headers():
+                self.first_timestamp = header.max_timestamp
+                break
+            else:
+                return -1
+        return self.first_timestamp
+
+    # --------------------------------------------------------------------------------------- transactions
+
+    @property
+    def transactions(self) -> list[AbortedTransaction]:
+        """The aborted transactions whose markers are in this segment."""
+        if self._transactions is None:
+            data = self.directory.read(self.name(TRANSACTION_INDEX_SUFFIX))
+            self._transactions = [] if data is None else read_transactions(data)
+        return self._transactions
+
+    def add_transaction(self, transaction: AbortedTransaction) -> str:
+        """Returns the name of the file written, not synced yet."""
+        self.transactions.append(transaction)
+        name = self.name(TRANSACTION_INDEX_SUFFIX)
+        self.directory.open(name, create=True).append(transaction_to_bytes(transaction))
+        return name
+
+    def replace_transactions(self, transactions: list[AbortedTransaction]) -> None:
+        if transactions:
+            data = b"".join(map(transaction_to_bytes, transactions))
+            self.directory.replace(self.name(TRANSACTION_INDEX_SUFFIX), data, durable=False)
+        else:
+            self.directory.remove(self.name(TRANSACTION_INDEX_SUFFIX))
+        self._transactions = transactions
+
+    # ------------------------------------------------------------------------------------ changing its end
+
+    def rebuild_indexes(self, index_interval_bytes: int = 4096) -> None:
+        """Both indexes from the batches themselves: what they say must be what a scan says."""
+        self.make_index_in_memory()
+        for position, header in self.headers():
+            self.note_batch(
+                position, header.size_bytes, header.next_offset, header.max_timestamp, index_interval_bytes
+            )
+        if self.end_offset >= 0:
+            self.become_inactive(self.end_offset)
+
+    def make_index_in_memory(self) -> None:
+        """Empty indexes and counters, ready for `note_batch` from the first batch on."""
+        self.offset_index = OffsetIndex()
+        self.time_index = TimeIndex()
+        self.max_timestamp = -1
+        self.offset_of_max_timestamp = -1
+        self.first_timestamp = None
+        self.bytes_since_index_entry = 0
+        self.positions = {self.base_offset: 0}
+
+    def load_indexes(self, index_interval_bytes: int) -> None:
+        """The segment becomes active again: its index files are read; a scan replaces what is no good."""
+        index = self.directory.read(self.name(INDEX_SUFFIX))
+        time_index = self.directory.read(self.name(TIME_INDEX_SUFFIX))
+        if (
+            index is None
+            or time_index is None
+            or len(index) % OFFSET_ENTRY.size
+            or len(time_index) % TIME_ENTRY.size
+        ):
+            self.rebuild_indexes(index_interval_bytes)
+            return
+        self.make_index_in_memory()
+        self.offset_index = OffsetIndex.from_bytes(index)
+        self.time_index = TimeIndex.from_bytes(time_index)
+        timestamp, relative = self.time_index.last()
+        has_batches = self.file.size_bytes > 0
+        if (
+            not self.offset_index.is_sane(self.file.size_bytes)
+            or not self.time_index.is_sane()
+            or (timestamp < 0 and has_batches)
+        ):
+            self.rebuild_indexes(index_interval_bytes)
+            return
+        self.max_timestamp = timestamp
+        self.offset_of_max_timestamp = self.base_offset + relative if timestamp >= 0 else -1
+        self.first_timestamp = None
+
+    def truncate(self, position: int, index_interval_bytes: int) -> None:
+        """Cuts the log file at a batch's beginning; this is the active segment from now on."""
+        self.file.truncate(position)
+        self.end_offset = -1
+        self._index_file = self._time_index_file = None
+        self.rebuild_indexes(index_interval_bytes)
+
+    def discard(self) -> list[str]:
+        """Takes the files out of the log by renaming them; returns the names that are to be removed later."""
+        self._index_file = self._time_index_file = None
+        gone = []
+        for suffix in SUFFIXES:
+            name = self.name(suffix)
+            if self.directory.rename(name, name + DELETED_SUFFIX):
+                gone.append(name + DELETED_SUFFIX)
+        return gone
+
+    def __repr__(self) -> str:
+        return f"Segment({self.base_offset}, end_offset={self.end_offset})"

@@ -1,0 +1,564 @@
+"""Following one leader broker: what to ask it next, and what its answers mean. Frames in, frames out.
+
+Whoever holds the connection to the leader calls, and waits in between:
+
+    frame = fetcher.next_request(now_ms)      until it gives None; `wake_at_ms` says when to ask again
+    fetcher.handle_response(frame, now_ms)    for every answer, in order; then next_request again
+    fetcher.connection_lost(now_ms)           whatever was in flight is forgotten, the session with it
+
+A fetch from offset N is the acknowledgement of everything below N, so it is sent in the same turn as the
+data were appended. The leader parks it until there is more: one fetch is always in flight.
+
+A partition is in one of these states:
+
+- FETCHING: its log is a prefix of the leader's, or the leader will say where it leaves it: every fetch
+  carries the last epoch of our log and the answer may be `diverging_epoch` (KIP-595): cut, go on.
+- TRUNCATING: our log does not know its last epoch (files of an old release). OffsetForLeaderEpoch finds the
+  cut before the first fetch.
+- LOCATING_END, then perhaps LOCATING_START: our end lies outside the leader's log. ListOffsets says where
+  the leader's ends; if that is not before our end, where it begins.
+
+Every request names our leader epoch; an answer counts only if the partition still is in that epoch and its
+log still ends where it ended when the request was made. Errors of one partition delay that one only: it is
+taken out of the session, so that the leader can park the rest.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import NO_TOPIC_ID, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
+from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.fast_fetch import FetchedPartition, TopicKey, WantedPartition
+from odradek.protocol.fast_fetch_follower import FetchAnswer, decode_response
+from odradek.protocol.fast_fetch_follower import encode_request as encode_fetch
+from odradek.protocol.headers import decode_response_header, encode_request
+from odradek.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from odradek.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from odradek.replication.partition import Outbox, Partition
+from odradek.replication.truncation import plan_truncation
+
+FETCH = 1
+LIST_OFFSETS = 2
+OFFSET_FOR_LEADER_EPOCH = 23
+# What inter.broker.protocol.version 3.9 speaks: topic ids, or names while a topic has no id.
+FETCH_VERSION = 17
+FETCH_VERSION_BY_NAME = 12
+LIST_OFFSETS_VERSION = 9
+OFFSET_FOR_LEADER_EPOCH_VERSION = 4
+
+LATEST = -1
+EARLIEST = -2
+
+FETCHING = "Fetching"
+TRUNCATING = "Truncating"
+LOCATING_END = "LocatingEnd"
+LOCATING_START = "LocatingStart"
+
+# After an election the new leader may hear of it a moment later than we do, so the first pauses are short.
+FIRST_BACKOFF_MS = 5
+INT32_MAX = 2**31 - 1
+INITIAL_EPOCH = 0  # of a session: a full fetch that opens one
+LATER = 1 << 62  # an answer is awaited: nothing to do until then
+
+# The session is void, the partitions are not.
+SESSION_ERRORS = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+
+
+class FetchLimits(NamedTuple):
+    """The settings replica.fetch.*."""
+
+    wait_max_ms: int = 500
+    min_bytes: int = 1
+    response_max_bytes: int = 10 * 1024 * 1024
+    partition_max_bytes: int = 1024 * 1024
+    backoff_ms: int = 1000
+
+
+class FollowedPartition:
+    """One partition we fetch, in one leader epoch."""
+
+    __slots__ = (
+        "asked_end",
+        "asked_epoch",
+        "backoff_ms",
+        "delayed_until_ms",
+        "in_session",
+        "leader_epoch",
+        "partition",
+        "state",
+    )
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.leader_epoch: LeaderEpoch = partition.leader_epoch
+        log = partition.log
+        knows_its_end = log.latest_epoch >= 0 or log.log_end_offset == log.log_start_offset
+        self.state = FETCHING if knows_its_end else TRUNCATING
+        self.delayed_until_ms = 0
+        self.backoff_ms = FIRST_BACKOFF_MS
+        self.in_session = False
+        # What the session at the leader has for us: where our log ended when we last named the partition.
+        self.asked_end = -1
+        self.asked_epoch = -1
+
+
+class _InFlight(NamedTuple):
+    api_key: int
+    version: int
+    correlation_id: int
+    session: int  # number of our session, to know the answers of one that was given up
+    is_full: bool  # a fetch that opens a session
+    asked: tuple[FollowedPartition, ...]  # OffsetForLeaderEpoch, ListOffsets: whom it is about
+
+
+class FollowerFetcher:
+    """See the module. One per leader broker; the partitions come and go with LeaderAndIsr."""
+
+    def __init__(
+        self,
+        *,
+        broker: BrokerId,
+        leader: BrokerId,
+        limits: FetchLimits,
+        outbox: Outbox,
+        broker_epoch: Callable[[], BrokerEpoch],
+    ) -> None:
+        self.broker = broker
+        self.leader = leader
+        self.limits = limits
+        self.partitions: dict[TopicPartition, FollowedPartition] = {}
+        self._outbox = outbox
+        self._broker_epoch = broker_epoch
+        self._client_id = f"broker-{broker}-fetcher-0"
+        self._correlation_id = 0
+        self._in_flight: deque[_InFlight] = deque()
+        self._fetches_in_flight = 0
+        self._by_id: dict[tuple[bytes, int], FollowedPartition] = {}
+        # Sessions (KIP-227). `_changed`: to be named in the next fetch; `_forgotten`: to be taken out.
+        self._session = 0
+        self._session_id = 0
+        self._session_epoch = INITIAL_EPOCH
+        self._session_version = FETCH_VERSION
+        self._changed: dict[TopicPartition, FollowedPartition] = {}
+        self._forgotten: dict[TopicPartition, FollowedPartition] = {}
+        self._waiting: dict[TopicPartition, FollowedPartition] = {}  # delayed, or not in FETCHING
+        # Something changed that the fetch in flight does not know: send another behind it.
+        self._is_urgent = False
+
+    # -------------------------------------------------------------------------------------------- who is followed
+
+    def add(self, partition: Partition) -> None:
+        """Follow `partition` in its present leader epoch, from its log end."""
+        topic_partition = partition.topic_partition
+        self.remove(topic_partition)
+        followed = FollowedPartition(partition)
+        self.partitions[topic_partition] = followed
+        self._by_id[partition.topic_id, topic_partition.partition] = followed
+        if followed.state == FETCHING:
+            self._changed[topic_partition] = followed
+        else:
+            self._waiting[topic_partition] = followed
+        self._is_urgent = True
+
+    def remove(self, topic_partition: TopicPartition) -> None:
+        followed = self.partitions.pop(topic_partition, None)
+        if followed is None:
+            return
+        self._by_id.pop((followed.partition.topic_id, topic_partition.partition), None)
+        self._changed.pop(topic_partition, None)
+        self._waiting.pop(topic_partition, None)
+        if followed.in_session:
+            self._forgotten[topic_partition] = followed
+            followed.in_session = False
+            self._is_urgent = True
+
+    def connection_lost(self, now_ms: int) -> None:
+        """Nothing in flight will be answered; the leader's end of the session may be gone as well."""
+        for flight in self._in_flight:
+            for followed in flight.asked:
+                followed.delayed_until_ms = now_ms
+        self._in_flight.clear()
+        self._fetches_in_flight = 0
+        self._new_session(close=0)
+
+    # ------------------------------------------------------------------------------------------------ asking
+
+    def wake_at_ms(self, now_ms: int) -> int | None:
+        """When a delayed partition is due; None if none is."""
+        is_asking = self._is_asking_for_offsets()
+        due = [f.delayed_until_ms for f in self._waiting.values() if f.state == FETCHING or not is_asking]
+        return min(due) if due and min(due) < LATER else None
+
+    def next_request(self, now_ms: int) -> bytes | None:
+        """The next frame to send, or None. At most a fetch and one behind it are in flight."""
+        if self._waiting:
+            self._release_waiting(now_ms)
+            frame = self._ask_for_offsets(now_ms)
+            if frame is not None:
+                return frame
+        if self._fetches_in_flight:
+            # A fetch the leader has parked would keep a new partition waiting for up to wait_max_ms. A
+            # second one behind it makes our leaders answer the first at once.
+            if not self._is_urgent or self._fetches_in_flight > 1 or self._session_id == 0:
+                return None
+        elif not self.partitions and not self._forgotten:
+            return None
+        for followed in self._changed.values():
+            if followed.partition.is_flushing:
+                return None  # flush.messages=1: a fetch would acknowledge what is not on the disk yet
+        return self._fetch()
+
+    def _release_waiting(self, now_ms: int) -> None:
+        for topic_partition, followed in list(self._waiting.items()):
+            if followed.state == FETCHING and followed.delayed_until_ms <= now_ms:
+                del self._waiting[topic_partition]
+                self._changed[topic_partition] = followed
+                self._is_urgent = True
+
+    def _delay(self, followed: FollowedPartition, now_ms: int) -> None:
+        """Out of the session, and asked again after a pause that doubles."""
+        topic_partition = followed.partition.topic_partition
+        followed.delayed_until_ms = now_ms + followed.backoff_ms
+        followed.backoff_ms = min(followed.backoff_ms * 2, max(self.limits.backoff_ms, FIRST_BACKOFF_MS))
+        self._suspend(topic_partition, followed)
+
+    def _suspend(self, topic_partition: TopicPartition, followed: FollowedPartition) -> None:
+        self._changed.pop(topic_partition, None)
+        self._waiting[topic_partition] = followed
+        if followed.in_session:
+            self._forgotten[topic_partition] = followed
+            followed.in_session = False
+
+    def _fetch(self) -> bytes:
+        is_full = self._session_epoch == INITIAL_EPOCH
+        if is_full:
+            # Version and session go together: the leader's end is by topic id or by name.
+            named = all(f.partition.topic_id != NO_TOPIC_ID for f in self.partitions.values())
+            self._session_version = FETCH_VERSION if named else FETCH_VERSION_BY_NAME
+            self._forgotten.clear()
+            self._changed.update(
+                (tp, f) for tp, f in self.partitions.items() if tp not in self._waiting
+            )
+        elif self._session_version == FETCH_VERSION and any(
+            f.partition.topic_id == NO_TOPIC_ID for f in self._changed.values()
+        ):
+            self._new_session(close=self._session_id)
+            return self._fetch()
+        limits = self.limits
+        version = self._session_version
+        by_id = version == FETCH_VERSION
+        body = encode_fetch(
+            version,
+            replica_id=self.broker,
+            replica_epoch=self._broker_epoch(),
+            max_wait_ms=limits.wait_max_ms,
+            min_bytes=limits.min_bytes,
+            max_bytes=limits.response_max_bytes,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=self._wanted(by_id),
+            forgotten=[
+                (f.partition.topic_id if by_id else tp.topic, [tp.partition])
+                for tp, f in self._forgotten.items()
+                if tp not in self._changed
+            ],
+        )
+        self._changed.clear()
+        self._forgotten.clear()
+        self._is_urgent = False
+        self._session_epoch = 1 if self._session_epoch == INT32_MAX else self._session_epoch + 1
+        self._fetches_in_flight += 1
+        return self._send(FETCH, version, body, is_full=is_full)
+
+    def _wanted(self, by_id: bool) -> list[tuple[TopicKey, list[WantedPartition]]]:
+        topics: dict[TopicKey, list[WantedPartition]] = {}
+        for (topic, index), followed in self._changed.items():
+            partition = followed.partition
+            log = partition.log
+            followed.in_session = True
+            followed.asked_end = log.log_end_offset
+            followed.asked_epoch = log.latest_epoch
+            wanted = (
+                index,
+                followed.leader_epoch,
+                followed.asked_end,
+                followed.asked_epoch,
+                log.log_start_offset,
+                self.limits.partition_max_bytes,
+                NO_TOPIC_ID,
+            )
+            key: TopicKey = partition.topic_id if by_id else topic
+            partitions = topics.get(key)
+            if partitions is None:
+                topics[key] = [wanted]
+            else:
+                partitions.append(wanted)
+        return list(topics.items())
+
+    def _is_asking_for_offsets(self) -> bool:
+        return any(flight.api_key != FETCH for flight in self._in_flight)
+
+    def _ask_for_offsets(self, now_ms: int) -> bytes | None:
+        """OffsetForLeaderEpoch or ListOffsets for those that cannot be fetched before; one at a time."""
+        if self._is_asking_for_offsets():
+            return None
+        due = [f for f in self._waiting.values() if f.delayed_until_ms <= now_ms]
+        for state, ask in (
+            (TRUNCATING, self._ask_epoch_ends),
+            (LOCATING_END, self._ask_log_end),
+            (LOCATING_START, self._ask_log_start),
+        ):
+            followed = tuple(f for f in due if f.state == state)
+            if followed:
+                return ask(followed)
+        return None
+
+    def _ask_epoch_ends(self, truncating: tuple[FollowedPartition, ...]) -> bytes:
+        topics: dict[str, OffsetForLeaderTopic] = {}
+        for followed in truncating:
+            name, index = followed.partition.topic_partition
+            followed.asked_end = followed.partition.log.log_end_offset
+            followed.asked_epoch = followed.partition.log.latest_epoch
+            followed.delayed_until_ms = LATER
+            topics.setdefault(name, OffsetForLeaderTopic(topic=name, partitions=[])).partitions.append(
+                OffsetForLeaderPartition(
+                    partition=index,
+                    current_leader_epoch=followed.leader_epoch,
+                    leader_epoch=followed.asked_epoch,
+                )
+            )
+        version = OFFSET_FOR_LEADER_EPOCH_VERSION
+        request = OffsetForLeaderEpochRequest(replica_id=self.broker, topics=list(topics.values()))
+        return self._send(OFFSET_FOR_LEADER_EPOCH, version, request.encode(version), asked=truncating)
+
+    def _ask_log_end(self, locating: tuple[FollowedPartition, ...]) -> bytes:
+        return self._ask_log_offset(locating, LATEST)
+
+    def _ask_log_start(self, locating: tuple[FollowedPartition, ...]) -> bytes:
+        return self._ask_log_offset(locating, EARLIEST)
+
+    def _ask_log_offset(self, locating: tuple[FollowedPartition, ...], timestamp: int) -> bytes:
+        topics: dict[str, ListOffsetsTopic] = {}
+        for followed in locating:
+            name, index = followed.partition.topic_partition
+            followed.asked_end = followed.partition.log.log_end_offset
+            followed.delayed_until_ms = LATER
+            topics.setdefault(name, ListOffsetsTopic(name=name, partitions=[])).partitions.append(
+                ListOffsetsPartition(
+                    partition_index=index, current_leader_epoch=followed.leader_epoch, timestamp=timestamp
+                )
+            )
+        request = ListOffsetsRequest(replica_id=self.broker, topics=list(topics.values()))
+        version = LIST_OFFSETS_VERSION
+        return self._send(LIST_OFFSETS, version, request.encode(version), asked=locating)
+
+    def _send(
+        self,
+        api_key: int,
+        version: int,
+        body: bytes,
+        *,
+        is_full: bool = False,
+        asked: tuple[FollowedPartition, ...] = (),
+    ) -> bytes:
+        correlation_id = self._correlation_id
+        self._correlation_id = (correlation_id + 1) & INT32_MAX
+        self._in_flight.append(_InFlight(api_key, version, correlation_id, self._session, is_full, asked))
+        return encode_request(api_key, version, correlation_id, self._client_id, body)
+
+    # ---------------------------------------------------------------------------------------------- answers
+
+    def handle_response(self, frame: memoryview, now_ms: int) -> None:
+        """Raises MalformedMessage if the peer talks nonsense: drop the connection then."""
+        if not self._in_flight:
+            raise MalformedMessage("an answer to nothing")
+        flight = self._in_flight.popleft()
+        if flight.api_key == FETCH:
+            self._fetches_in_flight -= 1
+        correlation_id, offset = decode_response_header(flight.api_key, flight.version, frame)
+        if correlation_id != flight.correlation_id:
+            raise MalformedMessage(f"answer to request {correlation_id}, expected {flight.correlation_id}")
+        if flight.api_key == FETCH:
+            self._fetched(decode_response(flight.version, frame, offset), flight, now_ms)
+        elif flight.api_key == OFFSET_FOR_LEADER_EPOCH:
+            self._epoch_ends(OffsetForLeaderEpochResponse.decode(flight.version, frame, offset), flight, now_ms)
+        else:
+            self._log_ends(ListOffsetsResponse.decode(flight.version, frame, offset), flight, now_ms)
+        self._outbox.purgatory.sweep(now_ms)
+
+    def _new_session(self, *, close: int) -> None:
+        """The next fetch is a full one; `close` is the session the leader may drop for it."""
+        self._session += 1
+        self._session_id = close
+        self._session_epoch = INITIAL_EPOCH
+        self._forgotten.clear()
+        for followed in self.partitions.values():
+            followed.in_session = False
+
+    def _fetched(self, response: FetchAnswer, flight: _InFlight, now_ms: int) -> None:
+        if flight.session != self._session:
+            return
+        if response.error_code != ErrorCode.NONE:
+            # FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR, ...
+            keep = self._session_id if response.error_code != ErrorCode.FETCH_SESSION_ID_NOT_FOUND else 0
+            self._new_session(close=keep)
+            if response.error_code not in SESSION_ERRORS:
+                for topic_partition, followed in self.partitions.items():
+                    if topic_partition not in self._waiting:
+                        self._delay(followed, now_ms)
+            return
+        if flight.is_full:
+            self._session_id = response.session_id
+            if response.session_id == 0:
+                # The leader keeps no session for us: every fetch is a full one.
+                self._new_session(close=0)
+        for topic, partitions in response.topics:
+            for data in partitions:
+                if isinstance(topic, bytes):
+                    followed = self._by_id.get((topic, data[0]))
+                else:
+                    followed = self.partitions.get(TopicPartition(topic, data[0]))
+                if followed is not None:
+                    self._partition_fetched(followed, data, now_ms)
+
+    def _partition_fetched(self, followed: FollowedPartition, data: FetchedPartition, now_ms: int) -> None:
+        partition = followed.partition
+        log = partition.log
+        topic_partition = partition.topic_partition
+        if (
+            followed.asked_end != log.log_end_offset
+            or partition.leader_epoch != followed.leader_epoch
+            or partition.is_leader
+            or topic_partition in self._waiting
+        ):
+            return  # the answer is about another epoch or another end of the log
+        _, error, leader_high_watermark, _, leader_log_start, _, _, records, diverging, _, _ = data
+        if error == 0:
+            followed.backoff_ms = FIRST_BACKOFF_MS
+            if diverging is not None:
+                self._truncate(followed, *diverging, now_ms)
+                self._changed[topic_partition] = followed
+                self._is_urgent = True
+                return
+            try:
+                partition.append_as_follower(
+                    records,
+                    leader_high_watermark=leader_high_watermark,
+                    leader_log_start=leader_log_start,
+                    now_ms=now_ms,
+                )
+            except ProtocolError as fault:
+                self._tell("error", f"{topic_partition}: append of fetched data: {fault}")
+                followed.backoff_ms = self.limits.backoff_ms
+                self._delay(followed, now_ms)
+                return
+            if log.log_end_offset != followed.asked_end or log.latest_epoch != followed.asked_epoch:
+                self._changed[topic_partition] = followed
+                # The leader waits for this acknowledgement, not for the fetch behind.
+                self._is_urgent = True
+        elif error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            followed.state = LOCATING_END
+            followed.delayed_until_ms = now_ms
+            self._suspend(topic_partition, followed)
+        else:
+            # Whoever is behind, the leader (UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, an unknown topic)
+            # or we (FENCED_LEADER_EPOCH), will hear from the controller.
+            self._delay(followed, now_ms)
+
+    def _truncate(
+        self, followed: FollowedPartition, leader_epoch: int, leader_end_offset: int, now_ms: int
+    ) -> bool:
+        partition = followed.partition
+        truncation = plan_truncation(
+            partition.log,
+            leader_epoch=leader_epoch,
+            leader_end_offset=leader_end_offset,
+            high_watermark=partition.high_watermark,
+        )
+        if truncation.offset < partition.log.log_end_offset:
+            self._tell(
+                "info",
+                f"{partition.topic_partition}: cut from {partition.log.log_end_offset} to {truncation.offset}: "
+                f"leader {self.leader} ends epoch {leader_epoch} at {leader_end_offset}",
+            )
+        partition.truncate_to(truncation.offset, now_ms)
+        return truncation.is_complete
+
+    def _still_asked(self, followed: FollowedPartition) -> bool:
+        partition = followed.partition
+        return (
+            self.partitions.get(partition.topic_partition) is followed
+            and partition.leader_epoch == followed.leader_epoch
+            and partition.log.log_end_offset == followed.asked_end
+        )
+
+    def _epoch_ends(self, response: OffsetForLeaderEpochResponse, flight: _InFlight, now_ms: int) -> None:
+        ends = {(t.topic, p.partition): p for t in response.topics for p in t.partitions}
+        for followed in flight.asked:
+            if not self._still_asked(followed) or followed.state != TRUNCATING:
+                continue
+            answer = ends.get(followed.partition.topic_partition)
+            if answer is None or answer.error_code != ErrorCode.NONE:
+                self._delay(followed, now_ms)
+                continue
+            is_complete = self._truncate(followed, answer.leader_epoch, answer.end_offset, now_ms)
+            if is_complete or followed.partition.log.latest_epoch < 0:
+                followed.state = FETCHING
+            followed.delayed_until_ms = now_ms
+            followed.backoff_ms = FIRST_BACKOFF_MS
+
+    def _log_ends(self, response: ListOffsetsResponse, flight: _InFlight, now_ms: int) -> None:
+        """The leader's end behind ours: it was elected from outside the ISR, or lost its disk; cut to its end.
+        Not behind: its log begins after ours ends; begin where it begins."""
+        ends = {(t.name, p.partition_index): p for t in response.topics for p in t.partitions}
+        for followed in flight.asked:
+            if not self._still_asked(followed):
+                continue
+            partition = followed.partition
+            own_end = partition.log.log_end_offset
+            answer = ends.get(partition.topic_partition)
+            if answer is None or answer.error_code != ErrorCode.NONE:
+                self._delay(followed, now_ms)
+                continue
+            followed.delayed_until_ms = now_ms
+            if followed.state == LOCATING_START:
+                if answer.offset > own_end:
+                    self._tell(
+                        "warning",
+                        f"{partition.topic_partition}: our log ends at {own_end}, the leader's begins at "
+                        f"{answer.offset}: starting anew there",
+                    )
+                    partition.restart_at(answer.offset, now_ms)
+                followed.state = FETCHING
+            elif answer.offset < own_end:
+                self._tell(
+                    "warning",
+                    f"{partition.topic_partition}: our log ends at {own_end}, the leader's at {answer.offset}: cut",
+                )
+                partition.truncate_to(answer.offset, now_ms)
+                followed.state = FETCHING
+            else:
+                followed.state = LOCATING_START
+
+    def _tell(self, level: str, text: str) -> None:
+        self._outbox.messages.append((level, text))

@@ -1,0 +1,696 @@
+"""One replica of one partition, as its broker sees it: role, epochs, followers, ISR, high watermark.
+
+The leader's promises, in the order a record meets them:
+
+1. It appends only in its own epoch, and with acks=all only while the committed ISR is not below
+   min(min.insync.replicas, number of replicas).
+2. A follower's fetch from offset N says that it has everything below N.
+3. The high watermark is the smallest end of the maximal ISR; it never goes back in an epoch, and stands
+   still while the committed ISR is too small (KAFKA-15583).
+4. acks=all is answered when the high watermark is past the records.
+5. Who lags leaves the ISR, who has caught up joins it, both only by the controller's word (`isr`).
+
+The follower's promises: it appends what the leader of its epoch sends, at its own log end, cuts before it
+appends (`truncation`), and never shows more than the leader called committed.
+
+Nothing here waits or calls out. What has to follow is put on the shared `Outbox` and done before the call
+into the broker returns.
+"""
+
+from collections import deque
+from collections.abc import Set
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import (
+    NO_LEADER,
+    UNKNOWN_BROKER_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    PartitionEpoch,
+    TopicId,
+    TopicPartition,
+)
+from odradek.replication.high_watermark import high_watermark
+from odradek.replication.isr import (
+    AWAIT_LEADERSHIP,
+    ROLL_BACK,
+    Committed,
+    IsrState,
+    PendingExpandIsr,
+    PendingShrinkIsr,
+    effective_min_isr,
+    move,
+)
+from odradek.replication.purgatory import Purgatory, Waiter
+
+if TYPE_CHECKING:
+    from odradek.log.partition_log import AppendResult, PartitionLog
+
+UNKNOWN_OFFSET = -1
+NEVER_MS = -(1 << 62)
+# A refused ISR change is not proposed again before this: a follower fetches thousands of times a second.
+REFUSED_RETRY_MS = 250
+# The controller could not say (NOT_CONTROLLER, a lost connection, ...): the same proposal again.
+UNSETTLED_RETRY_MS = 50
+# The controller is ahead of us; should its LeaderAndIsr not come, ask again.
+AWAIT_LEADERSHIP_MS = 1_000
+
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+
+
+class Reader:
+    """An open interest in a partition's records: a partition of a fetch session, or of one parked fetch.
+
+    `is_dirty` says that the partition may have something it has not been told; `wake` is called when that
+    becomes so. Followers' readers are woken by appends and by the high watermark, consumers' by the latter.
+    """
+
+    __slots__ = ("is_dirty",)
+
+    def __init__(self) -> None:
+        self.is_dirty = False
+
+    def wake(self) -> None:
+        raise NotImplementedError
+
+
+class AckWaiter(Waiter):
+    """A parked Produce: `settle` is called once for each of its partitions."""
+
+    __slots__ = ()
+
+    def settle(self, slot: int, error: ErrorCode) -> None:
+        raise NotImplementedError
+
+
+class FetchSource:
+    """Where a follower's fetches come from. One fetch of a session stands for all its partitions: those it
+    does not name are fetched again from where they were (KIP-227), so the time is kept here."""
+
+    __slots__ = ("last_fetch_time_ms",)
+
+    def __init__(self) -> None:
+        self.last_fetch_time_ms = NEVER_MS
+
+
+class FollowerState:
+    """What the leader knows of one other replica, in this leader epoch."""
+
+    __slots__ = (
+        "broker",
+        "broker_epoch",
+        "has_fetched",
+        "is_in_maximal_isr",
+        "last_caught_up_time_ms",
+        "last_fetch_leader_end",
+        "last_fetch_time_ms",
+        "log_end_offset",
+        "log_start_offset",
+        "source",
+    )
+
+    def __init__(self, broker: BrokerId) -> None:
+        self.broker = broker
+        self.broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
+        self.is_in_maximal_isr = False
+        self.reset(caught_up_at_ms=NEVER_MS)
+
+    def reset(self, *, caught_up_at_ms: int) -> None:
+        """A new leader epoch: what was heard in an earlier one does not count (KAFKA-7128)."""
+        self.log_end_offset = UNKNOWN_OFFSET
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.has_fetched = False
+        self.last_caught_up_time_ms = caught_up_at_ms
+        self.last_fetch_time_ms = NEVER_MS
+        self.last_fetch_leader_end = UNKNOWN_OFFSET
+        self.source: FetchSource | None = None
+
+
+class IsrProposal(NamedTuple):
+    """One partition of AlterPartition. The members' broker epochs are -1 where no fetch has told them."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+    new_isr: tuple[tuple[BrokerId, BrokerEpoch], ...]
+
+
+class IsrAnswer(NamedTuple):
+    """What the controller says about one proposal; leadership as it stands with the controller."""
+
+    error: ErrorCode
+    leader_and_isr: LeaderAndIsr | None = None
+
+
+class Outbox:
+    """What partitions leave to be done before the call returns. One per broker, shared."""
+
+    __slots__ = ("flushes", "messages", "proposals", "purgatory")
+
+    def __init__(self, purgatory: Purgatory) -> None:
+        self.purgatory = purgatory
+        self.proposals: list[Partition] = []  # ISR changes to send to the controller
+        self.flushes: list[Partition] = []  # logs to flush before something may be acknowledged
+        self.messages: list[tuple[str, str]] = []  # (level, text) for the log
+
+
+class Partition:
+    """See the module. Attributes without underscore may be read by anybody, changed only here."""
+
+    __slots__ = (
+        "_flush_waiters",
+        "_followers",
+        "_live_brokers",
+        "_outbox",
+        "_retry_isr_at_ms",
+        "_waiters",
+        "assignment",
+        "broker",
+        "consumer_readers",
+        "effective_min_isr",
+        "flushes_before_ack",
+        "follower_readers",
+        "followers",
+        "high_watermark",
+        "is_deleted",
+        "is_flushing",
+        "is_leader",
+        "is_under_min_isr",
+        "leader",
+        "leader_epoch",
+        "leader_epoch_start_offset",
+        "leader_recovery_state",
+        "log",
+        "min_insync_replicas",
+        "partition_epoch",
+        "replica_lag_time_max_ms",
+        "state",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        log: "PartitionLog",
+        *,
+        broker: BrokerId,
+        high_watermark: int,
+        min_insync_replicas: int | None,
+        replica_lag_time_max_ms: int,
+        live_brokers: Set[int],
+        outbox: Outbox,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.log = log
+        self.broker = broker
+        self.min_insync_replicas = min_insync_replicas
+        self.replica_lag_time_max_ms = replica_lag_time_max_ms
+        self.assignment = ReplicaAssignment(replicas=())
+        self.is_leader = False
+        self.is_deleted = False
+        self.leader: BrokerId = NO_LEADER
+        self.leader_epoch = LeaderEpoch(-1)
+        self.leader_epoch_start_offset = UNKNOWN_OFFSET
+        self.leader_recovery_state = 0
+        self.partition_epoch = PartitionEpoch(-1)
+        self.state: IsrState = Committed(())
+        self.effective_min_isr = 1
+        self.is_under_min_isr = False
+        # Behaviour 136: min(checkpoint entry, log end). A mark below the log start says no more than it.
+        self.high_watermark = max(min(high_watermark, log.log_end_offset), log.log_start_offset)
+        self.followers: dict[BrokerId, FollowerState] = {}
+        self._followers: tuple[FollowerState, ...] = ()
+        self.follower_readers: dict[Reader, None] = {}
+        self.consumer_readers: dict[Reader, None] = {}
+        self._waiters: deque[tuple[int, AckWaiter, int]] = deque()
+        self._retry_isr_at_ms = NEVER_MS
+        self._live_brokers = live_brokers
+        self._outbox = outbox
+        self._flush_waiters: deque[tuple[int, AckWaiter, int]] = deque()
+        self.flushes_before_ack = False  # flush.messages=1 (H5)
+        self.is_flushing = False
+
+    # ---------------------------------------------------------------------------------------------- roles
+
+    def make_leader(self, leadership: LeaderAndIsr, assignment: ReplicaAssignment, now_ms: int) -> bool:
+        """Lead in this epoch. True if we did not lead before.
+
+        The epoch's start is written to the epoch file before anything is served (KAFKA-7415): a leader that
+        forgot it would answer a follower's truncation question with an older epoch's end.
+        """
+        self._assert_newer(leadership)
+        was_leader = self.is_leader
+        self.log.assign_epoch(leadership.leader_epoch, self.log.log_end_offset)
+        self._take_epochs(leadership, assignment)
+        self.leader_epoch_start_offset = self.log.log_end_offset
+        self.is_leader = True
+        known = self.followers
+        self.followers = {
+            replica: known.get(replica) or FollowerState(replica)
+            for replica in assignment.replicas
+            if replica != self.broker
+        }
+        self._followers = tuple(self.followers.values())
+        self._set_state(Committed(leadership.isr))
+        for follower in self._followers:
+            # A member of the ISR has the whole lag time to make its first fetch.
+            follower.reset(caught_up_at_ms=now_ms if follower.is_in_maximal_isr else NEVER_MS)
+        self._retry_isr_at_ms = NEVER_MS
+        self._answer_if_under_min_isr()
+        self._advance_high_watermark(now_ms)
+        self._wake_readers()
+        return not was_leader
+
+    def make_follower(self, leadership: LeaderAndIsr, assignment: ReplicaAssignment) -> bool:
+        """Follow in this epoch (leader -1: nobody leads, wait). True if leader or epoch are new to us.
+
+        Every parked acks=all request is answered NOT_LEADER_OR_FOLLOWER and every parked fetch woken: what
+        they wait for is no longer decided here.
+        """
+        self._assert_newer(leadership)
+        self._take_epochs(leadership, assignment)
+        self._resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._set_state(Committed(leadership.isr))
+        return True
+
+    def stop(self, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER, *, deleted: bool = False) -> None:
+        """StopReplica: neither lead nor follow. With `deleted`, whoever waits hears that it is unknown."""
+        self.is_deleted = deleted
+        self._resign(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if deleted else error)
+        self.leader = NO_LEADER
+
+    def _resign(self, error: ErrorCode) -> None:
+        self.is_leader = False
+        self.leader_epoch_start_offset = UNKNOWN_OFFSET
+        self.followers = {}
+        self._followers = ()
+        self._settle_all(error)
+        self._wake_readers()
+
+    def _assert_newer(self, leadership: LeaderAndIsr) -> None:
+        # Row 147: the caller has answered an equal or lower epoch with STALE_CONTROLLER_EPOCH.
+        assert leadership.leader_epoch > self.leader_epoch, (
+            f"{self.topic_partition}: leader epoch {self.leader_epoch} -> {leadership.leader_epoch}; legal: a larger one"
+        )
+
+    def _take_epochs(self, leadership: LeaderAndIsr, assignment: ReplicaAssignment) -> None:
+        self.leader = leadership.leader
+        self.leader_epoch = leadership.leader_epoch
+        self.partition_epoch = leadership.partition_epoch
+        self.leader_recovery_state = leadership.leader_recovery_state
+        self.assignment = assignment
+
+    # ------------------------------------------------------------------------------------------ the leader
+
+    @property
+    def isr(self) -> tuple[BrokerId, ...]:
+        return self.state.isr
+
+    def append(self, records: memoryview, *, acks: int, now_ms: int) -> "AppendResult":
+        """Append as leader, tell whoever reads. ProtocolError says why not; nothing is appended then."""
+        if not self.is_leader:
+            raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if acks == -1 and self.is_under_min_isr:
+            raise ProtocolError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self.topic_partition}: {len(self.state.isr)} in sync, {self.effective_min_isr} needed",
+            )
+        result = self.log.append_as_leader(records, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        if result.duplicate:
+            return result
+        base_offset = result.base_offset
+        for follower in self._followers:
+            # Had everything until now: was caught up when it last fetched, whatever partitions that named.
+            if follower.log_end_offset >= base_offset:
+                source = follower.source
+                if source is not None and source.last_fetch_time_ms > follower.last_caught_up_time_ms:
+                    follower.last_caught_up_time_ms = source.last_fetch_time_ms
+        for reader in self.follower_readers:
+            if not reader.is_dirty:
+                reader.wake()
+        if self.flushes_before_ack:
+            self._ask_for_flush()
+        else:
+            self._advance_high_watermark(now_ms)
+        return result
+
+    def wait_for_ack(self, required_offset: int, waiter: AckWaiter, slot: int) -> None:
+        """`waiter.settle(slot, ...)` when the high watermark reaches `required_offset`, or it never will."""
+        self._waiters.append((required_offset, waiter, slot))
+
+    def follower_fetched(
+        self,
+        broker: BrokerId,
+        fetch_offset: int,
+        *,
+        follower_log_start: int,
+        broker_epoch: BrokerEpoch,
+        source: FetchSource,
+        now_ms: int,
+    ) -> None:
+        """A follower asks for `fetch_offset` on: it has everything below.
+
+        The caller has checked epochs, range and divergence: with a divergence there is nothing to learn from
+        the offset, and counting it would let the mark pass records the follower does not have (KAFKA-13141).
+        """
+        follower = self.followers.get(broker)
+        if follower is None:
+            raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{broker} is no replica of {self.topic_partition}")
+        if broker_epoch != follower.broker_epoch:
+            if broker_epoch < follower.broker_epoch and broker_epoch != UNKNOWN_BROKER_EPOCH:
+                # KAFKA-15221: a fetch sent before the follower restarted says nothing about its log now.
+                raise ProtocolError(
+                    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                    f"stale fetch of broker {broker}: epoch {broker_epoch}, known {follower.broker_epoch}",
+                )
+            follower.broker_epoch = broker_epoch
+        leader_end = self.log.log_end_offset
+        if fetch_offset >= leader_end:
+            follower.last_caught_up_time_ms = now_ms
+        elif fetch_offset >= follower.last_fetch_leader_end and follower.has_fetched:
+            # It has all we had when it asked before: it was caught up then (KAFKA-3084's rule).
+            if follower.last_fetch_time_ms > follower.last_caught_up_time_ms:
+                follower.last_caught_up_time_ms = follower.last_fetch_time_ms
+        before = follower.log_end_offset
+        follower.log_end_offset = fetch_offset
+        follower.log_start_offset = follower_log_start
+        follower.last_fetch_leader_end = leader_end
+        follower.last_fetch_time_ms = now_ms
+        follower.has_fetched = True
+        follower.source = source
+        if fetch_offset > before and before <= self.high_watermark:
+            self._advance_high_watermark(now_ms)
+        if not follower.is_in_maximal_isr:
+            self._propose_expansion(now_ms)
+
+    def follower_left(self, broker: BrokerId, source: FetchSource) -> None:
+        """The session no longer fetches this partition: its later fetches say nothing about it."""
+        follower = self.followers.get(broker)
+        if follower is not None and follower.source is source:
+            if source.last_fetch_time_ms > follower.last_caught_up_time_ms and (
+                follower.log_end_offset >= self.log.log_end_offset
+            ):
+                follower.last_caught_up_time_ms = source.last_fetch_time_ms
+            follower.source = None
+
+    def is_in_sync(self, follower: FollowerState) -> bool:
+        """`Follower in sync`: it could be elected now without losing anything acknowledged.
+
+        At or above the start of our epoch as well (KAFKA-7128): below it the follower may hold records of an
+        older epoch that we do not have.
+        """
+        return (
+            follower.has_fetched
+            and follower.log_end_offset >= self.high_watermark
+            and follower.log_end_offset >= self.leader_epoch_start_offset
+        )
+
+    # ------------------------------------------------------------------------------------- high watermark
+
+    def _advance_high_watermark(self, now_ms: int) -> None:
+        if self.is_under_min_isr:
+            return
+        mark = high_watermark(
+            self.log.recovery_point if self.flushes_before_ack else self.log.log_end_offset,
+            self._followers,
+            live_brokers=self._live_brokers,
+            now_ms=now_ms,
+            replica_lag_time_max_ms=self.replica_lag_time_max_ms,
+        )
+        # Monotone on the leader within an epoch; a follower we have not heard in this epoch is at -1.
+        if mark <= self.high_watermark:
+            return
+        self.high_watermark = mark
+        waiters = self._waiters
+        if waiters and waiters[0][0] <= mark:
+            # Checked against the maximal ISR (row 157): what was counted for the mark counts here.
+            error = ErrorCode.NONE
+            if len(self.state.maximal_isr) < self.effective_min_isr:
+                error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            while waiters and waiters[0][0] <= mark:
+                _, waiter, slot = waiters.popleft()
+                if not waiter.is_done:
+                    waiter.settle(slot, error)
+        for reader in self.consumer_readers:
+            if not reader.is_dirty:
+                reader.wake()
+        for reader in self.follower_readers:
+            if not reader.is_dirty:
+                reader.wake()
+
+    def _wake_readers(self) -> None:
+        for readers in (self.consumer_readers, self.follower_readers):
+            for reader in readers:
+                if not reader.is_dirty:
+                    reader.wake()
+
+    def _settle_all(self, error: ErrorCode) -> None:
+        for waiters in (self._waiters, self._flush_waiters):
+            while waiters:
+                _, waiter, slot = waiters.popleft()
+                if not waiter.is_done:
+                    waiter.settle(slot, error)
+
+    def _answer_if_under_min_isr(self) -> None:
+        """Row 158: the mark stands still now, so a parked request would only time out. The records are in
+        the log and may be read later: NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
+        if self.is_leader and self.is_under_min_isr:
+            waiters = self._waiters
+            while waiters:
+                _, waiter, slot = waiters.popleft()
+                if not waiter.is_done:
+                    waiter.settle(slot, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
+    def forget_expired_waiters(self) -> None:
+        """Called when a parked request timed out: the front of the line may be answered already."""
+        for waiters in (self._waiters, self._flush_waiters):
+            while waiters and waiters[0][1].is_done:
+                waiters.popleft()
+
+    @property
+    def waiting(self) -> int:
+        return sum(1 for _, waiter, _ in self._waiters if not waiter.is_done)
+
+    # ------------------------------------------------------------------------------------------------- ISR
+
+    def _set_state(self, state: IsrState) -> None:
+        self.state = state
+        maximal = state.maximal_isr
+        for follower in self._followers:
+            follower.is_in_maximal_isr = follower.broker in maximal
+        self._measure_min_isr()
+
+    def _measure_min_isr(self) -> None:
+        self.effective_min_isr = effective_min_isr(self.min_insync_replicas, self.assignment.replicas)
+        self.is_under_min_isr = self.is_leader and len(self.state.isr) < self.effective_min_isr
+
+    def set_min_insync_replicas(self, value: int | None, now_ms: int) -> None:
+        self.min_insync_replicas = value
+        self._measure_min_isr()
+        self._answer_if_under_min_isr()
+        if self.is_leader:
+            self._advance_high_watermark(now_ms)
+
+    def _propose_expansion(self, now_ms: int) -> None:
+        """Behaviour 132: every live follower outside the ISR that is in sync, in one proposal."""
+        if type(self.state) is not Committed or now_ms < self._retry_isr_at_ms:
+            return
+        joining = tuple(
+            follower.broker
+            for follower in self._followers
+            if not follower.is_in_maximal_isr
+            and follower.broker in self._live_brokers
+            and self.is_in_sync(follower)
+        )
+        if joining:
+            self._set_state(
+                move(self.state, PendingExpandIsr(self.state.isr, joining), what=str(self.topic_partition))
+            )
+            self._outbox.proposals.append(self)
+
+    def shrink_if_lagging(self, now_ms: int) -> None:
+        """Behaviour 131. A follower whose end is ours never leaves for its lag (KAFKA-7152): there is nothing
+        it could have fetched."""
+        if not self.is_leader:
+            return
+        # Who was counted because it was caught up a moment ago may be so no longer.
+        self._advance_high_watermark(now_ms)
+        if type(self.state) is not Committed or now_ms < self._retry_isr_at_ms:
+            return
+        leader_end = self.log.log_end_offset
+        limit = now_ms - self.replica_lag_time_max_ms
+        leaving = tuple(
+            follower.broker
+            for follower in self._followers
+            if follower.is_in_maximal_isr
+            and follower.log_end_offset != leader_end
+            and follower.last_caught_up_time_ms < limit
+        )
+        if leaving:
+            self._set_state(
+                move(self.state, PendingShrinkIsr(self.state.isr, leaving), what=str(self.topic_partition))
+            )
+            self._outbox.proposals.append(self)
+
+    def proposal(self, own_broker_epoch: BrokerEpoch) -> IsrProposal | None:
+        """What to ask of the controller; None when there is nothing (any more) to ask."""
+        state = self.state
+        if isinstance(state, Committed) or not self.is_leader:
+            return None
+
+        def epoch_of(broker: BrokerId) -> BrokerEpoch:
+            follower = self.followers.get(broker)
+            return own_broker_epoch if broker == self.broker else (
+                follower.broker_epoch if follower is not None else UNKNOWN_BROKER_EPOCH
+            )
+
+        return IsrProposal(
+            topic_partition=self.topic_partition,
+            topic_id=self.topic_id,
+            leader_epoch=self.leader_epoch,
+            partition_epoch=self.partition_epoch,
+            new_isr=tuple((broker, epoch_of(broker)) for broker in state.proposed_isr),
+        )
+
+    def isr_answered(self, proposal: IsrProposal, answer: IsrAnswer, now_ms: int) -> int | None:
+        """The controller answered `proposal`: None, or how long to wait before it is sent again; see `isr`."""
+        state = self.state
+        if (
+            isinstance(state, Committed)
+            or proposal.leader_epoch != self.leader_epoch
+            or proposal.partition_epoch != self.partition_epoch
+        ):
+            return None  # new leadership has settled it meanwhile
+        if answer.error == ErrorCode.NONE:
+            self._commit_isr(answer.leader_and_isr, now_ms)
+            return None
+        if answer.error in ROLL_BACK:
+            self._outbox.messages.append(
+                ("warning", f"{self.topic_partition}: ISR {list(state.proposed_isr)} refused with {answer.error.name}")
+            )
+            self._retry_isr_at_ms = now_ms + REFUSED_RETRY_MS
+            self._set_state(move(state, Committed(state.isr), what=str(self.topic_partition)))
+            self._advance_high_watermark(now_ms)
+            return None
+        return AWAIT_LEADERSHIP_MS if answer.error in AWAIT_LEADERSHIP else UNSETTLED_RETRY_MS
+
+    def _commit_isr(self, leadership: LeaderAndIsr | None, now_ms: int) -> None:
+        if leadership is None or leadership.leader_epoch != self.leader_epoch:
+            return
+        if leadership.partition_epoch < self.partition_epoch:
+            return
+        self.partition_epoch = leadership.partition_epoch
+        self.leader_recovery_state = leadership.leader_recovery_state
+        self._set_state(move(self.state, Committed(leadership.isr), what=str(self.topic_partition)))
+        self._answer_if_under_min_isr()
+        # Behaviour 131: with a laggard gone, what waited for it alone is committed now.
+        self._advance_high_watermark(now_ms)
+
+    # ---------------------------------------------------------------------------- flush before acknowledging
+
+    def _ask_for_flush(self) -> None:
+        if not self.is_flushing:
+            self.is_flushing = True
+            self._outbox.flushes.append(self)
+
+    def flushed(self, now_ms: int) -> None:
+        """Group commit: one flush covers every append made before it began; the next covers the rest."""
+        self.is_flushing = False
+        self._settle_flushed()
+        if self.is_leader:
+            self._advance_high_watermark(now_ms)
+        if self.log.recovery_point < self.log.log_end_offset:
+            self._ask_for_flush()
+
+    def wait_for_flush(self, required_offset: int, waiter: AckWaiter, slot: int) -> None:
+        """acks=1 with flush.messages=1: `waiter.settle` once everything below `required_offset` is on the disk."""
+        self._flush_waiters.append((required_offset, waiter, slot))
+
+    def _settle_flushed(self) -> None:
+        waiters = self._flush_waiters
+        on_disk = self.log.recovery_point
+        while waiters and waiters[0][0] <= on_disk:
+            _, waiter, slot = waiters.popleft()
+            if not waiter.is_done:
+                waiter.settle(slot, ErrorCode.NONE)
+
+    # ---------------------------------------------------------------------------------------- the follower
+
+    def append_as_follower(
+        self, records: memoryview | None, *, leader_high_watermark: int, leader_log_start: int, now_ms: int
+    ) -> None:
+        """What the leader of our epoch sent from our log end on; the mark may have moved without records."""
+        log = self.log
+        if records:
+            log.append_as_follower(records, now_ms=now_ms)
+            if self.flushes_before_ack:
+                self._ask_for_flush()
+        mark = min(leader_high_watermark, log.log_end_offset)
+        if leader_log_start > log.log_start_offset and leader_log_start <= log.log_end_offset:
+            log.delete_records_before(leader_log_start)
+        if mark > self.high_watermark:
+            self.high_watermark = mark
+            self._wake_readers()
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Cut, then lower the mark (KAFKA-14704: raised first, it would name records that go)."""
+        log = self.log
+        if offset >= log.log_end_offset:
+            return
+        if offset < self.high_watermark:
+            self._outbox.messages.append(
+                (
+                    "warning",
+                    f"{self.topic_partition}: cut to {offset}, below the high watermark {self.high_watermark}: "
+                    "the leader was elected from outside the ISR, or lost its disk",
+                )
+            )
+        log.truncate_to(offset, now_ms)
+        self.high_watermark = min(self.high_watermark, log.log_end_offset)
+        self._wake_readers()
+
+    def restart_at(self, offset: int, now_ms: int) -> None:
+        """Everything of ours is gone at the leader: begin anew at its log start."""
+        self.log.truncate_fully_and_start_at(offset, now_ms)
+        self.high_watermark = offset
+        self._wake_readers()
+
+    # ---------------------------------------------------------------------------------------------- reading
+
+    def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
+        """KIP-320: a reader with another epoch than ours talks to the wrong incarnation. -1: do not check."""
+        if current_leader_epoch == self.leader_epoch or current_leader_epoch < 0:
+            return ErrorCode.NONE
+        if current_leader_epoch < self.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Below it no transaction is open."""
+        return self.log.last_stable_offset(self.high_watermark)
+
+    def is_diverging(self, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
+        """KIP-595: (epoch, end offset) at which the follower's log leaves ours; None if it is a prefix."""
+        log = self.log
+        if last_fetched_epoch == log.latest_epoch:
+            epoch, end_offset = last_fetched_epoch, log.log_end_offset
+        else:
+            epoch, end_offset = log.end_offset_for_epoch(last_fetched_epoch)
+        if end_offset < 0 or epoch < 0:
+            raise ProtocolError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition}: no epoch up to {last_fetched_epoch} is known here",
+            )
+        if epoch < last_fetched_epoch or end_offset < fetch_offset:
+            return epoch, end_offset
+        return None

@@ -1,0 +1,119 @@
+"""Parked requests: woken by what they wait for or by their deadline, completed exactly once.
+
+A waiter is parked with a deadline and, where nobody else knows when to wake it, under keys (a topic that
+shall get its leaders, a partition whose records shall go). Partitions and fetch sessions keep their own
+short lists of waiters, so a wake-up there costs no lookup; they put the waiter on `ready`.
+
+Everything in `ready` is tried once at the end of the call that put it there: an append and a follower's
+fetch complete what they make true before they return, and no waiter is tried in the middle of a change.
+
+Deadlines are kept in buckets of DEADLINE_GRAIN_MS, rounded up: parking and leaving cost one dictionary
+operation each, and a request that was answered leaves nothing behind (a heap would keep 30 s of them).
+"""
+
+from collections.abc import Hashable, Iterable
+from heapq import heappop, heappush
+
+DEADLINE_GRAIN_MS = 4
+
+
+class Waiter:
+    """Something parked. Subclasses say what completes it; `leave` is called by whoever completes it."""
+
+    __slots__ = ("_bucket", "_keys", "is_done", "is_ready")
+
+    def __init__(self) -> None:
+        self.is_done = False
+        self.is_ready = False  # stands in `Purgatory.ready`
+        self._bucket = -1
+        self._keys: tuple[Hashable, ...] = ()
+
+    def try_complete(self, now_ms: int) -> bool:
+        """Answers if it can. Called when something the waiter depends on has changed."""
+        raise NotImplementedError
+
+    def expire(self, now_ms: int) -> None:
+        """Answers with what there is: the deadline has passed."""
+        raise NotImplementedError
+
+
+class Purgatory:
+    """Invariants: a waiter is in a bucket and under its keys, or it is done; `ready` holds no waiter twice."""
+
+    def __init__(self) -> None:
+        self.ready: list[Waiter] = []
+        self._buckets: dict[int, dict[Waiter, None]] = {}
+        self._bucket_heap: list[int] = []
+        self._watched: dict[Hashable, dict[Waiter, None]] = {}
+
+    def park(self, waiter: Waiter, *, deadline_ms: int, keys: Iterable[Hashable] = ()) -> None:
+        assert waiter._bucket < 0 and not waiter.is_done, "parked twice"
+        number = -(-deadline_ms // DEADLINE_GRAIN_MS)
+        bucket = self._buckets.get(number)
+        if bucket is None:
+            bucket = self._buckets[number] = {}
+            heappush(self._bucket_heap, number)
+        bucket[waiter] = None
+        waiter._bucket = number
+        if keys:
+            waiter._keys = tuple(keys)
+            for key in waiter._keys:
+                self._watched.setdefault(key, {})[waiter] = None
+
+    def leave(self, waiter: Waiter) -> None:
+        """The waiter is answered, or its connection is gone. A second call is our own mistake."""
+        assert not waiter.is_done, "a parked request was completed twice"
+        waiter.is_done = True
+        number = waiter._bucket
+        if number >= 0:
+            bucket = self._buckets.get(number)
+            if bucket is not None:
+                bucket.pop(waiter, None)
+        for key in waiter._keys:
+            watchers = self._watched[key]
+            del watchers[waiter]
+            if not watchers:
+                del self._watched[key]
+
+    def wake(self, waiter: Waiter) -> None:
+        if not waiter.is_ready and not waiter.is_done:
+            waiter.is_ready = True
+            self.ready.append(waiter)
+
+    def wake_key(self, key: Hashable) -> None:
+        for waiter in self._watched.get(key, ()):
+            self.wake(waiter)
+
+    def sweep(self, now_ms: int) -> None:
+        """Tries everything that was woken. Completing one may wake others: they are tried too."""
+        ready = self.ready
+        position = 0
+        while position < len(ready):
+            waiter = ready[position]
+            position += 1
+            waiter.is_ready = False
+            if not waiter.is_done:
+                waiter.try_complete(now_ms)
+        ready.clear()
+
+    def expire(self, now_ms: int) -> int:
+        """Answers what is overdue; how many there were."""
+        heap = self._bucket_heap
+        expired = 0
+        while heap and heap[0] * DEADLINE_GRAIN_MS <= now_ms:
+            bucket = self._buckets.pop(heappop(heap))
+            for waiter in bucket:
+                if not waiter.is_done:
+                    waiter._bucket = -1
+                    waiter.expire(now_ms)
+                    expired += 1
+        return expired
+
+    def next_deadline_ms(self) -> int | None:
+        heap = self._bucket_heap
+        while heap and not self._buckets[heap[0]]:
+            del self._buckets[heappop(heap)]
+        return heap[0] * DEADLINE_GRAIN_MS if heap else None
+
+    def __len__(self) -> int:
+        return sum(len(bucket) for bucket in self._buckets.values())

@@ -1,0 +1,285 @@
+"""One client connection: bytes in, frames to the broker, answers out in the order of the requests.
+
+No task per request: frames are handled in the callback that received them, parked requests keep a slot in the
+order of answers and fill it when their time comes, and everything that became ready during one callback
+leaves in one write at its end (`ConnectionHost.end_turn`). An acks=all round trip therefore costs no extra
+loop turn.
+
+Backpressure in three places. A peer that does not read its answers is not read from (`pause_writing`). A peer
+with too many requests in flight is not read from either. Bytes of segment files are read only when the
+transport can take them.
+"""
+
+import asyncio
+from collections import deque
+from struct import Struct
+from typing import Any, Protocol, cast
+
+from odradek.broker.answers import Answer, Buffer, CloseConnection, NoReply, Park, Reply
+from odradek.client.frame_protocol import FrameProtocol
+from odradek.client.receive_buffers import BufferPool
+
+# Bytes handed to the transport at a time: enough to fill a socket buffer, small enough not to hurt memory.
+WRITE_CHUNK_BYTES = 256 * 1024
+WRITE_HIGH_WATER_BYTES = 512 * 1024
+_ALONE_BYTES = 32 * 1024
+
+_SIZE_AND_CORRELATION = Struct(">ii")
+_SIZE_CORRELATION_AND_NO_TAGS = Struct(">iix")
+
+
+class ConnectionHost(Protocol):
+    """What a connection asks of the process it stands in."""
+
+    pool: BufferPool
+
+    def connection_opened(self, connection: "Connection") -> bool:
+        """False refuses the connection."""
+
+    def connection_closed(self, connection: "Connection") -> None: ...
+
+    def handle_frame(self, connection: "Connection", frame: memoryview) -> None:
+        """`frame` is valid during the call only. Answers by `answer_now`, `park` or `close`."""
+
+    def answers_ready(self, connection: "Connection") -> None:
+        """Something can be written; `connection.flush()` will be called in `end_turn`."""
+
+    def end_turn(self) -> None:
+        """Everything that became due during this callback is done before it returns."""
+
+    def nonsense(self, connection: "Connection", reason: str) -> None:
+        """One rate-limited log line that names the peer."""
+
+    def monotonic(self) -> float: ...
+
+
+class _Slot:
+    """The place of one request in the order of answers."""
+
+    __slots__ = ("answer", "connection", "correlation_id", "flexible_header", "park")
+
+    def __init__(self, connection: "Connection", correlation_id: int, flexible_header: bool) -> None:
+        self.connection: Connection | None = connection
+        self.correlation_id = correlation_id
+        self.flexible_header = flexible_header
+        self.answer: Reply | NoReply | CloseConnection | None = None
+        self.park: Park | None = None
+
+    def fill(self, answer: Reply | NoReply | CloseConnection) -> None:
+        self.answer = answer
+        self.park = None
+        connection = self.connection
+        if connection is not None:
+            connection.slot_filled(self)
+
+
+class Connection(FrameProtocol):
+    """See the module. Attributes without underscore are for the host."""
+
+    # Request header at its shortest: api key, api version, correlation id.
+    smallest_frame_bytes = 8
+
+    def __init__(
+        self,
+        host: ConnectionHost,
+        *,
+        connection_id: int,
+        listener: str,
+        max_frame_bytes: int,
+        most_in_flight: int = 500,
+    ) -> None:
+        super().__init__(host.pool, max_frame_bytes=max_frame_bytes)
+        self.connection_id = connection_id
+        self.listener = listener
+        self.peer = "unknown"
+        self.info: Any = None  # broker.core.ConnectionInfo, set by the host
+        self.last_frame_at = 0.0
+        self.is_marked_ready = False  # the host has it in its list of connections to flush
+
+        self._host = host
+        self._most_in_flight = most_in_flight
+        self._slots: deque[_Slot] = deque()
+        self._outgoing: deque[Buffer] = deque()
+        self._is_writing_paused = False
+        self._is_reading_paused = False
+
+    # --- transport callbacks
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        peer = transport.get_extra_info("peername")
+        if peer:
+            self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
+        assert self.transport is not None
+        self.transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        self.last_frame_at = self._host.monotonic()
+        if not self._host.connection_opened(self):
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_closing = True
+        self.transport = None
+        for slot in self._slots:
+            slot.connection = None
+            if slot.park is not None:
+                slot.park.abandon()
+        self._slots.clear()
+        self._outgoing.clear()
+        self.drop_received()
+        self._host.connection_closed(self)
+        self._host.end_turn()
+
+    def eof_received(self) -> bool:
+        return False  # close: whoever has stopped sending does not wait for our answers
+
+    def pause_writing(self) -> None:
+        self._is_writing_paused = True
+        self._pause_reading()
+
+    def resume_writing(self) -> None:
+        self._is_writing_paused = False
+        self._host.answers_ready(self)
+        self._host.end_turn()
+
+    # --- receiving
+
+    def frame_received(self, frame: memoryview) -> None:
+        self.last_frame_at = self._host.monotonic()
+        self._host.handle_frame(self, frame)
+
+    def turn_ended(self) -> None:
+        self._host.end_turn()
+
+    def may_handle(self) -> bool:
+        if self._is_writing_paused or len(self._slots) >= self._most_in_flight:
+            self._pause_reading()
+            return False
+        return True
+
+    def _pause_reading(self) -> None:
+        if not self._is_reading_paused and self.transport is not None and not self.is_closing:
+            self._is_reading_paused = True
+            self.transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        """Called from `flush`, so `end_turn` is already running."""
+        if self.take_up_waiting_frames() and self.transport is not None:
+            self._is_reading_paused = False
+            self.transport.resume_reading()
+
+    def size_refused(self, size: int) -> None:
+        self._host.nonsense(
+            self,
+            f"a frame of {size} bytes; {self.smallest_frame_bytes} to {self.max_frame_bytes} "
+            "would have worked",
+        )
+        self.close()
+
+    # --- answering
+
+    def answer(self, answer: Answer, correlation_id: int, flexible_header: bool) -> None:
+        """What the broker said to one request; called during `handle_frame`."""
+        if type(answer) is Reply and not self._slots:
+            self._emit(answer, correlation_id, flexible_header)
+            return
+        if type(answer) is NoReply and not self._slots:
+            return
+        slot = _Slot(self, correlation_id, flexible_header)
+        self._slots.append(slot)
+        if type(answer) is Park:
+            slot.park = answer
+            answer.on_complete(slot.fill)
+        else:
+            slot.fill(cast("Reply | NoReply | CloseConnection", answer))
+
+    def slot_filled(self, slot: _Slot) -> None:
+        slots = self._slots
+        if slots[0] is not slot:
+            return
+        while slots:
+            answer = slots[0].answer
+            if answer is None:
+                break
+            done = slots.popleft()
+            done.connection = None
+            if type(answer) is Reply:
+                self._emit(answer, done.correlation_id, done.flexible_header)
+            elif type(answer) is CloseConnection:
+                self._host.nonsense(self, answer.reason)
+                self.close()
+                return
+        if self._is_reading_paused and not self.is_marked_ready:
+            self._host.answers_ready(self)
+
+    def _emit(self, reply: Reply, correlation_id: int, flexible_header: bool) -> None:
+        buffers = reply.buffers
+        size = 0
+        for buffer in buffers:
+            size += len(buffer) if isinstance(buffer, (bytes, bytearray, memoryview)) else buffer.size_bytes
+        if flexible_header:
+            header = _SIZE_CORRELATION_AND_NO_TAGS.pack(size + 5, correlation_id)
+        else:
+            header = _SIZE_AND_CORRELATION.pack(size + 4, correlation_id)
+        self._outgoing.append(header)
+        self._outgoing.extend(buffers)
+        if not self.is_marked_ready:
+            self._host.answers_ready(self)
+
+    def flush(self) -> None:
+        """Writes what is ready, as far as the transport takes it; then reads on if reading had stopped."""
+        if self.is_closing:
+            return
+        self._write_outgoing()
+        if self._is_reading_paused and not self.is_closing:
+            self._resume_reading()
+
+    def _write_outgoing(self) -> None:
+        transport = self.transport
+        outgoing = self._outgoing
+        while outgoing and not self._is_writing_paused and transport is not None:
+            batch: list[bytes | bytearray | memoryview] = []
+            size = 0
+            while outgoing and size < WRITE_CHUNK_BYTES:
+                buffer = outgoing[0]
+                is_lazy = not isinstance(buffer, (bytes, bytearray, memoryview))
+                expected = buffer.size_bytes if is_lazy else len(buffer)
+                if batch and expected >= _ALONE_BYTES:
+                    break  # copying it behind the others costs more than another system call
+                if is_lazy:
+                    buffer = buffer.read()
+                    if len(buffer) != expected:
+                        # The size already stands in the frame, so this answer cannot be mended. The peer asks
+                        # again on a new connection.
+                        self._host.nonsense(
+                            self,
+                            f"an answer cannot be finished: a segment gave {len(buffer)} of {expected} bytes",
+                        )
+                        outgoing.clear()
+                        self.close()
+                        return
+                outgoing.popleft()
+                batch.append(buffer)
+                size += expected
+            # The transport calls pause_writing from inside write.
+            transport.write(batch[0] if len(batch) == 1 else b"".join(batch))
+
+    def close(self) -> None:
+        """Closes after what was already written has left."""
+        if not self.is_closing:
+            self._write_outgoing()
+            self.is_closing = True
+            if self.transport is not None:
+                self.transport.close()
+
+    def abort(self) -> None:
+        self.is_closing = True
+        if self.transport is not None:
+            self.transport.abort()
+
+    @property
+    def requests_in_flight(self) -> int:
+        return len(self._slots)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._slots and not self._outgoing

@@ -1,0 +1,215 @@
+"""Between the connections of one broker and the broker itself: frames to requests, and the end of a turn.
+
+A turn is one callback of the loop: a read, a timer, an answer of another broker. Whatever it made due
+(effects of the broker, answers that became ready on any connection) is done before it ends.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from odradek.broker.answers import Answer
+from odradek.broker.core import ConnectionInfo, Request
+from odradek.client.receive_buffers import BufferPool
+from odradek.model.errors import ProtocolError
+from odradek.model.settings import BrokerSettings
+from odradek.protocol import headers
+from odradek.protocol.api_keys import APIS
+from odradek.server.connection import Connection
+from odradek.server.log_limits import LimitedLog
+from odradek.server.metrics import Metrics
+from odradek.server.seams import Seams
+
+# Apache's sasl.server.max.receive.size: nobody who has not said who they are may send more.
+LARGEST_FRAME_BEFORE_AUTHENTICATION = 524_288
+
+_flexible: dict[tuple[int, int], bool] = {}
+
+
+def _has_flexible_header(api_key: int, api_version: int) -> bool:
+    """Whether the answer's header ends in tagged fields. A key without a table is answered in the oldest way."""
+    known = _flexible.get((api_key, api_version))
+    if known is None:
+        known = api_key in APIS and headers.response_header_version(api_key, api_version) == 1
+        if api_key in APIS and len(_flexible) < 10_000:
+            _flexible[api_key, api_version] = known
+    return known
+
+
+class Gateway:
+    """The `ConnectionHost` of one broker."""
+
+    def __init__(
+        self,
+        *,
+        settings: BrokerSettings,
+        seams: Seams,
+        pool: BufferPool,
+        handle: Callable[[Request, int], Answer],
+        drain_effects: Callable[[], bool],
+        on_connection_closed: Callable[[int], None],
+        log: LimitedLog,
+        metrics: Metrics,
+    ) -> None:
+        self.pool = pool
+        self.monotonic = seams.loop.time
+        self._settings = settings
+        self._now_ms = seams.clock.now_ms
+        self._loop = seams.loop
+        self._handle = handle
+        self._drain_effects = drain_effects
+        self._on_connection_closed = on_connection_closed
+        self._log = log
+        self._metrics = metrics
+        self._connections: dict[int, Connection] = {}
+        self._per_address: dict[str, int] = {}
+        self._next_connection_id = 0
+        self._ready: list[Connection] = []
+        self._is_ending_turn = False
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    # --- connections
+
+    def make_connection(self, listener: str, protocol: str = "PLAINTEXT") -> Connection:
+        self._next_connection_id += 1
+        largest = self._settings.socket_request_max_bytes
+        if protocol.startswith("SASL_"):
+            largest = min(largest, LARGEST_FRAME_BEFORE_AUTHENTICATION)
+        return Connection(
+            self,
+            connection_id=self._next_connection_id,
+            listener=listener,
+            max_frame_bytes=largest,
+            most_in_flight=self._settings.queued_max_requests,
+        )
+
+    def connection_opened(self, connection: Connection) -> bool:
+        address = connection.peer.rpartition(":")[0]
+        here = self._per_address.get(address, 0)
+        self._per_address[address] = here + 1
+        connection.info = ConnectionInfo(connection.connection_id, connection.peer, connection.listener)
+        self._connections[connection.connection_id] = connection
+        self._metrics.connections_accepted += 1
+        self._metrics.connections_now = len(self._connections)
+        if self._is_closed:
+            return False
+        if len(self._connections) > self._settings.max_connections:
+            self._refuse(connection, f"max.connections={self._settings.max_connections} are open")
+            return False
+        if here >= self._settings.max_connections_per_ip:
+            limit = self._settings.max_connections_per_ip
+            self._refuse(connection, f"max.connections.per.ip={limit} are open from {address}")
+            return False
+        return True
+
+    def _refuse(self, connection: Connection, reason: str) -> None:
+        self._metrics.connections_refused += 1
+        self._log.warning("refused", f"connection from {connection.peer} refused: {reason}")
+
+    def connection_closed(self, connection: Connection) -> None:
+        if self._connections.pop(connection.connection_id, None) is None:
+            return
+        address = connection.peer.rpartition(":")[0]
+        left = self._per_address.get(address, 1) - 1
+        if left:
+            self._per_address[address] = left
+        else:
+            self._per_address.pop(address, None)
+        self._metrics.connections_now = len(self._connections)
+        self._on_connection_closed(connection.connection_id)
+
+    def start_closing_idle(self) -> None:
+        """connections.max.idle.ms, looked at ten times in that span."""
+        idle_ms = self._settings.connections_max_idle_ms
+        if idle_ms < 0:
+            return
+        period_s = max(0.1, min(60.0, idle_ms / 10_000))
+
+        def look() -> None:
+            oldest = self.monotonic() - idle_ms / 1000
+            for connection in list(self._connections.values()):
+                if connection.last_frame_at < oldest and connection.is_idle:
+                    self._metrics.connections_idle_closed += 1
+                    connection.close()
+            self._idle_timer = self._loop.call_later(period_s, look)
+
+        self._idle_timer = self._loop.call_later(period_s, look)
+
+    def close(self) -> None:
+        self._is_closed = True
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        for connection in list(self._connections.values()):
+            connection.close()
+
+    def abort(self) -> None:
+        """What a crash does: nothing more leaves."""
+        self._is_closed = True
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        for connection in list(self._connections.values()):
+            connection.abort()
+
+    # --- requests
+
+    def handle_frame(self, connection: Connection, frame: memoryview) -> None:
+        metrics = self._metrics
+        metrics.requests += 1
+        metrics.bytes_in += len(frame)
+        try:
+            header = headers.decode_request_header(frame)
+            api_key, api_version, correlation_id, client_id, body_offset = header
+            answer = self._handle(
+                Request(
+                    api_key, api_version, correlation_id, client_id, frame[body_offset:], connection.info
+                ),
+                self._now_ms(),
+            )
+        except ProtocolError as error:
+            self.nonsense(connection, error.message or error.code.name)
+            connection.close()
+            return
+        except Exception as error:
+            # Our own mistake. The peer asks again on a new connection; the log has the whole story once.
+            metrics.requests_failed_inside += 1
+            self._log.failure(
+                f"handling {type(error).__name__}",
+                f"a request of {connection.peer} could not be handled ({bytes(frame[:8]).hex()}): {error!r}",
+                error,
+            )
+            connection.close()
+            return
+        connection.answer(answer, correlation_id, _has_flexible_header(api_key, api_version))
+
+    def nonsense(self, connection: Connection, reason: str) -> None:
+        self._metrics.nonsense_frames += 1
+        address = connection.peer.rpartition(":")[0]
+        self._log.warning(f"nonsense {address}", f"connection from {connection.peer} closed: {reason}")
+
+    # --- the end of a turn
+
+    def answers_ready(self, connection: Connection) -> None:
+        if not connection.is_marked_ready:
+            connection.is_marked_ready = True
+            self._ready.append(connection)
+
+    def end_turn(self) -> None:
+        if self._is_ending_turn:
+            return
+        self._is_ending_turn = True
+        try:
+            # Writing may let a connection read on, whose requests may have effects, and so on: until nothing
+            # is due.
+            while self._drain_effects() or self._ready:
+                ready = self._ready
+                if ready:
+                    self._ready = []
+                    for connection in ready:
+                        connection.is_marked_ready = False
+                        connection.flush()
+        finally:
+            self._is_ending_turn = False
+
+    def describe(self) -> dict[str, Any]:
+        return {"connections": len(self._connections), **self._metrics.snapshot()}

@@ -1,0 +1,194 @@
+"""Where the broker listens, and what it tells others to connect to.
+
+`listeners` says where; `advertised.listeners` what clients are told, as it stands. Only when it is unset and
+the listener is `localhost`, an IPv4 address is told: librdkafka resolves the name to ::1 first, where nobody
+listens.
+"""
+
+import asyncio
+import errno
+from collections.abc import Callable
+from typing import NamedTuple
+
+from odradek.model.cluster import Endpoint
+from odradek.model.errors import ConfigurationError, OdradekError
+from odradek.model.settings import BrokerSettings
+
+
+class PortInUse(OdradekError):
+    """Somebody else listens there."""
+
+
+class CannotListen(OdradekError):
+    """The address is not ours, or the port is reserved."""
+
+
+class ListenerAddress(NamedTuple):
+    name: str
+    host: str  # "" is every interface
+    port: int  # 0 is a free one
+
+
+def parse_listeners(setting: str, text: str) -> tuple[ListenerAddress, ...]:
+    """`NAME://host:port,...`; ConfigurationError says what would have worked."""
+    found = []
+    for part in (p.strip() for p in text.split(",")):
+        if not part:
+            continue
+        name, separator, address = part.partition("://")
+        host, colon, port_text = address.rpartition(":")
+        if not separator or not name or not colon or not port_text.isdigit() or int(port_text) > 65535:
+            raise ConfigurationError(
+                f"{setting}: {part!r} is no listener; NAME://host:port would do, e.g. PLAINTEXT://localhost:9092"
+            )
+        if host.startswith("[") and host.endswith("]"):
+            host = host[1:-1]
+        found.append(ListenerAddress(name.upper(), host, int(port_text)))
+    names = [listener.name for listener in found]
+    if not found:
+        raise ConfigurationError(
+            f"{setting} is empty; NAME://host:port would do, e.g. PLAINTEXT://localhost:9092"
+        )
+    if len(set(names)) != len(names):
+        raise ConfigurationError(f"{setting}={text}: two listeners have the same name; give each its own")
+    return tuple(found)
+
+
+def security_protocols(settings: BrokerSettings) -> dict[str, str]:
+    """`listener.security.protocol.map` as a dictionary."""
+    protocols = {}
+    for pair in settings.listener_security_protocol_map.split(","):
+        name, colon, protocol = pair.strip().partition(":")
+        if not colon:
+            raise ConfigurationError(
+                f"listener.security.protocol.map: {pair!r} is no pair; "
+                "NAME:PROTOCOL would do, e.g. INTERNAL:PLAINTEXT"
+            )
+        protocols[name.upper()] = protocol.upper()
+    return protocols
+
+
+def protocol_of(listener: str, protocols: dict[str, str]) -> str:
+    protocol = protocols.get(listener)
+    if protocol is None:
+        raise ConfigurationError(
+            f"listeners: {listener} has no security protocol; "
+            f"add {listener}:PLAINTEXT to listener.security.protocol.map"
+        )
+    if protocol != "PLAINTEXT":
+        raise ConfigurationError(
+            f"listeners: {listener} wants {protocol}; PLAINTEXT is what is served so far"
+        )
+    return protocol
+
+
+def inter_broker_listener(settings: BrokerSettings) -> str:
+    """The name of the listener brokers talk over; it must be one of `listeners`."""
+    listeners = parse_listeners("listeners", settings.listeners)
+    names = [listener.name for listener in listeners]
+    wanted = settings.inter_broker_listener_name
+    if wanted is not None:
+        if wanted.upper() not in names:
+            raise ConfigurationError(
+                f"inter.broker.listener.name={wanted}: not among listeners ({', '.join(names)})"
+            )
+        return str(wanted).upper()
+    protocols = security_protocols(settings)
+    for name in names:
+        if protocol_of(name, protocols) == settings.security_inter_broker_protocol:
+            return name
+    raise ConfigurationError(
+        f"no listener has the protocol {settings.security_inter_broker_protocol} that brokers talk over; "
+        "set inter.broker.listener.name"
+    )
+
+
+class Listeners:
+    """The open server sockets of one broker."""
+
+    def __init__(self) -> None:
+        self._servers: list[asyncio.Server] = []
+        self.bound: list[ListenerAddress] = []
+
+    async def open(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        settings: BrokerSettings,
+        make_protocol: Callable[[str], asyncio.BaseProtocol],
+    ) -> None:
+        """`make_protocol(listener name)` is called for each connection. On failure nothing stays open."""
+        protocols = security_protocols(settings)
+        try:
+            for listener in parse_listeners("listeners", settings.listeners):
+                protocol_of(listener.name, protocols)
+                server = await self._open_one(loop, listener, settings, make_protocol)
+                self._servers.append(server)
+                port = server.sockets[0].getsockname()[1]
+                self.bound.append(listener._replace(port=port))
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _open_one(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        listener: ListenerAddress,
+        settings: BrokerSettings,
+        make_protocol: Callable[[str], asyncio.BaseProtocol],
+    ) -> asyncio.Server:
+        # `localhost` is told to clients as 127.0.0.1 (see endpoints), so that is where we listen.
+        host = "127.0.0.1" if listener.host == "localhost" else (listener.host or None)
+        shown = f"{listener.name}://{listener.host}:{listener.port}"
+        if host is None and listener.port == 0:
+            host = "0.0.0.0"  # every interface and a free port: one port, so one family
+        try:
+            return await loop.create_server(
+                lambda: make_protocol(listener.name),
+                host,
+                listener.port,
+                backlog=settings.socket_listen_backlog_size,
+            )
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise PortInUse(
+                    f"port {listener.port} is in use, so {shown} cannot be opened; "
+                    "stop what listens there, or choose another port in listeners (0 takes a free one)"
+                ) from error
+            if error.errno in (errno.EADDRNOTAVAIL, errno.EACCES):
+                raise CannotListen(
+                    f"{shown} cannot be opened ({error.strerror}); "
+                    "choose an address of this machine and a port above 1023 in listeners"
+                ) from error
+            raise CannotListen(f"{shown} cannot be opened: {error}") from error
+
+    def endpoints(self, settings: BrokerSettings, host_name: Callable[[], str]) -> tuple[Endpoint, ...]:
+        """What is registered. `host_name` names this machine where a listener is every interface."""
+        protocols = security_protocols(settings)
+        advertised = (
+            parse_listeners("advertised.listeners", settings.advertised_listeners)
+            if settings.advertised_listeners
+            else None
+        )
+        bound = {listener.name: listener for listener in self.bound}
+        found = []
+        for listener in advertised or self.bound:
+            if listener.name not in bound:
+                raise ConfigurationError(
+                    f"advertised.listeners: {listener.name} is not among listeners "
+                    f"({', '.join(sorted(bound))})"
+                )
+            host = listener.host
+            if advertised is None:
+                if host == "localhost":
+                    host = "127.0.0.1"
+                elif not host or host in ("0.0.0.0", "::"):
+                    host = host_name()
+            # Port 0 in advertised.listeners means the one that was found.
+            port = listener.port or bound[listener.name].port
+            found.append(Endpoint(listener.name, protocol_of(listener.name, protocols), host, port))
+        return tuple(found)
+
+    async def close(self) -> None:
+        for server in self._servers:
+            server.close()
+        self._servers.clear()

@@ -1,0 +1,183 @@
+"""One broker as a process: `run_broker(settings)`, called by `odradek start` and `python -m odradek.server`.
+
+SIGTERM and SIGINT are a controlled shutdown; a second signal stops at once. Whatever cannot be is one sentence on
+standard error that says what would have worked, and an exit code (exit_codes.py).
+"""
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from odradek.model.errors import ConfigurationError, OdradekError
+from odradek.model.settings import BrokerSettings, parse_properties
+from odradek.server.exit_codes import FAILED, STOPPED_IN_ORDER, exit_code_of
+
+if TYPE_CHECKING:
+    from odradek.server.broker_runtime import BrokerRuntime
+
+logger = logging.getLogger("odradek.server")
+
+# Objects of a broker live long or die in the callback that made them; looking for cycles finds nothing.
+GC_THRESHOLDS = (50_000, 50, 100)
+
+
+def run_broker(
+    settings: BrokerSettings,
+    *,
+    on_ready: "Callable[[BrokerRuntime], None] | None" = None,
+    stop_when_closed: int | None = None,
+) -> int:
+    """Runs until a signal comes; returns the exit code. `stop_when_closed` is the read end of a pipe: when its other
+    end is closed, whoever started us is gone, and so shall we be."""
+    configure_logging()
+    runner = asyncio.Runner(loop_factory=_loop_factory(settings))
+    try:
+        with runner:
+            return runner.run(_serve(settings, on_ready, stop_when_closed))
+    except Exception as error:
+        return _tell(error)
+
+
+def _tell(error: Exception) -> int:
+    code = exit_code_of(error)
+    if code is None and not isinstance(error, OdradekError):
+        logger.error("the broker stops: %r", error, exc_info=error)
+        return FAILED
+    print(f"odradek: {error}", file=sys.stderr, flush=True)
+    return FAILED if code is None else code
+
+
+async def _serve(
+    settings: BrokerSettings,
+    on_ready: "Callable[[BrokerRuntime], None] | None",
+    stop_when_closed: int | None,
+) -> int:
+    from odradek.server.broker_runtime import BrokerRuntime
+    from odradek.server.seams import Seams
+
+    loop = asyncio.get_running_loop()
+    stop = _StopRequest(loop)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.signalled, number)
+    if stop_when_closed is not None:
+        os.set_blocking(stop_when_closed, False)
+        loop.add_reader(stop_when_closed, stop.parent_gone, stop_when_closed)
+    seams = Seams(loop)
+    runtime = BrokerRuntime(settings, seams, open_provider(settings, seams))
+    starting = loop.create_task(runtime.start())
+    await asyncio.wait({starting, stop.asked}, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait({starting})
+    if starting.cancelled() or starting.exception() is not None:
+        await runtime.stop(is_controlled=False)
+        if starting.cancelled():
+            return STOPPED_IN_ORDER
+        error = starting.exception()
+        assert error is not None
+        raise error
+    gc.set_threshold(*GC_THRESHOLDS)
+    gc.collect()
+    gc.freeze()
+    if on_ready is not None:
+        on_ready(runtime)
+    broken = runtime.broken
+    await asyncio.wait({stop.asked, broken}, return_when=asyncio.FIRST_COMPLETED)
+    if broken.done():
+        await runtime.stop(is_controlled=False)
+        raise broken.result()
+    stopping = loop.create_task(runtime.stop(is_controlled=stop.is_controlled))
+    await asyncio.wait({stopping, stop.asked_again}, return_when=asyncio.FIRST_COMPLETED)
+    if not stopping.done():
+        logger.warning("a second signal: stopping at once, without the rest of the controlled shutdown")
+        runtime.hurry()
+        await asyncio.wait({stopping})
+    stopping.result()
+    seams.close()
+    return STOPPED_IN_ORDER
+
+
+class _StopRequest:
+    """Signals, and the end of whoever started us."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.asked: asyncio.Future[None] = loop.create_future()
+        self.asked_again: asyncio.Future[None] = loop.create_future()
+        self.is_controlled = True
+
+    def signalled(self, number: int) -> None:
+        if not self.asked.done():
+            logger.info("%s: stopping", signal.Signals(number).name)
+            self.asked.set_result(None)
+        elif not self.asked_again.done():
+            self.asked_again.set_result(None)
+
+    def parent_gone(self, descriptor: int) -> None:
+        if os.read(descriptor, 1024):
+            return
+        self._loop.remove_reader(descriptor)
+        logger.warning("whoever started this broker is gone; stopping")
+        # All brokers of that cluster stop now: there is nobody to hand leadership to.
+        self.is_controlled = False
+        if not self.asked.done():
+            self.asked.set_result(None)
+
+
+def open_provider(settings: BrokerSettings, seams: object) -> "StoreProvider":
+    """The store the settings name."""
+    path = settings.store_file
+    if path is None:
+        raise ConfigurationError(
+            "zookeeper.connect: the ZooKeeper store is not served by this release; leave it unset, and brokers of "
+            "one host share the file that odradek.store names"
+        )
+    from odradek.store.embedded import EmbeddedStores
+
+    return EmbeddedStores(path)
+
+
+def _loop_factory(settings: BrokerSettings) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if settings.odradek_uvloop:
+        try:
+            import uvloop
+        except ImportError:
+            return None
+        factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+        return factory
+    return None
+
+
+def configure_logging() -> None:
+    """One line per event on standard error. What the program around us configured is left alone."""
+    if logging.getLogger().handlers:
+        return
+    logging.basicConfig(
+        level=os.environ.get("ODRADEK_LOG_LEVEL", "INFO").upper(),
+        format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)",
+        stream=sys.stderr,
+    )
+
+
+def read_configuration(path: str) -> BrokerSettings:
+    """The settings of a properties file; ConfigurationError says what is wrong with it."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            properties = parse_properties(file.read())
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {error.strerror}; --config wants a properties file") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: not a text in UTF-8 ({error.reason})") from error
+    return settings_from(properties)
+
+
+def settings_from(properties: Mapping[str, str]) -> BrokerSettings:
+    settings = BrokerSettings.from_properties(properties)
+    if settings.broker_id < 0:
+        raise ConfigurationError("broker.id is not set; give each broker of a cluster its own number, 0 or more")
+    return settings

@@ -1,0 +1,171 @@
+"""One queue per broker for what the controller has to tell it (rows 79, 152).
+
+A request stays in its queue until the broker has answered it or is removed; a failed connection is tried
+again after 100 ms, for ever. A slow or dead broker delays no other. Several requests may be on the wire at
+once: one connection keeps their order, and all that is unanswered when it fails is sent again in the same
+order (each is guarded by epochs).
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from odradek.client.connection import BrokerLink
+from odradek.client.receive_buffers import BufferPool
+from odradek.controller.effects import BrokerRequest
+from odradek.controller.events import Event
+from odradek.model.cluster import BrokerRegistration
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import BrokerEpoch, BrokerId
+from odradek.server.controller_requests import RequestEncoder, decode_answer, endpoint_of
+from odradek.server.log_limits import LimitedLog
+from odradek.server.seams import Seams
+
+BACKOFF_MS = 100
+MOST_ON_THE_WIRE = 5
+
+
+class Outbox:
+    """What waits for one incarnation of one broker."""
+
+    def __init__(
+        self,
+        link: BrokerLink,
+        encoder: RequestEncoder,
+        *,
+        on_answer: Callable[[Event], None],
+        log: LimitedLog,
+        broker: BrokerId,
+    ) -> None:
+        self._link = link
+        self._encoder = encoder
+        self._on_answer = on_answer
+        self._log = log
+        self._broker = broker
+        self._waiting: deque[BrokerRequest] = deque()
+        self._sent: deque[BrokerRequest] = deque()
+        self._is_closed = False
+
+    def send(self, request: BrokerRequest) -> None:
+        self._waiting.append(request)
+        self._pump()
+
+    @property
+    def unanswered(self) -> int:
+        return len(self._waiting) + len(self._sent)
+
+    def close(self, reason: str) -> None:
+        self._is_closed = True
+        self._waiting.clear()
+        self._sent.clear()
+        self._link.close(reason)
+
+    def _pump(self) -> None:
+        while self._waiting and len(self._sent) < MOST_ON_THE_WIRE and not self._is_closed:
+            request = self._waiting.popleft()
+            self._sent.append(request)
+            api_key, version, body = self._encoder.encode(request)
+            self._link.send(api_key, version, body, self._answered)
+
+    def _answered(self, body: memoryview | None, reason: str) -> None:
+        if self._is_closed:
+            return
+        if body is None:
+            # The link answers everything outstanding at once; the first answer puts all of it back.
+            if self._sent:
+                self._log.warning(f"outbox {self._broker}", f"broker {self._broker} cannot be told: {reason}")
+                self._put_back()
+            return
+        request = self._sent[0]
+        try:
+            event = decode_answer(request, body)
+        except ProtocolError as error:
+            # A broker that answers nonsense is as good as one that does not answer: tell it again.
+            self._log.warning(f"outbox {self._broker}", f"broker {self._broker} answered nonsense: {error}")
+            self._put_back()
+            self._link.fail(f"its answer cannot be read: {error}")
+            return
+        self._sent.popleft()
+        self._on_answer(event)
+        self._pump()
+
+    def _put_back(self) -> None:
+        self._waiting.extendleft(reversed(self._sent))
+        self._sent.clear()
+        self._link.call_soon(self._pump)
+
+
+class Outboxes:
+    """All queues of one controller term."""
+
+    def __init__(
+        self,
+        *,
+        seams: Seams,
+        pool: BufferPool,
+        inter_broker_listener: str,
+        client_id: str,
+        request_timeout_ms: int,
+        after_turn: Callable[[], None],
+        on_answer: Callable[[Event], None],
+        log: LimitedLog,
+    ) -> None:
+        self._seams = seams
+        self._pool = pool
+        self._listener = inter_broker_listener
+        self._client_id = client_id
+        self._request_timeout_ms = request_timeout_ms
+        self._after_turn = after_turn
+        self._on_answer = on_answer
+        self._log = log
+        self._encoder = RequestEncoder(inter_broker_listener)
+        self._boxes: dict[BrokerId, tuple[BrokerEpoch, Outbox]] = {}
+
+    def brokers_are(self, registrations: Iterable[BrokerRegistration]) -> None:
+        """Queues for exactly these; one that was bounced gets a new, empty queue."""
+        wanted = {registration.broker_id: registration for registration in registrations}
+        for broker in sorted(self._boxes):
+            epoch, box = self._boxes[broker]
+            if broker not in wanted or wanted[broker].epoch != epoch:
+                del self._boxes[broker]
+                box.close("the broker is gone")
+        for broker in sorted(wanted):
+            if broker not in self._boxes:
+                box_or_none = self._open(wanted[broker])
+                if box_or_none is not None:
+                    self._boxes[broker] = (wanted[broker].epoch, box_or_none)
+
+    def _open(self, registration: BrokerRegistration) -> Outbox | None:
+        endpoint = endpoint_of(registration, self._listener)
+        if endpoint is None:
+            self._log.warning(
+                f"no endpoint {registration.broker_id}",
+                f"broker {registration.broker_id} has no listener {self._listener}; it cannot be told anything",
+            )
+            return None
+        link = BrokerLink(
+            self._seams.loop,
+            host=endpoint.host,
+            port=endpoint.port,
+            client_id=self._client_id,
+            pool=self._pool,
+            after_turn=self._after_turn,
+            request_timeout_ms=self._request_timeout_ms,
+            backoff_ms=BACKOFF_MS,
+        )
+        return Outbox(
+            link, self._encoder, on_answer=self._on_answer, log=self._log, broker=registration.broker_id
+        )
+
+    def send(self, request: BrokerRequest) -> None:
+        """Nothing is kept for a broker that is gone: when it returns it is told everything."""
+        found = self._boxes.get(request.broker)
+        if found is not None:
+            found[1].send(request)
+
+    def unanswered(self) -> dict[BrokerId, int]:
+        return {broker: box.unanswered for broker, (_, box) in sorted(self._boxes.items())}
+
+    def close(self, reason: str) -> None:
+        for _, box in self._boxes.values():
+            box.close(reason)
+        self._boxes.clear()

@@ -1,0 +1,130 @@
+"""A broker makes itself known: the nodes everybody expects, the cluster's id, its own ephemeral node.
+
+A broker that is started again inside its old session meets its own old node. Apache exits there; ours waits
+until the old session ends, and says so (golden/controller/09d). In the embedded store the kernel tells of the
+death of a process, so the old node is gone by the time we look, unless that process lives.
+"""
+
+import asyncio
+import logging
+from base64 import urlsafe_b64encode
+
+from odradek.model.cluster import BrokerRegistration, Endpoint
+from odradek.model.errors import OdradekError
+from odradek.model.ids import BrokerEpoch, BrokerId
+from odradek.server.seams import Seams
+from odradek.store import api, groups, layout
+from odradek.store.fields import Unreadable
+
+logger = logging.getLogger(__name__)
+
+# Beyond the session timeout: the store looks for silent sessions only so often.
+PATIENCE_MS = 3000
+
+
+class BrokerIdInUse(OdradekError):
+    """Another process that lives is registered under our id."""
+
+
+async def prepare_tree(store: api.Store, seams: Seams) -> str:
+    """Makes the persistent nodes where they are missing; returns the cluster's id, invented by the first
+    broker.
+    """
+    node = await _get(store, layout.CLUSTER_ID)
+    if node is None:
+        await store.write(
+            [api.ConditionalOps((), parents=tuple(_with_parents(layout.PERSISTENT_PATHS)))], fence=None
+        )
+        invented = urlsafe_b64encode(seams.random_bytes(16)).rstrip(b"=").decode()
+        value = layout.encode_cluster_id(invented)
+        await store.write(
+            [api.ConditionalOps((api.Create(layout.CLUSTER_ID, value),), parents=("/cluster",))], fence=None
+        )
+        node = await store.get(layout.CLUSTER_ID)  # perhaps another broker's, which was first
+    return layout.decode_cluster_id(node.data)
+
+
+def _with_parents(paths: tuple[str, ...]) -> list[str]:
+    found: dict[str, None] = {}
+    for path in paths:
+        parts = path.split("/")
+        for length in range(2, len(parts) + 1):
+            found["/".join(parts[:length])] = None
+    return list(found)
+
+
+async def _get(store: api.Store, path: str) -> api.Node | None:
+    try:
+        return await store.get(path)
+    except api.NoNode:
+        return None
+
+
+async def register(
+    store: api.Store, seams: Seams, broker_id: BrokerId, endpoints: tuple[Endpoint, ...], rack: str | None
+) -> BrokerRegistration:
+    """Creates our node; its czxid is the broker epoch. Waits for an old session of ours to end."""
+    path = layout.broker_path(broker_id)
+    wanted = BrokerRegistration(broker_id, BrokerEpoch(-1), endpoints, rack)
+    deadline = seams.loop.time() + (store.session_timeout_ms + PATIENCE_MS) / 1000
+    has_told = False
+    while True:
+        try:
+            await store.multi(groups.register_broker(wanted, timestamp_ms=seams.clock.now_ms()))
+            stat = await store.exists(path)
+        except api.NodeExists:
+            stat = await store.exists(path)
+        if stat is None:
+            continue  # the old node went between our two looks
+        if stat.ephemeral_owner == store.session_id:
+            # Ours: just made, or made by a call whose answer was lost.
+            return BrokerRegistration(broker_id, BrokerEpoch(stat.czxid), endpoints, rack)
+        if not has_told:
+            has_told = True
+            logger.warning(
+                "broker %d is still registered at %s by session %#x; waiting for that session to end",
+                broker_id,
+                await _where(store, broker_id),
+                stat.ephemeral_owner,
+            )
+        if not await _wait_until_gone(store, seams, path, deadline):
+            raise BrokerIdInUse(
+                f"broker {broker_id} is registered at {await _where(store, broker_id)} by a process that lives; "
+                "stop that one, or give this one another broker.id"
+            )
+
+
+async def _wait_until_gone(store: api.Store, seams: Seams, path: str, deadline: float) -> bool:
+    changed = asyncio.Event()
+
+    def heard(event: api.WatchEvent) -> None:
+        if event.path == path:
+            changed.set()
+
+    stop = store.listen(on_watch=heard)
+    try:
+        while True:
+            changed.clear()
+            if await store.exists(path, watch=True) is None:
+                return True
+            left_s = deadline - seams.loop.time()
+            if left_s <= 0:
+                return False
+            try:
+                async with asyncio.timeout(left_s):
+                    await changed.wait()
+            except TimeoutError:
+                return await store.exists(path) is None
+    finally:
+        stop()
+
+
+async def _where(store: api.Store, broker_id: BrokerId) -> str:
+    node = await _get(store, layout.broker_path(broker_id))
+    if node is None:
+        return "an address that is gone"
+    try:
+        endpoints = layout.decode_registration(broker_id, node).endpoints
+    except Unreadable as error:
+        return str(error)
+    return ", ".join(f"{endpoint.host}:{endpoint.port}" for endpoint in endpoints)

@@ -1,0 +1,71 @@
+"""Everything the shell takes from the outside world, in one place, so that the simulator can put its own
+there.
+
+Time, randomness, threads and files. Sockets come through the loop (`create_server`, `create_connection`).
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Clock:
+    """Milliseconds since 1970 that never run backwards.
+
+    One number serves timestamps and deadlines. It runs with the loop's monotonic clock and is drawn towards
+    the wall clock at no more than a tenth of its speed, so a wall clock that is put forward an hour expires
+    no session, shrinks no ISR, and is caught up with all the same.
+    """
+
+    SLEW = 0.1
+
+    def __init__(
+        self, monotonic: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+    ) -> None:
+        self._monotonic = monotonic
+        self._wall = wall
+        self._origin_ms = (wall() - monotonic()) * 1000.0
+        self._compared_at = monotonic()
+
+    def now_ms(self) -> int:
+        return int(self._monotonic() * 1000.0 + self._origin_ms)
+
+    def compare_with_wall(self) -> None:
+        """Called about once a second."""
+        now = self._monotonic()
+        passed_ms = (now - self._compared_at) * 1000.0
+        self._compared_at = now
+        off = self._wall() * 1000.0 - (now * 1000.0 + self._origin_ms)
+        limit = self.SLEW * passed_ms
+        self._origin_ms += max(-limit, min(limit, off))
+
+
+class Seams:
+    """What one process gives its brokers. The simulator passes another object with the same attributes."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.clock = Clock(loop.time)
+        self.process_id = os.getpid()
+        self._executor: Any = None
+
+    def random_bytes(self, count: int) -> bytes:
+        return os.urandom(count)
+
+    def run_blocking(self, function: Callable[..., T], *args: Any) -> "asyncio.Future[T]":
+        """Runs what may block (fsync, deletion, recovery) off the loop; the future belongs to the loop."""
+        if self._executor is None:
+            # Imported here: a broker that never blocks never pays for the import.
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._executor = ThreadPoolExecutor(max_workers=2, thread_name_prefix="odradek-blocking")
+        return self.loop.run_in_executor(self._executor, function, *args)
+
+    def close(self) -> None:
+        if self._executor is not None:
+            self._executor.shutdown(wait=True)
+            self._executor = None

@@ -1,0 +1,121 @@
+"""What the broker asks of the store (`broker.effects.StoreRequest`), done with one session.
+
+Handlers of any broker write here: topics and configurations are not the controller's alone. A new topic's
+configuration stands before the topic does, and every change of configuration is announced in the same
+transaction.
+"""
+
+from collections.abc import Mapping
+
+from odradek.broker import effects
+from odradek.model.cluster import ReplicaAssignment
+from odradek.model.error_codes import ErrorCode
+from odradek.model.facts import TopicAssignment
+from odradek.store import api, groups, layout
+from odradek.store.fields import Unreadable
+
+# Somebody else wrote the same node between our read and our write: read again.
+ATTEMPTS = 5
+
+
+async def answer(store: api.Store, question: effects.StoreQuestion) -> effects.StoreResult:
+    try:
+        if isinstance(question, effects.CreateTopics):
+            return effects.TopicsWritten(
+                {new.topic: await _create_topic(store, new) for new in question.topics}
+            )
+        if isinstance(question, effects.DeleteTopics):
+            return effects.TopicsWritten(
+                {topic: await _delete_topic(store, topic) for topic in question.topics}
+            )
+        if isinstance(question, effects.AddPartitions):
+            return effects.TopicsWritten({question.topic: await _add_partitions(store, question)})
+        if isinstance(question, effects.ReadConfigs):
+            return await _read_configs(store, question)
+        return effects.ConfigsWritten(tuple([await _write_config(store, write) for write in question.writes]))
+    except (api.StoreUnavailable, api.SessionExpired) as error:
+        return effects.StoreFailed(str(error))
+
+
+Result = tuple[ErrorCode, str]
+DONE: Result = (ErrorCode.NONE, "")
+
+
+async def _create_topic(store: api.Store, new: effects.NewTopic) -> Result:
+    partitions = {number: ReplicaAssignment(replicas) for number, replicas in new.assignment.items()}
+    group = groups.create_topic(new.topic, new.topic_id, partitions, new.config)
+    (outcome,) = await store.write([group], fence=None)
+    if isinstance(outcome, api.Stored):
+        return DONE
+    if await store.exists(layout.delete_topic_path(new.topic)) is not None:
+        return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.topic}' is marked for deletion."
+    return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.topic}' already exists."
+
+
+async def _delete_topic(store: api.Store, topic: str) -> Result:
+    if await store.exists(layout.topic_path(topic)) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{topic}' does not exist."
+    await store.write([groups.request_topic_deletion(topic)], fence=None)
+    return DONE  # a conflict says that it was asked before
+
+
+async def _add_partitions(store: api.Store, question: effects.AddPartitions) -> Result:
+    topic = question.topic
+    for _ in range(ATTEMPTS):
+        try:
+            assignment = layout.decode_topic(topic, await store.get(layout.topic_path(topic)))
+        except api.NoNode:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{topic}' does not exist."
+        except Unreadable as error:
+            return ErrorCode.UNKNOWN_SERVER_ERROR, str(error)
+        if await store.exists(layout.delete_topic_path(topic)) is not None:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{topic}' is queued for deletion."
+        there = sorted(set(question.assignment) & set(assignment.partitions))
+        if there:
+            return ErrorCode.INVALID_PARTITIONS, f"Topic '{topic}' has partition {there[0]} already."
+        (outcome,) = await store.write([_grown(assignment, question.assignment)], fence=None)
+        if isinstance(outcome, api.Stored):
+            return DONE
+    return ErrorCode.UNKNOWN_SERVER_ERROR, f"Topic '{topic}' is being changed by others; try again."
+
+
+def _grown(
+    assignment: TopicAssignment, added: Mapping[int, tuple[effects.BrokerId, ...]]
+) -> api.ConditionalOps:
+    partitions = dict(assignment.partitions)
+    partitions.update({number: ReplicaAssignment(replicas) for number, replicas in added.items()})
+    return groups.write_topic(
+        assignment.topic, assignment.topic_id, partitions, expected_version=assignment.version
+    )
+
+
+async def _read_configs(store: api.Store, question: effects.ReadConfigs) -> effects.StoreResult:
+    paths = [layout.config_path(kind, name) for kind, name in question.entities]
+    configs = {}
+    for entity, path, node in zip(question.entities, paths, await store.get_many(paths), strict=True):
+        if node is None:
+            configs[entity] = effects.StoredConfig({}, -1)
+            continue
+        try:
+            configs[entity] = effects.StoredConfig(layout.decode_config(path, node.data), node.stat.version)
+        except Unreadable as error:
+            return effects.StoreFailed(str(error))
+    return effects.ConfigsRead(configs)
+
+
+async def _write_config(store: api.Store, write: effects.ConfigWrite) -> str:
+    path = layout.config_path(write.kind, write.name)
+    value = layout.encode_config(write.overrides)
+    first: api.Op = (
+        api.Create(path, value)
+        if write.expected_version < 0
+        else api.Set(path, value, write.expected_version)
+    )
+    announcement = api.Create(
+        layout.CONFIG_CHANGE, layout.encode_config_change(f"{write.kind}/{write.name}"), sequential=True
+    )
+    (outcome,) = await store.write([api.ConditionalOps((first, announcement))], fence=None)
+    if isinstance(outcome, api.Stored):
+        return "stored"
+    assert isinstance(outcome, api.Conflict)
+    return "conflict"

@@ -1,0 +1,271 @@
+"""Record batches, as a Fetch brings them, become Arrow columns; no Python runs per record.
+
+    fetched bytes ── headers: CRC, control, aborted ──> batches that count
+                  ── record_positions ──> where each record begins
+                  ── numpy, one field of all records at a time ──> where keys and values lie
+                  ── one Arrow array over the very bytes, every second slot taken ──> columns
+
+The slow decoder that this one is held equal to is `odradek.records.reader`.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from odradek.model.ids import TopicPartition
+from odradek.records.batch import (
+    BATCH_OVERHEAD,
+    CODEC_MASK,
+    CONTROL,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    BatchHeader,
+    check_crc,
+    iter_batches,
+)
+from odradek.records.compression import decompress
+from odradek.records.control import ABORT, control_type
+from odradek.records.errors import CorruptBatch
+from odradek.records.reader import decode_batch
+from odradek.spark.record_positions import Bytes, Positions, join, record_starts, varints
+
+_MICROSECONDS = 1000
+_MOST_MILLISECONDS = (2**63 - 1) // _MICROSECONDS
+
+
+class CorruptRange(CorruptBatch):
+    """What a broker sent is damaged; the message names topic, partition and offset."""
+
+
+class _Parsed(NamedTuple):
+    """The records of some batches, field by field. Positions point into `data`; a length of -1 is null."""
+
+    data: Bytes
+    offset: Positions
+    timestamp_ms: Positions
+    timestamp_type: npt.NDArray[np.int32]
+    leader_epoch: npt.NDArray[np.int32]
+    key: Positions
+    key_length: Positions
+    value: Positions
+    value_length: Positions
+    headers: Positions
+    header_count: Positions
+
+
+def decode(
+    records: memoryview | bytes,
+    *,
+    partition: TopicPartition,
+    start: int,
+    end: int,
+    schema: pa.Schema,
+    aborted: Iterable[tuple[int, int]] = (),
+) -> pa.RecordBatch:
+    """The records with offsets in [start, end), with the columns that `schema` names, as it types them.
+
+    `records` are whole batches. `aborted` are the producer ids and first offsets of a read_committed Fetch;
+    what they wrote is left out, as control batches are always. Raises CorruptRange.
+    """
+    try:
+        chosen = _choose(records, start, end, aborted)
+        parsed = _parse(records, chosen)
+    except CorruptBatch as error:
+        raise CorruptRange(f"{partition}, offsets {start} to {end}: {error}") from error
+    if len(parsed.offset) and (parsed.offset.min() < start or parsed.offset.max() >= end):
+        parsed = _only(parsed, np.flatnonzero((parsed.offset >= start) & (parsed.offset < end)))
+    columns = [_column(field, parsed, partition) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _choose(
+    records: memoryview | bytes, start: int, end: int, aborted: Iterable[tuple[int, int]]
+) -> list[tuple[int, BatchHeader]]:
+    """The batches whose records a reader of [start, end) may see. Every batch that counts has its CRC checked."""
+    waiting = sorted(((first, producer) for producer, first in aborted), reverse=True)
+    aborting: set[int] = set()
+    chosen = []
+    for position, header in iter_batches(records):
+        is_control = bool(header.attributes & CONTROL)
+        is_in_range = header.next_offset > start and header.base_offset < end
+        if (is_in_range or is_control) and not check_crc(records, position, header):
+            raise CorruptBatch(
+                f"the batch of offsets {header.base_offset} to {header.last_offset} has a wrong CRC"
+            )
+        while waiting and waiting[-1][0] <= header.last_offset:
+            aborting.add(waiting.pop()[1])
+        if is_control:
+            if header.producer_id in aborting and _is_abort(records, position):
+                aborting.discard(header.producer_id)
+        elif header.attributes & TRANSACTIONAL and header.producer_id in aborting:
+            pass
+        elif is_in_range and header.record_count:
+            chosen.append((position, header))
+    return chosen
+
+
+def _is_abort(records: memoryview | bytes, position: int) -> bool:
+    marker = decode_batch(records, position, verify_crc=False)
+    return bool(marker) and control_type(marker[0]) == ABORT
+
+
+def _parse(records: memoryview | bytes, chosen: Sequence[tuple[int, BatchHeader]]) -> _Parsed:
+    headers = [header for _, header in chosen]
+    if any(header.attributes & CODEC_MASK for header in headers):
+        view = memoryview(records)
+        parts = [
+            decompress(
+                header.attributes & CODEC_MASK, view[position + BATCH_OVERHEAD : position + header.size_bytes]
+            )
+            for position, header in chosen
+        ]
+        data, begins = join([part if isinstance(part, bytes) else memoryview(part) for part in parts])
+        ends = begins + np.array([len(part) for part in parts], dtype=np.int64)
+    else:
+        data = np.frombuffer(records, dtype=np.uint8)
+        begins = np.array([position + BATCH_OVERHEAD for position, _ in chosen], dtype=np.int64)
+        ends = np.array([position + header.size_bytes for position, header in chosen], dtype=np.int64)
+    if len(data) >= 2**31:
+        raise CorruptBatch(f"{len(data)} bytes of records in one answer; 2 GiB is the most that is decoded")
+    counts = np.array([header.record_count for header in headers], dtype=np.int64)
+    starts = record_starts(data, begins, ends, counts)
+    last_of_batch = np.cumsum(counts) - 1
+    record_ends = np.empty_like(starts)
+    record_ends[:-1] = starts[1:]
+    record_ends[last_of_batch] = ends
+
+    _, at = varints(data, starts)  # its length: `record_ends` says the same
+    timestamp_delta, at = varints(data, at + 1)  # behind the attributes, which have no bit in use
+    offset_delta, at = varints(data, at)
+    key_length, key = varints(data, at)
+    value_length, value = varints(data, _after(key, key_length, record_ends))
+    header_count, at = varints(data, _after(value, value_length, record_ends))
+    if bool((at > record_ends).any()):
+        raise CorruptBatch("a record ends before its last field")
+
+    def of_batch(values: Iterable[int], dtype: Any = np.int64) -> Any:
+        return np.repeat(np.array(list(values), dtype=dtype), counts)
+
+    append_time = [bool(header.attributes & LOG_APPEND_TIME) for header in headers]
+    timestamp_ms = timestamp_delta + of_batch(h.base_timestamp for h in headers)
+    if any(append_time):
+        # KIP-32: with LogAppendTime the batch's max timestamp is the timestamp of all its records.
+        timestamp_ms = np.where(
+            of_batch(append_time, np.bool_), of_batch(h.max_timestamp for h in headers), timestamp_ms
+        )
+    return _Parsed(
+        data=data,
+        offset=offset_delta + of_batch(h.base_offset for h in headers),
+        timestamp_ms=timestamp_ms,
+        timestamp_type=of_batch(append_time, np.int32),
+        leader_epoch=of_batch((h.leader_epoch for h in headers), np.int32),
+        key=key,
+        key_length=key_length,
+        value=value,
+        value_length=value_length,
+        headers=at,
+        header_count=header_count,
+    )
+
+
+def _after(position: Positions, length: Positions, limit: Positions) -> Positions:
+    """Where the field of `length` bytes at `position` ends, which is before `limit`."""
+    if bool((length < -1).any()):
+        raise CorruptBatch("a field of negative length")
+    after = position + np.maximum(length, 0)
+    if bool((after > limit).any()) or bool((after < position).any()):
+        raise CorruptBatch("a field reaches beyond the end of its record")
+    return after
+
+
+def _only(parsed: _Parsed, chosen: npt.NDArray[np.intp]) -> _Parsed:
+    return _Parsed(parsed.data, *(column[chosen] for column in parsed[1:]))
+
+
+def _column(field: pa.Field, parsed: _Parsed, partition: TopicPartition) -> pa.Array:
+    count = len(parsed.offset)
+    match field.name:
+        case "key":
+            return _binary(parsed.data, parsed.key, parsed.key_length)
+        case "value":
+            return _binary(parsed.data, parsed.value, parsed.value_length)
+        case "topic":
+            return pa.repeat(pa.scalar(partition.topic, field.type), count)
+        case "partition":
+            return pa.repeat(pa.scalar(partition.partition, field.type), count)
+        case "offset":
+            return pa.array(parsed.offset, field.type)
+        case "timestamp":
+            # A timestamp beyond the year 294246 has no place in microseconds; it becomes the last that has.
+            clipped = np.clip(parsed.timestamp_ms, -_MOST_MILLISECONDS, _MOST_MILLISECONDS)
+            return pa.array(clipped * _MICROSECONDS, pa.int64()).cast(field.type)
+        case "timestampType":
+            return pa.array(parsed.timestamp_type, field.type)
+        case "leaderEpoch":
+            return pa.array(parsed.leader_epoch, field.type)
+        case "headers":
+            return _headers(field.type, parsed)
+        case _:
+            raise AssertionError(f"no column {field.name} in a record")
+
+
+def _binary(data: Bytes, position: Positions, length: Positions, kind: pa.DataType | None = None) -> pa.Array:
+    """The bytes at the positions, copied once by Arrow.
+
+    One array is laid over the whole buffer: slot 2i is field i, slot 2i+1 what lies between it and the next.
+    Taking the even slots copies the fields together.
+    """
+    count = len(position)
+    kind = kind or pa.binary()
+    is_null = length < 0
+    nulls = int(is_null.sum())
+    if nulls == count:
+        return pa.nulls(count, kind)
+    borders = np.empty(2 * count + 1, dtype=np.int32)
+    borders[0:-1:2] = position
+    borders[1::2] = position + np.maximum(length, 0)
+    borders[-1] = borders[-2]
+    slots = pa.Array.from_buffers(kind, 2 * count, [None, pa.py_buffer(borders), pa.py_buffer(data)])
+    even = np.arange(0, 2 * count, 2, dtype=np.int32)
+    return slots.take(pa.array(even, mask=is_null if nulls else None))
+
+
+def _headers(kind: pa.ListType, parsed: _Parsed) -> pa.Array:
+    """Lists of (key, value): header number n of all records that have so many is read at once."""
+    counts = parsed.header_count
+    if bool((counts < 0).any()) or bool((counts > len(parsed.data)).any()):
+        raise CorruptBatch("a record with an impossible number of headers")
+    borders = np.concatenate(([0], np.cumsum(counts)))
+    total = int(borders[-1])
+    # Two bytes is the least a header takes; what is allocated below follows from this claim.
+    if 2 * total > len(parsed.data):
+        raise CorruptBatch("records with more headers than bytes")
+    key, key_length, value, value_length = (np.zeros(total, dtype=np.int64) for _ in range(4))
+    limit = np.int64(len(parsed.data))
+    owner = np.flatnonzero(counts > 0)
+    at = parsed.headers[owner]
+    number = 0
+    while len(owner):
+        slot = borders[owner] + number
+        key_length[slot], key[slot] = varints(parsed.data, at)
+        if bool((key_length[slot] < 0).any()):
+            raise CorruptBatch("a header without a key")
+        value_length[slot], value[slot] = varints(parsed.data, _after(key[slot], key_length[slot], limit))
+        at = _after(value[slot], value_length[slot], limit)
+        number += 1
+        keep = counts[owner] > number
+        owner, at = owner[keep], at[keep]
+    entry = kind.value_type
+    # Header number n of one record comes before number n of the next, but `_binary` wants rising positions:
+    # slots are numbered record by record, so they do rise.
+    entries = pa.StructArray.from_arrays(
+        [
+            _binary(parsed.data, key, key_length).cast(entry.field(0).type),
+            _binary(parsed.data, value, value_length, entry.field(1).type),
+        ],
+        fields=[entry.field(0), entry.field(1)],
+    )
+    return pa.ListArray.from_arrays(pa.array(borders, pa.int32()), entries, type=kind)

@@ -1,0 +1,213 @@
+"""The order-independent hash by which files, a topic and a table are compared: 128 bits a record, summed.
+
+    fingerprint of a set of records = (how many there are, the sum of their hashes modulo 2**128)
+
+A sum does not ask in which order the records come or how they are dealt out to partitions, files and tasks,
+and sums of parts add up. A lost, doubled or changed record changes it. It guards against accidents, not
+against somebody who constructs collisions.
+
+`hash_of_record` is the definition. `of_arrow` computes the same for whole columns, eight bytes of all records
+at a time with numpy; a test holds the two equal.
+
+The hash of a record has two lanes of 64 bits. In each, the 8-byte words of a field (little-endian, the last
+padded with zeros) are multiplied by an odd number of their own and added to a seed; that sum, with the
+field's length (null is -1), goes through the finalizer of splitmix64, and so do the two fields together. The
+second lane turns every word by 32 bits first: a product hides changes of a factor's top bits, and what is on
+top in one lane is in the middle of the other.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Words = npt.NDArray[np.uint64]
+Positions = npt.NDArray[np.int64]
+
+_MASK = 2**64 - 1
+_MASK_128 = 2**128 - 1
+_GAMMA = 0x9E3779B97F4A7C15  # splitmix64's step: 2**64 / golden ratio
+_KEY, _VALUE = 0, 1  # fields
+# Where the multipliers of each lane begin, and how far the value's lie from the key's.
+_LANES = (0x0D7ADEC000000001, 0x51DECA5E00000001)
+_FIELD_DISTANCE = 0x6A09E667F3BCC909
+# Records whose words are worked on at once: their state stays in the second-level cache.
+_BLOCK = 8192
+
+
+class Fingerprint(NamedTuple):
+    count: int = 0
+    total: int = 0
+
+    def __add__(self, other: "Fingerprint") -> "Fingerprint":  # type: ignore[override]
+        return Fingerprint(self.count + other.count, (self.total + other.total) & _MASK_128)
+
+    @property
+    def hex(self) -> str:
+        """32 hexadecimal digits: the sum as it is printed and stored."""
+        return f"{self.total:032x}"
+
+    @classmethod
+    def from_hex(cls, count: int, text: str) -> "Fingerprint":
+        return cls(count, int(text, 16))
+
+
+EMPTY = Fingerprint()
+
+
+def hash_of_record(key: bytes | None, value: bytes | None) -> int:
+    """The definition: 128 bits, lane 1 above lane 0."""
+    lanes = []
+    for lane in (0, 1):
+        parts = []
+        for field, data in ((_KEY, key), (_VALUE, value)):
+            total = _multiplier(lane, field, -1)
+            for index in range(0, len(data or b""), 8):
+                word = int.from_bytes((data or b"")[index : index + 8], "little")
+                if lane == 1:
+                    word = (word >> 32) | (word << 32) & _MASK
+                total += word * _multiplier(lane, field, index // 8)
+            length = -1 if data is None else len(data)
+            parts.append(_mix((total + (length + 1) * _GAMMA) & _MASK))
+        lanes.append(_mix((parts[0] * _GAMMA + parts[1]) & _MASK))
+    return lanes[1] << 64 | lanes[0]
+
+
+def of_records(records: Iterable[tuple[bytes | None, bytes | None]]) -> Fingerprint:
+    """Of (key, value) pairs from anywhere, in chunks through `of_arrow`."""
+    total = EMPTY
+    rest = iter(records)
+    while chunk := list(islice(rest, 8 * _BLOCK)):
+        keys, values = zip(*chunk, strict=True)
+        total += of_arrow(pa.array(keys, pa.binary()), pa.array(values, pa.binary()))
+    return total
+
+
+def of_arrow(key: pa.Array | pa.ChunkedArray, value: pa.Array | pa.ChunkedArray) -> Fingerprint:
+    """Of two columns of binary (or strings, as UTF-8) with a row per record."""
+    if isinstance(key, pa.ChunkedArray) or isinstance(value, pa.ChunkedArray):
+        table = pa.table({"key": key, "value": value})
+        total = EMPTY
+        for batch in table.to_batches():
+            total += of_arrow(batch.column(0), batch.column(1))
+        return total
+    count = len(key)
+    assert count == len(value), "a key and a value to each record"
+    total = 0
+    for start in range(0, count, _BLOCK):
+        low, high = hashes(key.slice(start, _BLOCK), value.slice(start, _BLOCK))
+        total += _sum(low) + (_sum(high) << 64)
+    return Fingerprint(count, total & _MASK_128)
+
+
+def hashes(key: pa.Array, value: pa.Array) -> tuple[Words, Words]:
+    """The lower and the upper 64 bits of each record's hash."""
+    keys = _field(key, _KEY)
+    values = _field(value, _VALUE)
+    gamma = np.uint64(_GAMMA)
+    low = _mix_all(_mix_all(keys[0]) * gamma + _mix_all(values[0]))
+    high = _mix_all(_mix_all(keys[1]) * gamma + _mix_all(values[1]))
+    return low, high
+
+
+def _field(column: pa.Array, field: int) -> tuple[Words, Words]:
+    """Both lanes of one field, lengths included, not mixed yet."""
+    count = len(column)
+    seeds = [np.uint64(_multiplier(lane, field, -1)) for lane in (0, 1)]
+    if pa.types.is_null(column.type) or column.null_count == count:
+        return np.full(count, seeds[0]), np.full(count, seeds[1])
+    if not (pa.types.is_binary(column.type) or pa.types.is_string(column.type)):
+        column = column.cast(pa.binary())
+    _, borders_buffer, data_buffer = column.buffers()
+    borders = np.frombuffer(borders_buffer, np.int32)[column.offset : column.offset + count + 1]
+    first, last = int(borders[0]), int(borders[-1])
+    length = np.diff(borders).astype(np.int64)
+    if column.null_count:
+        length[column.is_null().to_numpy(zero_copy_only=False)] = -1
+    low = (length + 1).view(np.uint64) * np.uint64(_GAMMA)
+    high = low + seeds[1]
+    low += seeds[0]
+    if last > first:
+        # A copy, so that words can be read with their own alignment and one beyond the end.
+        padded = np.zeros((last - first) // 8 + 2, np.uint64)
+        padded.view(np.uint8)[: last - first] = np.frombuffer(data_buffer, np.uint8)[first:last]
+        _add_words(padded, borders[:-1].astype(np.int64) - first, length, field, low, high)
+    return low, high
+
+
+def _add_words(data: Words, begin: Positions, length: Positions, field: int, low: Words, high: Words) -> None:
+    """Adds word number 0 of all records, then number 1, and so on; records that have ended drop out in time."""
+    place: Positions | None = None  # where the records still at work stand in `low` and `high`
+    at = begin >> 3
+    # A word of eight bytes lies in two aligned ones. Shifting by 64 is undefined, hence by 63 and by 1.
+    shift = ((begin & 7) << 3).astype(np.uint64)
+    unshift = np.uint64(63) - shift
+    current = data.take(at, mode="clip")
+    shortest, longest = int(length.min()), int(length.max())
+    word, other = np.empty_like(current), np.empty_like(current)
+    for index in range((longest + 7) // 8):
+        at += 1
+        following = data.take(at, mode="clip")
+        np.right_shift(current, shift, out=word)
+        np.left_shift(following, _ONE, out=other)
+        np.left_shift(other, unshift, out=other)
+        np.bitwise_or(word, other, out=word)
+        current = following
+        if shortest < 8 * (index + 1):
+            np.bitwise_and(word, _FIRST_BYTES.take(length - 8 * index, mode="clip"), out=word)
+        np.multiply(word, np.uint64(_multiplier(0, field, index)), out=other)
+        _add(low, place, other)
+        # Turned by 32 bits, and multiplied.
+        np.right_shift(word, _HALF, out=other)
+        np.left_shift(word, _HALF, out=word)
+        np.bitwise_or(word, other, out=word)
+        np.multiply(word, np.uint64(_multiplier(1, field, index)), out=other)
+        _add(high, place, other)
+        if shortest < 8 * (index + 1):
+            going_on = np.flatnonzero(length > 8 * (index + 1))
+            if 4 * len(going_on) < 3 * len(length):
+                place = going_on if place is None else place[going_on]
+                at, shift, unshift, current = (a[going_on] for a in (at, shift, unshift, current))
+                length, word, other = length[going_on], word[going_on], other[going_on]
+                shortest = int(length.min(initial=longest))
+
+
+def _add(lane: Words, place: Positions | None, part: Words) -> None:
+    if place is None:
+        np.add(lane, part, out=lane)
+    else:
+        lane[place] += part
+
+
+_ONE, _HALF = np.uint64(1), np.uint64(32)
+# Entry n keeps the first n bytes of a little-endian word.
+_FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
+
+
+@lru_cache(maxsize=1 << 16)
+def _multiplier(lane: int, field: int, index: int) -> int:
+    """Odd, and without any visible relation to its neighbours: the output of splitmix64 at a place of its own."""
+    return _mix(_LANES[lane] + field * _FIELD_DISTANCE + (index + 1) * _GAMMA & _MASK) | 1
+
+
+def _mix(x: int) -> int:
+    """The finalizer of splitmix64 (Steele, Lea and Flood 2014): every bit in reaches every bit out."""
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & _MASK
+    x = (x ^ x >> 27) * 0x94D049BB133111EB & _MASK
+    return x ^ x >> 31
+
+
+def _mix_all(x: Words) -> Words:
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def _sum(lane: Words) -> int:
+    """Exact: the halves are added apart, because a sum of 64-bit words would lose its carries."""
+    halves = int((lane & np.uint64(0xFFFFFFFF)).sum()), int((lane >> np.uint64(32)).sum())
+    return halves[0] + (halves[1] << 32)

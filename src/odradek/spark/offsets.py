@@ -1,0 +1,106 @@
+"""Where a reader stands in every partition, as values and as the JSON that Spark keeps in its checkpoint.
+
+    {"orders": {"epochs": {"0": 4}, "id": "QCg8mRkXQhqbNVvHYBrTEQ", "offsets": {"0": 17}}}
+
+Spark compares offsets as text, so the form is canonical: keys sorted, numbers ints. An epoch belongs to its
+offset and changes only with it; an election without a new record must not look like news.
+
+The topic id tells a topic from a later one of the same name. The leader epoch, the newest of its log when the
+offset was taken, tells whether the log was cut below the offset since (KIP-320).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from odradek.model.errors import ConfigurationError
+from odradek.model.ids import NO_TOPIC_ID, TopicPartition, topic_id_from_text, topic_id_to_text
+
+LATEST = -1
+EARLIEST = -2
+
+
+class Place(NamedTuple):
+    """The next offset to be read, and the leader epoch known when that was decided (-1: not known)."""
+
+    offset: int
+    epoch: int = -1
+
+
+class Offsets(NamedTuple):
+    topic_ids: Mapping[str, bytes]
+    places: Mapping[TopicPartition, Place]
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for topic in sorted({partition.topic for partition in self.places}):
+            members = sorted(p.partition for p in self.places if p.topic == topic)
+            by_text = sorted(str(member) for member in members)
+            places = {text: self.places[TopicPartition(topic, int(text))] for text in by_text}
+            found[topic] = {
+                "epochs": {text: int(place.epoch) for text, place in places.items()},
+                "id": topic_id_to_text(self.topic_ids.get(topic, NO_TOPIC_ID)),
+                "offsets": {text: int(place.offset) for text, place in places.items()},
+            }
+        return found
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], where: str = "offsets") -> "Offsets":
+        """Reads our own form, and that of Spark's connector: {"orders": {"0": 17}}."""
+        topic_ids: dict[str, bytes] = {}
+        places: dict[TopicPartition, Place] = {}
+        try:
+            for topic in sorted(value):
+                entry = value[topic]
+                offsets = entry.get("offsets", entry)
+                epochs = entry.get("epochs", {}) if "offsets" in entry else {}
+                if "id" in entry:
+                    topic_ids[topic] = topic_id_from_text(entry["id"])
+                for text in sorted(offsets, key=int):
+                    places[TopicPartition(topic, int(text))] = Place(
+                        int(offsets[text]), int(epochs.get(text, -1))
+                    )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f'{where}: want {{"topic":{{"partition":offset}}}} with -1 for latest and -2 for earliest, '
+                f"found {value}"
+            ) from error
+        return cls(topic_ids, places)
+
+
+def limited(
+    start: Mapping[TopicPartition, Place], end: Mapping[TopicPartition, Place], most: int
+) -> dict[TopicPartition, Place]:
+    """As far towards `end` as `most` records go, each partition in proportion to what waits in it.
+
+    The sum is exactly `most`, so a trigger never reads more than it was allowed; what rounding leaves over
+    goes to the partitions with the largest remainders, so none starves.
+    """
+    waiting = {p: max(0, end[p].offset - start[p].offset if p in start else end[p].offset) for p in sorted(end)}
+    total = sum(waiting.values())
+    if total <= most:
+        return dict(end)
+    shares = {p: most * count // total for p, count in waiting.items()}
+    spare = most - sum(shares.values())
+    by_remainder = sorted(waiting, key=lambda p: (-(most * waiting[p] % total), p))
+    for partition in by_remainder[:spare]:
+        shares[partition] += 1
+    return {
+        p: Place((start[p].offset if p in start else 0) + shares[p], end[p].epoch)
+        if shares[p] < waiting[p]
+        else end[p]
+        for p in sorted(end)
+    }
+
+
+def advanced(
+    start: Mapping[TopicPartition, Place], end: Mapping[TopicPartition, Place]
+) -> dict[TopicPartition, Place]:
+    """`end`, but where nothing is new the place of `start`, epoch and all."""
+    return {
+        p: start[p] if p in start and start[p].offset == end[p].offset else end[p] for p in sorted(end)
+    }
+
+
+def newly(start: Mapping[TopicPartition, Place], end: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Partitions that were not there when `start` was taken."""
+    return sorted(p for p in end if p not in start)

@@ -1,0 +1,276 @@
+"""The options of the source, under the names of Spark's own Kafka connector, so that code moves over unchanged.
+
+Names are taken in any case, as Spark takes them. A name that is not known is an error with a suggestion: a
+misspelt `failOnDataLoss` must not go unnoticed. Of the `kafka.*` options those that mean something to this
+source are used; those of a consumer it does not have are accepted; those that ask for security it cannot
+give are refused.
+"""
+
+import difflib
+import json
+import re
+import warnings
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from odradek.client.sync_connection import parse_addresses
+from odradek.model.errors import ConfigurationError
+
+EARLIEST = "earliest"
+LATEST = "latest"
+# topic -> partition -> offset or timestamp
+PerPartition = dict[str, dict[int, int]]
+
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers", "leaderEpoch")
+
+_USED = (
+    "kafka.bootstrap.servers",
+    "subscribe",
+    "subscribePattern",
+    "assign",
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+    "startingOffsetsByTimestamp",
+    "endingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "failOnDataLoss",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "includeHeaders",
+    # ours
+    "columns",
+    "minRecordsPerTask",
+)
+# Known to Spark's connector, without a meaning here: there is no consumer group and no consumer to keep.
+_ACCEPTED = (
+    "groupIdPrefix",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+)
+_KAFKA_USED = (
+    "kafka.bootstrap.servers",
+    "kafka.client.id",
+    "kafka.isolation.level",
+    "kafka.request.timeout.ms",
+    "kafka.max.partition.fetch.bytes",
+    "kafka.fetch.max.bytes",
+    "kafka.security.protocol",
+)
+
+
+class ConnectionOptions(NamedTuple):
+    """What an executor needs to know to reach the cluster; small, because it travels with every task."""
+
+    bootstrap: str
+    client_id: str = "odradek-spark"
+    request_timeout_s: float = 30.0
+    fetch_max_bytes: int = 8 << 20
+    read_committed: bool = False
+    fail_on_data_loss: bool = True
+
+
+class SourceOptions(NamedTuple):
+    connection: ConnectionOptions
+    # Exactly one of the three says what is read.
+    subscribe: tuple[str, ...] | None = None
+    pattern: str | None = None
+    assign: dict[str, tuple[int, ...]] | None = None
+    # earliest, latest, or offsets per partition (-1 latest, -2 earliest); None is the default of batch or stream
+    starting: str | dict[str, Any] | None = None
+    ending: str | dict[str, Any] | None = None
+    starting_timestamps: int | PerPartition | None = None
+    ending_timestamps: int | PerPartition | None = None
+    latest_without_timestamp: bool = False
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_s: float = 15 * 60.0
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    min_records_per_task: int = 25_000
+    include_headers: bool = False
+    columns: tuple[str, ...] | None = None
+
+
+def parse(given: Mapping[str, str]) -> SourceOptions:
+    """SourceOptions, or a ConfigurationError that names the option, what stands there, and what would work."""
+    options = _Reader(given)
+    options.refuse_unknown()
+    connection = ConnectionOptions(
+        bootstrap=options.required("kafka.bootstrap.servers", "the brokers as host:port,host:port"),
+        client_id=options.text("kafka.client.id") or "odradek-spark",
+        request_timeout_s=(options.positive("kafka.request.timeout.ms") or 30_000) / 1000,
+        fetch_max_bytes=min(
+            options.positive("kafka.max.partition.fetch.bytes") or 8 << 20,
+            options.positive("kafka.fetch.max.bytes") or 8 << 20,
+        ),
+        read_committed=options.choice(
+            "kafka.isolation.level", {"read_uncommitted": False, "read_committed": True}, "read_uncommitted"
+        ),
+        fail_on_data_loss=options.flag("failOnDataLoss", True),
+    )
+    parse_addresses(connection.bootstrap)
+    subscribe, pattern, assign = _subscription(options)
+    return SourceOptions(
+        connection=connection,
+        subscribe=subscribe,
+        pattern=pattern,
+        assign=assign,
+        starting=options.offsets("startingOffsets"),
+        ending=options.offsets("endingOffsets"),
+        starting_timestamps=options.timestamps("startingOffsetsByTimestamp", "startingTimestamp"),
+        ending_timestamps=options.timestamps("endingOffsetsByTimestamp", "endingTimestamp"),
+        latest_without_timestamp=options.choice(
+            "startingOffsetsByTimestampStrategy", {"error": False, "latest": True}, "error"
+        ),
+        max_offsets_per_trigger=options.positive("maxOffsetsPerTrigger"),
+        min_offsets_per_trigger=options.positive("minOffsetsPerTrigger"),
+        max_trigger_delay_s=options.duration_s("maxTriggerDelay", 15 * 60.0),
+        min_partitions=options.positive("minPartitions"),
+        max_records_per_partition=options.positive("maxRecordsPerPartition"),
+        min_records_per_task=options.positive("minRecordsPerTask") or 25_000,
+        include_headers=options.flag("includeHeaders", False),
+        columns=_columns(options),
+    )
+
+
+def _subscription(
+    options: "_Reader",
+) -> tuple[tuple[str, ...] | None, str | None, dict[str, tuple[int, ...]] | None]:
+    ways = [name for name in ("subscribe", "subscribePattern", "assign") if options.text(name)]
+    if len(ways) != 1:
+        found = " and ".join(ways) or "none of them"
+        raise ConfigurationError(
+            f"one of subscribe, subscribePattern and assign says what to read; found {found}"
+        )
+    if text := options.text("subscribe"):
+        topics = tuple(sorted({t.strip() for t in text.split(",") if t.strip()}))
+        if not topics:
+            raise ConfigurationError(f"subscribe={text!r}: want topic names separated by commas")
+        return topics, None, None
+    if text := options.text("subscribePattern"):
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise ConfigurationError(f"subscribePattern={text!r} is no regular expression: {error}") from error
+        return None, text, None
+    wanted = options.json("assign", 'as in {"orders":[0,1]}')
+    try:
+        assign = {str(topic): tuple(sorted(int(p) for p in wanted[topic])) for topic in sorted(wanted)}
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f'assign: want {{"topic":[partition, ...]}}, found {wanted}') from error
+    return None, None, assign
+
+
+def _columns(options: "_Reader") -> tuple[str, ...] | None:
+    text = options.text("columns")
+    if text is None:
+        return None
+    by_name = {column.lower(): column for column in COLUMNS}
+    chosen = []
+    for name in (name.strip() for name in text.split(",")):
+        if name.lower() not in by_name:
+            raise ConfigurationError(f"columns: there is no {name!r}; there are {', '.join(COLUMNS)}")
+        chosen.append(by_name[name.lower()])
+    return tuple(dict.fromkeys(chosen))
+
+
+class _Reader:
+    """The options as given, each read as one type; every complaint names the option."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = {name.lower(): value for name, value in given.items()}
+
+    def refuse_unknown(self) -> None:
+        known = {name.lower(): name for name in _USED + _ACCEPTED + _KAFKA_USED}
+        for name in sorted(self._given):
+            if name in known:
+                continue
+            if name.startswith("kafka."):
+                if name.startswith(("kafka.ssl.", "kafka.sasl.")):
+                    raise ConfigurationError(f"{name}: only PLAINTEXT listeners can be read so far")
+                warnings.warn(f"{name} has no meaning for the odradek source and is not used", stacklevel=3)
+                continue
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {known[near[0]]}?" if near else f"; known are {', '.join(_USED)}"
+            raise ConfigurationError(f"there is no option {name}{hint}")
+        protocol = self.text("kafka.security.protocol") or "PLAINTEXT"
+        if protocol.upper() != "PLAINTEXT":
+            raise ConfigurationError(
+                f"kafka.security.protocol={protocol}: only PLAINTEXT listeners can be read so far"
+            )
+
+    def text(self, name: str) -> str | None:
+        value = self._given.get(name.lower())
+        return value.strip() if value is not None else None
+
+    def required(self, name: str, what: str) -> str:
+        value = self.text(name)
+        if not value:
+            raise ConfigurationError(f"the option {name} is missing: {what}")
+        return value
+
+    def positive(self, name: str) -> int | None:
+        value = self.text(name)
+        if value is None:
+            return None
+        if not value.isdigit() or int(value) == 0:
+            raise ConfigurationError(f"{name}={value!r}: want a whole number above 0")
+        return int(value)
+
+    def flag(self, name: str, default: bool) -> bool:
+        return self.choice(name, {"true": True, "false": False}, str(default).lower())
+
+    def choice(self, name: str, choices: Mapping[str, bool], default: str) -> bool:
+        value = (self.text(name) or default).lower()
+        if value not in choices:
+            raise ConfigurationError(f"{name}={value!r}: want {' or '.join(choices)}")
+        return choices[value]
+
+    def duration_s(self, name: str, default: float) -> float:
+        value = self.text(name)
+        if value is None:
+            return default
+        match = re.fullmatch(r"(\d+)\s*(ms|s|m|min|h|d)", value)
+        if match is None:
+            raise ConfigurationError(f"{name}={value!r}: want a duration as in 500ms, 10s, 15m, 1h")
+        units = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+        return int(match[1]) * units[match[2]]
+
+    def json(self, name: str, example: str) -> dict[str, Any]:
+        text = self.text(name)
+        try:
+            value = json.loads(text or "")
+        except json.JSONDecodeError as error:
+            raise ConfigurationError(f"{name}={text!r} is no JSON ({error}); want {example}") from error
+        if not isinstance(value, dict):
+            raise ConfigurationError(f"{name}={text!r}: want {example}")
+        return value
+
+    def offsets(self, name: str) -> str | dict[str, Any] | None:
+        value = self.text(name)
+        if value is None or value.lower() in (EARLIEST, LATEST):
+            return value.lower() if value else None
+        return self.json(name, 'earliest, latest, or as in {"orders":{"0":17,"1":-2}}')
+
+    def timestamps(self, by_partition: str, for_all: str) -> int | PerPartition | None:
+        if self.text(by_partition) is not None:
+            example = 'as in {"orders":{"0":1700000000000}}, milliseconds since 1970'
+            wanted = self.json(by_partition, example)
+            try:
+                return {
+                    str(topic): {int(p): int(t) for p, t in wanted[topic].items()} for topic in sorted(wanted)
+                }
+            except (AttributeError, TypeError, ValueError) as error:
+                raise ConfigurationError(f"{by_partition}={wanted}: want {example}") from error
+        value = self.text(for_all)
+        if value is None:
+            return None
+        if not value.isdigit():
+            raise ConfigurationError(f"{for_all}={value!r}: want milliseconds since 1970")
+        return int(value)

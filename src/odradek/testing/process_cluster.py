@@ -1,0 +1,292 @@
+"""A cluster of real broker processes on the embedded store: for tests, `odradek up` and `odradek demo`.
+
+Each broker has a directory with its `server.properties`, its log directory and `broker.log`; all share one
+store file. Nothing outlives the parent: every broker watches a pipe that only the parent holds open.
+"""
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Self
+
+from odradek.client.sync import ClusterView, SyncClient
+from odradek.model.errors import OdradekError
+
+STORE_FILE = "odradek-store.sqlite"
+# Below the range from which kernels take ports for outgoing connections: a broker that is down keeps its own.
+FREE_PORTS = range(20_000, 32_000)
+
+
+class ClusterNotReady(OdradekError):
+    """The deadline passed; the message says who was missing and what its log says last."""
+
+
+class BrokerProcess:
+    """One broker: its files, and the process while it runs."""
+
+    def __init__(self, broker_id: int, directory: Path, host: str, port: int) -> None:
+        self.broker_id = broker_id
+        self.directory = directory
+        self.host = host
+        self.port = port
+        self.process: subprocess.Popen[bytes] | None = None
+        self._pipe: int | None = None
+
+    @property
+    def config_file(self) -> Path:
+        return self.directory / "server.properties"
+
+    @property
+    def log_file(self) -> Path:
+        return self.directory / "broker.log"
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None, f"broker {self.broker_id} was never started"
+        return self.process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def start(self) -> None:
+        assert not self.is_running, f"broker {self.broker_id} runs already"
+        self._close_pipe()
+        read_end, write_end = os.pipe()
+        try:
+            with open(self.log_file, "ab") as log:
+                self.process = subprocess.Popen(
+                    [
+                        *(sys.executable, "-m", "odradek.server"),
+                        *("--config", str(self.config_file), "--stop-when-closed", str(read_end)),
+                    ],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=(read_end,),
+                )
+        except BaseException:
+            os.close(write_end)
+            raise
+        finally:
+            os.close(read_end)
+        self._pipe = write_end
+
+    def kill(self) -> None:
+        """`kill -9`; returns when the process is gone."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+        self._close_pipe()
+
+    def signal(self, number: int) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def wait(self, deadline_s: float) -> int:
+        """The exit code. Past the deadline the process is killed and subprocess.TimeoutExpired raised."""
+        assert self.process is not None
+        try:
+            code = self.process.wait(deadline_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+        self._close_pipe()
+        return code
+
+    def last_words(self, lines: int = 5) -> str:
+        """The end of its log, for messages."""
+        try:
+            text = self.log_file.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return "it has no log yet"
+        return "\n".join(text.splitlines()[-lines:])
+
+    def _close_pipe(self) -> None:
+        if self._pipe is not None:
+            os.close(self._pipe)
+            self._pipe = None
+
+
+class ProcessCluster:
+    """Use it in a `with`, or call `start` and `stop`."""
+
+    def __init__(
+        self,
+        directory: str | Path,
+        *,
+        brokers: int = 3,
+        settings: Mapping[str, str] | None = None,
+        host: str = "127.0.0.1",
+        first_port: int | None = None,
+    ) -> None:
+        self.directory = Path(directory).absolute()
+        self.settings = dict(settings or {})
+        self.host = host
+        ports = (
+            free_ports(brokers, host)
+            if first_port is None
+            else [first_port + number for number in range(brokers)]
+        )
+        self.brokers = {
+            broker_id: BrokerProcess(broker_id, self.directory / f"broker-{broker_id}", host, port)
+            for broker_id, port in enumerate(ports, start=1)
+        }
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(broker.address for broker in self.brokers.values())
+
+    @property
+    def store_file(self) -> Path:
+        return self.directory / STORE_FILE
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.stop(deadline_s=0)
+            raise
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop(deadline_s=0 if exc[0] is not None else 10)
+
+    def properties_of(self, broker: BrokerProcess) -> dict[str, str]:
+        return {
+            "broker.id": str(broker.broker_id),
+            "listeners": f"PLAINTEXT://{broker.address}",
+            "log.dirs": str(broker.directory / "data"),
+            "odradek.store": str(self.store_file),
+            "odradek.cluster.size": str(len(self.brokers)),
+            **self.settings,
+        }
+
+    def write_configurations(self) -> None:
+        for broker in self.brokers.values():
+            broker.directory.mkdir(parents=True, exist_ok=True)
+            lines = [f"{name}={_escaped(value)}" for name, value in self.properties_of(broker).items()]
+            broker.config_file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def start(self, deadline_s: float = 30.0) -> Self:
+        """All processes at once; returns when every broker knows of all of them and of a controller."""
+        self.write_configurations()
+        for broker in self.brokers.values():
+            broker.start()
+        self.wait_ready(deadline_s)
+        return self
+
+    def wait_ready(self, deadline_s: float = 30.0) -> None:
+        end = time.monotonic() + deadline_s
+        expected = {broker.broker_id for broker in self.brokers.values() if broker.is_running}
+        for broker in list(self.brokers.values()):
+            if broker.broker_id in expected:
+                self._wait_for(broker, expected, end)
+
+    def _wait_for(self, broker: BrokerProcess, expected: set[int], end: float) -> None:
+        """Asks this broker alone, so that each has heard of the others from the controller."""
+        pause_s = 0.005
+        while True:
+            if not broker.is_running:
+                assert broker.process is not None
+                raise ClusterNotReady(
+                    f"broker {broker.broker_id} exited with code {broker.process.returncode}:\n"
+                    f"{broker.last_words()}"
+                )
+            view = self._view_of(broker)
+            if view is not None and expected <= set(view.brokers) and view.controller_id in expected:
+                return
+            if time.monotonic() > end:
+                found = "it does not answer" if view is None else f"it knows of {view}"
+                raise ClusterNotReady(
+                    f"broker {broker.broker_id} is not ready: {found}; its log ends with\n{broker.last_words()}"
+                )
+            time.sleep(pause_s)
+            pause_s = min(0.05, pause_s * 1.5)
+
+    def _view_of(self, broker: BrokerProcess) -> ClusterView | None:
+        with contextlib.closing(socket.socket()) as probe:
+            probe.settimeout(1.0)
+            if probe.connect_ex((broker.host, broker.port)) != 0:
+                return None
+        try:
+            with SyncClient(broker.address, bootstrap_timeout_s=2.0, request_timeout_s=2.0) as client:
+                return client.cluster([])
+        except OdradekError:
+            return None
+
+    def kill(self, broker_id: int) -> None:
+        """`kill -9`."""
+        self.brokers[broker_id].kill()
+
+    def terminate(self, broker_id: int, deadline_s: float = 30.0) -> int:
+        """SIGTERM: a controlled shutdown. Returns the exit code."""
+        broker = self.brokers[broker_id]
+        broker.signal(signal.SIGTERM)
+        return broker.wait(deadline_s)
+
+    def restart(self, broker_id: int, *, wait: bool = True, deadline_s: float = 30.0) -> None:
+        """Starts a broker that was killed or stopped, on the files it left."""
+        self.brokers[broker_id].start()
+        if wait:
+            self.wait_ready(deadline_s)
+
+    def stop(self, deadline_s: float = 10.0) -> None:
+        """SIGTERM to all, then `kill -9` to whoever is left after the deadline."""
+        running = [broker for broker in self.brokers.values() if broker.is_running]
+        if deadline_s > 0:
+            for broker in running:
+                broker.signal(signal.SIGTERM)
+        end = time.monotonic() + deadline_s
+        for broker in running:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                broker.wait(max(0.0, end - time.monotonic()))
+
+    def wait_until(
+        self, holds: Callable[[], bool], what: str, deadline_s: float = 30.0, pause_s: float = 0.02
+    ) -> None:
+        """Waits on a condition of the cluster; the message of the failure ends with the brokers' last words."""
+        end = time.monotonic() + deadline_s
+        while not holds():
+            if time.monotonic() > end:
+                words = "\n".join(
+                    f"broker {broker.broker_id}: {broker.last_words(3)}" for broker in self.brokers.values()
+                )
+                raise ClusterNotReady(f"not within {deadline_s:g} s: {what}\n{words}")
+            time.sleep(pause_s)
+
+
+def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
+    """Ports nobody listens on now. They are held open together, so no two are the same."""
+    found: list[socket.socket] = []
+    candidates = random.SystemRandom().sample(FREE_PORTS, k=min(len(FREE_PORTS), 200 + count))
+    try:
+        for port in candidates:
+            held = socket.socket()
+            try:
+                held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                held.bind((host, port))
+            except OSError:
+                held.close()
+                continue
+            found.append(held)
+            if len(found) == count:
+                return [held.getsockname()[1] for held in found]
+    finally:
+        for held in found:
+            held.close()
+    raise ClusterNotReady(f"no {count} free ports between {FREE_PORTS.start} and {FREE_PORTS.stop} on {host}")
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\")

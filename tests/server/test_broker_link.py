@@ -1,0 +1,212 @@
+"""The callback connection to another broker: in order, once, again after a failure, never silently lost."""
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from odradek.client.connection import BrokerLink
+from odradek.client.receive_buffers import BufferPool
+
+METADATA = 3
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+async def read_request(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """Correlation id and body of a request with client id `me` in an old, inflexible version."""
+    (size,) = struct.unpack(">i", await reader.readexactly(4))
+    frame = await reader.readexactly(size)
+    return struct.unpack_from(">i", frame, 4)[0], frame[12:]
+
+
+def answer(correlation_id: int, body: bytes) -> bytes:
+    return struct.pack(">ii", 4 + len(body), correlation_id) + body
+
+
+class Ear:
+    """What came back, in order, and a way to wait for it."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, bytes | None, str]] = []
+        self.turns = 0
+        self._changed = asyncio.Event()
+
+    def on(self, name: str) -> Callable[[memoryview | None, str], None]:
+        def heard(body: memoryview | None, reason: str) -> None:
+            self.heard.append((name, None if body is None else bytes(body), reason))
+            self._changed.set()
+
+        return heard
+
+    def after_turn(self) -> None:
+        self.turns += 1
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(10):
+            while len(self.heard) < count:
+                self._changed.clear()
+                await self._changed.wait()
+
+
+def run(serve: Serve, scenario: Callable[[BrokerLink, Ear], Awaitable[None]], **options: Any) -> None:
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        ear = Ear()
+        link = BrokerLink(
+            asyncio.get_running_loop(),
+            host="127.0.0.1",
+            port=server.sockets[0].getsockname()[1],
+            client_id="me",
+            pool=BufferPool(),
+            after_turn=ear.after_turn,
+            **{"backoff_ms": 10, **options},
+        )
+        try:
+            await scenario(link, ear)
+        finally:
+            link.close()
+            server.close()
+
+    asyncio.run(main())
+
+
+async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while True:
+            correlation_id, body = await read_request(reader)
+            writer.write(answer(correlation_id, body))
+    except asyncio.IncompleteReadError:
+        writer.close()
+
+
+def test_answers_come_in_order_and_once() -> None:
+    async def scenario(link: BrokerLink, ear: Ear) -> None:
+        bodies = [b"a", b"", bytes(300_000), b"d"]
+        for body in bodies:
+            link.send(METADATA, 1, body, ear.on("x"))
+        await ear.until(4)
+        link.send(METADATA, 1, b"again", ear.on("x"))
+        await ear.until(5)
+        assert [body for _, body, _ in ear.heard] == [*bodies, b"again"]
+        assert ear.turns > 0
+
+    run(echo, scenario)
+
+
+def test_a_lost_connection_answers_everything_outstanding_and_the_next_request_connects_again() -> None:
+    connections = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        if connections == 1:
+            await read_request(reader)
+            writer.close()
+        else:
+            await echo(reader, writer)
+
+    async def scenario(link: BrokerLink, ear: Ear) -> None:
+        link.send(METADATA, 1, b"one", ear.on("one"))
+        link.send(METADATA, 1, b"two", ear.on("two"))
+        await ear.until(2)
+        assert [(name, body) for name, body, _ in ear.heard] == [("one", None), ("two", None)]
+        link.send(METADATA, 1, b"three", ear.on("three"))
+        await ear.until(3)
+        assert ear.heard[2][:2] == ("three", b"three")
+        assert connections == 2
+
+    run(serve, scenario)
+
+
+def test_a_sender_may_send_again_from_inside_the_failure() -> None:
+    connections = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        if connections < 3:
+            writer.close()
+        else:
+            await echo(reader, writer)
+
+    async def scenario(link: BrokerLink, ear: Ear) -> None:
+        def again(body: memoryview | None, reason: str) -> None:
+            if body is None:
+                link.send(METADATA, 1, b"x", again)
+            else:
+                ear.on("done")(body, reason)
+
+        link.send(METADATA, 1, b"x", again)
+        await ear.until(1)
+        assert connections == 3
+
+    run(serve, scenario)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (answer(99, b""), "it answered request 99 where 0 was next"),
+        (struct.pack(">i", -5), "it answered with a frame of -5 bytes"),
+        (struct.pack(">i", 2**31 - 1), "it answered with a frame of 2147483647 bytes"),
+    ],
+)
+def test_a_peer_that_answers_nonsense_is_given_up(wrong: bytes, why: str) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(wrong)
+        await reader.read()
+        writer.close()
+
+    async def scenario(link: BrokerLink, ear: Ear) -> None:
+        link.send(METADATA, 1, b"", ear.on("x"))
+        await ear.until(1)
+        assert why in ear.heard[0][2]
+
+    run(serve, scenario)
+
+
+def test_a_silent_peer_is_given_up_after_the_timeout() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async def scenario(link: BrokerLink, ear: Ear) -> None:
+        link.send(METADATA, 1, b"", ear.on("x"))
+        await ear.until(1)
+        assert "no answer within 0.05 s" in ear.heard[0][2]
+
+    run(serve, scenario, request_timeout_ms=50)
+
+
+def test_nobody_listening_is_told() -> None:
+    async def main() -> None:
+        ear = Ear()
+        loop = asyncio.get_running_loop()
+        server = await asyncio.start_server(echo, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        server.close()
+        link = BrokerLink(
+            loop, host="127.0.0.1", port=port, client_id="me", pool=BufferPool(), after_turn=ear.after_turn
+        )
+        link.send(METADATA, 1, b"", ear.on("x"))
+        await ear.until(1)
+        assert "cannot connect to 127.0.0.1" in ear.heard[0][2]
+        link.close()
+
+    asyncio.run(main())
+
+
+def test_closing_answers_what_is_outstanding() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async def scenario(link: BrokerLink, ear: Ear) -> None:
+        link.send(METADATA, 1, b"", ear.on("x"))
+        link.close("we stop")
+        assert ear.heard == [("x", None, "we stop")]
+
+    run(serve, scenario)

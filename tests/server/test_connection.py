@@ -1,0 +1,308 @@
+"""Frames in, answers out in order, backpressure: without a network and without a broker."""
+
+import random
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, Park, Reply
+from odradek.client.receive_buffers import SMALL_FRAME_BYTES, TRUSTED_BYTES, BufferPool
+from odradek.server.connection import WRITE_CHUNK_BYTES, Connection
+from tests.server.memory_transport import MemoryTransport, connect
+
+ECHO, PARK, SILENT, CLOSE, FILE = range(5)
+
+
+class FileBytes:
+    """Bytes that still lie in a file."""
+
+    def __init__(self, data: bytes, *, claimed: int | None = None) -> None:
+        self.data = data
+        self.size_bytes = len(data) if claimed is None else claimed
+        self.times_read = 0
+
+    def read(self) -> bytes:
+        self.times_read += 1
+        return self.data
+
+
+class Host:
+    """Answers a request by its api key; the version field is unused, the body is echoed."""
+
+    def __init__(self) -> None:
+        self.pool = BufferPool()
+        self.frames: list[bytes] = []
+        self.parked: list[Park] = []
+        self.files: list[FileBytes] = []
+        self.complaints: list[str] = []
+        self.ready: list[Connection] = []
+        self.now = 0.0
+        self.closed: list[Connection] = []
+        self.file_bytes = b""
+        self.claimed: int | None = None
+
+    def connection_opened(self, connection: Connection) -> bool:
+        return True
+
+    def connection_closed(self, connection: Connection) -> None:
+        self.closed.append(connection)
+
+    def handle_frame(self, connection: Connection, frame: memoryview) -> None:
+        api_key, _, correlation_id = struct.unpack_from(">hhi", frame)
+        body = bytes(frame[8:])
+        self.frames.append(body)
+        connection.answer(self.decide(api_key, body), correlation_id, False)
+
+    def decide(self, api_key: int, body: bytes) -> Answer:
+        if api_key == PARK:
+            self.parked.append(Park())
+            return self.parked[-1]
+        if api_key == SILENT:
+            return NO_REPLY
+        if api_key == CLOSE:
+            return CloseConnection("asked to")
+        if api_key == FILE:
+            self.files.append(FileBytes(self.file_bytes, claimed=self.claimed))
+            return Reply([b"head", self.files[-1]])
+        return Reply([body])
+
+    def answers_ready(self, connection: Connection) -> None:
+        if not connection.is_marked_ready:
+            connection.is_marked_ready = True
+            self.ready.append(connection)
+
+    def end_turn(self) -> None:
+        while self.ready:
+            connection = self.ready.pop()
+            connection.is_marked_ready = False
+            connection.flush()
+
+    def nonsense(self, connection: Connection, reason: str) -> None:
+        self.complaints.append(f"{connection.peer}: {reason}")
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def frame(correlation_id: int, body: bytes = b"", kind: int = ECHO) -> bytes:
+    return struct.pack(">ihhi", 8 + len(body), kind, 0, correlation_id) + body
+
+
+def answers(data: bytes | bytearray) -> Iterator[tuple[int, bytes]]:
+    position = 0
+    while position < len(data):
+        size, correlation_id = struct.unpack_from(">ii", data, position)
+        yield correlation_id, bytes(data[position + 8 : position + 4 + size])
+        position += 4 + size
+
+
+def make(
+    *, high_water_bytes: int = 1 << 62, most_in_flight: int = 500
+) -> tuple[Host, Connection, MemoryTransport]:
+    host = Host()
+    connection = Connection(
+        host, connection_id=1, listener="PLAINTEXT", max_frame_bytes=1 << 24, most_in_flight=most_in_flight
+    )
+    return host, connection, connect(connection, high_water_bytes=high_water_bytes)
+
+
+def test_frames_that_arrive_together_are_handled_in_one_turn_and_answered_by_one_write() -> None:
+    _, _, transport = make()
+
+    transport.feed(frame(1, b"a") + frame(2, b"b") + frame(3, b"c"))
+
+    assert list(answers(transport.written)) == [(1, b"a"), (2, b"b"), (3, b"c")]
+    assert transport.write_calls == 1
+
+
+@pytest.mark.parametrize("at_a_time", [1, 3, 7, 100, 4096, 65536, None])
+def test_frames_of_any_size_come_whole_however_the_bytes_are_cut(at_a_time: int | None) -> None:
+    host, _, transport = make()
+    random_bytes = random.Random(7)
+    sizes = [
+        0,
+        1,
+        3,
+        100,
+        SMALL_FRAME_BYTES - 9,
+        SMALL_FRAME_BYTES,
+        SMALL_FRAME_BYTES + 1,
+        200_000,
+        5,
+        0,
+        131_072,
+    ]
+    if at_a_time is not None and at_a_time < 100:
+        sizes = [size for size in sizes if size < 20_000]
+    bodies = [random_bytes.randbytes(size) for size in sizes]
+
+    transport.feed(b"".join(frame(n, body) for n, body in enumerate(bodies)), at_a_time=at_a_time)
+
+    assert host.frames == bodies
+    assert list(answers(transport.written)) == list(enumerate(bodies))
+
+
+def test_a_frame_larger_than_a_claim_is_trusted_with_comes_whole() -> None:
+    host, _, transport = make()
+    body = random.Random(1).randbytes(2 * TRUSTED_BYTES + 12345)
+
+    transport.feed(frame(1, body) + frame(2, b"next"))
+
+    assert host.frames == [body, b"next"]
+
+
+def test_a_claimed_length_costs_no_memory_until_bytes_arrive() -> None:
+    _, connection, transport = make()
+
+    transport.feed(struct.pack(">i", 1 << 24) + bytes(100))
+
+    assert connection._large is not None
+    assert len(connection._large) <= TRUSTED_BYTES
+
+
+def test_answers_leave_in_the_order_of_requests_even_when_the_first_comes_last() -> None:
+    host, _, transport = make()
+    transport.feed(
+        frame(1, kind=PARK) + frame(2, b"two") + frame(3, kind=PARK) + frame(4, kind=SILENT) + frame(5, b"5")
+    )
+    assert transport.written == b""
+
+    host.parked[1].complete(Reply([b"three"]))
+    host.end_turn()
+    assert transport.written == b""
+
+    host.parked[0].complete(Reply([b"one"]))
+    host.end_turn()
+
+    assert list(answers(transport.written)) == [(1, b"one"), (2, b"two"), (3, b"three"), (5, b"5")]
+    assert transport.write_calls == 1
+
+
+def test_a_parked_request_without_answer_leaves_no_gap() -> None:
+    host, connection, transport = make()
+    transport.feed(frame(1, kind=PARK) + frame(2, b"two"))
+
+    host.parked[0].complete(NO_REPLY)
+    host.end_turn()
+
+    assert list(answers(transport.written)) == [(2, b"two")]
+    assert connection.requests_in_flight == 0
+
+
+def test_a_connection_closed_by_an_answer_still_sends_the_answers_before_it() -> None:
+    host, _, transport = make()
+
+    transport.feed(frame(1, b"one") + frame(2, kind=CLOSE) + frame(3, b"never"))
+
+    assert list(answers(transport.written)) == [(1, b"one")]
+    assert transport.was_closed
+    assert host.frames == [b"one", b""]
+    assert host.complaints == ["127.0.0.1:40001: asked to"]
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 0, 7, (1 << 24) + 1, 2**31 - 1])
+def test_a_length_that_cannot_be_closes_the_connection_with_one_line(size: int) -> None:
+    host, _, transport = make()
+
+    transport.feed(frame(1, b"fine") + struct.pack(">i", size) + b"x" * 50)
+
+    assert transport.was_closed
+    assert list(answers(transport.written)) == [(1, b"fine")]
+    assert host.complaints == [f"127.0.0.1:40001: a frame of {size} bytes; 8 to {1 << 24} would have worked"]
+
+
+def test_a_peer_that_does_not_read_is_not_read_from() -> None:
+    host, _, transport = make(high_water_bytes=5_000)
+    data = b"".join(frame(n, bytes(100)) for n in range(10_000))
+
+    taken = transport.feed(data)
+
+    # One read's worth of frames was answered into a full transport; then both sides rest.
+    assert not transport.is_reading_allowed
+    assert taken < len(data)
+    handled = len(host.frames)
+    assert handled < 10_000
+    host.end_turn()
+    assert len(host.frames) == handled, "nothing more is handled while nothing is read"
+
+    while len(host.frames) < 10_000:
+        transport.peer_reads()
+        taken += transport.feed(data[taken:])
+    transport.peer_reads()
+
+    assert [correlation_id for correlation_id, _ in answers(transport.written)] == list(range(10_000))
+
+
+def test_requests_in_flight_are_bounded_and_reading_goes_on_when_they_are_answered() -> None:
+    host, connection, transport = make(most_in_flight=10)
+    data = b"".join(frame(n, bytes(30_000) if n % 7 == 0 else b"x", kind=PARK) for n in range(100))
+
+    taken = transport.feed(data)
+    assert connection.requests_in_flight == 10
+    assert not transport.is_reading_allowed
+
+    answered = 0
+    while answered < 100:
+        host.parked[answered].complete(Reply([b"%d" % answered]))
+        answered += 1
+        host.end_turn()
+        assert connection.requests_in_flight <= 10
+        taken += transport.feed(data[taken:])
+
+    assert list(answers(transport.written)) == [(n, b"%d" % n) for n in range(100)]
+
+
+def test_bytes_of_files_are_read_only_when_the_transport_can_take_them() -> None:
+    host, _, transport = make(high_water_bytes=WRITE_CHUNK_BYTES)
+    host.file_bytes = bytes(WRITE_CHUNK_BYTES + 1)
+
+    transport.feed(b"".join(frame(n, kind=FILE) for n in range(5)))
+
+    assert [file.times_read for file in host.files] == [1, 0, 0, 0, 0] or len(host.files) < 5
+    while transport.unread_bytes:
+        transport.peer_reads()
+    assert [file.times_read for file in host.files] == [1] * 5
+    assert [len(body) for _, body in answers(transport.written)] == [4 + WRITE_CHUNK_BYTES + 1] * 5
+
+
+def test_a_segment_that_became_shorter_closes_the_connection_instead_of_sending_other_bytes() -> None:
+    host, _, transport = make()
+    host.file_bytes, host.claimed = b"short", 500
+
+    transport.feed(frame(1, b"fine") + frame(2, kind=FILE) + frame(3, b"never"))
+
+    assert transport.was_closed
+    assert "a segment gave 5 of 500 bytes" in host.complaints[0]
+    assert b"short" not in transport.written
+
+
+def test_a_lost_connection_abandons_what_it_had_parked() -> None:
+    host, connection, transport = make()
+    transport.feed(frame(1, kind=PARK))
+
+    connection.connection_lost(None)
+
+    assert host.parked[0].abandoned
+    host.parked[0].complete(Reply([b"too late"]))
+    host.end_turn()
+    assert transport.written == b""
+    assert host.closed == [connection]
+
+
+def test_a_handler_may_write_into_its_frame() -> None:
+    """The log stamps offsets in place, also in frames that had to wait."""
+    host, _, transport = make(most_in_flight=1)
+    writable: list[bool] = []
+    original = host.handle_frame
+
+    def handle(connection: Connection, view: memoryview) -> None:
+        writable.append(not view.readonly)
+        original(connection, view)
+
+    host.handle_frame = handle  # type: ignore[method-assign]
+    transport.feed(frame(1, kind=PARK) + frame(2) + frame(3, bytes(50_000)))
+    host.parked[0].complete(Reply([b""]))
+    host.end_turn()
+
+    assert writable == [True, True, True]

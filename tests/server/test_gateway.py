@@ -1,0 +1,257 @@
+"""Limits and turns at the door: who is let in, what closes a connection, what one callback brings to its end."""
+
+import asyncio
+import logging
+import struct
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.core import Request
+from odradek.client.receive_buffers import BufferPool
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.model.settings import BrokerSettings
+from odradek.protocol.headers import encode_request
+from odradek.server.connection import Connection
+from odradek.server.gateway import LARGEST_FRAME_BEFORE_AUTHENTICATION, Gateway
+from odradek.server.log_limits import LimitedLog
+from odradek.server.metrics import Metrics
+from odradek.server.seams import Seams
+from tests.server.memory_transport import MemoryTransport, connect
+
+METADATA = 3
+
+
+class Door:
+    """A gateway whose broker is a function."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, **settings: str) -> None:
+        self.requests: list[Request] = []
+        self.decide: Callable[[Request], Answer] = lambda request: Reply([b"ok"])
+        self.effects: list[Callable[[], None]] = []
+        self.closed: list[int] = []
+        self.metrics = Metrics()
+        self.gateway = Gateway(
+            settings=BrokerSettings({name.replace("_", "."): value for name, value in settings.items()}),
+            seams=Seams(loop),
+            pool=BufferPool(),
+            handle=self.handle,
+            drain_effects=self.drain,
+            on_connection_closed=self.closed.append,
+            log=LimitedLog(logging.getLogger("odradek.server"), loop.time),
+            metrics=self.metrics,
+        )
+
+    def handle(self, request: Request, now_ms: int) -> Answer:
+        self.requests.append(request)
+        return self.decide(request)
+
+    def drain(self) -> bool:
+        effects, self.effects = self.effects, []
+        for effect in effects:
+            effect()
+        return bool(effects)
+
+    def connect(self) -> tuple[Connection, MemoryTransport]:
+        connection = self.gateway.make_connection("PLAINTEXT")
+        return connection, connect(connection)
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+def request(correlation_id: int = 1, key: int = METADATA, version: int = 9, body: bytes = b"") -> bytes:
+    return encode_request(key, version, correlation_id, "me", body)
+
+
+def test_a_request_carries_its_header_and_its_connection(loop: asyncio.AbstractEventLoop) -> None:
+    door = Door(loop)
+    connection, transport = door.connect()
+
+    transport.feed(request(7, body=b"\0"))
+
+    (seen,) = door.requests
+    assert (seen.api_key, seen.api_version, seen.correlation_id, seen.client_id) == (METADATA, 9, 7, "me")
+    assert (seen.connection.id, seen.connection.listener) == (connection.connection_id, "PLAINTEXT")
+    # Version 9 of Metadata is flexible: a byte for no tagged fields follows the correlation id.
+    assert transport.written == struct.pack(">iix", 7, 7) + b"ok"
+
+
+def test_an_unknown_key_gets_an_answer_with_the_oldest_header(loop: asyncio.AbstractEventLoop) -> None:
+    door = Door(loop)
+    _, transport = door.connect()
+
+    transport.feed(struct.pack(">ihhih", 10, 999, 0, 5, -1))
+
+    assert transport.written == struct.pack(">ii", 6, 5) + b"ok"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        struct.pack(">ihhi", 8, METADATA, 9, 1),  # ends before the client id
+        struct.pack(">ihhih", 10, METADATA, 9, 1, 5),  # a client id longer than the frame
+        struct.pack(">ihhih", 10, METADATA, 9, 1, -7),  # a length that cannot be
+        struct.pack(">ihhih", 12, METADATA, 1, 1, 2) + b"\xff\xfe",  # not UTF-8
+        struct.pack(">ihhih", 11, METADATA, 9, 1, -1) + b"\xff",  # a tag count that never ends
+    ],
+)
+def test_a_header_of_nonsense_closes_the_connection_with_one_line(
+    loop: asyncio.AbstractEventLoop, frame: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    door = Door(loop)
+    _, transport = door.connect()
+
+    transport.feed(frame)
+
+    assert transport.was_closed
+    assert door.requests == []
+    (record,) = caplog.records
+    assert record.getMessage().startswith("connection from 127.0.0.1:40001 closed: ")
+    assert record.exc_info is None
+
+
+def test_a_body_of_nonsense_closes_the_connection(loop: asyncio.AbstractEventLoop) -> None:
+    door = Door(loop)
+    _, transport = door.connect()
+
+    def refuse(request: Request) -> Answer:
+        raise ProtocolError(ErrorCode.INVALID_REQUEST, "an array of 2147483647 elements in 12 bytes")
+
+    door.decide = refuse
+    transport.feed(request(1))
+
+    assert transport.was_closed
+    assert transport.written == b""
+
+
+def test_a_flood_of_nonsense_is_one_line(
+    loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    door = Door(loop)
+
+    for _ in range(100):
+        _, transport = door.connect()
+        transport.feed(struct.pack(">i", -1))
+        assert transport.was_closed
+
+    assert len(caplog.records) == 1
+    assert door.metrics.nonsense_frames == 100
+
+
+def test_a_mistake_of_ours_costs_the_connection_and_not_the_broker(
+    loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    door = Door(loop)
+    _, transport = door.connect()
+    door.decide = lambda request: 1 / 0  # type: ignore[return-value,assignment]
+
+    transport.feed(request(1))
+
+    assert transport.was_closed
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    door.decide = lambda request: Reply([b"ok"])
+    _, transport = door.connect()
+    transport.feed(request(2))
+    assert transport.written != b""
+
+
+def test_what_one_read_makes_due_is_done_before_the_callback_ends(loop: asyncio.AbstractEventLoop) -> None:
+    """A produce on one connection wakes the fetch parked on another: no further turn of the loop."""
+    door = Door(loop)
+    _, fetching = door.connect()
+    _, producing = door.connect()
+    parked = Park()
+    door.decide = lambda request: parked
+    fetching.feed(request(1))
+
+    def produce(request: Request) -> Answer:
+        parked.complete(Reply([b"records"]))
+        door.effects.append(lambda: None)
+        return Reply([b"appended"])
+
+    door.decide = produce
+    producing.feed(request(2))
+
+    assert fetching.written.endswith(b"records")
+    assert producing.written.endswith(b"appended")
+    assert door.effects == []
+
+
+def test_effects_of_requests_that_waited_for_room_are_done_too(loop: asyncio.AbstractEventLoop) -> None:
+    door = Door(loop, queued_max_requests="1")
+    _, transport = door.connect()
+    parks = [Park(), Park()]
+    done: list[int] = []
+
+    def park(request: Request) -> Answer:
+        door.effects.append(lambda: done.append(request.correlation_id))
+        return parks[request.correlation_id]
+
+    door.decide = park
+    transport.feed(request(0) + request(1))
+    assert done == [0]
+
+    parks[0].complete(Reply([b""]))
+    door.gateway.end_turn()
+
+    assert done == [0, 1]
+
+
+def test_connections_beyond_the_limits_are_refused(
+    loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    door = Door(loop, max_connections="2")
+    first, second = door.connect(), door.connect()
+    _, third = door.connect()
+    assert third.was_closed
+    assert not first[1].was_closed and not second[1].was_closed
+    assert "max.connections=2" in caplog.text
+
+    door = Door(loop, max_connections_per_ip="1")
+    kept = door.connect()
+    refused = door.connect()
+    assert refused[1].was_closed
+    refused[0].connection_lost(None)
+    kept[0].connection_lost(None)
+    assert not door.connect()[1].was_closed, "places are given back"
+
+
+def test_who_has_not_logged_in_may_send_half_a_mebibyte(loop: asyncio.AbstractEventLoop) -> None:
+    door = Door(loop)
+
+    assert door.gateway.make_connection("EXTERNAL", "SASL_SSL").max_frame_bytes == 524_288
+    assert LARGEST_FRAME_BEFORE_AUTHENTICATION == 524_288
+    assert door.gateway.make_connection("PLAINTEXT").max_frame_bytes == 100 * 1024 * 1024
+
+
+def test_idle_connections_are_closed_and_busy_ones_are_not() -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        door = Door(loop, connections_max_idle_ms="1000")
+        _, idle = door.connect()
+        _, parked = door.connect()
+        door.decide = lambda request: Park()
+        parked.feed(request(1))
+        _, unfinished = door.connect()
+        unfinished.feed(request(1)[:-1])
+        # The moment all of this happened is moved two seconds back instead of waiting.
+        for connection in door.gateway._connections.values():
+            connection.last_frame_at -= 2.0
+        door.gateway.start_closing_idle()
+        async with asyncio.timeout(5):
+            while not idle.was_closed:
+                await asyncio.sleep(0.01)
+        assert not parked.was_closed, "it waits for its answer"
+        assert unfinished.was_closed, "one byte now and then is no request"
+        assert door.metrics.connections_idle_closed == 2
+        door.gateway.close()
+
+    asyncio.run(scenario())
