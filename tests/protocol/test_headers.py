@@ -33,6 +33,10 @@ def vectors(kind: str) -> list[dict]:
     return [vector for vector in GOLDEN_HEADERS["vectors"] if vector["type"] == kind]
 
 
+# Those with a note have an unknown tag, which is read and never written.
+WRITTEN = [vector for vector in vectors("request") if "note" not in vector]
+
+
 @pytest.mark.parametrize("vector", vectors("request"), ids=lambda v: f"{v['header_version']}-{v['hex'][16:]}")
 def test_request_headers_of_apache_are_read(vector: dict) -> None:
     version = vector["header_version"]
@@ -59,10 +63,8 @@ def test_controlled_shutdown_0_has_no_client_id_whatever_follows() -> None:
         assert header == (7, 0, 5, None, 8)
 
 
-@pytest.mark.parametrize("vector", vectors("request"), ids=lambda v: f"{v['header_version']}-{v['hex'][16:]}")
+@pytest.mark.parametrize("vector", WRITTEN, ids=lambda v: f"{v['header_version']}-{v['hex'][16:]}")
 def test_requests_are_framed_as_apache_frames_them(vector: dict) -> None:
-    if "note" in vector:
-        pytest.skip("has an unknown tag, which nobody writes")
     version = vector["header_version"]
     key, api_version = EXAMPLE[version]
     expected = struct.pack(">hh", key, api_version) + bytes.fromhex(vector["hex"])[4:] + b"body"

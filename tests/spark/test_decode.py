@@ -33,12 +33,16 @@ SCHEMA = pa.schema(
 )
 
 
-def slowly(data: bytes, start: int, end: int, aborted: Iterable[tuple[int, int]] = ()) -> list[dict[str, Any]]:
+def slowly(
+    data: bytes, start: int, end: int, aborted: Iterable[tuple[int, int]] = ()
+) -> list[dict[str, Any]]:
     """What `decode` promises, one record after the other."""
     rows = []
     hidden: set[int] = set()
     for position, header in iter_batches(data):
-        hidden |= {producer for producer, first in aborted if header.base_offset <= first <= header.last_offset}
+        hidden |= {
+            producer for producer, first in aborted if header.base_offset <= first <= header.last_offset
+        }
         records = decode_batch(data, position)
         if header.is_control:
             if records and control_type(records[0]) == ABORT:
@@ -64,7 +68,9 @@ def slowly(data: bytes, start: int, end: int, aborted: Iterable[tuple[int, int]]
     return rows
 
 
-def quickly(data: bytes, start: int, end: int, aborted: Iterable[tuple[int, int]] = ()) -> list[dict[str, Any]]:
+def quickly(
+    data: bytes, start: int, end: int, aborted: Iterable[tuple[int, int]] = ()
+) -> list[dict[str, Any]]:
     batch = decode(data, partition=PARTITION, start=start, end=end, schema=SCHEMA, aborted=aborted)
     batch.validate(full=True)
     place = batch.schema.get_field_index("timestamp")
@@ -103,7 +109,11 @@ def logs(draw: st.DrawFn) -> tuple[bytes, int, list[tuple[int, int]]]:
         offset += draw(st.integers(0, 3))
         parts.append(
             build_batch(
-                base_offset=offset, producer_id=producer, producer_epoch=0, is_transactional=bool(kind), **content
+                base_offset=offset,
+                producer_id=producer,
+                producer_epoch=0,
+                is_transactional=bool(kind),
+                **content,
             )
         )
         if kind == 2:
@@ -181,7 +191,9 @@ def test_a_damaged_batch_outside_the_range_is_not_looked_into() -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_nonsense_with_a_right_crc_is_refused_or_read_as_the_slow_decoder_reads_it(data: st.DataObject) -> None:
+def test_nonsense_with_a_right_crc_is_refused_or_read_as_the_slow_decoder_reads_it(
+    data: st.DataObject,
+) -> None:
     from odradek.model.errors import ProtocolError
     from odradek.records.checksum import crc32c
 

@@ -14,19 +14,60 @@ Whoever runs it (`server.main`, a test, the simulator) has five duties:
 The only function the broker keeps and calls is `Park.complete`'s.
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.answers import Answer, CloseConnection, Park, Reply
+from odradek.broker.draws import Draws
+from odradek.broker.effects import (
+    AllocateProducerIdsAnswered,
+    ControllerAnswer,
+    ControllerAsk,
+    ControllerRequest,
+    Effect,
+    FlushLog,
+    LogDirectoryFailed,
+    LogLine,
+    ReadConfigs,
+    StoreQuestion,
+    StoreRequest,
+    StoreResult,
+)
+from odradek.broker.fetch_sessions import FetchSessionCache
+from odradek.broker.handlers.table import HANDLERS, Handler
+from odradek.broker.handlers.unsupported import refuse
+from odradek.broker.isr_channel import IsrChannel
+from odradek.broker.metadata_cache import MetadataCache
+from odradek.broker.producer_ids import ProducerIds
+from odradek.broker.questions import Questions
+from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.topic_configs import TopicConfigs
+from odradek.model.cluster import Endpoint
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
+from odradek.model.settings import BrokerSettings
+from odradek.replication.purgatory import Purgatory
+from odradek.replication.waiting import Outbox
+
+if TYPE_CHECKING:
+    from odradek.broker.handlers.fetch import FetchWait
+    from odradek.log.errors import StorageError
+    from odradek.log.flushing import FlushPlan
+    from odradek.log.log_manager import LogManager
+
+CONFIG_RETRY_MS = 500
 
 
 class ConnectionInfo:
     """Who asks, and over which listener. One per connection, shared by its requests."""
 
-    __slots__ = ("id", "listener", "peer", "principal", "told")
+    __slots__ = ("id", "listener", "parked", "peer", "principal", "told")
 
     def __init__(self, id: int, peer: str, listener: str, principal: str = "User:ANONYMOUS") -> None:
         self.id = id
         self.peer = peer
         self.listener = listener
         self.principal = principal
+        self.parked: FetchWait | None = None  # its fetch that is not answered yet
         self.told: set[object] = set()  # what was logged once for this connection
 
 
@@ -50,3 +91,288 @@ class Request:
         self.client_id = client_id
         self.body = body
         self.connection = connection
+
+
+class Broker:
+    """See the module. Attributes without underscore are for the handlers."""
+
+    def __init__(
+        self,
+        *,
+        settings: BrokerSettings,
+        cluster_id: str,
+        logs: "LogManager",
+        topic_configs: TopicConfigs,
+        inter_broker_listener: str,
+        seed: bytes,
+        now_ms: int,
+    ) -> None:
+        self.broker_id = BrokerId(settings.broker_id)
+        self.settings = settings
+        self.cluster_id = cluster_id
+        self.inter_broker_listener = inter_broker_listener
+        self.broker_epoch: BrokerEpoch | None = None
+        self.is_controller = False
+        self.draws = Draws(seed)
+        self.metadata = MetadataCache()
+        self.purgatory = Purgatory()
+        self.effects: list[Effect] = []
+        self.outbox = Outbox(self.purgatory)
+        self.questions = Questions(self.effects)
+        self.replicas = ReplicaManager(
+            broker=self.broker_id,
+            settings=settings,
+            logs=logs,
+            topic_configs=topic_configs,
+            inter_broker_listener=inter_broker_listener,
+            metadata=self.metadata,
+            outbox=self.outbox,
+            effects=self.effects,
+            broker_epoch=lambda: UNKNOWN_BROKER_EPOCH if self.broker_epoch is None else self.broker_epoch,
+        )
+        self.isr_channel = IsrChannel(self.broker_id, self.questions.next_id)
+        self.producer_ids = ProducerIds(self)
+        self.fetch_sessions = FetchSessionCache(settings.max_incremental_fetch_session_cache_slots)
+        self.fetch_max_bytes: int = settings.fetch_max_bytes
+        self.cached_answers: dict[object, bytes] = {}  # encoded, valid while `_cached_epoch` is the metadata's
+        self._cached_epoch = -1
+        self._handlers: dict[int, tuple[Handler, int, int]] = HANDLERS
+        self._parked_fetches: dict[int, FetchWait] = {}
+        self._reading_configs = False
+        self._read_configs_at_ms = 0
+        self._shrink_interval_ms = max(settings.replica_lag_time_max_ms // 2, 1)
+        self._shrink_at_ms = now_ms + self._shrink_interval_ms
+        self._checkpoint_at_ms = now_ms + settings.replica_high_watermark_checkpoint_interval_ms
+        # Filled by whoever notices, perhaps a thread that flushes; emptied by the next call into the broker.
+        self._failed_directories: list[tuple[str, StorageError]] = []
+        logs.on_directory_failure = lambda path, fault: self._failed_directories.append((path, fault))
+
+    # -------------------------------------------------------------------------------------------- requests
+
+    def handle(self, request: Request, now_ms: int) -> Answer:
+        """One request. What it made due is done before this returns: an append has woken its readers, a fetch
+        has moved the high watermark and answered who waited for it."""
+        parked = request.connection.parked
+        if parked is not None and parked.session.replica_id >= 0:
+            # A follower asks behind its parked fetch, whose answer the new one would have to wait for.
+            parked.expire(now_ms)
+        entry = self._handlers.get(request.api_key)
+        if entry is None or not entry[1] <= request.api_version <= entry[2]:
+            return refuse(self, request)
+        try:
+            answer = entry[0](self, request, now_ms)
+        except ProtocolError as error:
+            # Only a body that cannot be read comes here; handlers answer everything else themselves.
+            answer = CloseConnection(f"API key {request.api_key} version {request.api_version}: {error}")
+        if self.purgatory.ready:
+            self.purgatory.sweep(now_ms)
+        return answer
+
+    def take_effects(self) -> list[Effect]:
+        """Everything to be done outside, in order."""
+        outbox = self.outbox
+        effects = self.effects
+        if self._failed_directories:
+            self._take_directories_offline()
+        if outbox.proposals:
+            self.isr_channel.submit(outbox.proposals)
+            outbox.proposals.clear()
+            request = self.isr_channel.next_request()
+            if request is not None:
+                effects.append(request)
+        if outbox.flushes:
+            for partition in outbox.flushes:
+                effects.append(FlushLog(partition.topic_partition, partition.log.plan_flush()))
+            outbox.flushes.clear()
+        if outbox.messages:
+            effects += [LogLine(level, text) for level, text in outbox.messages]
+            outbox.messages.clear()
+        if self.replicas.unread_topics and not self._reading_configs:
+            self._read_topic_configs()
+        if not effects:
+            return []
+        taken = effects[:]
+        effects.clear()
+        return taken
+
+    # ------------------------------------------------------------------------------------------------ time
+
+    def tick(self, now_ms: int) -> None:
+        self.purgatory.expire(now_ms)
+        if now_ms >= self._shrink_at_ms:
+            self._shrink_at_ms = now_ms + self._shrink_interval_ms
+            self.replicas.shrink_lagging(now_ms)
+        if now_ms >= self._checkpoint_at_ms:
+            self._checkpoint_at_ms = now_ms + self.settings.replica_high_watermark_checkpoint_interval_ms
+            self.effects.append(self.replicas.checkpoint_high_watermarks())
+        self.isr_channel.tick(now_ms)
+        self._send_proposals()
+        self.producer_ids.tick(now_ms)
+        if self.replicas.unread_topics and self._reading_configs and now_ms >= self._read_configs_at_ms > 0:
+            self._read_topic_configs()
+        self.purgatory.sweep(now_ms)
+
+    def next_deadline_ms(self) -> int:
+        times = [self._shrink_at_ms, self._checkpoint_at_ms]
+        for due_ms in (
+            self.purgatory.next_deadline_ms(),
+            self.isr_channel.next_deadline_ms(),
+            self.producer_ids.next_deadline_ms(),
+            self._read_configs_at_ms or None,
+        ):
+            if due_ms is not None:
+                times.append(due_ms)
+        return min(times)
+
+    # ---------------------------------------------------------------------------------- told by the shell
+
+    def registered(self, broker_epoch: int, now_ms: int) -> None:
+        """Our node in /brokers/ids is there; its czxid is our epoch until the session ends."""
+        self.broker_epoch = BrokerEpoch(broker_epoch)
+        self.isr_channel.broker_epoch = self.broker_epoch
+        self._send_proposals()
+
+    def controller_status(self, is_controller: bool, controller_epoch: int, now_ms: int) -> None:
+        """Whether the controller that answers requests lives in this process."""
+        self.is_controller = is_controller
+
+    def controller_known(self, broker_id: int | None, now_ms: int) -> None:
+        """Who holds /controller: known here before its first UpdateMetadata."""
+        if self.metadata.controller_id != broker_id:
+            self.metadata.controller_id = None if broker_id is None else BrokerId(broker_id)
+            self.metadata.epoch += 1
+
+    def controller_endpoint(self) -> Endpoint | None:
+        controller = self.metadata.controller_id
+        return None if controller is None else self.metadata.endpoint(controller, self.inter_broker_listener)
+
+    def topic_config_changed(self, topic: str, overrides: dict[str, str], now_ms: int) -> None:
+        self.replicas.set_topic_overrides(topic, overrides, now_ms)
+        self.purgatory.sweep(now_ms)
+
+    def broker_settings_changed(self, settings: BrokerSettings, now_ms: int) -> None:
+        self.settings = settings
+        self.replicas.set_broker_settings(settings, now_ms)
+        self.cached_answers.clear()
+        self.purgatory.sweep(now_ms)
+
+    def connection_closed(self, connection_id: int, now_ms: int) -> None:
+        wait = self._parked_fetches.get(connection_id)
+        if wait is not None:
+            wait.leave()
+
+    def close(self, now_ms: int) -> None:
+        """A clean stop: the high watermarks are written once more (behaviour 136)."""
+        self.effects.append(self.replicas.checkpoint_high_watermarks())
+
+    # ------------------------------------------------------------------------------- answers to our effects
+
+    def controller_answered(self, request_id: int, answer: ControllerAnswer, now_ms: int) -> None:
+        self.questions.answered(request_id, answer, now_ms)
+        self.purgatory.sweep(now_ms)
+
+    def store_answered(self, request_id: int, result: StoreResult, now_ms: int) -> None:
+        self.questions.answered(request_id, result, now_ms)
+        self.purgatory.sweep(now_ms)
+
+    def controller_channel_answered(self, request_id: int, response: Any, now_ms: int) -> None:
+        """`response` is the decoded message, None if the request could not be delivered or was not answered."""
+        if self.isr_channel.answered(request_id, response, now_ms):
+            self._send_proposals()
+        else:
+            self.producer_ids.answered(request_id, response, now_ms)
+        self.purgatory.sweep(now_ms)
+
+    def log_flushed(
+        self, topic_partition: TopicPartition, plan: "FlushPlan", error: str | None, now_ms: int
+    ) -> None:
+        partition = self.replicas.partitions.get(topic_partition)
+        if partition is None:
+            return
+        if error is None:
+            partition.log.commit_flush(plan, now_ms)
+            partition.flushed(now_ms)
+            self.replicas.wake_fetcher_of(partition)
+        # After a failed flush the directory is offline, and what waits was answered with it (storage.md).
+        self.purgatory.sweep(now_ms)
+
+    # ----------------------------------------------------------------------------------------- for handlers
+
+    def ask_controller(self, ask: ControllerAsk, answered: Any) -> None:
+        """`answered(answer, now_ms)` is called with what `controller_answered` brings."""
+        request_id = self.questions.expect(answered)
+        self.effects.append(ControllerRequest(request_id, ask))
+
+    def ask_store(self, question: StoreQuestion, answered: Any) -> None:
+        request_id = self.questions.expect(answered)
+        self.effects.append(StoreRequest(request_id, question))
+
+    def park_fetch(self, connection: ConnectionInfo, wait: "FetchWait") -> None:
+        connection.parked = wait
+        self._parked_fetches[connection.id] = wait
+
+    def unpark_fetch(self, connection: ConnectionInfo, wait: "FetchWait") -> None:
+        if connection.parked is wait:
+            connection.parked = None
+            del self._parked_fetches[connection.id]
+
+    def cached(self, key: object, make: Any) -> bytes:
+        """An encoded answer that holds while the metadata stand still."""
+        if self._cached_epoch != self.metadata.epoch:
+            self.cached_answers.clear()
+            self._cached_epoch = self.metadata.epoch
+        answer = self.cached_answers.get(key)
+        if answer is None:
+            if len(self.cached_answers) >= 256:
+                self.cached_answers.clear()
+            answer = self.cached_answers[key] = make()
+        return answer
+
+    def node_endpoints(self, brokers: Any, listener: str) -> list[tuple[int, str, int, str | None]]:
+        rows = []
+        for broker in sorted(brokers):
+            endpoint = self.metadata.endpoint(broker, listener)
+            if endpoint is not None:
+                rows.append((broker, endpoint.host, endpoint.port, self.metadata.brokers[broker].rack))
+        return rows
+
+    # --------------------------------------------------------------------------------------------- private
+
+    def _send_proposals(self) -> None:
+        if self.outbox.proposals:
+            self.isr_channel.submit(self.outbox.proposals)
+            self.outbox.proposals.clear()
+        request = self.isr_channel.next_request()
+        if request is not None:
+            self.effects.append(request)
+
+    def _read_topic_configs(self) -> None:
+        """min.insync.replicas and the rest of topics that came to this broker; strictest until they are known."""
+        topics = tuple(self.replicas.unread_topics)
+        self._reading_configs = True
+        self._read_configs_at_ms = 0
+
+        def answered(result: StoreResult, now_ms: int) -> None:
+            from odradek.broker.effects import ConfigsRead
+
+            self._reading_configs = False
+            if isinstance(result, ConfigsRead):
+                for (_, topic), stored in result.configs.items():
+                    self.replicas.set_topic_overrides(topic, stored.overrides, now_ms)
+                    self.replicas.unread_topics.pop(topic, None)
+            else:
+                self._reading_configs = True
+                self._read_configs_at_ms = now_ms + CONFIG_RETRY_MS
+
+        self.ask_store(ReadConfigs(tuple(("topics", topic) for topic in topics)), answered)
+
+    def _take_directories_offline(self) -> None:
+        failed, self._failed_directories[:] = self._failed_directories[:], []
+        for path, fault in failed:
+            here = [tp for tp in self.replicas.partitions if self.replicas.logs.directory_of(tp) == path]
+            self.replicas.take_directory_offline(here, fault)
+            self.effects.append(LogLine("error", f"log directory {path} is offline: {fault.message}"))
+            self.effects.append(LogDirectoryFailed(path))
+
+
+__all__ = ["AllocateProducerIdsAnswered", "Broker", "ConnectionInfo", "Park", "Reply", "Request"]

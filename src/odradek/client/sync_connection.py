@@ -5,7 +5,6 @@ said in a sentence that names host, port and cause. After an error the connectio
 client above makes a new one.
 """
 
-import ipaddress
 import socket
 import struct
 import sys
@@ -269,8 +268,10 @@ def _resolve(address: Address, deadline: float) -> list[Any]:
 
 
 def _is_ip(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    return True
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host.partition("%")[0])
+        except OSError:
+            continue
+        return True
+    return False

@@ -234,7 +234,6 @@ class ControllerCore:
         work, context = self._work, self.context
         assert work is not None and work.plan is not None and work.task is not None and context is not None
         plan, task = work.plan, work.task
-        self._work = None
         if any(isinstance(answer, Fenced) for answer in event.answers):
             raise Resign(f"fenced: /controller_epoch is no longer at version {context.epoch_version}")
         lost: dict[TopicPartition, object | None] = {}  # conflicts, and what stands there
@@ -277,6 +276,7 @@ class ControllerCore:
         work.task = work.plan = None
 
     def _finish(self, work: _Work) -> Effects:
+        self._work = None
         return Effects(
             requests=tuple(work.requests), changes=tuple(work.changes), answers=tuple(work.answers)
         )

@@ -67,6 +67,8 @@ def change_line(change: StateChange, controller_id: int, controller_epoch: int) 
                 f"from {change.source} to {change.to}: {change.reason}",
             )
         return "ERROR", replica_failure(change)
+    if change.kind == "machine":
+        return "DEBUG", f"Started {change.target} state machine with initial state -> {change.reason}"
     if change.kind == "warning":
         return "WARN", f"{change.target}: {change.reason}"
     return None

@@ -99,8 +99,8 @@ class Directory(Protocol):
         """Creates it if it is not there."""
         ...
 
-    def open(self, name: str, *, create: bool = False) -> File:
-        """MissingFile if it is not there and `create` is not set."""
+    def open(self, name: str, *, create: bool = False, read_only: bool = False) -> File:
+        """MissingFile if it is not there and `create` is not set. `read_only` needs no right to write."""
         ...
 
     def read(self, name: str) -> bytes | None:
@@ -293,11 +293,11 @@ class OsDirectory:
             raise self._failed(error, "make directory", name) from error
         return self.child(name)
 
-    def open(self, name: str, *, create: bool = False) -> OsFile:
+    def open(self, name: str, *, create: bool = False, read_only: bool = False) -> OsFile:
         path = f"{self.path}/{name}"
         if create:
             self.health.check()
-        flags = os.O_RDWR | os.O_CLOEXEC
+        flags = (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC
         try:
             fd = os.open(path, flags | os.O_CREAT if create else flags, 0o644)
         except OSError as error:

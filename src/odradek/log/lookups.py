@@ -58,7 +58,9 @@ def offset_of_max_timestamp(log: "PartitionLog") -> FoundOffset | None:
     return None if best.timestamp < 0 else offset_for_timestamp(log, best.timestamp)
 
 
-def aborted_transactions(log: "PartitionLog", offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
+def aborted_transactions(
+    log: "PartitionLog", offset: int, upper_bound_offset: int
+) -> list[AbortedTransaction]:
     """Those with records between the two offsets. A marker lies behind its records, perhaps segments later, so the
     search goes on until an entry says that everything below the upper bound was decided by then.
     """
@@ -86,7 +88,10 @@ def reload_producers(log: "PartitionLog", now_ms: int) -> None:
                 best = max(best, offset)
     producers = Producers()
     start = log.segments[0].base_offset
-    if best >= start:
+    if log.producer_marks and log.producer_marks[-1][0] >= best:
+        start, mark = log.producer_marks[-1]
+        producers = Producers.from_bytes(mark, now_ms)
+    elif best >= start:
         data = log.directory.read(file_name(best, SNAPSHOT_SUFFIX))
         assert data is not None
         try:
@@ -103,7 +108,9 @@ def reload_producers(log: "PartitionLog", now_ms: int) -> None:
                 replay(producers, segment, position, header, now_ms)
 
 
-def replay(producers: Producers, segment: Segment, position: int, header: BatchHeader, now_ms: int) -> AbortedTransaction | None:
+def replay(
+    producers: Producers, segment: Segment, position: int, header: BatchHeader, now_ms: int
+) -> AbortedTransaction | None:
     """A batch with a producer id, as when it was appended. The entry of an aborted transaction, if it ends one."""
     if not header.attributes & CONTROL:
         producers.note_batch(header, header.base_offset, now_ms)

@@ -10,7 +10,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from odradek.log import flushing, lookups
-from odradek.log.checkpoints import LEADER_EPOCHS, PARTITION_METADATA, epochs_to_bytes, partition_metadata_to_bytes
+from odradek.log.checkpoints import (
+    LEADER_EPOCHS,
+    PARTITION_METADATA,
+    epochs_to_bytes,
+    partition_metadata_to_bytes,
+)
 from odradek.log.config import LogConfig
 from odradek.log.errors import CorruptLog, StorageError
 from odradek.log.files import Directory, File, FileSlice
@@ -58,6 +63,8 @@ class LogRead(NamedTuple):
 
 
 NOTHING = LogRead([], 0)
+PRODUCER_MARK_BYTES = 16 << 20
+PRODUCER_MARKS = 8
 
 
 class PartitionLog:
@@ -93,7 +100,12 @@ class PartitionLog:
         self.discarded: list[str] = []
         # Told before the log is cut below what the recovery-point checkpoint says was flushed.
         self.before_cut_below: Callable[[PartitionLog, int], None] | None = None
+        # The directory above, until it has made this log's own directory durable.
+        self.parent: Directory | None = None
         self._warm: Segment | None = None
+        # Producers as they were at some offsets of the active segment, so that a cut near the end is no long walk.
+        self.producer_marks: list[tuple[int, bytes]] = []
+        self._marked_bytes = self.active.file.size_bytes
 
     # --------------------------------------------------------------------------------------------- appending
 
@@ -120,16 +132,22 @@ class PartitionLog:
                 known = self.producers.check(first)
                 if known is not None:
                     time_ms = known.timestamp if config.log_append_time else NO_TIMESTAMP
-                    return AppendResult(known.first_offset, known.last_offset, time_ms, self.log_start_offset, True)
+                    return AppendResult(
+                        known.first_offset, known.last_offset, time_ms, self.log_start_offset, True
+                    )
         if config.compression_type is not None and any(h.codec != config.compression_type for h in headers):
-            records = recompressed(records, headers, CODEC_NAMES[config.compression_type], config.compression_level)
+            records = recompressed(
+                records, headers, CODEC_NAMES[config.compression_type], config.compression_level
+            )
             headers = leader_batches(records, config, now_ms=now_ms, from_coordinator=from_coordinator)
         elif records.readonly:
             records = memoryview(bytearray(records))
         size_bytes = len(records)
         if size_bytes > config.segment_bytes:
+            # The whole request goes into one segment: it is one write.
             raise ProtocolError(
-                ErrorCode.RECORD_LIST_TOO_LARGE, f"{size_bytes} bytes; segment.bytes is {config.segment_bytes}"
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"{size_bytes} bytes; segment.bytes is {config.segment_bytes}",
             )
         if leader_epoch > self.epochs.latest:
             self.assign_epoch(leader_epoch, self.log_end_offset)
@@ -152,7 +170,7 @@ class PartitionLog:
             offset += header.last_offset_delta + 1
         if self._must_roll(size_bytes, offset - 1, largest, now_ms):
             self.roll(now_ms)
-        self._write(records, headers, base_offset, marker, now_ms)
+        self._write(records, headers, base_offset, marker, now_ms, from_leader=False)
         return AppendResult(
             base_offset,
             offset - 1,
@@ -169,7 +187,6 @@ class PartitionLog:
         """
         if self.failure is not None:
             raise self.failure
-        config = self.config
         base_offset = self.log_end_offset
         pending: list[BatchHeader] = []
         begin = end = 0  # of the pending batches in `records`
@@ -214,7 +231,7 @@ class PartitionLog:
 
     def _write_pending(self, records: memoryview, headers: list[BatchHeader], now_ms: int) -> None:
         if headers:
-            self._write(records, headers, headers[0].base_offset, None, now_ms)
+            self._write(records, headers, headers[0].base_offset, None, now_ms, from_leader=True)
 
     def _write(
         self,
@@ -223,8 +240,12 @@ class PartitionLog:
         base_offset: int,
         marker: EndTransaction | None,
         now_ms: int,
+        *,
+        from_leader: bool,
     ) -> None:
-        """The one write, then what follows from it. `headers` are the batches in `records`, offsets assigned."""
+        """The one write, then what follows from it. Headers of a leader's batches say their offsets; those of a
+        producer's were read before the stamp, and their batches follow each other from `base_offset` on.
+        """
         active = self.active
         file = active.file
         position = file.size_bytes
@@ -233,23 +254,32 @@ class PartitionLog:
         start = position
         offset = base_offset
         for header in headers:
-            # A leader's headers were read before the stamp: their base offset is the producer's.
-            if header.base_offset > offset:
+            if from_leader:
                 offset = header.base_offset
+            size_bytes = header.size_bytes
             next_offset = offset + header.last_offset_delta + 1
-            active.note_batch(position, header.size_bytes, next_offset, header.max_timestamp, interval)
+            active.note_batch(position, size_bytes, next_offset, header.max_timestamp, interval)
             if header.producer_id >= 0:
                 if header.attributes & CONTROL:
                     if marker is None:
-                        view = records[position - start : position - start + header.size_bytes]
+                        view = records[position - start : position - start + size_bytes]
                         marker = end_transaction(decode_batch(view, verify_crc=False)[0])
                     self._note_marker(header, marker, offset, now_ms)
                     marker = None
                 else:
                     self.producers.note_batch(header, offset, now_ms)
-            position += header.size_bytes
+            position += size_bytes
             offset = next_offset
         self.log_end_offset = offset
+        if position - self._marked_bytes >= PRODUCER_MARK_BYTES:
+            self._mark_producers()
+
+    def _mark_producers(self) -> None:
+        self._marked_bytes = self.active.file.size_bytes
+        self.producer_marks = [
+            *self.producer_marks[1 - PRODUCER_MARKS :],
+            (self.log_end_offset, self.producers.to_bytes()),
+        ]
 
     def _note_marker(
         self, header: BatchHeader, marker: EndTransaction | None, offset: int, now_ms: int
@@ -308,6 +338,8 @@ class PartitionLog:
         active.jitter_ms = self._jitter(base_offset)
         self.segments.append(active)
         self.active = active
+        self.producer_marks = []
+        self._marked_bytes = 0
         self.flushed.rolled()
 
     def _jitter(self, base_offset: int) -> int:
@@ -332,15 +364,21 @@ class PartitionLog:
         The last batch may be cut by `max_bytes`, as Kafka's is. If not even the first fits: all of it with
         `min_one_batch` (KIP-74), else nothing. OFFSET_OUT_OF_RANGE outside the log.
         """
-        log_end_offset = self.log_end_offset
-        if not self.log_start_offset <= offset <= log_end_offset:
+        if not self.log_start_offset <= offset <= self.log_end_offset:
             raise ProtocolError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{self.topic_partition}: offset {offset} asked, the log holds {self.log_start_offset} to "
-                f"{log_end_offset}",
+                f"{self.log_end_offset}",
             )
         if self.failure is not None:
             raise self.failure
+        try:
+            return self._read(offset, max_bytes, upper_bound_offset, min_one_batch)
+        except StorageError as error:
+            raise self.fail(error) from None
+
+    def _read(self, offset: int, max_bytes: int, upper_bound_offset: int, min_one_batch: bool) -> LogRead:
+        log_end_offset = self.log_end_offset
         upper = upper_bound_offset if upper_bound_offset < log_end_offset else log_end_offset
         if offset >= upper:
             return NOTHING
@@ -367,11 +405,9 @@ class PartitionLog:
             file = segment.file
             position = segment.position_of(offset)
             end = file.size_bytes if self._end_of(segment) <= upper else segment.position_of(upper)
-            if position >= file.size_bytes and offset < segment.end_offset and not self._may_have_gaps(segment):
-                raise self.fail(
-                    CorruptLog(
-                        f"{file.name}: ends before offset {offset}, which it must hold (up to {segment.end_offset})"
-                    )
+            if position >= file.size_bytes and offset < segment.end_offset and not segment.has_gaps():
+                raise CorruptLog(
+                    f"{file.name}: ends before offset {offset}; it must hold all up to {segment.end_offset}"
                 )
             size = end - position
             if size > max_bytes - total:
@@ -391,14 +427,10 @@ class PartitionLog:
         head = file.read_at(position + LENGTH_OFFSET, 4)
         first = int.from_bytes(head, "big") + LOG_OVERHEAD
         if len(head) < 4 or not BATCH_OVERHEAD <= first <= size:
-            raise self.fail(CorruptLog(f"{file.name}: no batch at {position}, where one was appended"))
+            raise CorruptLog(f"{file.name}: no batch at {position}, where one was appended")
         if first > max_bytes:
             return first if min_one_batch else 0
         return max(max_bytes, 0)
-
-    def _may_have_gaps(self, segment: Segment) -> bool:
-        """Compaction removes whole batches, also from logs it no longer runs on."""
-        return self.config.is_compacted
 
     def _warm_up(self, segment: Segment) -> None:
         """Only one segment that is not active keeps its descriptors, so that old segments cost none."""
@@ -477,7 +509,7 @@ class PartitionLog:
         while self.segments[-1] is not target:
             self._discard([self.segments.pop()])
         if position < target.file.size_bytes or target is not self.active:
-            target.truncate(position, self.config.index_interval_bytes)
+            target.truncate(position, end_offset, self.config.index_interval_bytes)
         self.active = target
         target.jitter_ms = self._jitter(target.base_offset)
         self.log_end_offset = end_offset
@@ -486,6 +518,8 @@ class PartitionLog:
         kept = [entry for entry in target.transactions if entry.last_offset < end_offset]
         if len(kept) != len(target.transactions):
             target.replace_transactions(kept)
+        self.producer_marks = [mark for mark in self.producer_marks if mark[0] <= end_offset]
+        self._marked_bytes = target.file.size_bytes
         lookups.reload_producers(self, now_ms)
         return end_offset
 
@@ -507,6 +541,8 @@ class PartitionLog:
         self.epochs.clear()
         self.write_epochs()
         self.producers = Producers()
+        self.producer_marks = []
+        self._marked_bytes = 0
         self.flushed.names_dirty()
 
     def _lower_flushed_point(self, offset: int) -> None:

@@ -255,6 +255,23 @@ class Segment:
     def corrupt(self, position: int, what: str) -> CorruptLog:
         return CorruptLog(f"{self.file.name}: no batch where one must be, at {position}: {what}")
 
+    def has_gaps(self) -> bool:
+        """Whether compaction was here: records or whole batches are missing between others."""
+        expected = self.base_offset
+        for _, header in self.headers():
+            if header.base_offset != expected or header.record_count != header.last_offset_delta + 1:
+                return True
+            expected = header.next_offset
+        return False
+
+    def last_indexed_position(self) -> int:
+        """Where the last batch with an index entry begins: at most an index interval before the end."""
+        if self.offset_index is not None:
+            relative, position = self.offset_index.last()
+        else:
+            relative, position = last_in_file(self._open_index(), OFFSET_ENTRY)
+        return position if position and self._batch_stands_at(position, self.base_offset + relative) else 0
+
     # ----------------------------------------------------------------------------------------- timestamps
 
     def largest_timestamp(self) -> int:
@@ -379,12 +396,34 @@ class Segment:
         self.offset_of_max_timestamp = self.base_offset + relative if timestamp >= 0 else -1
         self.first_timestamp = None
 
-    def truncate(self, position: int, index_interval_bytes: int) -> None:
-        """Cuts the log file at a batch's beginning; this is the active segment from now on."""
+    def truncate(self, position: int, end_offset: int, index_interval_bytes: int) -> None:
+        """Cuts the log file where the batch of `end_offset` began; this is the active segment from now on."""
+        if self.offset_index is None:
+            self.load_indexes(index_interval_bytes)
+        assert self.offset_index is not None and self.time_index is not None
         self.file.truncate(position)
         self.end_offset = -1
         self._index_file = self._time_index_file = None
-        self.rebuild_indexes(index_interval_bytes)
+        self.offset_index.truncate(position)
+        self.time_index.truncate(end_offset - self.base_offset)
+        self.positions = {offset: at for offset, at in self.positions.items() if at <= position}
+        self.positions[end_offset] = position
+        timestamp, relative = self.time_index.last()
+        self.max_timestamp = timestamp
+        self.offset_of_max_timestamp = self.base_offset + relative if timestamp >= 0 else -1
+        # The time index knows the largest timestamp up to the last batch that has an index entry; here is the rest.
+        indexed = self.offset_index.last()[1]
+        for _, header in self.headers(indexed):
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp = header.max_timestamp
+                self.offset_of_max_timestamp = header.last_offset
+        self.bytes_since_index_entry = position - indexed
+        if position == 0:
+            self.first_timestamp = None
+
+    def cool(self) -> None:
+        """Gives the descriptors back; slices on their way keep theirs."""
+        self._file = self._index_file = self._time_index_file = None
 
     def discard(self) -> list[str]:
         """Takes the files out of the log by renaming them; returns the names that are to be removed later."""

@@ -272,13 +272,15 @@ class _DecoderSource(_Source):
         self.flush()
         self.emit(f"if {count}:")
         self.indent += 1
+        self.emit(f"budget -= {count} * {primitives.OBJECT_COST}")
+        self.emit("if budget < 0:")
+        self.emit("    raise over_budget('tagged fields')")
         if not tagged:
             self.emit("position = skip_tagged_fields(buffer, position - 1)")
             self.indent -= 1
             return
         tag, stop = self.fresh("t"), self.fresh("s")
-        self.emit(f"{count}, position = read_uvarint(buffer, position - 1)")
-        self.emit(f"check_count('tagged fields', {count}, 2, end - position)")
+        self.emit(f"{count}, position = read_tag_count(buffer, position - 1)")
         self.emit(f"for _ in range({count}):")
         self.indent += 1
         self.emit(f"{tag}, position, {stop} = read_tag(buffer, position)")
@@ -304,8 +306,8 @@ def decoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any
         unpack_from=struct.unpack_from,
         read_uvarint=primitives.read_uvarint,
         read_tag=primitives.read_tag,
+        read_tag_count=primitives.read_tag_count,
         skip_tagged_fields=primitives.skip_tagged_fields,
-        check_count=primitives.check_count,
         too_long=primitives.too_long,
         bad_null=primitives.bad_null,
         too_many=_too_many,

@@ -24,7 +24,7 @@ from odradek.protocol.primitives import (
     read_compact_nullable_string,
     read_compact_string,
     read_tag,
-    read_uvarint,
+    read_tag_count,
     skip_tagged_fields,
     too_long,
     uvarint,
@@ -79,6 +79,9 @@ class FetchBody(NamedTuple):
     rack_id: str
     cluster_id: str | None
 
+
+# A named tuple made without the Python function that usually makes it: three times as quick.
+_NEW = tuple.__new__
 
 _SHORT = Struct(">h").unpack_from
 _INT = Struct(">i").unpack_from
@@ -169,20 +172,12 @@ def _decode_classic(version: int, data: bytes, position: int) -> FetchBody:
         rack_id, position = _read_string(data, position, "rackId")
     if position != end:
         raise MalformedMessage(f"FetchRequest version {version}: {end - position} bytes left over")
-    return FetchBody(
-        replica_id,
-        -1,
-        max_wait_ms,
-        min_bytes,
-        max_bytes,
-        isolation_level,
-        session_id,
-        session_epoch,
-        topics,
-        forgotten,
-        rack_id,
-        None,
-    )
+    # fmt: off
+    return _NEW(FetchBody, (
+        replica_id, -1, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch,
+        topics, forgotten, rack_id, None,
+    ))
+    # fmt: on
 
 
 def _decode_flexible(version: int, data: bytes, position: int) -> FetchBody:
@@ -218,12 +213,18 @@ def _decode_flexible(version: int, data: bytes, position: int) -> FetchBody:
             p, epoch, at, last_epoch, start, most, tags = _PARTITION_V12(data, position)
             position += 33
             if tags:
+                budget -= tags * OBJECT_COST
+                if budget < 0:
+                    raise over_budget("tagged fields")
                 directory, position = _partition_tags(version, data, position - 1)
                 wanted.append((p, epoch, at, last_epoch, start, most, directory))
             else:
                 wanted.append((p, epoch, at, last_epoch, start, most, NO_UUID))
         topics.append((topic, wanted))
         if data[position]:
+            budget -= data[position] * OBJECT_COST
+            if budget < 0:
+                raise over_budget("tagged fields")
             position = skip_tagged_fields(data, position)
         else:
             position += 1
@@ -239,15 +240,21 @@ def _decode_flexible(version: int, data: bytes, position: int) -> FetchBody:
         if budget < 0:
             raise over_budget("partitions")
         forgotten.append((topic, list(unpack_from(f">{partition_count}i", data, position))))
-        position = skip_tagged_fields(data, position + 4 * partition_count)
+        position += 4 * partition_count
+        if data[position]:
+            budget -= data[position] * OBJECT_COST
+            if budget < 0:
+                raise over_budget("tagged fields")
+            position = skip_tagged_fields(data, position)
+        else:
+            position += 1
     if data[position] == 1:  # no rack, as most say
         rack_id = ""
         position += 1
     else:
         rack_id, position = read_compact_string(data, position, "rackId")
     if data[position]:
-        count, position = read_uvarint(data, position)
-        check_count("tagged fields", count, 2, end - position)
+        count, position = read_tag_count(data, position)
         for _ in range(count):
             tag, content, stop = read_tag(data, position)
             position = stop
@@ -262,26 +269,17 @@ def _decode_flexible(version: int, data: bytes, position: int) -> FetchBody:
         position += 1
     if position != end:
         raise MalformedMessage(f"FetchRequest version {version}: {end - position} bytes left over")
-    return FetchBody(
-        replica_id,
-        replica_epoch,
-        max_wait_ms,
-        min_bytes,
-        max_bytes,
-        isolation_level,
-        session_id,
-        session_epoch,
-        topics,
-        forgotten,
-        rack_id,
-        cluster_id,
-    )
+    # fmt: off
+    return _NEW(FetchBody, (
+        replica_id, replica_epoch, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch,
+        topics, forgotten, rack_id, cluster_id,
+    ))
+    # fmt: on
 
 
 def _partition_tags(version: int, data: bytes, position: int) -> tuple[bytes, int]:
     directory = NO_UUID
-    count, position = read_uvarint(data, position)
-    check_count("tagged fields", count, 2, len(data) - position)
+    count, position = read_tag_count(data, position)
     for _ in range(count):
         tag, content, stop = read_tag(data, position)
         if tag == 0 and version >= 17:
@@ -328,8 +326,11 @@ _PACK_RESPONSE_V12 = Struct(">ihi").pack
 _PACK_PARTITION_V4 = Struct(">ihqqi").pack
 _PACK_PARTITION_V5 = Struct(">ihqqqi").pack
 _PACK_PARTITION_V12 = Struct(">ihqqq").pack
-# the same with one byte for the number of aborted transactions, and the preferred read replica
-_PACK_PARTITION_V12_PLAIN = Struct(">ihqqqBi").pack
+# the same with one byte for the number of aborted transactions, the preferred read replica, and perhaps the
+# length of the records in one byte or two
+_PLAIN = Struct(">ihqqqBi").pack
+_PLAIN_1 = Struct(">ihqqqBiB").pack
+_PLAIN_2 = Struct(">ihqqqBiBB").pack
 _PACK_EPOCH_AND_OFFSET = Struct(">iq").pack
 _PACK_OFFSET_AND_EPOCH = Struct(">qi").pack
 _PACK_TWO_INTS = Struct(">ii").pack
@@ -401,33 +402,37 @@ def _encode_flexible(
         head += topic_key(version, topic)
         head += uvarint(len(partitions) + 1)
         for fetched in partitions:
-            index, error, high_watermark, stable, start, aborted, preferred, records, _, _, _ = fetched
+            index, error, high_watermark, stable, start, aborted, preferred, records, diverging, leader, snapshot = (
+                fetched
+            )
+            length = 0 if records is None else size_of(records) + 1
             if aborted:
                 head += _PACK_PARTITION_V12(index, error, high_watermark, stable, start)
                 head += uvarint(len(aborted) + 1)
                 for transaction in aborted:
                     head += _PACK_TWO_LONGS(*transaction) + b"\0"
-                head += _PACK_INT(preferred)
+                head += _PACK_INT(preferred) + uvarint(length)
             else:
-                head += _PACK_PARTITION_V12_PLAIN(
-                    index, error, high_watermark, stable, start, 0 if aborted is None else 1, preferred
-                )
-            if records is None:
+                count = 0 if aborted is None else 1
+                if length < 128:
+                    head += _PLAIN_1(index, error, high_watermark, stable, start, count, preferred, length)
+                elif length < 16384:
+                    low, high = length & 127 | 128, length >> 7
+                    head += _PLAIN_2(index, error, high_watermark, stable, start, count, preferred, low, high)
+                else:
+                    head += _PLAIN(index, error, high_watermark, stable, start, count, preferred)
+                    head += uvarint(length)
+            if length > 1:
+                buffers.append(head)
+                if isinstance(records, list | tuple):
+                    buffers += records
+                else:
+                    buffers.append(records)
+                head = bytearray()
+            if diverging is leader is snapshot is None:
                 head += b"\0"
             else:
-                size = size_of(records)
-                head += uvarint(size + 1)
-                if size:
-                    buffers.append(head)
-                    if isinstance(records, list | tuple):
-                        buffers += records
-                    else:
-                        buffers.append(records)
-                    head = bytearray()
-            if fetched[8] is fetched[9] is fetched[10] is None:
-                head += b"\0"
-            else:
-                head += _answer_tags(fetched[8], fetched[9], fetched[10])
+                head += _answer_tags(diverging, leader, snapshot)
         head += b"\0"
     if node_endpoints and version >= 16:
         head += _endpoint_tag(node_endpoints)

@@ -26,6 +26,7 @@ from odradek.protocol.primitives import (
     read_compact_nullable_string,
     read_compact_string,
     read_tag,
+    read_tag_count,
     read_uvarint,
     skip_tagged_fields,
     too_long,
@@ -194,8 +195,7 @@ def _partition(view: memoryview, position: int, end: int) -> tuple[FetchedPartit
 
 def _partition_tags(view: memoryview, position: int) -> tuple[dict[int, tuple[int, int]], int]:
     found: dict[int, tuple[int, int]] = {}
-    count, position = read_uvarint(view, position)
-    check_count("tagged fields", count, 2, len(view) - position)
+    count, position = read_tag_count(view, position)
     for _ in range(count):
         tag, position, stop = read_tag(view, position)
         if tag in _TAGS:
@@ -209,8 +209,7 @@ def _partition_tags(view: memoryview, position: int) -> tuple[dict[int, tuple[in
 
 def _response_tags(version: int, view: memoryview, position: int) -> tuple[list[NodeEndpoint], int]:
     endpoints: list[NodeEndpoint] = []
-    count, position = read_uvarint(view, position)
-    check_count("tagged fields", count, 2, len(view) - position)
+    count, position = read_tag_count(view, position)
     for _ in range(count):
         tag, position, stop = read_tag(view, position)
         if tag == 0 and version >= 16:

@@ -47,7 +47,9 @@ _SHORT = Struct(">h").unpack_from
 _INT = Struct(">i").unpack_from
 _TWO_INTS = Struct(">ii").unpack_from
 _ACKS_TIMEOUT_COUNT = Struct(">hii").unpack_from
-_ACKS_TIMEOUT = Struct(">hi").unpack_from
+# Length of the transactional id, and what follows if it is null, as it mostly is.
+_FLEXIBLE_START = Struct(">BhiB").unpack_from
+_ACKS_TIMEOUT_BYTE = Struct(">hiB").unpack_from
 _FLEXIBLE_PARTITION = Struct(">iB").unpack_from
 
 
@@ -128,9 +130,15 @@ def _decode_classic(view: memoryview, position: int) -> ProduceBody:
 
 def _decode_flexible(view: memoryview, position: int) -> ProduceBody:
     end = len(view)
-    transactional_id, position = read_compact_nullable_string(view, position, "transactionalId")
-    acks, timeout_ms = _ACKS_TIMEOUT(view, position)
-    topic_count, position = read_uvarint(view, position + 6)
+    length, acks, timeout_ms, topic_count = _FLEXIBLE_START(view, position)
+    position += 8
+    transactional_id = None
+    if length:  # what was read behind it was the id itself
+        transactional_id, position = read_compact_nullable_string(view, position - 8, "transactionalId")
+        acks, timeout_ms, topic_count = _ACKS_TIMEOUT_BYTE(view, position)
+        position += 7
+    if topic_count > 127:
+        topic_count, position = read_uvarint(view, position - 1)
     topic_count -= 1
     if topic_count < 0:
         raise bad_null("topicData", topic_count)
@@ -178,11 +186,17 @@ def _decode_flexible(view: memoryview, position: int) -> ProduceBody:
             else:
                 partitions.append((partition, None))
             if view[position]:
+                budget -= view[position]
+                if budget < 0:
+                    raise over_budget("tagged fields")
                 position = skip_tagged_fields(view, position)
             else:
                 position += 1
         topics.append((topic, partitions))
         if view[position]:
+            budget -= view[position]
+            if budget < 0:
+                raise over_budget("tagged fields")
             position = skip_tagged_fields(view, position)
         else:
             position += 1

@@ -23,6 +23,10 @@ _CORRELATION_ID = Struct(">i")
 _FIRST_FLEXIBLE = {key: api.first_flexible for key, api in APIS.items()}
 
 
+# A named tuple made without the Python function that usually makes it: three times as quick.
+_NEW = tuple.__new__
+
+
 class RequestHeader(NamedTuple):
     api_key: int
     api_version: int
@@ -76,7 +80,7 @@ def decode_request_header(buffer: Buffer) -> RequestHeader:
                 position += 1
         except IndexError:
             raise MalformedMessage(f"request header: ends too early, after {len(buffer)} bytes") from None
-    return RequestHeader(api_key, version, correlation_id, client_id, position)
+    return _NEW(RequestHeader, (api_key, version, correlation_id, client_id, position))
 
 
 def _short_header(buffer: Buffer) -> RequestHeader:

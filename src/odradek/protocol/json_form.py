@@ -6,6 +6,7 @@ strict: a field that is missing, unknown or out of range is named, since this fo
 """
 
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
+from math import isfinite
 from typing import Any
 
 from odradek.protocol.errors import MalformedMessage
@@ -19,6 +20,10 @@ _INTEGERS = {
     "int32": (-(1 << 31), (1 << 31) - 1),
     "int64": (-(1 << 63), (1 << 63) - 1),
 }
+
+
+# JSON has no numbers for these; Kafka writes strings.
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def to_json(message: Struct, version: int) -> dict[str, Any]:
@@ -43,6 +48,8 @@ def _value_to_json(kind: Any, value: Any, version: int) -> Any:
         return urlsafe_b64encode(value).rstrip(b"=").decode()
     if kind in ("bytes", "records"):
         return b64encode(value).decode()
+    if kind == "float64" and not isfinite(value):
+        return _NOT_FINITE[repr(value)]
     return value
 
 
@@ -89,6 +96,8 @@ def _value_from_json(kind: Any, version: int, value: Any, path: str) -> Any:
             raise MalformedMessage(f"{path}: want true or false, found {_shown(value)}")
         return value
     if kind == "float64":
+        if value in _NOT_FINITE.values():
+            return float(value)
         if type(value) not in (int, float):
             raise MalformedMessage(f"{path}: want a number, found {_shown(value)}")
         return float(value)

@@ -19,6 +19,7 @@ from odradek.protocol.primitives import (
     bad_null,
     check_count,
     over_budget,
+    read_tag_count,
     read_uvarint,
     too_long,
     unencodable,
@@ -66,6 +67,11 @@ class Reader:
         self.position += size
         return self.buffer[self.position - size : self.position]
 
+    def spend(self, name: str, cost: int) -> None:
+        self.budget -= cost
+        if self.budget < 0:
+            raise over_budget(name)
+
     def uvarint(self) -> int:
         value, self.position = read_uvarint(self.buffer, self.position)
         return value
@@ -84,8 +90,8 @@ class Reader:
         return value
 
     def tagged_fields(self, value: Struct, known: dict[int | None, Field]) -> None:
-        count = self.uvarint()
-        check_count("tagged fields", count, 2, self.left)
+        count, self.position = read_tag_count(self.buffer, self.position)
+        self.spend("tagged fields", count * OBJECT_COST)
         for _ in range(count):
             tag = self.uvarint()
             size = self.uvarint()
@@ -136,9 +142,7 @@ class Reader:
         if count is None:
             return None
         check_count(line.json_name, count, 1, self.left)
-        self.budget -= count if line.of in FIXED else count * OBJECT_COST
-        if self.budget < 0:
-            raise over_budget(line.json_name)
+        self.spend(line.json_name, count if line.of in FIXED else count * OBJECT_COST)
         if isinstance(line.of, str):
             return [self.primitive(line.of, line.json_name) for _ in range(count)]
         return [self.struct(line.struct) for _ in range(count)]

@@ -47,8 +47,9 @@ from odradek.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from odradek.replication.partition import Outbox, Partition
+from odradek.replication.partition import Partition
 from odradek.replication.truncation import plan_truncation
+from odradek.replication.waiting import Outbox
 
 FETCH = 1
 LIST_OFFSETS = 2

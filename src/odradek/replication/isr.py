@@ -12,9 +12,18 @@ pending state until the answer; one proposal a partition at a time.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from odradek.model.cluster import LeaderAndIsr
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import BrokerId
+from odradek.model.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    PartitionEpoch,
+    TopicId,
+    TopicPartition,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +64,24 @@ class PendingShrinkIsr:
 
 
 IsrState = Committed | PendingExpandIsr | PendingShrinkIsr
+
+
+class IsrProposal(NamedTuple):
+    """One partition of AlterPartition. The members' broker epochs are -1 where no fetch has told them."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+    new_isr: tuple[tuple[BrokerId, BrokerEpoch], ...]
+
+
+class IsrAnswer(NamedTuple):
+    """What the controller says about one proposal; leadership as it stands with the controller."""
+
+    error: ErrorCode
+    leader_and_isr: LeaderAndIsr | None = None
+
 
 # The moves there are. Every pending state ends in Committed: by the controller's answer (the proposal or
 # what it committed instead), by a refusal (what was committed before), or by new leadership.

@@ -17,9 +17,8 @@ Nothing here waits or calls out. What has to follow is put on the shared `Outbox
 into the broker returns.
 """
 
-from collections import deque
 from collections.abc import Set
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
@@ -34,24 +33,25 @@ from odradek.model.ids import (
     TopicId,
     TopicPartition,
 )
+from odradek.replication.followers import NEVER_MS, UNKNOWN_OFFSET, FetchSource, FollowerState
 from odradek.replication.high_watermark import high_watermark
 from odradek.replication.isr import (
     AWAIT_LEADERSHIP,
     ROLL_BACK,
     Committed,
+    IsrAnswer,
+    IsrProposal,
     IsrState,
     PendingExpandIsr,
     PendingShrinkIsr,
     effective_min_isr,
     move,
 )
-from odradek.replication.purgatory import Purgatory, Waiter
+from odradek.replication.waiting import AckLine, Outbox, Reader
 
 if TYPE_CHECKING:
     from odradek.log.partition_log import AppendResult, PartitionLog
 
-UNKNOWN_OFFSET = -1
-NEVER_MS = -(1 << 62)
 # A refused ISR change is not proposed again before this: a follower fetches thousands of times a second.
 REFUSED_RETRY_MS = 250
 # The controller could not say (NOT_CONTROLLER, a lost connection, ...): the same proposal again.
@@ -63,117 +63,20 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 
 
-class Reader:
-    """An open interest in a partition's records: a partition of a fetch session, or of one parked fetch.
-
-    `is_dirty` says that the partition may have something it has not been told; `wake` is called when that
-    becomes so. Followers' readers are woken by appends and by the high watermark, consumers' by the latter.
-    """
-
-    __slots__ = ("is_dirty",)
-
-    def __init__(self) -> None:
-        self.is_dirty = False
-
-    def wake(self) -> None:
-        raise NotImplementedError
-
-
-class AckWaiter(Waiter):
-    """A parked Produce: `settle` is called once for each of its partitions."""
-
-    __slots__ = ()
-
-    def settle(self, slot: int, error: ErrorCode) -> None:
-        raise NotImplementedError
-
-
-class FetchSource:
-    """Where a follower's fetches come from. One fetch of a session stands for all its partitions: those it
-    does not name are fetched again from where they were (KIP-227), so the time is kept here."""
-
-    __slots__ = ("last_fetch_time_ms",)
-
-    def __init__(self) -> None:
-        self.last_fetch_time_ms = NEVER_MS
-
-
-class FollowerState:
-    """What the leader knows of one other replica, in this leader epoch."""
-
-    __slots__ = (
-        "broker",
-        "broker_epoch",
-        "has_fetched",
-        "is_in_maximal_isr",
-        "last_caught_up_time_ms",
-        "last_fetch_leader_end",
-        "last_fetch_time_ms",
-        "log_end_offset",
-        "log_start_offset",
-        "source",
-    )
-
-    def __init__(self, broker: BrokerId) -> None:
-        self.broker = broker
-        self.broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
-        self.is_in_maximal_isr = False
-        self.reset(caught_up_at_ms=NEVER_MS)
-
-    def reset(self, *, caught_up_at_ms: int) -> None:
-        """A new leader epoch: what was heard in an earlier one does not count (KAFKA-7128)."""
-        self.log_end_offset = UNKNOWN_OFFSET
-        self.log_start_offset = UNKNOWN_OFFSET
-        self.has_fetched = False
-        self.last_caught_up_time_ms = caught_up_at_ms
-        self.last_fetch_time_ms = NEVER_MS
-        self.last_fetch_leader_end = UNKNOWN_OFFSET
-        self.source: FetchSource | None = None
-
-
-class IsrProposal(NamedTuple):
-    """One partition of AlterPartition. The members' broker epochs are -1 where no fetch has told them."""
-
-    topic_partition: TopicPartition
-    topic_id: TopicId
-    leader_epoch: LeaderEpoch
-    partition_epoch: PartitionEpoch
-    new_isr: tuple[tuple[BrokerId, BrokerEpoch], ...]
-
-
-class IsrAnswer(NamedTuple):
-    """What the controller says about one proposal; leadership as it stands with the controller."""
-
-    error: ErrorCode
-    leader_and_isr: LeaderAndIsr | None = None
-
-
-class Outbox:
-    """What partitions leave to be done before the call returns. One per broker, shared."""
-
-    __slots__ = ("flushes", "messages", "proposals", "purgatory")
-
-    def __init__(self, purgatory: Purgatory) -> None:
-        self.purgatory = purgatory
-        self.proposals: list[Partition] = []  # ISR changes to send to the controller
-        self.flushes: list[Partition] = []  # logs to flush before something may be acknowledged
-        self.messages: list[tuple[str, str]] = []  # (level, text) for the log
-
-
 class Partition:
     """See the module. Attributes without underscore may be read by anybody, changed only here."""
 
     __slots__ = (
-        "_flush_waiters",
         "_followers",
         "_live_brokers",
         "_outbox",
         "_retry_isr_at_ms",
-        "_waiters",
         "assignment",
         "broker",
+        "commit_line",
         "consumer_readers",
         "effective_min_isr",
+        "flush_line",
         "flushes_before_ack",
         "follower_readers",
         "followers",
@@ -231,11 +134,11 @@ class Partition:
         self._followers: tuple[FollowerState, ...] = ()
         self.follower_readers: dict[Reader, None] = {}
         self.consumer_readers: dict[Reader, None] = {}
-        self._waiters: deque[tuple[int, AckWaiter, int]] = deque()
+        self.commit_line = AckLine()  # acks=all
         self._retry_isr_at_ms = NEVER_MS
         self._live_brokers = live_brokers
         self._outbox = outbox
-        self._flush_waiters: deque[tuple[int, AckWaiter, int]] = deque()
+        self.flush_line = AckLine()  # acks=1 with flush.messages=1
         self.flushes_before_ack = False  # flush.messages=1 (H5)
         self.is_flushing = False
 
@@ -293,7 +196,8 @@ class Partition:
         self.leader_epoch_start_offset = UNKNOWN_OFFSET
         self.followers = {}
         self._followers = ()
-        self._settle_all(error)
+        self.commit_line.settle(error)
+        self.flush_line.settle(error)
         self._wake_readers()
 
     def _assert_newer(self, leadership: LeaderAndIsr) -> None:
@@ -342,10 +246,6 @@ class Partition:
         else:
             self._advance_high_watermark(now_ms)
         return result
-
-    def wait_for_ack(self, required_offset: int, waiter: AckWaiter, slot: int) -> None:
-        """`waiter.settle(slot, ...)` when the high watermark reaches `required_offset`, or it never will."""
-        self._waiters.append((required_offset, waiter, slot))
 
     def follower_fetched(
         self,
@@ -430,16 +330,11 @@ class Partition:
         if mark <= self.high_watermark:
             return
         self.high_watermark = mark
-        waiters = self._waiters
-        if waiters and waiters[0][0] <= mark:
+        if self.commit_line.next_offset <= mark:
             # Checked against the maximal ISR (row 157): what was counted for the mark counts here.
-            error = ErrorCode.NONE
-            if len(self.state.maximal_isr) < self.effective_min_isr:
-                error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-            while waiters and waiters[0][0] <= mark:
-                _, waiter, slot = waiters.popleft()
-                if not waiter.is_done:
-                    waiter.settle(slot, error)
+            is_enough = len(self.state.maximal_isr) >= self.effective_min_isr
+            error = ErrorCode.NONE if is_enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            self.commit_line.settle(error, up_to=mark)
         for reader in self.consumer_readers:
             if not reader.is_dirty:
                 reader.wake()
@@ -453,32 +348,11 @@ class Partition:
                 if not reader.is_dirty:
                     reader.wake()
 
-    def _settle_all(self, error: ErrorCode) -> None:
-        for waiters in (self._waiters, self._flush_waiters):
-            while waiters:
-                _, waiter, slot = waiters.popleft()
-                if not waiter.is_done:
-                    waiter.settle(slot, error)
-
     def _answer_if_under_min_isr(self) -> None:
         """Row 158: the mark stands still now, so a parked request would only time out. The records are in
         the log and may be read later: NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
         if self.is_leader and self.is_under_min_isr:
-            waiters = self._waiters
-            while waiters:
-                _, waiter, slot = waiters.popleft()
-                if not waiter.is_done:
-                    waiter.settle(slot, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-
-    def forget_expired_waiters(self) -> None:
-        """Called when a parked request timed out: the front of the line may be answered already."""
-        for waiters in (self._waiters, self._flush_waiters):
-            while waiters and waiters[0][1].is_done:
-                waiters.popleft()
-
-    @property
-    def waiting(self) -> int:
-        return sum(1 for _, waiter, _ in self._waiters if not waiter.is_done)
+            self.commit_line.settle(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
     # ------------------------------------------------------------------------------------------------- ISR
 
@@ -597,6 +471,11 @@ class Partition:
 
     # ---------------------------------------------------------------------------- flush before acknowledging
 
+    def set_flushes_before_ack(self, wanted: bool) -> None:
+        self.flushes_before_ack = wanted
+        if wanted and self.log.recovery_point < self.log.log_end_offset:
+            self._ask_for_flush()
+
     def _ask_for_flush(self) -> None:
         if not self.is_flushing:
             self.is_flushing = True
@@ -605,23 +484,11 @@ class Partition:
     def flushed(self, now_ms: int) -> None:
         """Group commit: one flush covers every append made before it began; the next covers the rest."""
         self.is_flushing = False
-        self._settle_flushed()
+        self.flush_line.settle(ErrorCode.NONE, up_to=self.log.recovery_point)
         if self.is_leader:
             self._advance_high_watermark(now_ms)
         if self.log.recovery_point < self.log.log_end_offset:
             self._ask_for_flush()
-
-    def wait_for_flush(self, required_offset: int, waiter: AckWaiter, slot: int) -> None:
-        """acks=1 with flush.messages=1: `waiter.settle` once everything below `required_offset` is on the disk."""
-        self._flush_waiters.append((required_offset, waiter, slot))
-
-    def _settle_flushed(self) -> None:
-        waiters = self._flush_waiters
-        on_disk = self.log.recovery_point
-        while waiters and waiters[0][0] <= on_disk:
-            _, waiter, slot = waiters.popleft()
-            if not waiter.is_done:
-                waiter.settle(slot, ErrorCode.NONE)
 
     # ---------------------------------------------------------------------------------------- the follower
 

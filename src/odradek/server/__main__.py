@@ -1,4 +1,6 @@
-"""`python -m odradek.server --config server.properties`: what `odradek start` does, without the command line's imports."""
+"""`python -m odradek.server --config server.properties`: what `odradek start` does, without the command
+line's imports.
+"""
 
 import sys
 

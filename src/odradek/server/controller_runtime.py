@@ -258,8 +258,12 @@ class ControllerRuntime:
             try:
                 await store.multi(groups.resign_controller(term.epoch_version))
                 return
-            except (api.NoNode, api.BadVersion, api.SessionExpired):
-                return  # it is somebody else's by now
+            except api.SessionExpired:
+                return
+            except (api.NoNode, api.BadVersion):
+                # Somebody else's by now; or an epoch moved by hand, with our node still there.
+                await self._give_up_stale(store)
+                return
             except api.StoreUnavailable:
                 await asyncio.sleep(RETRY_S)
 

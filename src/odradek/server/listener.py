@@ -116,7 +116,11 @@ class Listeners:
         settings: BrokerSettings,
         make_protocol: Callable[[str], asyncio.BaseProtocol],
     ) -> None:
-        """`make_protocol(listener name)` is called for each connection. On failure nothing stays open."""
+        """Binds, so that the ports are known; nobody is accepted before `start`. On failure nothing stays
+        open.
+
+        `make_protocol(listener name)` is called for each connection.
+        """
         protocols = security_protocols(settings)
         try:
             for listener in parse_listeners("listeners", settings.listeners):
@@ -126,8 +130,16 @@ class Listeners:
                 port = server.sockets[0].getsockname()[1]
                 self.bound.append(listener._replace(port=port))
         except BaseException:
-            await self.close()
+            self.close()
             raise
+
+    async def start(self) -> None:
+        """Accepts connections. Calling it again changes nothing."""
+        for server, listener in zip(self._servers, self.bound, strict=True):
+            try:
+                await server.start_serving()
+            except OSError as error:
+                raise _named(error, listener) from error
 
     async def _open_one(
         self,
@@ -138,7 +150,6 @@ class Listeners:
     ) -> asyncio.Server:
         # `localhost` is told to clients as 127.0.0.1 (see endpoints), so that is where we listen.
         host = "127.0.0.1" if listener.host == "localhost" else (listener.host or None)
-        shown = f"{listener.name}://{listener.host}:{listener.port}"
         if host is None and listener.port == 0:
             host = "0.0.0.0"  # every interface and a free port: one port, so one family
         try:
@@ -147,19 +158,10 @@ class Listeners:
                 host,
                 listener.port,
                 backlog=settings.socket_listen_backlog_size,
+                start_serving=False,
             )
         except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                raise PortInUse(
-                    f"port {listener.port} is in use, so {shown} cannot be opened; "
-                    "stop what listens there, or choose another port in listeners (0 takes a free one)"
-                ) from error
-            if error.errno in (errno.EADDRNOTAVAIL, errno.EACCES):
-                raise CannotListen(
-                    f"{shown} cannot be opened ({error.strerror}); "
-                    "choose an address of this machine and a port above 1023 in listeners"
-                ) from error
-            raise CannotListen(f"{shown} cannot be opened: {error}") from error
+            raise _named(error, listener) from error
 
     def endpoints(self, settings: BrokerSettings, host_name: Callable[[], str]) -> tuple[Endpoint, ...]:
         """What is registered. `host_name` names this machine where a listener is every interface."""
@@ -188,7 +190,22 @@ class Listeners:
             found.append(Endpoint(listener.name, protocol_of(listener.name, protocols), host, port))
         return tuple(found)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         for server in self._servers:
             server.close()
         self._servers.clear()
+
+
+def _named(error: OSError, listener: ListenerAddress) -> PortInUse | CannotListen:
+    shown = f"{listener.name}://{listener.host}:{listener.port}"
+    if error.errno == errno.EADDRINUSE:
+        return PortInUse(
+            f"port {listener.port} is in use, so {shown} cannot be opened; "
+            "stop what listens there, or choose another port in listeners (0 takes a free one)"
+        )
+    if error.errno in (errno.EADDRNOTAVAIL, errno.EACCES):
+        return CannotListen(
+            f"{shown} cannot be opened ({error.strerror}); "
+            "choose an address of this machine and a port above 1023 in listeners"
+        )
+    return CannotListen(f"{shown} cannot be opened: {error}")

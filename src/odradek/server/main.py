@@ -1,7 +1,7 @@
 """One broker as a process: `run_broker(settings)`, called by `odradek start` and `python -m odradek.server`.
 
-SIGTERM and SIGINT are a controlled shutdown; a second signal stops at once. Whatever cannot be is one sentence on
-standard error that says what would have worked, and an exit code (exit_codes.py).
+SIGTERM and SIGINT are a controlled shutdown; a second signal stops at once. Whatever cannot be is one
+sentence on standard error that says what would have worked, and an exit code (exit_codes.py).
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odradek.model.errors import ConfigurationError, OdradekError
@@ -19,6 +20,7 @@ from odradek.server.exit_codes import FAILED, STOPPED_IN_ORDER, exit_code_of
 
 if TYPE_CHECKING:
     from odradek.server.broker_runtime import BrokerRuntime
+    from odradek.store.api import StoreProvider
 
 logger = logging.getLogger("odradek.server")
 
@@ -32,8 +34,9 @@ def run_broker(
     on_ready: "Callable[[BrokerRuntime], None] | None" = None,
     stop_when_closed: int | None = None,
 ) -> int:
-    """Runs until a signal comes; returns the exit code. `stop_when_closed` is the read end of a pipe: when its other
-    end is closed, whoever started us is gone, and so shall we be."""
+    """Runs until a signal comes; returns the exit code. `stop_when_closed` is the read end of a pipe: when
+    its other end is closed, whoever started us is gone, and so shall we be.
+    """
     configure_logging()
     runner = asyncio.Runner(loop_factory=_loop_factory(settings))
     try:
@@ -68,7 +71,7 @@ async def _serve(
         os.set_blocking(stop_when_closed, False)
         loop.add_reader(stop_when_closed, stop.parent_gone, stop_when_closed)
     seams = Seams(loop)
-    runtime = BrokerRuntime(settings, seams, open_provider(settings, seams))
+    runtime = BrokerRuntime(settings, seams, open_provider(settings))
     starting = loop.create_task(runtime.start())
     await asyncio.wait({starting, stop.asked}, return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
@@ -129,7 +132,7 @@ class _StopRequest:
             self.asked.set_result(None)
 
 
-def open_provider(settings: BrokerSettings, seams: object) -> "StoreProvider":
+def open_provider(settings: BrokerSettings) -> "StoreProvider":
     """The store the settings name."""
     path = settings.store_file
     if path is None:
@@ -139,7 +142,7 @@ def open_provider(settings: BrokerSettings, seams: object) -> "StoreProvider":
         )
     from odradek.store.embedded import EmbeddedStores
 
-    return EmbeddedStores(path)
+    return EmbeddedStores(Path(path))
 
 
 def _loop_factory(settings: BrokerSettings) -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -179,5 +182,7 @@ def read_configuration(path: str) -> BrokerSettings:
 def settings_from(properties: Mapping[str, str]) -> BrokerSettings:
     settings = BrokerSettings.from_properties(properties)
     if settings.broker_id < 0:
-        raise ConfigurationError("broker.id is not set; give each broker of a cluster its own number, 0 or more")
+        raise ConfigurationError(
+            "broker.id is not set; give each broker of a cluster its own number, 0 or more"
+        )
     return settings

@@ -75,7 +75,9 @@ def limited(
     The sum is exactly `most`, so a trigger never reads more than it was allowed; what rounding leaves over
     goes to the partitions with the largest remainders, so none starves.
     """
-    waiting = {p: max(0, end[p].offset - start[p].offset if p in start else end[p].offset) for p in sorted(end)}
+    waiting = {
+        p: max(0, end[p].offset - start[p].offset if p in start else end[p].offset) for p in sorted(end)
+    }
     total = sum(waiting.values())
     if total <= most:
         return dict(end)
@@ -96,9 +98,7 @@ def advanced(
     start: Mapping[TopicPartition, Place], end: Mapping[TopicPartition, Place]
 ) -> dict[TopicPartition, Place]:
     """`end`, but where nothing is new the place of `start`, epoch and all."""
-    return {
-        p: start[p] if p in start and start[p].offset == end[p].offset else end[p] for p in sorted(end)
-    }
+    return {p: start[p] if p in start and start[p].offset == end[p].offset else end[p] for p in sorted(end)}
 
 
 def newly(start: Mapping[TopicPartition, Place], end: Iterable[TopicPartition]) -> list[TopicPartition]:

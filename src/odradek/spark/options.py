@@ -21,7 +21,17 @@ LATEST = "latest"
 # topic -> partition -> offset or timestamp
 PerPartition = dict[str, dict[int, int]]
 
-COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers", "leaderEpoch")
+COLUMNS = (
+    "key",
+    "value",
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestampType",
+    "headers",
+    "leaderEpoch",
+)
 
 _USED = (
     "kafka.bootstrap.servers",
@@ -157,7 +167,9 @@ def _subscription(
         try:
             re.compile(text)
         except re.error as error:
-            raise ConfigurationError(f"subscribePattern={text!r} is no regular expression: {error}") from error
+            raise ConfigurationError(
+                f"subscribePattern={text!r} is no regular expression: {error}"
+            ) from error
         return None, text, None
     wanted = options.json("assign", 'as in {"orders":[0,1]}')
     try:

@@ -1,6 +1,7 @@
 """Offset ranges and how they become tasks: large ones are split, small ones share a task. Pure."""
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from odradek.model.ids import NO_TOPIC_ID, TopicPartition
@@ -63,7 +64,7 @@ def split(whole: OffsetRange, parts: int) -> list[OffsetRange]:
     """`parts` neighbouring ranges of nearly equal size; never an empty one."""
     parts = max(1, min(parts, whole.size))
     borders = [whole.start + whole.size * n // parts for n in range(parts + 1)]
-    return [whole._replace(start=a, end=b) for a, b in zip(borders, borders[1:], strict=False)]
+    return [whole._replace(start=a, end=b) for a, b in pairwise(borders)]
 
 
 def _pack(pieces: Sequence[OffsetRange], until: int) -> list[Task]:

@@ -31,7 +31,7 @@ from odradek.replication.partition import READ_COMMITTED, Partition
 from odradek.replication.purgatory import Waiter
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker, ConnectionInfo, Request
 
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
@@ -50,11 +50,11 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     if isinstance(session, ErrorCode):
         return Reply(encode_response(version, [], error_code=session, session_id=NO_SESSION))
     session.last_fetch_time_ms = now_ms
-    wait = FetchWait(broker, version, body, session)
+    wait = FetchWait(broker, version, body, session, request.connection)
     answer = wait.gather(now_ms)
     if answer is not None:
         return wait.reply(answer)
-    return wait.park_for(request.connection, now_ms)
+    return wait.park_until(now_ms + body.max_wait_ms)
 
 
 def _session(broker: "Broker", version: int, body: FetchBody, now_ms: int) -> FetchSession | ErrorCode:
@@ -70,7 +70,7 @@ def _session(broker: "Broker", version: int, body: FetchBody, now_ms: int) -> Fe
         if keep and not sessions.has_room(for_follower=is_follower, now_ms=now_ms):
             keep = False
         session = FetchSession(
-            broker.new_session_id() if keep else NO_SESSION,
+            broker.draws.session_id() if keep else NO_SESSION,
             replica_id=body.replica_id,
             replica_epoch=BrokerEpoch(body.replica_epoch),
             by_id=by_id,
@@ -120,37 +120,40 @@ class FetchWait(Waiter):
 
     __slots__ = ("body", "broker", "connection", "max_bytes", "park", "session", "version")
 
-    def __init__(self, broker: "Broker", version: int, body: FetchBody, session: FetchSession) -> None:
+    def __init__(
+        self,
+        broker: "Broker",
+        version: int,
+        body: FetchBody,
+        session: FetchSession,
+        connection: "ConnectionInfo",
+    ) -> None:
         super().__init__()
         self.broker = broker
         self.version = version
         self.body = body
         self.session = session
         self.park: Park | None = None
-        self.connection: Any = None
+        self.connection = connection
         self.max_bytes = body.max_bytes if session.replica_id >= 0 else min(
             body.max_bytes, broker.fetch_max_bytes
         )
 
     # -------------------------------------------------------------------------------------------- parking
 
-    def park_for(self, connection: Any, now_ms: int) -> Park:
+    def park_until(self, deadline_ms: int) -> Park:
         session = self.session
         for wanted in session.wanted.values():
             if not wanted.is_watching and wanted.partition is not None:
                 wanted.watch(wanted.partition)
         park = self.park = Park()
         session.parked = self
-        self.connection = connection
-        connection.parked = self
-        self.broker.purgatory.park(self, deadline_ms=now_ms + max(self.body.max_wait_ms, 0))
+        self.broker.park_fetch(self.connection, self)
+        self.broker.purgatory.park(self, deadline_ms=deadline_ms)
         return park
 
     def try_complete(self, now_ms: int) -> bool:
         assert self.park is not None
-        if self.park.abandoned:
-            self._leave()
-            return True
         answer = self.gather(now_ms)
         if answer is None:
             return False
@@ -167,14 +170,17 @@ class FetchWait(Waiter):
         park = self.park
         assert park is not None
         reply = self.reply(answer)
-        self._leave()
+        self.leave()
         park.complete(reply)
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """Answered, or the connection is gone: a session lives on, a single fetch is over."""
+        session = self.session
         self.broker.purgatory.leave(self)
-        self.session.parked = None
-        if self.connection.parked is self:
-            self.connection.parked = None
+        session.parked = None
+        self.broker.unpark_fetch(self.connection, self)
+        if session.id == NO_SESSION:
+            session.close()
 
     # ------------------------------------------------------------------------------------------ gathering
 
@@ -347,8 +353,6 @@ class FetchWait(Waiter):
             else:
                 wanted.is_dirty = False  # it will say when it has something
         session.is_full = False
-        if session.id == NO_SESSION:
-            session.close()
         buffers: list[Buffer] = encode_response(
             self.version,
             list(rows.items()),
@@ -360,11 +364,5 @@ class FetchWait(Waiter):
     def _endpoints(self, rows: dict[TopicKey, list[FetchedPartition]]) -> list[NodeEndpoint]:
         """KIP-951: where the leaders named in the rows are found, on the reader's listener."""
         leaders = {row[9][0] for topic in rows.values() for row in topic if row[9] is not None}
-        return self.broker.node_endpoints(leaders, self.connection)
+        return self.broker.node_endpoints(leaders, self.connection.listener) if leaders else []
 
-
-def answer_parked(connection: Any, now_ms: int) -> None:
-    """The connection sent something behind its parked fetch, whose answer would have to wait for that one."""
-    parked = connection.parked
-    if parked is not None:
-        parked.expire(now_ms)

@@ -101,7 +101,10 @@ class Database:
 
     def data_version(self) -> int:
         """Another number than before means that another connection has committed (3 us)."""
-        return int(self.execute("PRAGMA data_version").fetchone()[0])
+        try:
+            return int(self._retry(lambda: self.execute("PRAGMA data_version").fetchone())[0])
+        except sqlite3.Error as error:
+            raise translate(error, self.path) from error
 
     def read(self, body: Callable[[], T]) -> T:
         """`body` sees one state of the store, that of the last commit."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,6 +19,7 @@ from odradek.store.api import (
     OnSession,
     OnWatch,
     Op,
+    SessionExpired,
     SessionState,
     Set,
     Stat,
@@ -174,7 +176,8 @@ class EmbeddedStore:
     async def close(self) -> None:
         if self._state in (SessionState.EXPIRED, SessionState.CLOSED):
             return
-        await self._run(Worker.close_session)
+        with suppress(SessionExpired):  # it has ended by itself, and we were about to hear of it
+            await self._run(Worker.close_session)
         self._worker.join()
 
     # ---- inside
@@ -217,7 +220,10 @@ class EmbeddedStore:
     # ---- told on the loop
 
     def _set_opened(self, outcome: int | BaseException) -> None:
-        if self._opened.done():
+        if self._opened.cancelled():
+            # Nobody waits for it any more. Where opening failed there is nothing to end.
+            if not isinstance(outcome, BaseException):
+                self._worker.submit(Job(Worker.close_session, _ignore, _ignore))
             return
         if isinstance(outcome, BaseException):
             self._opened.set_exception(outcome)
@@ -233,3 +239,7 @@ class EmbeddedStore:
         self._state = state
         for on_session in tuple(self._on_session):
             on_session(state)
+
+
+def _ignore(outcome: object) -> None:
+    """Of a session that nobody waited for."""

@@ -176,7 +176,8 @@ class Worker(threading.Thread):
             job.failed(error)
         else:
             job.done(outcome)
-        self._beat()
+        if not self._is_over:
+            self._beat()
 
     def _look_around(self, is_rung: bool) -> None:
         now = time.monotonic()
@@ -299,6 +300,8 @@ class Worker(threading.Thread):
             if peer.bell_fd >= 0:
                 self._bells[peer.bell_fd] = session_id
                 self._poll.register(peer.bell_fd, 0)  # nothing but the hang-up
+            # It may have died before we held its bell, and then no hang-up comes.
+            self._suspects[session_id] = 1
 
     def _part_from(self, session_id: int) -> None:
         peer = self._peers.pop(session_id)

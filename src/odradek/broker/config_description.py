@@ -1,0 +1,133 @@
+"""One setting as DescribeConfigs reports it: value, where it comes from, and what else could supply it.
+
+A value comes from the first of: the topic's own override, this broker's dynamic value, the cluster-wide
+dynamic default, the configuration file, the built-in default. The list of synonyms names every one of them
+that is set, in that order (golden/configs.json shows Apache's).
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from odradek.model.settings import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerSettings, Setting
+
+DYNAMIC_TOPIC = 1
+DYNAMIC_BROKER = 2
+DYNAMIC_DEFAULT_BROKER = 3
+STATIC_BROKER = 4
+DEFAULT = 5
+
+TYPES = {
+    "BOOLEAN": 1,
+    "STRING": 2,
+    "INT": 3,
+    "SHORT": 4,
+    "LONG": 5,
+    "DOUBLE": 6,
+    "LIST": 7,
+    "CLASS": 8,
+    "PASSWORD": 9,
+}
+
+
+class Synonym(NamedTuple):
+    name: str
+    value: str | None
+    source: int
+
+
+class ConfigEntry(NamedTuple):
+    setting: Setting
+    value: str | None
+    source: int
+    is_read_only: bool
+    synonyms: tuple[Synonym, ...]
+
+    @property
+    def is_sensitive(self) -> bool:
+        return self.setting.is_sensitive
+
+
+class BrokerLayers(NamedTuple):
+    """What is said of broker settings, and by whom."""
+
+    settings: BrokerSettings
+    dynamic: Mapping[str, str] = {}  # /config/brokers/<id>
+    dynamic_default: Mapping[str, str] = {}  # /config/brokers/<default>
+
+
+def _broker_synonyms(name: str, layers: BrokerLayers) -> list[Synonym]:
+    found = []
+    for values, source in (
+        (layers.dynamic, DYNAMIC_BROKER),
+        (layers.dynamic_default, DYNAMIC_DEFAULT_BROKER),
+        (layers.settings.given, STATIC_BROKER),
+    ):
+        if name in values:
+            found.append(Synonym(name, values[name], source))
+    setting = BROKER_SETTINGS.get(name)
+    if setting is not None and setting.default is not None:
+        found.append(Synonym(name, setting.default, DEFAULT))
+    return found
+
+
+def broker_entries(layers: BrokerLayers, names: Mapping[str, object] | None) -> list[ConfigEntry]:
+    """All settings of a broker, or those asked for that exist."""
+    entries = []
+    for name, setting in BROKER_SETTINGS.items():
+        if names is not None and name not in names:
+            continue
+        synonyms = _broker_synonyms(name, layers)
+        value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (None, DEFAULT)
+        entries.append(_entry(setting, value, source, synonyms, is_read_only=not setting.dynamic))
+    return entries
+
+
+def cluster_default_entries(
+    dynamic_default: Mapping[str, str], names: Mapping[str, object] | None
+) -> list[ConfigEntry]:
+    """The resource "" (all brokers): only what was set dynamically for all."""
+    entries = []
+    for name, text in sorted(dynamic_default.items()):
+        setting = BROKER_SETTINGS.get(name)
+        if setting is not None and (names is None or name in names):
+            synonyms = [Synonym(name, text, DYNAMIC_DEFAULT_BROKER)]
+            entries.append(_entry(setting, text, DYNAMIC_DEFAULT_BROKER, synonyms, is_read_only=not setting.dynamic))
+    return entries
+
+
+def topic_entries(
+    overrides: Mapping[str, str], layers: BrokerLayers, names: Mapping[str, object] | None
+) -> list[ConfigEntry]:
+    entries = []
+    for name, setting in TOPIC_SETTINGS.items():
+        if names is not None and name not in names:
+            continue
+        # Of several broker settings that stand in for each other only the first is a synonym, as in Apache.
+        synonyms = _broker_synonyms(setting.broker_synonyms[0], layers) if setting.broker_synonyms else []
+        if name in overrides:
+            value, source = overrides[name], DYNAMIC_TOPIC
+            synonyms.insert(0, Synonym(name, value, DYNAMIC_TOPIC))
+        elif synonyms:
+            value, source = synonyms[0].value or "", synonyms[0].source
+        else:
+            value, source = _folded(name, setting, layers.settings), DEFAULT
+        entries.append(_entry(setting, value, source, synonyms, is_read_only=False))
+    return entries
+
+
+def _folded(name: str, setting: Setting, settings: BrokerSettings) -> str:
+    """The value of a setting without a synonym of its own: retention.ms from log.retention.hours, ..."""
+    default = settings.topic_defaults.get(setting.attribute)
+    if default is None or isinstance(default, bool | tuple):
+        return setting.default or ""
+    return str(default)
+
+
+def _entry(
+    setting: Setting, value: str | None, source: int, synonyms: list[Synonym], *, is_read_only: bool
+) -> ConfigEntry:
+    if setting.is_sensitive:
+        # Never told, whoever asks; which source it comes from is.
+        value = None
+        synonyms = [synonym._replace(value=None) for synonym in synonyms]
+    return ConfigEntry(setting, value, source, is_read_only, tuple(synonyms))

@@ -1,0 +1,49 @@
+"""ApiVersions (key 18), versions 0-4.
+
+What this broker answers, straight from the table of handlers. A version we do not know is answered in
+version 0 with UNSUPPORTED_VERSION and one entry, our range of this key (KIP-511): the client asks again.
+v3 flexible, name and version of the client's software; the response header stays without tags. No feature
+is finalised here: with Apache members in the cluster one that a broker lacks would make it exit.
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer, Reply
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker, Request
+
+FIRST_WITH_SOFTWARE = 3
+_INNER = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = ApiVersionsRequest.decode(version, request.body)
+    if version >= FIRST_WITH_SOFTWARE and not (
+        _is_software_name(asked.client_software_name) and _is_software_name(asked.client_software_version)
+    ):
+        return Reply([ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST).encode(version)])
+    return Reply([broker.cached(("ApiVersions", version), lambda: _encode(broker, version))])
+
+
+def _encode(broker: "Broker", version: int) -> bytes:
+    rows = [
+        ApiVersion(api_key=key, min_version=first, max_version=last)
+        for key, (_, first, last) in sorted(broker.handlers.items())
+    ]
+    return ApiVersionsResponse(api_keys=rows).encode(version)
+
+
+def unsupported_version(broker: "Broker") -> Reply:
+    _, first, last = broker.handlers[ApiKey.API_VERSIONS]
+    own = ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=first, max_version=last)
+    return Reply([ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own]).encode(0)])
+
+
+def _is_software_name(text: str) -> bool:
+    """Letters, digits, dots and dashes, the outer two letters or digits (KIP-511)."""
+    return bool(text) and _INNER.issuperset(text) and text[0] not in ".-" and text[-1] not in ".-"

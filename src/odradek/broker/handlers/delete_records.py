@@ -1,0 +1,104 @@
+"""DeleteRecords (key 21), versions 0-2.
+
+Moves the start of a log up, at most to its high watermark (-1 means there); beyond is OFFSET_OUT_OF_RANGE.
+Only where `cleanup.policy` deletes: else POLICY_VIOLATION. The answer is the low watermark, the smallest log
+start of the live replicas: it comes when all have followed, or REQUEST_TIMED_OUT. v2 flexible.
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer, Park, Reply
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.protocol.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from odradek.replication.partition import Partition
+from odradek.replication.purgatory import Waiter
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker, Request
+
+UP_TO_HIGH_WATERMARK = -1
+INVALID_LOW_WATERMARK = -1
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = DeleteRecordsRequest.decode(version, request.body)
+    response = DeleteRecordsResponse()
+    open_rows: list[tuple[Partition, int, DeleteRecordsPartitionResult]] = []
+    for topic in asked.topics:
+        rows: list[DeleteRecordsPartitionResult] = []
+        response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=rows))
+        for wanted in topic.partitions:
+            row = DeleteRecordsPartitionResult(
+                partition_index=wanted.partition_index, low_watermark=INVALID_LOW_WATERMARK
+            )
+            rows.append(row)
+            try:
+                partition = broker.replicas.hosted(topic.name, wanted.partition_index)
+                offset = partition.delete_records(wanted.offset)
+                open_rows.append((partition, offset, row))
+            except ProtocolError as refusal:
+                row.error_code = refusal.code
+    wait = DeleteRecordsWait(broker, version, response, open_rows)
+    broker.purgatory.park(
+        wait,
+        deadline_ms=now_ms + max(asked.timeout_ms, 0),
+        keys={partition.topic_partition for partition, _, _ in open_rows},
+    )
+    wait.try_complete(now_ms)
+    return wait.park
+
+
+class DeleteRecordsWait(Waiter):
+    __slots__ = ("_broker", "_open", "_response", "_version", "park")
+
+    def __init__(
+        self,
+        broker: "Broker",
+        version: int,
+        response: DeleteRecordsResponse,
+        open_rows: list[tuple[Partition, int, DeleteRecordsPartitionResult]],
+    ) -> None:
+        super().__init__()
+        self._broker = broker
+        self._version = version
+        self._response = response
+        self._open = open_rows
+        self.park = Park()
+
+    def _look(self) -> None:
+        still_open = []
+        for partition, offset, row in self._open:
+            if not partition.is_leader:
+                is_gone = partition.is_deleted
+                row.error_code = (
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_gone else ErrorCode.NOT_LEADER_OR_FOLLOWER
+                )
+                continue
+            row.low_watermark = partition.low_watermark
+            if row.low_watermark < offset:
+                still_open.append((partition, offset, row))
+        self._open = still_open
+
+    def try_complete(self, now_ms: int) -> bool:
+        self._look()
+        if self._open:
+            return False
+        self._finish()
+        return True
+
+    def expire(self, now_ms: int) -> None:
+        self._look()
+        for _, _, row in self._open:
+            row.error_code = ErrorCode.REQUEST_TIMED_OUT
+        self._finish()
+
+    def _finish(self) -> None:
+        self._broker.purgatory.leave(self)
+        self.park.complete(Reply([self._response.encode(self._version)]))

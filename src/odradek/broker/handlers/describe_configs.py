@@ -1,0 +1,126 @@
+"""DescribeConfigs (key 32), versions 1-4.
+
+Every setting of a topic or of this broker: value, source, synonyms, type, words; or those named. The resource
+broker "" is the dynamic default of all brokers. Overrides are read from the store, so any broker may be asked
+about any topic. v1 sources and synonyms. v3 type and documentation. v4 flexible.
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.config_description import (
+    TYPES,
+    BrokerLayers,
+    ConfigEntry,
+    broker_entries,
+    cluster_default_entries,
+    topic_entries,
+)
+from odradek.broker.config_resources import BROKER, DEFAULT_NAME, TOPIC, check_resource, entity_of
+from odradek.broker.effects import ConfigsRead, ReadConfigs, StoredConfig, StoreFailed, StoreResult
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker, Request
+
+NOTHING_STORED = StoredConfig({}, -1)
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = DescribeConfigsRequest.decode(version, request.body)
+    refused: dict[int, ProtocolError] = {}
+    entities: dict[tuple[str, str], None] = {}
+    for place, resource in enumerate(asked.resources):
+        try:
+            check_resource(broker, resource.resource_type, resource.resource_name)
+        except ProtocolError as refusal:
+            refused[place] = refusal
+            continue
+        entities[entity_of(resource.resource_type, resource.resource_name)] = None
+        if resource.resource_type == BROKER:
+            entities["brokers", DEFAULT_NAME] = None
+
+    def encode(configs: ConfigsRead) -> bytes:
+        results = []
+        for place, resource in enumerate(asked.resources):
+            refusal = refused.get(place)
+            if refusal is not None:
+                results.append(_refused(resource, refusal))
+            else:
+                results.append(_described(broker, asked, resource, configs))
+        return DescribeConfigsResponse(results=results).encode(version)
+
+    if not entities:
+        return Reply([encode(ConfigsRead({}))])
+    park = Park()
+
+    def answered(result: StoreResult, later_ms: int) -> None:
+        if isinstance(result, ConfigsRead):
+            park.complete(Reply([encode(result)]))
+            return
+        reason = result.reason if isinstance(result, StoreFailed) else "the store answered something else"
+        for place in range(len(asked.resources)):
+            refused.setdefault(place, ProtocolError(ErrorCode.UNKNOWN_SERVER_ERROR, reason))
+        park.complete(Reply([encode(ConfigsRead({}))]))
+
+    broker.ask_store(ReadConfigs(tuple(entities)), answered)
+    return park
+
+
+def _described(
+    broker: "Broker", asked: DescribeConfigsRequest, resource: DescribeConfigsResource, configs: ConfigsRead
+) -> DescribeConfigsResult:
+    names = None if resource.configuration_keys is None else dict.fromkeys(resource.configuration_keys)
+    stored = configs.configs.get(
+        entity_of(resource.resource_type, resource.resource_name), NOTHING_STORED
+    ).overrides
+    dynamic_default = configs.configs.get(("brokers", DEFAULT_NAME), NOTHING_STORED).overrides
+    if resource.resource_type == TOPIC:
+        entries = topic_entries(stored, BrokerLayers(broker.settings), names)
+    elif resource.resource_name:
+        entries = broker_entries(BrokerLayers(broker.settings, stored, dynamic_default), names)
+    else:
+        entries = cluster_default_entries(dynamic_default, names)
+    return DescribeConfigsResult(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[_row(entry, asked) for entry in entries],
+    )
+
+
+def _row(entry: ConfigEntry, asked: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    setting = entry.setting
+    return DescribeConfigsResourceResult(
+        name=setting.name,
+        value=entry.value,
+        read_only=entry.is_read_only,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(name=name, value=value, source=source)
+            for name, value, source in entry.synonyms
+        ]
+        if asked.include_synonyms
+        else [],
+        config_type=TYPES.get(setting.type, 0),
+        documentation=setting.doc if asked.include_documentation else None,
+    )
+
+
+def _refused(resource: DescribeConfigsResource, refusal: ProtocolError) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=refusal.code,
+        error_message=refusal.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

@@ -1,0 +1,63 @@
+"""InitProducerId (key 22), versions 0-5.
+
+Without a transactional id: a producer id nobody had before, epoch 0, from a block the controller gave this
+broker; who comes while a block is on its way waits for it. With one: COORDINATOR_NOT_AVAILABLE, as there is
+no transaction coordinator here.
+v2 flexible. v3 carries the id and epoch the producer has; v4 may answer PRODUCER_FENCED; v5 TRANSACTION_ABORTABLE.
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer, Park, Reply
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from odradek.replication.purgatory import Waiter
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker, Request
+
+# A client's request.timeout.ms is 30 s at least; before that it hears that it should try again.
+WAIT_MS = 10_000
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = InitProducerIdRequest.decode(version, request.body)
+    if asked.transactional_id is not None:
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if not asked.transactional_id:
+            error = ErrorCode.INVALID_REQUEST
+        elif not 0 < asked.transaction_timeout_ms <= broker.settings.transaction_max_timeout_ms:
+            error = ErrorCode.INVALID_TRANSACTION_TIMEOUT
+        return Reply([InitProducerIdResponse(error_code=error, producer_epoch=-1).encode(version)])
+    producer_id = broker.producer_ids.take()
+    broker.producer_ids.ask_if_low()
+    if producer_id is not None:
+        return Reply([InitProducerIdResponse(producer_id=producer_id).encode(version)])
+    wait = ProducerIdWait(broker, version)
+    broker.purgatory.park(wait, deadline_ms=now_ms + WAIT_MS)
+    broker.producer_ids.wait(wait.given)
+    return wait.park
+
+
+class ProducerIdWait(Waiter):
+    __slots__ = ("_broker", "_version", "park")
+
+    def __init__(self, broker: "Broker", version: int) -> None:
+        super().__init__()
+        self._broker = broker
+        self._version = version
+        self.park = Park()
+
+    def given(self, producer_id: int, now_ms: int) -> None:
+        self._finish(InitProducerIdResponse(producer_id=producer_id))
+
+    def expire(self, now_ms: int) -> None:
+        self._broker.producer_ids.forget(self.given)
+        self._finish(
+            InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, producer_epoch=-1)
+        )
+
+    def _finish(self, response: InitProducerIdResponse) -> None:
+        self._broker.purgatory.leave(self)
+        self.park.complete(Reply([response.encode(self._version)]))

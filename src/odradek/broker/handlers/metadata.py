@@ -1,0 +1,171 @@
+"""Metadata (key 3), versions 0-12.
+
+Brokers, topics and leaders as this broker was told them, addresses for the listener the client came over.
+A topic that does not exist is made when the request (v4) and `auto.create.topics.enable` both allow it, and
+answered LEADER_NOT_AVAILABLE until it has leaders.
+v0 an empty list means all topics, later it means none. v1 controller, rack, null for all. v5 offline replicas.
+v7 leader epoch. v8 operations the asker may do (those of all: nobody is restricted here), for the cluster up
+to v10. v10 topic ids, v12 asks by id.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer, Reply
+from odradek.broker.effects import CreateTopics, LogLine, NewTopic, StoreResult
+from odradek.broker.metadata_cache import PartitionMetadata
+from odradek.broker.topic_creation import INTERNAL_TOPICS, plan_topic
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import NO_TOPIC_ID, TopicId
+from odradek.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker, Request
+
+FIRST_BY_ID = 12
+FIRST_WITH_LISTENER_NOT_FOUND = 6
+NOT_ASKED = -2147483648
+# Bits by number of the operation: READ 3 ... DESCRIBE 8, CLUSTER_ACTION 9, configs 10 and 11, IDEMPOTENT_WRITE 12.
+TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
+CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
+REMEMBERED_TOPICS = 64  # longer lists of names are not worth keeping an answer for
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = MetadataRequest.decode(version, request.body)
+    listener = request.connection.listener
+    wanted = None if asked.topics is None or (version == 0 and not asked.topics) else asked.topics
+    if wanted is None:
+        flags = asked.include_topic_authorized_operations, asked.include_cluster_authorized_operations
+        key = ("Metadata", version, listener, flags)
+        return Reply([broker.cached(key, lambda: _all(broker, version, listener, asked))])
+    topics = [_topic(broker, version, listener, topic, asked) for topic in wanted]
+    missing = [row for row in topics if row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and row.name]
+    if missing and asked.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
+        _create(broker, missing)
+    return Reply([_response(broker, listener, topics, asked).encode(version)])
+
+
+def _all(broker: "Broker", version: int, listener: str, asked: MetadataRequest) -> bytes:
+    names = [MetadataRequestTopic(name=name) for name in sorted(broker.metadata.topics)]
+    topics = [_topic(broker, version, listener, topic, asked) for topic in names]
+    return _response(broker, listener, topics, asked).encode(version)
+
+
+def _response(
+    broker: "Broker", listener: str, topics: list[MetadataResponseTopic], asked: MetadataRequest
+) -> MetadataResponse:
+    controller = broker.metadata.controller_id
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=node, host=host, port=port, rack=rack)
+            for node, host, port, rack in broker.node_endpoints(broker.metadata.brokers, listener)
+        ],
+        cluster_id=broker.cluster_id,
+        controller_id=-1 if controller is None else controller,
+        topics=topics,
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if asked.include_cluster_authorized_operations
+        else NOT_ASKED,
+    )
+
+
+def _topic(
+    broker: "Broker", version: int, listener: str, wanted: MetadataRequestTopic, asked: MetadataRequest
+) -> MetadataResponseTopic:
+    metadata = broker.metadata
+    name = wanted.name
+    topic_id = TopicId(bytes(wanted.topic_id))
+    if topic_id != NO_TOPIC_ID or name is None:
+        if version < FIRST_BY_ID or (name and topic_id != NO_TOPIC_ID):
+            return MetadataResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST, name=name or "", topic_id=topic_id
+            )
+        name = metadata.names.get(topic_id)
+        if name is None:
+            return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+    partitions = metadata.topics.get(name)
+    if partitions is None:
+        return MetadataResponseTopic(
+            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name, is_internal=name in INTERNAL_TOPICS
+        )
+    return MetadataResponseTopic(
+        name=name,
+        topic_id=metadata.topic_id(name),
+        is_internal=name in INTERNAL_TOPICS,
+        partitions=[
+            _partition(broker, version, listener, index, partition)
+            for index, partition in sorted(partitions.items())
+        ],
+        topic_authorized_operations=TOPIC_OPERATIONS
+        if asked.include_topic_authorized_operations
+        else NOT_ASKED,
+    )
+
+
+def _partition(
+    broker: "Broker", version: int, listener: str, index: int, partition: PartitionMetadata
+) -> MetadataResponsePartition:
+    metadata = broker.metadata
+    live = metadata.live_brokers
+    error = ErrorCode.NONE
+    leader: int = partition.leader
+    if metadata.endpoint(leader, listener) is None:
+        is_elsewhere = leader in live and version >= FIRST_WITH_LISTENER_NOT_FOUND
+        error = ErrorCode.LISTENER_NOT_FOUND if is_elsewhere else ErrorCode.LEADER_NOT_AVAILABLE
+        leader = -1
+    replicas, isr = partition.replicas, partition.isr
+    if version == 0:
+        # Clients of v0 know no offline replicas: only those they can reach are named.
+        replicas = [replica for replica in replicas if replica in live]
+        isr = [replica for replica in isr if replica in live]
+        if not error and len(replicas) < len(partition.replicas):
+            error = ErrorCode.REPLICA_NOT_AVAILABLE
+    offline = [r for r in partition.replicas if r not in live or r in partition.offline_replicas]
+    return MetadataResponsePartition(
+        error_code=error,
+        partition_index=index,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=offline,
+    )
+
+
+def _create(broker: "Broker", missing: Iterable[MetadataResponseTopic]) -> None:
+    """Written straight to the store, as any broker may; the client asks again until there are leaders."""
+    new: list[NewTopic] = []
+    for row in missing:
+        assert row.name is not None
+        try:
+            if row.name not in broker.being_created:
+                new.append(plan_topic(broker, row.name))
+                broker.being_created.add(row.name)
+            row.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+        except ProtocolError as refusal:
+            row.error_code = refusal.code
+            if refusal.code == ErrorCode.INVALID_REPLICATION_FACTOR:
+                broker.effects.append(
+                    LogLine(
+                        "warning",
+                        f"topic {row.name} cannot be created: {refusal} Start more brokers, or set "
+                        "default.replication.factor.",
+                    )
+                )
+    if new:
+        names = [topic.topic for topic in new]
+
+        def answered(result: StoreResult, now_ms: int) -> None:
+            broker.being_created.difference_update(names)
+
+        broker.ask_store(CreateTopics(tuple(new)), answered)

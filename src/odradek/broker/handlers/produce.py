@@ -1,0 +1,204 @@
+"""Produce (key 0), versions 3-11; 0-2 are read well enough to be refused.
+
+Appends batches as they are and answers when `acks` says: 0 never (a failure closes the connection), 1 when
+the leader has them, -1 when the high watermark is past them. Answers of one partition go out in the order of
+its offsets. min.insync.replicas is looked at twice: before the append NOT_ENOUGH_REPLICAS, after it
+NOT_ENOUGH_REPLICAS_AFTER_APPEND, when the records stay in the log and may be read later.
+v5 log start offset. v7 may carry zstd. v8 names the record that was refused. v9 flexible. v10 says who leads
+now where we do not (KIP-951). ApiVersions lists 0-2 because some librdkafka releases compress only then.
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, NoReply, Park, Reply
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.protocol.api_keys import FIRST_PRODUCE_VERSION
+from odradek.protocol.fast_produce import PartitionAnswer, TopicRecords, decode_request, encode_response
+from odradek.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from odradek.replication.partition import Partition
+from odradek.replication.waiting import AckWaiter
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker, Request
+
+ALL = -1
+FIRST_WITH_MESSAGES = 8
+FIRST_WITH_LEADERS = 10
+NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+EMPTY = memoryview(b"")
+
+TopicAnswers = list[tuple[str, list[PartitionAnswer]]]
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    if version < FIRST_PRODUCE_VERSION:
+        return _refuse_old(request)
+    transactional_id, acks, timeout_ms, topics = decode_request(version, request.body)
+    if not -1 <= acks <= 1:
+        return Reply([_all(version, topics, ErrorCode.INVALID_REQUIRED_ACKS)])
+    if transactional_id is not None:
+        return _answer(acks, version, _rows(topics, ErrorCode.INVALID_TXN_STATE))
+    hosted = broker.replicas.partitions
+    answers: TopicAnswers = []
+    wait: ProduceWait | None = None
+    for topic, partitions in topics:
+        rows: list[PartitionAnswer] = []
+        answers.append((topic, rows))
+        for index, records in partitions:
+            try:
+                partition = hosted.get((topic, index))  # type: ignore[call-overload]
+                if partition is None:
+                    raise broker.replicas.why_not_hosted(topic, index)
+                result = partition.append(EMPTY if records is None else records, acks=acks, now_ms=now_ms)
+            except ProtocolError as refusal:
+                rows.append(_refused(broker, version, topic, index, refusal))
+                continue
+            rows.append(
+                (index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset, (), None, None)
+            )
+            required = result.last_offset + 1
+            if acks == ALL:
+                if partition.high_watermark < required:
+                    if wait is None:
+                        wait = ProduceWait(broker, version, answers)
+                    wait.expect(partition, required, rows)
+            elif acks and partition.flushes_before_ack and partition.log.recovery_point < required:
+                if wait is None:
+                    wait = ProduceWait(broker, version, answers)
+                wait.expect_flush(partition, required, rows)
+    if wait is not None:
+        broker.purgatory.park(wait, deadline_ms=now_ms + max(timeout_ms, 0))
+        return wait.park
+    if acks == 0:
+        return _unacknowledged(answers)
+    return Reply([encode_response(version, answers)])
+
+
+class ProduceWait(AckWaiter):
+    """A Produce whose records are appended; its answer is ready but for what the high watermark decides."""
+
+    __slots__ = ("answers", "broker", "open", "park", "places", "version")
+
+    def __init__(self, broker: "Broker", version: int, answers: TopicAnswers) -> None:
+        super().__init__()
+        self.broker = broker
+        self.version = version
+        self.answers = answers
+        self.park = Park()
+        self.open = 0
+        # Slot -> where the partition's row stands; a slot is settled when its place is None.
+        self.places: list[tuple[Partition, list[PartitionAnswer], int] | None] = []
+
+    def expect(self, partition: Partition, required_offset: int, rows: list[PartitionAnswer]) -> None:
+        partition.commit_line.add(required_offset, self, len(self.places))
+        self.places.append((partition, rows, len(rows) - 1))
+        self.open += 1
+
+    def expect_flush(self, partition: Partition, required_offset: int, rows: list[PartitionAnswer]) -> None:
+        partition.flush_line.add(required_offset, self, len(self.places))
+        self.places.append((partition, rows, len(rows) - 1))
+        self.open += 1
+
+    def settle(self, slot: int, error: ErrorCode) -> None:
+        place = self.places[slot]
+        assert place is not None, "a partition settled its part twice"
+        self.places[slot] = None
+        self.open -= 1
+        if error:
+            self._put(place, error)
+        if not self.open:
+            self.broker.purgatory.wake(self)
+
+    def _put(self, place: tuple[Partition, list[PartitionAnswer], int], error: ErrorCode) -> None:
+        partition, rows, position = place
+        topic, index = partition.topic_partition
+        rows[position] = _refused(self.broker, self.version, topic, index, ProtocolError(error))
+
+    def try_complete(self, now_ms: int) -> bool:
+        if self.open:
+            return False
+        self.broker.purgatory.leave(self)
+        self.park.complete(Reply([encode_response(self.version, self.answers)]))
+        return True
+
+    def expire(self, now_ms: int) -> None:
+        """The records stay where they are; whether they will be committed is not known."""
+        for slot, place in enumerate(self.places):
+            if place is not None:
+                self.places[slot] = None
+                self._put(place, ErrorCode.REQUEST_TIMED_OUT)
+        self.open = 0
+        self.broker.purgatory.leave(self)
+        for place in self.places:
+            assert place is None
+        self.broker.replicas.forget_expired_waiters()
+        self.park.complete(Reply([encode_response(self.version, self.answers)]))
+
+
+def _refused(broker: "Broker", version: int, topic: str, index: int, refusal: ProtocolError) -> PartitionAnswer:
+    leader = None
+    if refusal.code == NOT_LEADER and version >= FIRST_WITH_LEADERS:
+        leader = broker.replicas.current_leader(topic, index)
+    record_index = getattr(refusal, "record_index", None)
+    record_errors = () if record_index is None else ((record_index, refusal.message),)
+    message = refusal.message if refusal.message != refusal.code.name else None
+    return index, int(refusal.code), -1, -1, -1, record_errors, message, leader
+
+
+def _unacknowledged(answers: TopicAnswers) -> NoReply | CloseConnection:
+    """acks=0: the only way to say that something failed is to close, so that the client asks for Metadata."""
+    for topic, rows in answers:
+        for row in rows:
+            if row[1]:
+                return CloseConnection(f"produce with acks=0 to {topic}-{row[0]} failed: {ErrorCode(row[1]).name}")
+    return NO_REPLY
+
+
+def _rows(topics: list[TopicRecords], error: ErrorCode) -> TopicAnswers:
+    return [
+        (topic, [(index, int(error), -1, -1, -1, (), None, None) for index, _ in partitions])
+        for topic, partitions in topics
+    ]
+
+
+def _all(version: int, topics: list[TopicRecords], error: ErrorCode) -> bytes:
+    return encode_response(version, _rows(topics, error))
+
+
+def _answer(acks: int, version: int, answers: TopicAnswers) -> Answer:
+    return _unacknowledged(answers) if acks == 0 else Reply([encode_response(version, answers)])
+
+
+def _refuse_old(request: "Request") -> Answer:
+    """Magic 0 and 1 travel in these. Their answer has no top-level error: every partition gets it."""
+    version = request.api_version
+    message = ProduceRequest.decode(version, request.body)
+    if message.acks == 0:
+        return CloseConnection(f"produce version {version} with acks=0: batches of magic 2 need version 3")
+    return Reply(
+        [
+            ProduceResponse(
+                responses=[
+                    TopicProduceResponse(
+                        name=topic.name,
+                        partition_responses=[
+                            PartitionProduceResponse(
+                                index=partition.index,
+                                error_code=ErrorCode.UNSUPPORTED_VERSION,
+                                base_offset=-1,
+                            )
+                            for partition in topic.partition_data
+                        ],
+                    )
+                    for topic in message.topic_data
+                ]
+            ).encode(version)
+        ]
+    )

@@ -1,0 +1,436 @@
+"""The replicas this broker hosts: what LeaderAndIsr and StopReplica make of them, and who fetches for them.
+
+Epochs guard every step. A controller of an older epoch is refused as a whole (row 146); a leader epoch that
+is not larger than ours is refused for its partition, which acknowledges it and changes nothing (row 147); so
+a request may come twice, or late, and do no harm.
+
+One fetcher per leader broker. A leader of -1 stops fetching and is no error (row 168).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.broker.effects import (
+    CheckpointHighWatermarks,
+    Effect,
+    LogLine,
+    StartFetcher,
+    StateChangeLine,
+    StopFetcher,
+    WakeFetcher,
+)
+from odradek.broker.metadata_cache import MetadataCache
+from odradek.broker.topic_configs import TopicConfigs
+from odradek.log.errors import StorageError
+from odradek.model.cluster import Endpoint, LeaderAndIsr, ReplicaAssignment
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ConfigurationError, ProtocolError
+from odradek.model.ids import (
+    EPOCH_DURING_DELETE,
+    NO_EPOCH,
+    NO_TOPIC_ID,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    TopicId,
+    TopicPartition,
+    topic_id_to_text,
+)
+from odradek.model.settings import BrokerSettings, TopicSettings
+from odradek.protocol.fast_fetch import TopicKey
+from odradek.replication.follower import FetchLimits, FollowerFetcher
+from odradek.replication.partition import Partition
+from odradek.replication.waiting import Outbox
+
+if TYPE_CHECKING:
+    from odradek.log.log_manager import LogManager
+
+
+class Leadership(NamedTuple):
+    """One partition of LeaderAndIsr."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId
+    leader_and_isr: LeaderAndIsr
+    assignment: ReplicaAssignment
+    is_new: bool
+
+
+class Stop(NamedTuple):
+    """One partition of StopReplica."""
+
+    topic_partition: TopicPartition
+    leader_epoch: LeaderEpoch
+    delete: bool
+
+
+class ReplicaManager:
+    def __init__(
+        self,
+        *,
+        broker: BrokerId,
+        settings: BrokerSettings,
+        logs: "LogManager",
+        topic_configs: TopicConfigs,
+        inter_broker_listener: str,
+        metadata: MetadataCache,
+        outbox: Outbox,
+        effects: list[Effect],
+        broker_epoch: Callable[[], BrokerEpoch],
+    ) -> None:
+        self.broker = broker
+        self.settings = settings
+        self.logs = logs
+        self.topic_configs = topic_configs
+        self.listener = inter_broker_listener
+        self.metadata = metadata
+        self.controller_epoch = ControllerEpoch(0)
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.offline: dict[TopicPartition, str] = {}  # hosted, but the disk is gone: why
+        self.unread_topics: dict[str, None] = {}  # hosted, their configuration still to be read
+        self._by_id: dict[tuple[bytes, int], Partition] = {}
+        self._outbox = outbox
+        self._effects = effects
+        self._broker_epoch = broker_epoch
+        self._fetchers: dict[BrokerId, FollowerFetcher] = {}
+        self._connected: dict[BrokerId, Endpoint] = {}  # fetchers that were started, and where
+        self._fetched_from: dict[TopicPartition, BrokerId] = {}
+
+    # ------------------------------------------------------------------------------------------ looking up
+
+    def hosted(self, topic: str, index: int) -> Partition:
+        partition = self.partitions.get(TopicPartition(topic, index))
+        if partition is None:
+            raise self.why_not_hosted(topic, index)
+        return partition
+
+    def wanted(self, key: TopicKey, index: int) -> Partition:
+        """What a Fetch means by a topic id (from v13) or a name."""
+        if isinstance(key, str):
+            return self.hosted(key, index)
+        partition = self._by_id.get((key, index))
+        if partition is not None:
+            return partition
+        topic = self.metadata.names.get(key)
+        if topic is None:
+            raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_ID)
+        known = self.partitions.get(TopicPartition(topic, index))
+        if known is not None and known.topic_id != NO_TOPIC_ID:
+            raise ProtocolError(ErrorCode.INCONSISTENT_TOPIC_ID)
+        if known is not None:
+            return known
+        raise self.why_not_hosted(topic, index)
+
+    def why_not_hosted(self, topic: str, index: int) -> ProtocolError:
+        reason = self.offline.get(TopicPartition(topic, index))
+        if reason is not None:
+            return ProtocolError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+        if self.metadata.partition(topic, index) is not None:
+            return ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def current_leader(self, key: TopicKey, index: int) -> tuple[int, int] | None:
+        """(leader, leader epoch) as far as known here: what a refused reader or writer should try."""
+        topic = key if isinstance(key, str) else self.metadata.names.get(key)
+        if topic is None:
+            return None
+        told = self.metadata.partition(topic, index)
+        hosted = self.partitions.get(TopicPartition(topic, index))
+        if hosted is not None and (told is None or hosted.leader_epoch > told.leader_epoch):
+            return (hosted.leader, hosted.leader_epoch) if hosted.leader >= 0 else None
+        return (told.leader, told.leader_epoch) if told is not None and told.leader >= 0 else None
+
+    # ---------------------------------------------------------------------------------------- LeaderAndIsr
+
+    def is_stale(self, controller_epoch: int) -> bool:
+        """Row 146; the largest epoch seen is kept."""
+        if controller_epoch < self.controller_epoch:
+            return True
+        self.controller_epoch = ControllerEpoch(controller_epoch)
+        return False
+
+    def commit_leadership(self, told: Iterable[Leadership], now_ms: int) -> dict[TopicPartition, ErrorCode]:
+        """Become leader or follower of each, as far as its epoch allows. An answer for every one."""
+        errors: dict[TopicPartition, ErrorCode] = {}
+        for leadership in told:
+            topic_partition = leadership.topic_partition
+            try:
+                errors[topic_partition] = self._commit_one(leadership, now_ms)
+            except ProtocolError as refusal:
+                errors[topic_partition] = refusal.code
+                self._effects.append(LogLine("error", f"{topic_partition}: LeaderAndIsr refused: {refusal}"))
+                if isinstance(refusal, StorageError):
+                    self._take_offline(topic_partition, refusal)
+        return errors
+
+    def _commit_one(self, told: Leadership, now_ms: int) -> ErrorCode:
+        topic_partition = told.topic_partition
+        leadership = told.leader_and_isr
+        if self.broker not in told.assignment.replicas:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        partition = self.partitions.get(topic_partition)
+        if partition is not None:
+            if told.topic_id != NO_TOPIC_ID and partition.topic_id not in (NO_TOPIC_ID, told.topic_id):
+                return ErrorCode.INCONSISTENT_TOPIC_ID
+            if leadership.leader_epoch <= partition.leader_epoch:
+                return ErrorCode.STALE_CONTROLLER_EPOCH
+            if partition.topic_id != told.topic_id and told.topic_id != NO_TOPIC_ID:
+                self._assign_topic_id(partition, told.topic_id)
+        else:
+            partition = self._host(told, now_ms)
+        self._stop_fetching(topic_partition)
+        if leadership.leader == self.broker:
+            partition.make_leader(leadership, told.assignment, now_ms)
+            self._tell_state(
+                f"Leader {topic_partition} with topic id {topic_id_to_text(partition.topic_id)} starts at leader "
+                f"epoch {leadership.leader_epoch} from offset {partition.leader_epoch_start_offset} with partition "
+                f"epoch {leadership.partition_epoch}, high watermark {partition.high_watermark}, ISR "
+                f"{_list(leadership.isr)}, adding replicas {_list(told.assignment.adding_replicas)} and removing "
+                f"replicas {_list(told.assignment.removing_replicas)}"
+            )
+        else:
+            previous = partition.leader
+            partition.make_follower(leadership, told.assignment)
+            self._tell_state(
+                f"Follower {topic_partition} starts at leader epoch {leadership.leader_epoch} from offset "
+                f"{partition.log.log_end_offset} with partition epoch {leadership.partition_epoch} and high "
+                f"watermark {partition.high_watermark}. Current leader is {leadership.leader}. Previous leader "
+                f"was {previous}"
+            )
+            if leadership.leader >= 0:
+                self._fetch(partition)
+        return ErrorCode.NONE
+
+    def _host(self, told: Leadership, now_ms: int) -> Partition:
+        topic_partition = told.topic_partition
+        if topic_partition in self.offline and not told.is_new:
+            raise StorageError(self.offline[topic_partition])
+        topic = topic_partition.topic
+        if not told.is_new and topic_partition not in self.logs.logs and self.logs.offline_directories:
+            # It was here once, so it may be on the disk that is gone: an empty copy in its place would be taken
+            # for the real one (spec/mixing-with-apache.md).
+            self.logs.get(topic_partition)
+            raise StorageError(f"{topic_partition}: not on the log directories that are left")
+        log = self.logs.get_or_create(topic_partition, told.topic_id, now_ms=now_ms)
+        self.offline.pop(topic_partition, None)
+        is_configured = self.topic_configs.is_known(topic)
+        if not is_configured:
+            self.unread_topics[topic] = None
+        partition = Partition(
+            topic_partition,
+            log.topic_id if told.topic_id == NO_TOPIC_ID else told.topic_id,
+            log,
+            broker=self.broker,
+            high_watermark=self.logs.high_watermark_of(topic_partition),
+            min_insync_replicas=None,
+            replica_lag_time_max_ms=self.settings.replica_lag_time_max_ms,
+            live_brokers=self.metadata.live_brokers,
+            outbox=self._outbox,
+        )
+        self.partitions[topic_partition] = partition
+        self._by_id[partition.topic_id, topic_partition.partition] = partition
+        if is_configured:
+            self._configure(partition, self.topic_configs.settings_of(topic), now_ms)
+        return partition
+
+    def _assign_topic_id(self, partition: Partition, topic_id: TopicId) -> None:
+        """The topic was made by an old tool and got its id now."""
+        partition.log.assign_topic_id(topic_id)
+        index = partition.topic_partition.partition
+        self._by_id.pop((partition.topic_id, index), None)
+        partition.topic_id = topic_id
+        self._by_id[topic_id, index] = partition
+
+    # ----------------------------------------------------------------------------------------- StopReplica
+
+    def commit_stops(self, told: Iterable[Stop], now_ms: int) -> dict[TopicPartition, ErrorCode]:
+        errors: dict[TopicPartition, ErrorCode] = {}
+        for stop in told:
+            try:
+                errors[stop.topic_partition] = self._stop_one(stop, now_ms)
+            except ProtocolError as refusal:
+                errors[stop.topic_partition] = refusal.code
+                self._effects.append(LogLine("error", f"{stop.topic_partition}: StopReplica: {refusal}"))
+        return errors
+
+    def _stop_one(self, stop: Stop, now_ms: int) -> ErrorCode:
+        """Row 148: -2 (topic deletion) and -1 (unknown) bypass the epoch; an older one is fenced (KIP-570)."""
+        topic_partition = stop.topic_partition
+        if topic_partition in self.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        partition = self.partitions.get(topic_partition)
+        if partition is None:
+            # Not hosted as far as we know: leftovers on the disk still go.
+            if stop.delete:
+                self.logs.delete(topic_partition, now_ms)
+            return ErrorCode.NONE
+        if stop.leader_epoch not in (EPOCH_DURING_DELETE, NO_EPOCH) and stop.leader_epoch < partition.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        self._stop_fetching(topic_partition)
+        partition.stop(deleted=stop.delete)
+        if stop.delete:
+            self._forget(partition)
+            self.logs.delete(topic_partition, now_ms)
+        self._tell_state(f"Stopped replica {topic_partition}, delete={str(stop.delete).lower()}")
+        return ErrorCode.NONE
+
+    def _forget(self, partition: Partition) -> None:
+        topic_partition = partition.topic_partition
+        del self.partitions[topic_partition]
+        self._by_id.pop((partition.topic_id, topic_partition.partition), None)
+        if not any(tp.topic == topic_partition.topic for tp in self.partitions):
+            self.topic_configs.forget(topic_partition.topic)
+            self.unread_topics.pop(topic_partition.topic, None)
+
+    def commit_strays(self, assigned: Mapping[TopicPartition, TopicId], now_ms: int) -> list[TopicPartition]:
+        """After a *full* LeaderAndIsr: replicas on our disks whose topic id and partition it does not name.
+
+        Never after a partial request, and never by name alone: a topic made again has another id.
+        """
+        strays = self.logs.find_strays(assigned)
+        for stray in strays:
+            partition = self.partitions.get(stray.topic_partition)
+            if partition is not None:
+                self._stop_fetching(stray.topic_partition)
+                partition.stop(deleted=True)
+                self._forget(partition)
+            self.logs.put_aside_stray(stray, now_ms)
+            self._effects.append(LogLine("warning", f"{stray.topic_partition}: {stray.reason}; put aside"))
+        return [stray.topic_partition for stray in strays]
+
+    # --------------------------------------------------------------------------------------------- storage
+
+    def _take_offline(self, topic_partition: TopicPartition, fault: StorageError) -> None:
+        """The disk under this replica is gone: neither lead nor follow, and say so to whoever asks."""
+        self.offline[topic_partition] = fault.message
+        self._stop_fetching(topic_partition)
+        partition = self.partitions.get(topic_partition)
+        if partition is not None:
+            partition.stop(ErrorCode.KAFKA_STORAGE_ERROR)
+            del self.partitions[topic_partition]
+            self._by_id.pop((partition.topic_id, topic_partition.partition), None)
+
+    def take_directory_offline(self, topic_partitions: Iterable[TopicPartition], fault: StorageError) -> None:
+        for topic_partition in topic_partitions:
+            self._take_offline(topic_partition, fault)
+
+    def checkpoint_high_watermarks(self) -> CheckpointHighWatermarks:
+        """Behaviour 136: of every hosted replica, leader or follower."""
+        return CheckpointHighWatermarks(
+            {tp: partition.high_watermark for tp, partition in sorted(self.partitions.items())}
+        )
+
+    # --------------------------------------------------------------------------------------- configuration
+
+    def set_topic_overrides(self, topic: str, overrides: Mapping[str, str], now_ms: int) -> None:
+        """Read, or changed. Of a topic that is not hosted here nothing is kept: it is read when it comes."""
+        here = [partition for tp, partition in self.partitions.items() if tp.topic == topic]
+        if not here:
+            return
+        try:
+            settings = TopicSettings(self.settings, overrides)
+        except ConfigurationError as error:
+            # Written by somebody who knows more, or less, than we do: go on with what we had.
+            self._effects.append(LogLine("error", f"configuration of topic {topic} not applied: {error}"))
+            settings = self.topic_configs.settings_of(topic)
+        else:
+            self.topic_configs.set(topic, overrides)
+        self.unread_topics.pop(topic, None)
+        self.logs.update_config(topic)
+        for partition in here:
+            self._configure(partition, settings, now_ms)
+
+    def set_broker_settings(self, settings: BrokerSettings, now_ms: int) -> None:
+        self.settings = settings
+        self.topic_configs.set_broker_settings(settings)
+        for topic in dict.fromkeys(tp.topic for tp in self.partitions):
+            self.logs.update_config(topic)
+        for topic_partition, partition in self.partitions.items():
+            if self.topic_configs.is_known(topic_partition.topic):
+                self._configure(partition, self.topic_configs.settings_of(topic_partition.topic), now_ms)
+
+    def _configure(self, partition: Partition, settings: TopicSettings, now_ms: int) -> None:
+        partition.replica_lag_time_max_ms = self.settings.replica_lag_time_max_ms
+        partition.set_flushes_before_ack(settings.flush_messages == 1)
+        partition.set_min_insync_replicas(settings.min_insync_replicas, now_ms)
+
+    # ------------------------------------------------------------------------------------------------ time
+
+    def shrink_lagging(self, now_ms: int) -> None:
+        for partition in self.partitions.values():
+            partition.shrink_if_lagging(now_ms)
+
+    def forget_expired_waiters(self) -> None:
+        for partition in self.partitions.values():
+            partition.commit_line.forget_expired()
+            partition.flush_line.forget_expired()
+
+    # -------------------------------------------------------------------------------------------- fetchers
+
+    def _fetch(self, partition: Partition) -> None:
+        leader = partition.leader
+        fetcher = self._fetchers.get(leader)
+        if fetcher is None:
+            settings = self.settings
+            fetcher = self._fetchers[leader] = FollowerFetcher(
+                broker=self.broker,
+                leader=leader,
+                limits=FetchLimits(
+                    wait_max_ms=settings.replica_fetch_wait_max_ms,
+                    min_bytes=settings.replica_fetch_min_bytes,
+                    response_max_bytes=settings.replica_fetch_response_max_bytes,
+                    partition_max_bytes=settings.replica_fetch_max_bytes,
+                    backoff_ms=settings.replica_fetch_backoff_ms,
+                ),
+                outbox=self._outbox,
+                broker_epoch=self._broker_epoch,
+            )
+        fetcher.add(partition)
+        self._fetched_from[partition.topic_partition] = leader
+        self._connect(leader, fetcher)
+
+    def _connect(self, leader: BrokerId, fetcher: FollowerFetcher) -> None:
+        if leader in self._connected:
+            self._effects.append(WakeFetcher(leader))
+            return
+        endpoint = self.metadata.endpoint(leader, self.listener)
+        if endpoint is not None:  # else UpdateMetadata will tell where it is
+            self._connected[leader] = endpoint
+            self._effects.append(StartFetcher(leader, endpoint, fetcher))
+
+    def _stop_fetching(self, topic_partition: TopicPartition) -> None:
+        leader = self._fetched_from.pop(topic_partition, None)
+        if leader is not None:
+            self._fetchers[leader].remove(topic_partition)
+
+    def settle_fetchers(self, now_ms: int) -> None:
+        """After LeaderAndIsr, StopReplica or UpdateMetadata: fetchers with nothing to fetch go; those whose
+        leader became known, or moved to another address, are connected."""
+        for leader, fetcher in list(self._fetchers.items()):
+            connected = self._connected.get(leader)
+            if not fetcher.partitions:
+                del self._fetchers[leader]
+                if connected is not None:
+                    del self._connected[leader]
+                    self._effects.append(StopFetcher(leader))
+                continue
+            endpoint = self.metadata.endpoint(leader, self.listener)
+            if endpoint is not None and connected is not None and endpoint != connected:
+                self._effects.append(StopFetcher(leader))
+                del self._connected[leader]
+                fetcher.connection_lost(now_ms)
+            if endpoint is not None and leader not in self._connected:
+                self._connect(leader, fetcher)
+
+    def wake_fetcher_of(self, partition: Partition) -> None:
+        leader = self._fetched_from.get(partition.topic_partition)
+        if leader in self._connected:
+            self._effects.append(WakeFetcher(leader))
+
+    def _tell_state(self, text: str) -> None:
+        self._effects.append(StateChangeLine("info", f"[Broker id={self.broker}] {text}"))
+
+
+def _list(brokers: Iterable[int]) -> str:
+    return "[" + ",".join(map(str, brokers)) + "]"

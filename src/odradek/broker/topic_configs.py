@@ -1,0 +1,39 @@
+"""The overrides of topics, as far as they were read: one object, shared by the broker and its logs.
+
+The shell makes it before the logs are loaded, and gives `settings_of` to the `LogManager`:
+
+    topic_configs = TopicConfigs(settings)
+    logs = LogManager(directories, settings, topic_settings=topic_configs.settings_of)
+    broker = Broker(settings=settings, topic_configs=topic_configs, logs=logs, ...)
+"""
+
+from collections.abc import Mapping
+
+from odradek.model.settings import BrokerSettings, TopicSettings
+
+
+class TopicConfigs:
+    def __init__(self, settings: BrokerSettings) -> None:
+        self.settings = settings
+        self._overrides: dict[str, dict[str, str]] = {}
+
+    def is_known(self, topic: str) -> bool:
+        """Its configuration was read, even if it overrides nothing."""
+        return topic in self._overrides
+
+    def settings_of(self, topic: str) -> TopicSettings:
+        """Of a topic whose configuration was not read yet: the broker's values."""
+        return TopicSettings(self.settings, self._overrides.get(topic))
+
+    def overrides_of(self, topic: str) -> Mapping[str, str]:
+        return self._overrides.get(topic, {})
+
+    def set(self, topic: str, overrides: Mapping[str, str]) -> None:
+        self._overrides[topic] = dict(overrides)
+
+    def forget(self, topic: str) -> None:
+        """No replica of it is here any more: a topic of that name made later has a configuration of its own."""
+        self._overrides.pop(topic, None)
+
+    def set_broker_settings(self, settings: BrokerSettings) -> None:
+        self.settings = settings

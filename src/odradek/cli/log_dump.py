@@ -1,0 +1,54 @@
+"""`odradek log dump`: what is in a segment, an index, or a whole partition directory.
+
+The text is that of Apache's DumpLogSegments, so that either output can be compared with the other.
+"""
+
+import sys
+
+import click
+
+
+@click.group()
+def log() -> None:
+    """Read segment files."""
+
+
+@log.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True))
+@click.option("--records", "with_records", is_flag=True, help="Also the records in each batch.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with the name of its file.")
+def dump(paths: tuple[str, ...], with_records: bool, as_json: bool) -> None:
+    """Print segment files, their indexes and producer snapshots; a directory stands for all files in it.
+
+    Exit code 1 if a file holds bytes that are no batches, or a batch with a wrong CRC.
+    """
+    import json
+    import os
+
+    from odradek.log.dump import dump_file, dump_names, lines
+    from odradek.log.files import OsDirectory
+
+    is_sound = True
+    for path in paths:
+        path = path.rstrip("/") or path
+        if os.path.isdir(path):
+            directory = OsDirectory(path)
+            files = [(name, f"{path}/{name}") for name in dump_names(directory)]
+            if not files:
+                raise click.ClickException(
+                    f"{path}: no segment files; a partition's directory is <topic>-<partition>"
+                )
+        else:
+            directory = OsDirectory(os.path.dirname(path) or ".")
+            files = [(os.path.basename(path), path)]
+        for name, shown_as in files:
+            items = list(dump_file(directory, name, with_records=with_records))
+            is_sound = is_sound and all("error" not in item and item.get("isvalid", True) for item in items)
+            if as_json:
+                for item in items:
+                    click.echo(json.dumps({"file": shown_as, **item}))
+            else:
+                for line in lines(name, shown_as, iter(items)):
+                    click.echo(line)
+    if not is_sound:
+        sys.exit(1)

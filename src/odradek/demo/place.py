@@ -1,0 +1,38 @@
+"""The directory a demo works in: made, marked as ours, emptied before each run, held by one run at a time."""
+
+import fcntl
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from odradek.model.errors import ConfigurationError
+
+MARK = ".odradek-demo"
+
+
+@contextmanager
+def workplace(directory: Path) -> Iterator[Path]:
+    """The directory, empty but for the mark. One that is somebody else's is refused and left as it is."""
+    mark = directory / MARK
+    if directory.exists() and not mark.exists():
+        if not directory.is_dir():
+            raise ConfigurationError(f"{directory} is a file; --dir wants a directory of the demo's own")
+        if any(directory.iterdir()):
+            raise ConfigurationError(
+                f"{directory} holds files that are not of a demo; --dir with a new or empty directory would do"
+            )
+    directory.mkdir(parents=True, exist_ok=True)
+    with mark.open("a") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigurationError(f"another demo runs in {directory}; --dir names another place") from None
+        for entry in directory.iterdir():
+            if entry.name == MARK:
+                continue
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
+        yield directory

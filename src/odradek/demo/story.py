@@ -1,0 +1,82 @@
+"""Who was elected, and why: read from the state-change journals that every controller writes."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ControllerElected:
+    at_ms: int
+    broker: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class LeaderElected:
+    """A partition that changed its leader. `reason` is the controller's own sentence."""
+
+    at_ms: int
+    partition: str
+    leader_before: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    reason: str
+    controller: int
+
+
+@dataclass(frozen=True)
+class Story:
+    controllers: tuple[ControllerElected, ...]
+    leaders: tuple[LeaderElected, ...]
+
+    def controller_after(self, at_ms: float) -> ControllerElected | None:
+        return next((c for c in self.controllers if c.at_ms >= at_ms), None)
+
+    def leaders_between(self, first_ms: float, last_ms: float) -> list[LeaderElected]:
+        return [leader for leader in self.leaders if first_ms <= leader.at_ms < last_ms]
+
+
+def read(journals: Iterable[Path], topic: str) -> Story:
+    """The journals of all brokers, merged by time."""
+    lines = sorted(_lines(journals), key=lambda line: line["at_ms"])
+    controllers: list[ControllerElected] = []
+    leaders: list[LeaderElected] = []
+    led: dict[str, int] = {}
+    for line in lines:
+        epoch = line["epoch"]
+        if line["event"].get("type") == "Elected" and not any(c.epoch == epoch for c in controllers):
+            controllers.append(ControllerElected(line["at_ms"], line["controller"], epoch))
+        for change in line["changes"]:
+            state = change.get("leader_and_isr")
+            partition = change.get("topic_partition")
+            if state is None or partition is None or partition.rpartition("-")[0] != topic:
+                continue
+            before = led.get(partition)
+            led[partition] = state["leader"]
+            if before is not None and before != state["leader"]:
+                leaders.append(
+                    LeaderElected(
+                        line["at_ms"],
+                        partition,
+                        before,
+                        state["leader"],
+                        state["leader_epoch"],
+                        tuple(state["isr"]),
+                        change["reason"],
+                        line["controller"],
+                    )
+                )
+    return Story(tuple(controllers), tuple(leaders))
+
+
+def _lines(journals: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    for journal in journals:
+        with journal.open(encoding="utf-8") as lines:
+            for text in lines:
+                if not text.endswith("\n"):
+                    continue  # the line a killed controller was writing
+                yield json.loads(text)

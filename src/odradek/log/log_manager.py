@@ -1,0 +1,490 @@
+"""All logs of a broker, in one or more log directories (`log.dirs`).
+
+A directory that fails goes offline alone, with its logs; a log that cannot be recovered is refused alone. What is
+written per directory: the checkpoints, the marker of a clean stop, and whose directory it is.
+
+Nothing here waits for time: the shell calls `checkpoint_*`, `apply_retention` and `purge` when their intervals
+have passed, the blocking ones in a thread.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from odradek.log import checkpoints
+from odradek.log.checkpoints import MalformedCheckpoint
+from odradek.log.config import LogConfig
+from odradek.log.errors import DirectoryOffline, StorageError, WrongDirectory
+from odradek.log.files import Directory, Lock
+from odradek.log.partition_log import PartitionLog
+from odradek.log.recovery import create_log, open_log
+from odradek.log.retention import drop_expired_segments
+from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.model.settings import BrokerSettings, TopicSettings
+
+DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+FUTURE_SUFFIX = "-future"
+LEFTOVER_SUFFIXES = (DELETE_SUFFIX, STRAY_SUFFIX, FUTURE_SUFFIX)
+
+
+class Stray(NamedTuple):
+    """A log on this disk that the cluster does not know here: its topic was deleted or moved while we were away."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId
+    directory: str
+    reason: str
+
+
+class LoadReport(NamedTuple):
+    logs: int
+    clean_directories: list[str]
+    notes: list[str]  # lines for the log file
+
+
+class _Removal(NamedTuple):
+    directory: Directory
+    name: str
+    due_ms: int
+
+
+class LogDirectory:
+    """One of `log.dirs`, and the state we keep per directory."""
+
+    def __init__(self, root: Directory) -> None:
+        self.root = root
+        self.lock: Lock | None = None
+        self.recovery_points: dict[TopicPartition, int] = {}  # as the checkpoint file has them
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        self.log_starts: dict[TopicPartition, int] = {}
+
+    @property
+    def path(self) -> str:
+        return self.root.path
+
+    @property
+    def is_online(self) -> bool:
+        return self.root.health.failure is None
+
+
+class LogManager:
+    def __init__(
+        self,
+        directories: Sequence[Directory],
+        settings: BrokerSettings,
+        *,
+        topic_settings: Callable[[str], TopicSettings] | None = None,
+    ) -> None:
+        """`topic_settings` gives a topic's settings; without it every topic has the broker's."""
+        self.settings = settings
+        self._topic_settings = topic_settings or (lambda topic: TopicSettings(settings))
+        self._configs: dict[str, LogConfig] = {}
+        self.directories = [LogDirectory(directory) for directory in directories]
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self._home: dict[TopicPartition, LogDirectory] = {}
+        # Logs on a good disk that cannot be used: a request for one is answered with its error.
+        self.refused: dict[TopicPartition, StorageError] = {}
+        self.on_directory_failure: Callable[[str, StorageError], None] | None = None
+        self._removals: list[_Removal] = []
+        for directory in self.directories:
+            directory.root.health.on_failure = self._failure_of(directory)
+
+    # ------------------------------------------------------------------------------------------- whose directory
+
+    def claim(self, broker_id: int, cluster_id: str | None = None) -> str | None:
+        """Locks every directory and checks whose it is; returns the cluster id found, if any directory has one.
+
+        DirectoryInUse or WrongDirectory before anything was changed. `cluster_id` None: not known yet; call
+        `write_meta_properties` once it is.
+        """
+        found: str | None = None
+        for directory in self.directories:
+            if directory.lock is None:
+                directory.lock = directory.root.lock()
+        for directory in self.directories:
+            try:
+                data = directory.root.read(checkpoints.META_PROPERTIES)
+            except StorageError:
+                continue  # told through its health; the others go on
+            if data is None:
+                continue
+            try:
+                meta = checkpoints.read_meta_properties(data)
+            except MalformedCheckpoint as error:
+                raise WrongDirectory(f"log directory {directory.path}: {error}") from None
+            if meta.broker_id not in (None, broker_id):
+                raise WrongDirectory(
+                    f"log directory {directory.path} belongs to broker {meta.broker_id}, this is broker {broker_id}: "
+                    f"set broker.id={meta.broker_id}, or give this broker another log.dirs"
+                )
+            wanted = cluster_id or found
+            if meta.cluster_id is not None and wanted is not None and meta.cluster_id != wanted:
+                raise WrongDirectory(
+                    f"log directory {directory.path} belongs to cluster {meta.cluster_id}, this is cluster {wanted}: "
+                    "point the broker at that cluster's store, or give it another log.dirs"
+                )
+            found = found or meta.cluster_id
+        return found
+
+    def write_meta_properties(self, broker_id: int, cluster_id: str) -> None:
+        """Where it is missing or does not name the cluster yet. Claims first, so a wrong directory stays as it is."""
+        self.claim(broker_id, cluster_id)
+        for directory in self._online():
+            data = directory.root.read(checkpoints.META_PROPERTIES)
+            if data is None or checkpoints.read_meta_properties(data).cluster_id is None:
+                directory.root.replace(
+                    checkpoints.META_PROPERTIES, checkpoints.meta_properties_to_bytes(broker_id, cluster_id)
+                )
+
+    # --------------------------------------------------------------------------------------------------- loading
+
+    def load(self, now_ms: int) -> LoadReport:
+        """Opens every log. O(partitions) after a clean stop, else what was not flushed is scanned."""
+        notes: list[str] = []
+        clean: list[str] = []
+        for directory in self._online():
+            try:
+                was_clean = self._load_directory(directory, now_ms, notes)
+            except StorageError as error:
+                notes.append(f"log directory {directory.path} is offline: {error.message}")
+                continue
+            if was_clean:
+                clean.append(directory.path)
+        return LoadReport(len(self.logs), clean, notes)
+
+    def _load_directory(self, directory: LogDirectory, now_ms: int, notes: list[str]) -> bool:
+        root = directory.root
+        names = root.names()
+        was_clean = checkpoints.CLEAN_SHUTDOWN in names
+        if was_clean:
+            # Gone before anything is loaded: a crash from here on is an unclean stop (KAFKA-10471).
+            root.remove(checkpoints.CLEAN_SHUTDOWN)
+            root.sync()
+        directory.recovery_points = self._read_offsets(directory, checkpoints.RECOVERY_POINT, notes)
+        directory.high_watermarks = self._read_offsets(directory, checkpoints.HIGH_WATERMARK, notes)
+        directory.log_starts = self._read_offsets(directory, checkpoints.LOG_START, notes)
+        for name in names:
+            if name.endswith(LEFTOVER_SUFFIXES):
+                if name.endswith(DELETE_SUFFIX):
+                    self._removals.append(_Removal(root, name, now_ms))
+                continue
+            topic_partition = parse_directory_name(name)
+            if topic_partition is None or not root.is_directory(name):
+                continue
+            if topic_partition in self._home:
+                raise root.health.fail(
+                    StorageError(
+                        f"{topic_partition} is in {directory.path} and in {self._home[topic_partition].path}; "
+                        "one of them must go"
+                    )
+                )
+            self._load_log(directory, topic_partition, was_clean, now_ms, notes)
+        return was_clean
+
+    def _load_log(
+        self,
+        directory: LogDirectory,
+        topic_partition: TopicPartition,
+        was_clean: bool,
+        now_ms: int,
+        notes: list[str],
+    ) -> None:
+        self._home[topic_partition] = directory
+        try:
+            recovered = open_log(
+                directory.root,
+                topic_partition,
+                self.config_of(topic_partition.topic),
+                now_ms=now_ms,
+                was_clean=was_clean,
+                recovery_point=directory.recovery_points.get(topic_partition, 0),
+                log_start_offset=directory.log_starts.get(topic_partition, 0),
+            )
+        except StorageError as error:
+            if not directory.is_online:
+                raise
+            self.refused[topic_partition] = error
+            notes.append(f"{topic_partition} is refused: {error.message}")
+            return
+        notes += [f"{topic_partition}: {note}" for note in recovered.notes]
+        self._adopt(topic_partition, directory, recovered.log)
+
+    def _adopt(self, topic_partition: TopicPartition, directory: LogDirectory, log: PartitionLog) -> None:
+        log.before_cut_below = self._before_cut_below
+        self.logs[topic_partition] = log
+        self._home[topic_partition] = directory
+
+    def _read_offsets(
+        self, directory: LogDirectory, name: str, notes: list[str]
+    ) -> dict[TopicPartition, int]:
+        data = directory.root.read(name)
+        try:
+            return {} if data is None else checkpoints.read_offsets(data, name)
+        except MalformedCheckpoint as error:
+            # Nothing is lost by starting from 0: more is scanned, and high watermarks are learnt from the leader.
+            notes.append(f"{directory.path}: {error}; taken as empty")
+            return {}
+
+    # ----------------------------------------------------------------------------------------------- single logs
+
+    def config_of(self, topic: str) -> LogConfig:
+        config = self._configs.get(topic)
+        if config is None:
+            config = self._configs[topic] = LogConfig(self._topic_settings(topic))
+        return config
+
+    def update_config(self, topic: str) -> None:
+        """The topic's settings changed: its logs go on with the new ones."""
+        config = self._configs[topic] = LogConfig(self._topic_settings(topic))
+        for topic_partition, log in self.logs.items():
+            if topic_partition.topic == topic:
+                log.config = config
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        """The log, if it is here; StorageError if it is here and cannot be used."""
+        refused = self.refused.get(topic_partition)
+        if refused is not None:
+            raise refused
+        return self.logs.get(topic_partition)
+
+    def get_or_create(
+        self, topic_partition: TopicPartition, topic_id: TopicId = NO_TOPIC_ID, *, now_ms: int
+    ) -> PartitionLog:
+        """INCONSISTENT_TOPIC_ID if the log on disk belongs to an earlier topic of that name."""
+        log = self.get(topic_partition)
+        if log is None:
+            home = self._home.get(topic_partition)
+            if home is not None:
+                # It may be in sync and ahead of everybody: an empty one in its place would lose what it holds.
+                raise DirectoryOffline(f"{topic_partition} is in log directory {home.path}, which is offline")
+            directory = self._directory_for_new_log()
+            config = self.config_of(topic_partition.topic)
+            log = create_log(directory.root, topic_partition, topic_id, config, now_ms=now_ms)
+            self._adopt(topic_partition, directory, log)
+        elif topic_id != NO_TOPIC_ID:
+            log.assign_topic_id(topic_id)
+        return log
+
+    def _directory_for_new_log(self) -> LogDirectory:
+        online = self._online()
+        if not online:
+            raise DirectoryOffline("no log directory is online")
+        counts = dict.fromkeys((id(directory) for directory in online), 0)
+        for directory in self._home.values():
+            if id(directory) in counts:
+                counts[id(directory)] += 1
+        return min(online, key=lambda directory: counts[id(directory)])
+
+    def delete(self, topic_partition: TopicPartition, now_ms: int) -> bool:
+        """Takes the log away by renaming its directory; its files go with `purge` after file.delete.delay.ms."""
+        return self._put_aside(topic_partition, DELETE_SUFFIX, now_ms)
+
+    def _put_aside(self, topic_partition: TopicPartition, suffix: str, now_ms: int) -> bool:
+        home = self._home.pop(topic_partition, None)
+        self.refused.pop(topic_partition, None)
+        log = self.logs.pop(topic_partition, None)
+        if home is None:
+            return False
+        for offsets in (home.recovery_points, home.high_watermarks, home.log_starts):
+            offsets.pop(topic_partition, None)
+        if log is not None:
+            log.fail(StorageError(f"{topic_partition}: the log was deleted"))
+        if not home.is_online:
+            return False
+        name = self._aside_name(home, topic_partition, suffix, now_ms)
+        if not home.root.rename(str(topic_partition), name):
+            return False
+        if suffix == DELETE_SUFFIX:
+            delay_ms = self.config_of(topic_partition.topic).file_delete_delay_ms
+            self._removals.append(_Removal(home.root, name, now_ms + delay_ms))
+        return True
+
+    def _aside_name(
+        self, home: LogDirectory, topic_partition: TopicPartition, suffix: str, now_ms: int
+    ) -> str:
+        """`topic-partition.<32 hex digits>-delete`, as Apache's; the name must fit into 255 bytes."""
+        number = now_ms << 16
+        while True:
+            unique = f".{number:032x}{suffix}"
+            name = f"{str(topic_partition)[: 255 - len(unique)]}{unique}"
+            if not home.root.exists(name):
+                return name
+            number += 1
+
+    def find_strays(self, assigned: Mapping[TopicPartition, TopicId]) -> list[Stray]:
+        """Logs here that are not assigned to this broker, or belong to an earlier topic of that name."""
+        strays = []
+        for topic_partition in sorted(self._home):
+            log = self.logs.get(topic_partition)
+            topic_id = NO_TOPIC_ID if log is None else log.topic_id
+            wanted = assigned.get(topic_partition)
+            if wanted is None:
+                reason = "not assigned to this broker"
+            elif NO_TOPIC_ID not in (topic_id, wanted) and topic_id != wanted:
+                reason = "the topic was deleted and made again"
+            else:
+                continue
+            strays.append(Stray(topic_partition, topic_id, self._home[topic_partition].path, reason))
+        return strays
+
+    def put_aside_stray(self, stray: Stray, now_ms: int) -> bool:
+        """Renames a stray's directory to `-stray`: out of the way, and still there for a person who wants it."""
+        return self._put_aside(stray.topic_partition, STRAY_SUFFIX, now_ms)
+
+    # ------------------------------------------------------------------------------------------------ checkpoints
+
+    def high_watermark_of(self, topic_partition: TopicPartition) -> int:
+        """As last written, never above the log's end nor below its start (behaviour 136)."""
+        log = self.logs[topic_partition]
+        written = self._home[topic_partition].high_watermarks.get(topic_partition, 0)
+        return max(log.log_start_offset, min(written, log.log_end_offset))
+
+    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Writes the given ones over those known; logs not named keep theirs."""
+        for directory in self._online():
+            values = directory.high_watermarks
+            for topic_partition, high_watermark in high_watermarks.items():
+                if self._home.get(topic_partition) is directory:
+                    values[topic_partition] = high_watermark
+            self._write_offsets(directory, checkpoints.HIGH_WATERMARK, values)
+
+    def checkpoint_recovery_points(self) -> None:
+        for directory in self._online():
+            directory.recovery_points = {
+                topic_partition: log.recovery_point for topic_partition, log in self._logs_in(directory)
+            } | self._kept(directory, directory.recovery_points)
+            self._write_offsets(directory, checkpoints.RECOVERY_POINT, directory.recovery_points)
+
+    def checkpoint_log_start_offsets(self) -> None:
+        """Only logs that begin inside or behind their first segment: for the others its name says it."""
+        for directory in self._online():
+            directory.log_starts = {
+                topic_partition: log.log_start_offset
+                for topic_partition, log in self._logs_in(directory)
+                if log.log_start_offset > log.segments[0].base_offset
+            } | self._kept(directory, directory.log_starts)
+            self._write_offsets(directory, checkpoints.LOG_START, directory.log_starts)
+
+    def _kept(
+        self, directory: LogDirectory, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """What was written of the logs refused: whoever repairs them needs it."""
+        return {
+            key: offset
+            for key, offset in offsets.items()
+            if key in self.refused and self._home.get(key) is directory
+        }
+
+    def _write_offsets(
+        self, directory: LogDirectory, name: str, offsets: Mapping[TopicPartition, int]
+    ) -> None:
+        directory.root.replace(name, checkpoints.offsets_to_bytes(offsets))
+
+    def _before_cut_below(self, log: PartitionLog, offset: int) -> None:
+        """Lowers the recovery point on disk before records below it are cut: after a crash in between, the log
+        would else look as if flushed records were missing.
+        """
+        home = self._home[log.topic_partition]
+        if home.recovery_points.get(log.topic_partition, 0) > offset:
+            home.recovery_points[log.topic_partition] = offset
+            self._write_offsets(home, checkpoints.RECOVERY_POINT, home.recovery_points)
+
+    # ---------------------------------------------------------------------------------------- retention, removal
+
+    def apply_retention(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> list[str]:
+        """Takes out the segments that retention.ms and retention.bytes let go, and expires producers.
+
+        Returns a line per log that changed. Logs without a high watermark are left alone.
+        """
+        lines = []
+        for topic_partition, log in sorted(self.logs.items()):
+            high_watermark = high_watermarks.get(topic_partition)
+            if high_watermark is None or log.failure is not None:
+                continue
+            log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
+            try:
+                lines += [
+                    f"{topic_partition}: {line}"
+                    for line in drop_expired_segments(log, now_ms, high_watermark)
+                ]
+            except StorageError as error:
+                log.fail(error)
+                lines.append(f"{topic_partition}: {error.message}")
+        return lines
+
+    def purge(self, now_ms: int) -> int:
+        """Removes files and directories whose time has come; returns how many. Blocks: for a thread."""
+        count = 0
+        for log in list(self.logs.values()):
+            if log.discarded and log.failure is None:
+                count += log.purge()
+        for removal in [removal for removal in self._removals if removal.due_ms <= now_ms]:
+            if removal.directory.health.failure is None:
+                removal.directory.remove(removal.name)
+                count += 1
+            self._removals.remove(removal)
+        return count
+
+    # ----------------------------------------------------------------------------------------------------- ending
+
+    def close(self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = -1) -> None:
+        """A clean stop: every log closed, checkpoints written, and only then the marker. Releases the locks."""
+        for log in self.logs.values():
+            if log.failure is None:
+                log.purge()
+                log.close()
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_start_offsets()
+        self.checkpoint_high_watermarks(high_watermarks)
+        for directory in self._online():
+            if not any(self._home[key] is directory for key in self.refused):
+                # With a log refused, the next start has to look at it again.
+                directory.root.replace(
+                    checkpoints.CLEAN_SHUTDOWN, checkpoints.clean_shutdown_to_bytes(broker_epoch)
+                )
+        self.release()
+
+    def release(self) -> None:
+        """Gives the locks back; for a stop that is not clean."""
+        for directory in self.directories:
+            if directory.lock is not None:
+                directory.lock.release()
+                directory.lock = None
+
+    # ------------------------------------------------------------------------------------------------- directories
+
+    @property
+    def offline_directories(self) -> dict[str, StorageError]:
+        """Path and reason."""
+        return {
+            directory.path: directory.root.health.failure
+            for directory in self.directories
+            if directory.root.health.failure is not None
+        }
+
+    def directory_of(self, topic_partition: TopicPartition) -> str | None:
+        home = self._home.get(topic_partition)
+        return None if home is None else home.path
+
+    def _online(self) -> list[LogDirectory]:
+        return [directory for directory in self.directories if directory.is_online]
+
+    def _logs_in(self, directory: LogDirectory) -> Iterable[tuple[TopicPartition, PartitionLog]]:
+        return [(key, log) for key, log in self.logs.items() if self._home[key] is directory]
+
+    def _failure_of(self, directory: LogDirectory) -> Callable[[StorageError], None]:
+        def failed(error: StorageError) -> None:
+            for _, log in self._logs_in(directory):
+                log.fail(error)
+            if self.on_directory_failure is not None:
+                self.on_directory_failure(directory.path, error)
+
+        return failed
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    """`topic-partition`; topics may have dashes themselves."""
+    topic, dash, partition = name.rpartition("-")
+    if not dash or not topic or not partition.isdigit() or (len(partition) > 1 and partition[0] == "0"):
+        return None
+    return TopicPartition(topic, int(partition))

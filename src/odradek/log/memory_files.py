@@ -1,0 +1,501 @@
+"""A disk in memory that forgets, tears, fails and lies as disks do, for the simulator and for tests.
+
+Same promises as `OsDirectory` (one conformance suite for both), plus what only a made disk can do on request:
+
+- `restart()`: the process is gone (kill -9), the page cache is not.
+- `power_cut(choose)`: of what was not synced, some pages and some names survive, in any combination that a journaling
+  file system allows: pages of a file independently of each other, changes of one directory in their order.
+- `inject(...)`: an error from an operation: EIO, ENOSPC, EROFS. `capacity_bytes`: ENOSPC by itself.
+- `crash_at(step)`: the process dies in the middle of the n-th operation that changes anything, half done.
+- `flip_bit(...)`.
+
+`choose(n)` returns a number below n: whoever owns the randomness makes the choices.
+"""
+
+import errno
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar, Union
+
+from odradek.log.errors import DirectoryInUse, MissingFile, named
+from odradek.log.files import LOCK_NAME, TEMPORARY_SUFFIX, Buffer, Health
+
+PAGE_BYTES = 4096
+UNLIMITED = 1 << 62
+Choose = Callable[[int], int]
+T = TypeVar("T")
+
+
+class Crashed(BaseException):
+    """The process that held this handle is dead. Not an Exception: nothing may catch it and go on."""
+
+
+class _Inode:
+    """`durable` is what was last synced; `dirty` the pages written since."""
+
+    __slots__ = ("data", "dirty", "durable")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.durable = bytearray()
+        self.dirty: set[int] = set()
+
+    def write(self, position: int, data: Buffer) -> None:
+        end = position + len(data)
+        if len(self.data) < end:
+            self.data.extend(bytes(end - len(self.data)))
+        self.data[position:end] = data
+        self.dirty.update(range(position // PAGE_BYTES, -(-end // PAGE_BYTES)))
+
+    def sync(self) -> None:
+        self.durable = bytearray(self.data)
+        self.dirty.clear()
+
+    def after_power_cut(self, choose: Choose) -> None:
+        old, new = self.durable, self.data
+        if len(new) < len(old):
+            size = (len(new), len(old))[choose(2)]
+        elif self.dirty:
+            pages = [
+                len(old),
+                *range((len(old) // PAGE_BYTES + 1) * PAGE_BYTES, len(new), PAGE_BYTES),
+                len(new),
+            ]
+            size = pages[choose(len(pages))]
+        else:
+            size = len(new)
+        kept = bytearray(old[:size].ljust(size, b"\0"))
+        for page in sorted(self.dirty):
+            start, end = page * PAGE_BYTES, min((page + 1) * PAGE_BYTES, size, len(new))
+            if start < end and choose(2):
+                kept[start:end] = new[start:end]
+        self.data = kept
+        self.durable = bytearray(kept)
+        self.dirty.clear()
+
+
+class _Change(NamedTuple):
+    """Of a directory's names, not synced yet. `link` new to node; `unlink` name; `rename` name to other."""
+
+    kind: str
+    name: str
+    other: str
+    node: Union[_Inode, "_Node", None]
+
+
+class _Node:
+    """A directory."""
+
+    __slots__ = ("durable", "entries", "pending")
+
+    def __init__(self) -> None:
+        self.entries: dict[str, _Inode | _Node] = {}
+        self.durable: dict[str, _Inode | _Node] = {}
+        self.pending: list[_Change] = []
+
+    def change(
+        self, kind: str, name: str, other: str = "", node: Union[_Inode, "_Node", None] = None
+    ) -> None:
+        change = _Change(kind, name, other, node)
+        _apply(self.entries, change)
+        self.pending.append(change)
+
+    def sync(self) -> None:
+        self.durable = dict(self.entries)
+        self.pending.clear()
+
+    def after_power_cut(self, choose: Choose) -> None:
+        names = self.durable
+        for change in self.pending[: choose(len(self.pending) + 1)]:
+            _apply(names, change)
+        self.entries = dict(names)
+        self.durable = names
+        self.pending.clear()
+        for name in sorted(self.entries):
+            self.entries[name].after_power_cut(choose)
+
+    def size_bytes(self) -> int:
+        return sum(
+            len(node.data) if isinstance(node, _Inode) else node.size_bytes()
+            for node in self.entries.values()
+        )
+
+
+def _apply(entries: dict[str, "_Inode | _Node"], change: _Change) -> None:
+    if change.kind == "link":
+        assert change.node is not None
+        entries[change.name] = change.node
+    elif change.kind == "unlink":
+        entries.pop(change.name, None)
+    else:
+        node = entries.pop(change.name, None)
+        if node is not None:
+            entries[change.other] = node
+
+
+class _Fault(NamedTuple):
+    operation: str
+    name: str
+    error: int
+    after: int
+    times: int
+
+
+class MemoryDisk:
+    """One log directory's disk. `trace` names every operation that changed something."""
+
+    def __init__(self, path: str = "/disk", capacity_bytes: int = UNLIMITED) -> None:
+        self.path = path
+        self.capacity_bytes = capacity_bytes
+        self.life = 0
+        self.trace: list[str] = []
+        self.locked = False
+        self._top = _Node()
+        self._faults: list[_Fault] = []
+        self._crash_at: int | None = None
+        self._crash_choose: Choose = lambda n: n // 2
+        self.root = MemoryDirectory(self, path, (), Health(path), 0)
+
+    def restart(self) -> "MemoryDirectory":
+        """The process died; another one opens what the page cache holds. Old handles are dead."""
+        self.life += 1
+        self.locked = False
+        self._crash_at = None
+        self.root = MemoryDirectory(self, self.path, (), Health(self.path), self.life)
+        return self.root
+
+    def power_cut(self, choose: Choose) -> "MemoryDirectory":
+        self._top.after_power_cut(choose)
+        return self.restart()
+
+    def wipe(self) -> "MemoryDirectory":
+        """Another, empty disk in the place of this one."""
+        self._top = _Node()
+        return self.restart()
+
+    def inject(
+        self, operation: str, error: int, *, name: str = "", after: int = 0, times: int = 1 << 30
+    ) -> None:
+        """`operation` (append, read, sync, truncate, replace, rename, remove, make, open, names) on names that contain
+        `name` fails `times` times after having worked `after` times.
+        """
+        self._faults.append(_Fault(operation, name, error, after, times))
+
+    def heal(self) -> None:
+        self._faults.clear()
+
+    def crash_at(self, step: int, choose: Choose | None = None) -> None:
+        """Counted from now; `choose` says how much of the operation is done."""
+        self._crash_at = len(self.trace) + step
+        if choose is not None:
+            self._crash_choose = choose
+
+    def flip_bit(self, path: str, bit: int) -> None:
+        """On the platter: synced and not, alike. `path` is relative to the root."""
+        inode = self._find(path)
+        inode.data[bit // 8] ^= 1 << (bit % 8)
+        if bit // 8 < len(inode.durable):
+            inode.durable[bit // 8] ^= 1 << (bit % 8)
+
+    def contents(self, path: str) -> bytearray:
+        """The bytes themselves, to be looked at or changed behind everybody's back."""
+        return self._find(path).data
+
+    def _find(self, path: str) -> _Inode:
+        *above, name = path.split("/")
+        inode = self._node(tuple(above)).entries[name]
+        assert isinstance(inode, _Inode)
+        return inode
+
+    def _node(self, parts: tuple[str, ...]) -> _Node:
+        node = self._top
+        for part in parts:
+            below = node.entries.get(part)
+            if not isinstance(below, _Node):
+                raise FileNotFoundError(errno.ENOENT, "No such file or directory", part)
+            node = below
+        return node
+
+    def used_bytes(self) -> int:
+        return self._top.size_bytes()
+
+    def _make_room(self, size_bytes: int, name: str) -> None:
+        if self.capacity_bytes < UNLIMITED and self.used_bytes() + size_bytes > self.capacity_bytes:
+            raise OSError(errno.ENOSPC, "No space left on device", name)
+
+    def _check(self, operation: str, name: str, life: int) -> None:
+        """Before anything is done: is the caller alive, and does the operation fail by request?"""
+        if life != self.life:
+            raise Crashed(f"{operation} {name}: this process is dead")
+        for at, fault in enumerate(self._faults):
+            if fault.operation == operation and fault.name in name and fault.times > 0:
+                if fault.after > 0:
+                    self._faults[at] = fault._replace(after=fault.after - 1)
+                else:
+                    self._faults[at] = fault._replace(times=fault.times - 1)
+                    raise OSError(fault.error, "injected", name)
+
+    def _step(self, operation: str, name: str) -> bool:
+        """Counts a change; True if the process dies in the middle of it."""
+        self.trace.append(f"{operation} {name}")
+        return self._crash_at is not None and len(self.trace) > self._crash_at
+
+    def _die(self, what: str) -> Crashed:
+        self.life += 1
+        return Crashed(what)
+
+
+class MemoryFile:
+    __slots__ = ("_directory", "_inode", "_life", "name", "size_bytes")
+
+    def __init__(self, directory: "MemoryDirectory", name: str, inode: _Inode) -> None:
+        self._directory = directory
+        self._inode = inode
+        self._life = directory.life
+        self.name = name
+        self.size_bytes = len(inode.data)
+
+    def append(self, data: Buffer) -> None:
+        directory = self._directory
+        disk = directory.disk
+        directory.health.check()
+        try:
+            disk._check("append", self.name, self._life)
+            disk._make_room(len(data), self.name)
+        except OSError as error:
+            raise directory.health.fail(named(error, f"append to {self.name}")) from error
+        if disk._step("append", self.name):
+            self._inode.write(self.size_bytes, memoryview(data)[: disk._crash_choose(len(data) + 1)])
+            raise disk._die(f"append to {self.name}")
+        self._inode.write(self.size_bytes, data)
+        self.size_bytes += len(data)
+
+    def read_at(self, position: int, size: int) -> bytes:
+        directory = self._directory
+        try:
+            directory.disk._check("read", self.name, self._life)
+        except OSError as error:
+            raise directory.health.fail(named(error, f"read of {self.name} at {position}")) from error
+        return bytes(self._inode.data[position : position + size])
+
+    def truncate(self, size_bytes: int) -> None:
+        directory = self._directory
+        directory.health.check()
+        try:
+            directory.disk._check("truncate", self.name, self._life)
+        except OSError as error:
+            failure = named(error, f"truncation of {self.name} to {size_bytes}")
+            raise directory.health.fail(failure) from error
+        dies = directory.disk._step("truncate", self.name)
+        data = self._inode.data
+        if len(data) > size_bytes:
+            del data[size_bytes:]
+            self._inode.dirty = {page for page in self._inode.dirty if page * PAGE_BYTES < size_bytes}
+            if size_bytes % PAGE_BYTES:
+                self._inode.dirty.add(size_bytes // PAGE_BYTES)
+        else:
+            data.extend(bytes(size_bytes - len(data)))
+        if dies:
+            raise directory.disk._die(f"truncate {self.name}")
+        self.size_bytes = size_bytes
+
+    def sync(self) -> None:
+        directory = self._directory
+        directory.health.check()
+        try:
+            directory.disk._check("sync", self.name, self._life)
+        except OSError as error:
+            # The pages are marked clean though they never reached the disk: they are lost at the next power cut,
+            # and a second fsync would have nothing to do (fsyncgate).
+            self._inode.dirty.clear()
+            raise directory.health.fail(named(error, f"fsync of {self.name}")) from error
+        if directory.disk._step("sync", self.name):
+            raise directory.disk._die(f"fsync of {self.name}")
+        self._inode.sync()
+
+    def fileno(self) -> int:
+        return -1
+
+
+class MemoryLock:
+    def __init__(self, disk: MemoryDisk) -> None:
+        self._disk = disk
+        self._life = disk.life
+
+    def release(self) -> None:
+        if self._disk.life == self._life:
+            self._disk.locked = False
+
+
+class MemoryDirectory:
+    __slots__ = ("_parts", "disk", "health", "life", "path")
+
+    def __init__(
+        self, disk: MemoryDisk, path: str, parts: tuple[str, ...], health: Health, life: int
+    ) -> None:
+        self.disk = disk
+        self.path = path
+        self.health = health
+        self.life = life
+        self._parts = parts
+
+    def names(self) -> list[str]:
+        return sorted(self._do("names", ".", lambda node: list(node.entries)))
+
+    def exists(self, name: str) -> bool:
+        try:
+            return name in self.disk._node(self._parts).entries
+        except FileNotFoundError:
+            return False
+
+    def is_directory(self, name: str) -> bool:
+        return self.exists(name) and isinstance(self.disk._node(self._parts).entries[name], _Node)
+
+    def child(self, name: str) -> "MemoryDirectory":
+        return MemoryDirectory(self.disk, f"{self.path}/{name}", (*self._parts, name), self.health, self.life)
+
+    def make(self, name: str) -> "MemoryDirectory":
+        self.health.check()
+
+        def make(node: _Node) -> None:
+            if name not in node.entries:
+                self._change(node, "make", "link", name, node=_Node())
+
+        self._do("make", name, make)
+        return self.child(name)
+
+    def open(self, name: str, *, create: bool = False, read_only: bool = False) -> MemoryFile:
+        if create:
+            self.health.check()
+
+        def open_(node: _Node) -> _Inode:
+            inode = node.entries.get(name)
+            if inode is None and create:
+                inode = _Inode()
+                self._change(node, "create", "link", name, node=inode)
+            if not isinstance(inode, _Inode):
+                raise FileNotFoundError(errno.ENOENT, "No such file or directory", name)
+            return inode
+
+        return MemoryFile(self, f"{self.path}/{name}", self._do("open", name, open_))
+
+    def read(self, name: str) -> bytes | None:
+        def read(node: _Node) -> bytes | None:
+            inode = node.entries.get(name)
+            return bytes(inode.data) if isinstance(inode, _Inode) else None
+
+        try:
+            return self._do("read", name, read)
+        except MissingFile:
+            return None
+
+    def size(self, name: str) -> int | None:
+        def size(node: _Node) -> int | None:
+            inode = node.entries.get(name)
+            return len(inode.data) if isinstance(inode, _Inode) else None
+
+        return self._do("size", name, size)
+
+    def replace(self, name: str, data: Buffer, *, durable: bool = True) -> None:
+        self.health.check()
+
+        def replace(node: _Node) -> None:
+            inode = _Inode()
+            self.disk._make_room(len(data), name)
+            temporary = name + TEMPORARY_SUFFIX
+            self._change(node, "create", "link", temporary, node=inode)
+            inode.write(0, data)
+            if self.disk._step("write", f"{self.path}/{temporary}"):
+                raise self.disk._die(f"write of {temporary}")
+            if durable:
+                self.disk._check("sync", f"{self.path}/{temporary}", self.life)
+                if self.disk._step("sync", f"{self.path}/{temporary}"):
+                    raise self.disk._die(f"sync of {temporary}")
+                inode.sync()
+            self._change(node, "rename", "rename", temporary, other=name)
+
+        self._do("replace", name, replace)
+        if durable:
+            self.sync()
+
+    def rename(self, old: str, new: str) -> bool:
+        self.health.check()
+
+        def rename(node: _Node) -> bool:
+            if old not in node.entries:
+                return False
+            self._change(node, "rename", "rename", old, other=new)
+            return True
+
+        return self._do("rename", old, rename)
+
+    def remove(self, name: str) -> bool:
+        self.health.check()
+
+        def remove(node: _Node) -> bool:
+            inner = node.entries.get(name)
+            if inner is None:
+                return False
+            if isinstance(inner, _Node):
+                child = self.child(name)
+                for below in child.names():
+                    child.remove(below)
+            self._change(node, "remove", "unlink", name)
+            return True
+
+        return self._do("remove", name, remove)
+
+    def sync(self) -> None:
+        self.health.check()
+
+        def sync(node: _Node) -> None:
+            if self.disk._step("sync", self.path):
+                raise self.disk._die(f"sync of {self.path}")
+            node.sync()
+
+        self._do("sync", ".", sync)
+
+    def sync_file(self, name: str) -> None:
+        self.open(name).sync()
+
+    def lock(self) -> MemoryLock:
+        self.disk._check("lock", LOCK_NAME, self.life)
+        if self.disk.locked:
+            raise DirectoryInUse(
+                f"log directory {self.path} is in use by another process (it holds {LOCK_NAME}); "
+                "stop that broker, or give this one another log.dirs"
+            )
+        self.disk.locked = True
+        return MemoryLock(self.disk)
+
+    def _change(
+        self,
+        directory: _Node,
+        operation: str,
+        kind: str,
+        name: str,
+        *,
+        other: str = "",
+        node: "_Inode | _Node | None" = None,
+    ) -> None:
+        """One change of names; when the process dies in it, it has happened or not."""
+        disk = self.disk
+        dies = disk._step(operation, f"{self.path}/{name}" + (f" -> {other}" if other else ""))
+        if not dies or disk._crash_choose(2):
+            directory.change(kind, name, other, node)
+        if dies:
+            raise disk._die(f"{operation} {name}")
+
+    def _do(self, operation: str, name: str, work: Callable[[_Node], T]) -> T:
+        """What `OsDirectory` makes of errors, this makes of the same errors."""
+        path = self.path if name == "." else f"{self.path}/{name}"
+        try:
+            self.disk._check(operation, path, self.life)
+            return work(self.disk._node(self._parts))
+        except OSError as error:
+            failure = named(error, f"{operation} {path}")
+            if error.errno == errno.ENOENT and name != ".":
+                raise failure from error
+            raise self.health.fail(failure) from error
+
+    def __repr__(self) -> str:
+        return f"MemoryDirectory({self.path!r})"

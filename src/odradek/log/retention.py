@@ -1,0 +1,67 @@
+"""Which segments a log may let go: too old, or too much.
+
+Nothing above the high watermark goes (KAFKA-5634): it is not known yet whether those records stay. The clock only
+ever makes a segment older than its newest record says; a clock put back deletes nothing.
+"""
+
+from odradek.log.partition_log import PartitionLog
+from odradek.log.segment import Segment
+
+
+def drop_expired_segments(log: PartitionLog, now_ms: int, high_watermark: int) -> list[str]:
+    """Moves the log's start up past whole segments; a line for each reason there was."""
+    if not log.config.is_deleted:
+        return []
+    lines = []
+    by_time = _leading_expired(log, now_ms, high_watermark)
+    if by_time:
+        if by_time == len(log.segments):
+            # The active one is expired too: the log goes on in a new one, or it could never be let go.
+            log.roll(now_ms)
+            by_time = min(by_time, len(log.segments) - 1)
+        lines += _drop(log, by_time, f"older than retention.ms={log.config.retention_ms}")
+    by_size = _leading_surplus(log, high_watermark)
+    if by_size:
+        lines += _drop(log, by_size, f"more than retention.bytes={log.config.retention_bytes}")
+    return lines
+
+
+def _leading_expired(log: PartitionLog, now_ms: int, high_watermark: int) -> int:
+    retention_ms = log.config.retention_ms
+    if retention_ms < 0:
+        return 0
+    count = 0
+    for segment in log.segments:
+        end_offset = segment.end_offset if segment.end_offset >= 0 else log.log_end_offset
+        if end_offset > high_watermark or segment.size_bytes == 0:
+            break
+        largest = segment.largest_timestamp()
+        # Records without timestamps: by when the segment was made, which is the most we know.
+        if now_ms - (largest if largest >= 0 else segment.created_ms) <= retention_ms:
+            break
+        count += 1
+    return count
+
+
+def _leading_surplus(log: PartitionLog, high_watermark: int) -> int:
+    limit = log.config.retention_bytes
+    if limit < 0:
+        return 0
+    surplus = log.size_bytes - limit
+    count = 0
+    for segment in log.segments[:-1]:
+        size = segment.size_bytes
+        if surplus < size or segment.end_offset > high_watermark:
+            break
+        surplus -= size
+        count += 1
+    return count
+
+
+def _drop(log: PartitionLog, count: int, reason: str) -> list[str]:
+    gone: list[Segment] = log.segments[:count]
+    start = log.segments[count].base_offset
+    log.delete_records_before(max(start, log.log_start_offset))
+    log.drop_segments_below(start)
+    names = ", ".join(str(segment.base_offset) for segment in gone)
+    return [f"segments {names} let go: {reason}; the log starts at {log.log_start_offset}"]

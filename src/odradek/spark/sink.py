@@ -1,0 +1,168 @@
+"""`writeStream.format("odradek-delta")`: a stream into a Delta table, each batch exactly once.
+
+Options: `table` (the directory) and `appId` (who writes: one checkpoint, one id). Why it is exactly once stands
+in `odradek.spark.tables`. Two ways lead here.
+
+*Rows*: any stream of rows; the tasks that have them write the Parquet files.
+
+*Fused*, from `readStream.format("odradek-fused")`: where no SQL stands between topic and table, the task that
+fetches also writes the Parquet. Only a description of the file crosses the JVM, and this sink commits what is
+described. Several times faster, same table.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StringType, StructField, StructType
+
+from odradek.model.errors import ConfigurationError
+from odradek.spark.options import SourceOptions, parse
+from odradek.spark.source import OdradekSource, StreamReader, schema_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from odradek.spark.writing import TableOptions, Written
+
+# What the fused source yields instead of rows: the message of one task, as JSON.
+DESCRIPTION = StructType([StructField("odradek_written", StringType())])
+_OWN_OPTIONS = {"table", "appid", "killswitch"}
+
+
+def register(spark: "SparkSession") -> None:
+    """Makes `odradek-delta` and `odradek-fused` known; `odradek` itself is found without."""
+    spark.dataSource.register(DeltaSink)
+    spark.dataSource.register(FusedSource)
+
+
+class DeltaSink(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "odradek-delta"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        if overwrite:
+            raise ConfigurationError("odradek-delta only appends: outputMode must be append")
+        unknown = sorted(
+            {name.lower() for name in self.options} - _OWN_OPTIONS - {"path", "checkpointlocation"}
+        )
+        if unknown:
+            raise ConfigurationError(f"odradek-delta has no option {unknown[0]}; it has table and appId")
+        return DeltaWriter(table_options(self.options), schema)
+
+
+class DeltaWriter(DataSourceStreamArrowWriter):
+    """`write` runs in the tasks; `commit` and `abort` for the driver, in a process of its own each time."""
+
+    def __init__(self, options: "TableOptions", schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> "Written":
+        from odradek.spark.writing import Written, write_rows
+
+        if self._schema == DESCRIPTION:
+            told = [Written.from_text(text) for batch in iterator for text in batch.column(0).to_pylist()]
+            schema = told[0].schema if told else DESCRIPTION
+            return Written(schema, [f for t in told for f in t.files], [p for t in told for p in t.parts])
+        return write_rows(iterator, self._schema, self._options, batch_id=current_batch_id())
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from odradek.spark import tables
+
+        written = _written(messages)
+        switch = self._options.kill_switch
+        switch.at("before-commit", batchId)
+        if written:
+            tables.commit(
+                self._options.table,
+                app_id=self._options.app_id,
+                batch_id=batchId,
+                files=[file for w in written for file in w.files],
+                parts=[part for w in written for part in w.parts],
+                schema=to_arrow_schema(written[0].schema, timezone="UTC"),
+            )
+        switch.at("after-commit", batchId)
+        switch.when_gone("before-checkpoint", batchId, self)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        from odradek.spark import tables
+
+        files = [file for w in _written(messages) for file in w.files]
+        tables.abort(self._options.table, app_id=self._options.app_id, batch_id=batchId, files=files)
+
+
+class FusedSource(OdradekSource):
+    """The source whose tasks write the table's files themselves; takes the options of source and sink."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "odradek-fused"
+
+    def schema(self) -> StructType:
+        return DESCRIPTION
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        options = parse({name: v for name, v in self.options.items() if name.lower() not in _OWN_OPTIONS})
+        return FusedReader(options, table_options(self.options))
+
+
+class FusedReader(StreamReader):
+    def __init__(self, options: SourceOptions, table: "TableOptions") -> None:
+        super().__init__(options, schema_of(options))
+        self._table = table
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**super().__getstate__(), "_table": self._table}
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from odradek.spark.writing import write_ranges
+
+        written = write_ranges(
+            partition.value, self._options.connection, self._schema, self._table, batch_id=current_batch_id()
+        )
+        text = pa.array([written.to_text()], pa.string())
+        yield pa.record_batch([text], schema=to_arrow_schema(DESCRIPTION, timezone="UTC"))
+
+
+def table_options(given: Mapping[str, str]) -> "TableOptions":
+    from odradek.spark.kill_switch import KillSwitch
+    from odradek.spark.writing import TableOptions
+
+    options = {name.lower(): value for name, value in given.items()}
+    for name, what in (("table", "the directory of the table"), ("appId", "a name for this writer")):
+        if not options.get(name.lower()):
+            raise ConfigurationError(f"the option {name} is missing: {what}")
+    switch = KillSwitch.from_text(options.get("killswitch"))
+    return TableOptions(options["table"], options["appid"], switch)
+
+
+def current_batch_id() -> int:
+    """The micro-batch this task belongs to, as Spark tells its tasks."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    text = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
+    assert text is not None, "a task of a stream knows its batch"
+    return int(text)
+
+
+def _written(messages: Sequence[WriterCommitMessage | None]) -> "list[Written]":
+    """The messages of tasks that had something to write; of tasks that failed there is none."""
+    from odradek.spark.writing import Written
+
+    return [m for m in messages if isinstance(m, Written) and (m.files or m.parts)]

@@ -1,0 +1,250 @@
+"""`spark.read.format("odradek")` and `spark.readStream.format("odradek")`.
+
+    driver:    options -> partitions and offsets -> exact ranges -> tasks
+    executor:  ranges -> Fetch -> Arrow                                   (odradek.spark.reading)
+
+Imported by Spark in every planning process, so numpy, pyarrow and the client are imported where they are used.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from odradek.model.errors import ConfigurationError
+from odradek.model.ids import NO_TOPIC_ID
+from odradek.spark.options import LATEST, SourceOptions, parse
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from odradek.spark.offsets import Offsets
+    from odradek.spark.ranges import Task
+
+_TYPES = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+    "headers": ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
+    "leaderEpoch": IntegerType(),
+}
+
+
+def schema_of(options: SourceOptions) -> StructType:
+    chosen = options.columns or tuple(name for name in _TYPES if name != "headers" or options.include_headers)
+    return StructType([StructField(name, _TYPES[name]) for name in chosen])
+
+
+class RangesPartition(InputPartition):
+    """The ranges one task reads."""
+
+    def __init__(self, ranges: "Task") -> None:
+        super().__init__(ranges)
+
+
+class OdradekSource(DataSource):
+    """Topics of any Kafka-compatible cluster, batch and stream."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "odradek"
+
+    def schema(self) -> StructType:
+        return schema_of(parse(self.options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return BatchReader(parse(self.options), checked(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return StreamReader(parse(self.options), checked(schema))
+
+
+def checked(schema: StructType) -> StructType:
+    """A schema the user gave must be made of our columns; nothing is cast."""
+    for field in schema.fields:
+        if _TYPES.get(field.name) != field.dataType:
+            known = ", ".join(f"{name} {kind.simpleString()}" for name, kind in _TYPES.items())
+            raise ConfigurationError(
+                f"there is no column {field.name} {field.dataType.simpleString()} in a topic; there are {known}"
+            )
+    return schema
+
+
+class _Executor:
+    """The half that is sent to executors: what to build, and how to reach the cluster."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        # For a read without any partition Spark makes one up, with the value None.
+        if partition.value is None:
+            return iter(())
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from odradek.spark.reading import read_ranges
+
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        return read_ranges(partition.value, self._options.connection, schema)
+
+
+class BatchReader(_Executor, DataSourceReader):
+    def partitions(self) -> Sequence[InputPartition]:
+        from odradek.spark.subscription import Subscription
+
+        subscription = Subscription(self._options)
+        try:
+            start, end = subscription.start(default="earliest"), subscription.end()
+        finally:
+            subscription.close()
+        return tasks_between(self._options, start, end)
+
+
+class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Lives in one planning process for as long as its query; executors get a copy that never plans."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._subscription: Any = None
+        self._target: Offsets | None = None
+        self._latest: Offsets | None = None
+        self._is_checked = False
+        self._last_advance = time.monotonic()
+
+    def initialOffset(self) -> dict[str, Any]:
+        return self._subscribed().start(default=LATEST).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        # Spark knows one limit a source; with both options set the lower one is kept by `latestOffset`.
+        if self._options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self._options.max_offsets_per_trigger)
+        if self._options.min_offsets_per_trigger is not None:
+            return ReadMinRows(self._options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._subscribed().latest()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        from odradek.spark.offsets import Offsets, advanced, limited
+
+        before = Offsets.from_json(start)
+        self._latest = now = self._target or self._subscribed().latest()
+        self._check(before, now)
+        ends = dict(now.places)
+        if self._target is not None:
+            # Where the checkpoint is beyond the target of this run there is nothing to read.
+            ends = {p: max(end, before.places.get(p, end)) for p, end in ends.items()}
+        if isinstance(limit, ReadMaxRows):
+            ends = limited(before.places, ends, limit.max_rows)
+        after = advanced(before.places, ends)
+        if self._waits_for_more(before, after, limit):
+            return start
+        if after != before.places:
+            self._last_advance = time.monotonic()
+        return Offsets(now.topic_ids, after).to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return None if self._latest is None else self._latest.to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        from odradek.spark.offsets import Offsets
+
+        before, after = Offsets.from_json(start), Offsets.from_json(end)
+        return tasks_between(self._options, before, after)
+
+    def stop(self) -> None:
+        if self._subscription is not None:
+            self._subscription.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickled for executors: without sockets, and without what only planning needs."""
+        return {"_options": self._options, "_schema": self._schema}
+
+    def _subscribed(self) -> Any:
+        if self._subscription is None:
+            from odradek.spark.subscription import Subscription
+
+            self._subscription = Subscription(self._options)
+        return self._subscription
+
+    def _check(self, before: "Offsets", now: "Offsets") -> None:
+        from odradek.spark.offsets import newly
+
+        subscription = self._subscribed()
+        subscription.check_same_topics(before, now)
+        if not self._is_checked:
+            # What happened while no query was running; later, fetching itself is fenced by epochs.
+            subscription.check_not_cut({p: place for p, place in before.places.items() if p in now.places})
+            self._is_checked = True
+        added = newly(before.places, now.places)
+        if added and before.places:
+            for partition, first in subscription.earliest(added).items():
+                if first > 0:
+                    subscription.lose(
+                        f"{partition} is new to this query, but its first {first} records are gone"
+                    )
+        for partition, place in before.places.items():
+            if (
+                self._target is None
+                and partition in now.places
+                and now.places[partition].offset < place.offset
+            ):
+                subscription.lose(
+                    f"{partition}: this query has read up to offset {place.offset}, "
+                    f"but the log ends at {now.places[partition].offset}"
+                )
+
+    def _waits_for_more(self, before: "Offsets", after: Mapping[Any, Any], limit: ReadLimit) -> bool:
+        """minOffsetsPerTrigger: too little is new, and maxTriggerDelay has not passed."""
+        least = self._options.min_offsets_per_trigger
+        if least is None or self._target is not None or isinstance(limit, ReadAllAvailable):
+            return False
+        new = sum(
+            place.offset - (before.places[p].offset if p in before.places else 0)
+            for p, place in after.items()
+        )
+        waited_s = time.monotonic() - self._last_advance
+        return new < least and waited_s < self._options.max_trigger_delay_s
+
+
+def tasks_between(options: SourceOptions, start: "Offsets", end: "Offsets") -> list[InputPartition]:
+    """The tasks that read from `start` to `end`; what is new in `end` is read from offset 0."""
+    from odradek.spark.ranges import OffsetRange, plan
+
+    ranges = []
+    for partition, place in sorted(end.places.items()):
+        topic_id = end.topic_ids.get(partition.topic, NO_TOPIC_ID)
+        is_same = start.topic_ids.get(partition.topic, topic_id) == topic_id
+        begin = start.places[partition].offset if partition in start.places and is_same else 0
+        ranges.append(OffsetRange(partition.topic, partition.partition, begin, place.offset, topic_id))
+    tasks = plan(
+        ranges,
+        pack_below=options.min_records_per_task,
+        min_tasks=options.min_partitions,
+        most_per_task=options.max_records_per_partition,
+    )
+    return [RangesPartition(task) for task in tasks]

@@ -1,0 +1,254 @@
+"""A Delta table that takes each batch of an application exactly once.
+
+    executors  write Parquet files nobody knows of
+    driver     one Delta commit names them all, with Transaction(app id, batch id) inside
+
+The table itself remembers how far an application is, in the same atomic step that adds the rows. So a batch
+that comes again, after a crash at whatever point, is seen to be there and is not added twice:
+
+    crash before the commit       the version is below the batch: the batch is written again; the first files
+                                  are orphans
+    crash after the commit        the version is the batch: nothing is added, the second files are orphans
+    two drivers at the same time  both commits name the same application, so Delta lets one of them win, and
+                                  the other looks again
+
+Orphans are deleted where it is certain that no commit can name them any more: their names tell application and
+batch, and a table at version n refuses every batch up to n.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, create_table_with_add_actions
+
+from odradek.model.errors import OdradekError
+from odradek.spark import parts as parts_of_batch
+from odradek.spark.parquet import TableFile, application_prefix, batch_of
+from odradek.spark.parts import Part, merged
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Our key in a commit's metadata.
+METADATA = "odradek"
+_ATTEMPTS = 20
+
+
+class WrongCheckpoint(OdradekError):
+    """The table is ahead of the checkpoint: its batches were written from another one."""
+
+
+class WrongTable(OdradekError):
+    """The table cannot hold the rows: other columns, or partitioned."""
+
+
+class CommittedBatch(NamedTuple):
+    """A batch as the table's history tells of it."""
+
+    version: int
+    app_id: str
+    batch_id: int
+    parts: tuple[Part, ...]
+
+
+def open_table(path: str) -> DeltaTable | None:
+    """The table, or None if there is none yet."""
+    try:
+        return DeltaTable(path)
+    except TableNotFoundError:
+        return None
+
+
+def commit(
+    path: str,
+    *,
+    app_id: str,
+    batch_id: int,
+    files: Sequence[TableFile],
+    parts: Iterable[Part],
+    schema: pa.Schema,
+) -> bool:
+    """Adds the files to the table in one step, unless the batch is in it already; True if it was added now."""
+    found = merged(parts)
+    for _ in range(_ATTEMPTS):
+        table = open_table(path)
+        done = None if table is None else table.transaction_version(app_id)
+        if table is not None and done is not None and done >= batch_id:
+            _check_same_batch(table, app_id, batch_id, done, found)
+            delete_orphans(path, app_id=app_id, batch_id=batch_id)
+            return False
+        try:
+            _add(path, table, app_id, batch_id, files, found, schema)
+        except DeltaError as error:
+            if not (isinstance(error, CommitFailedError) or (table is None and open_table(path))):
+                raise
+            # Somebody else has committed, perhaps this very batch, or created the table: look again.
+            last = error
+            continue
+        _delete_others(path, app_id, batch_id, files)
+        return True
+    raise last
+
+
+def abort(path: str, *, app_id: str, batch_id: int, files: Sequence[TableFile]) -> bool:
+    """Deletes the files of a batch that failed; True if they were deleted.
+
+    Spark calls this after a `commit` that raised, even when the commit landed. The table knows better.
+    """
+    table = open_table(path)
+    done = None if table is None else table.transaction_version(app_id)
+    if done is not None and done >= batch_id:
+        return False
+    for file in files:
+        (Path(path) / file.name).unlink(missing_ok=True)
+    return True
+
+
+def committed_batches(table: DeltaTable, app_id: str | None = None) -> list[CommittedBatch]:
+    """What applications have committed, oldest first, as far back as the table's history reaches."""
+    found = []
+    for entry in table.history():
+        note = entry.get(METADATA)
+        if isinstance(note, dict) and app_id in (None, note["appId"]):
+            parts = parts_of_batch.from_json(note["parts"])
+            found.append(CommittedBatch(entry["version"], note["appId"], note["batchId"], parts))
+    return sorted(found)
+
+
+def delete_orphans(path: str, *, app_id: str, batch_id: int) -> list[str]:
+    """Deletes what this application wrote for batches up to `batch_id`, which the table has, and never named.
+
+    Safe at any time, also while another driver of the same application is still at work: whatever it writes
+    for one of these batches, the table will not take it.
+    """
+    candidates = [file for batch, file in _files_of(path, app_id) if batch <= batch_id]
+    named = _ever_named(path) if candidates else set()
+    return _delete(file for file in candidates if file.name not in named)
+
+
+def _delete_others(path: str, app_id: str, batch_id: int, files: Sequence[TableFile]) -> list[str]:
+    """The same for one batch that was committed just now: nothing but `files` can ever be named for it."""
+    named = {file.name for file in files}
+    return _delete(
+        file for batch, file in _files_of(path, app_id) if batch == batch_id and file.name not in named
+    )
+
+
+def _files_of(path: str, app_id: str) -> Iterator[tuple[int, Path]]:
+    for file in sorted(Path(path).glob(f"{application_prefix(app_id)}*.parquet")):
+        batch = batch_of(file.name, app_id)
+        if batch is not None:
+            yield batch, file
+
+
+def _delete(files: Iterable[Path]) -> list[str]:
+    deleted = []
+    for file in files:
+        file.unlink(missing_ok=True)
+        deleted.append(file.name)
+    return deleted
+
+
+def _ever_named(path: str) -> set[str]:
+    """Every file that the current version or one still in the log names: time travel may read it."""
+    named = {uri.rsplit("/", 1)[-1] for uri in DeltaTable(path).file_uris()}
+    for log in sorted((Path(path) / "_delta_log").glob("*.json")):
+        for line in log.read_text(encoding="utf-8").splitlines():
+            action = json.loads(line)
+            for kind in ("add", "remove"):
+                if kind in action:
+                    named.add(action[kind]["path"].rsplit("/", 1)[-1])
+    return named
+
+
+def _add(
+    path: str,
+    table: DeltaTable | None,
+    app_id: str,
+    batch_id: int,
+    files: Sequence[TableFile],
+    parts: tuple[Part, ...],
+    schema: pa.Schema,
+) -> None:
+    now_ms = int(time.time() * 1000)
+    actions = [AddAction(file.name, file.size_bytes, {}, now_ms, True, file.stats) for file in files]
+    note: dict[str, Any] = {
+        "appId": app_id,
+        "batchId": batch_id,
+        "parts": parts_of_batch.to_json(parts),
+        "records": sum(file.records for file in files),
+    }
+    properties = CommitProperties(
+        custom_metadata={METADATA: note}, app_transactions=[Transaction(app_id, batch_id, now_ms)]
+    )
+    delta_schema = Schema.from_arrow(schema)
+    if table is None:
+        Path(path).mkdir(parents=True, exist_ok=True)
+        create_table_with_add_actions(path, delta_schema, actions, commit_properties=properties)
+        return
+    _check_fits(table, schema)
+    table.create_write_transaction(
+        actions, mode="append", schema=table.schema(), commit_properties=properties
+    )
+
+
+def _check_fits(table: DeltaTable, schema: pa.Schema) -> None:
+    if table.metadata().partition_columns:
+        raise WrongTable(
+            f"{table.table_uri} is partitioned by {', '.join(table.metadata().partition_columns)}; "
+            f"only tables without partition columns can be appended to so far"
+        )
+    theirs = {field.name: field.type for field in table.schema().fields}
+    for field in Schema.from_arrow(schema).fields:
+        if theirs.get(field.name) != field.type:
+            found = f"as {theirs[field.name]}" if field.name in theirs else "not at all"
+            raise WrongTable(f"{table.table_uri} has column {field.name} {found}; the rows have {field.type}")
+
+
+def _check_same_batch(
+    table: DeltaTable, app_id: str, batch_id: int, done: int, parts: tuple[Part, ...]
+) -> None:
+    """A batch that is there already must be the one that comes again, not one of a lost checkpoint."""
+    advice = (
+        "restore the checkpoint that belongs to the table, or give the application another id "
+        "(the rows would then be in the table twice)"
+    )
+    if done > batch_id:
+        raise WrongCheckpoint(
+            f"{table.table_uri} already has batch {done} of application {app_id!r}, but this checkpoint is "
+            f"only at batch {batch_id}: it is not the one the table was written from; {advice}"
+        )
+    before = [batch for batch in committed_batches(table, app_id) if batch.batch_id == batch_id]
+    if before and before[-1].parts != parts:
+        raise WrongCheckpoint(
+            f"{table.table_uri} has batch {batch_id} of application {app_id!r} with other records: "
+            f"{_told(before[-1].parts)} there, {_told(parts)} now; {advice}"
+        )
+
+
+def _told(parts: tuple[Part, ...]) -> str:
+    return ", ".join(f"{p.topic_partition}[{p.start}, {p.end})" for p in parts) or "none"
+
+
+def read_table(spark: "SparkSession", path: str) -> "DataFrame":
+    """The table's current version as a DataFrame, through its Parquet files: no jar is needed for that."""
+    table = open_table(path)
+    if table is None:
+        raise WrongTable(f"there is no Delta table at {path}")
+    # Features such as deletion vectors hide rows that are in the files.
+    if table.protocol().min_reader_version > 1:
+        raise WrongTable(
+            f"{path} needs Delta reader version {table.protocol().min_reader_version}; its files can be read "
+            f"as they are only up to version 1"
+        )
+    from pyspark.sql.types import StructType
+
+    schema = StructType.fromJson(json.loads(table.schema().to_json()))
+    files = table.file_uris()
+    return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)

@@ -1,0 +1,112 @@
+"""What a writing task does: Parquet files below the table's directory, and a message about them.
+
+Runs on executors, in both ways to a table: `write_ranges` fetches and writes without the JVM in between,
+`write_rows` takes what a query computed.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from odradek.spark import parts as parts_json
+from odradek.spark.kill_switch import KillSwitch
+from odradek.spark.options import ConnectionOptions
+from odradek.spark.parquet import FileWriter, TableFile, file_name, parts_of
+from odradek.spark.parts import Part, merged
+from odradek.spark.ranges import OffsetRange
+from odradek.spark.reading import read_one
+
+
+class TableOptions(NamedTuple):
+    table: str
+    app_id: str
+    kill_switch: KillSwitch = KillSwitch()
+
+
+class Written(WriterCommitMessage):
+    """What a task tells the driver: files and what is in them, never the rows."""
+
+    def __init__(self, schema: StructType, files: Iterable[TableFile], parts: Iterable[Part]) -> None:
+        self.schema = schema
+        self.files = tuple(files)
+        self.parts = tuple(parts)
+
+    def to_text(self) -> str:
+        value = {
+            "schema": self.schema.jsonValue(),
+            "files": [list(file) for file in self.files],
+            "parts": parts_json.to_json(self.parts),
+        }
+        return json.dumps(value)
+
+    @classmethod
+    def from_text(cls, text: str) -> "Written":
+        value: dict[str, Any] = json.loads(text)
+        files = [TableFile(*file) for file in value["files"]]
+        return cls(StructType.fromJson(value["schema"]), files, parts_json.from_json(value["parts"]))
+
+
+def write_ranges(
+    ranges: Iterable[OffsetRange],
+    source: ConnectionOptions,
+    schema: StructType,
+    options: TableOptions,
+    *,
+    batch_id: int,
+) -> Written:
+    """Fetches the ranges and writes them into one file; the parts are the ranges, whatever is in them."""
+
+    def rows() -> Iterator[tuple[pa.RecordBatch, list[Part]]]:
+        for wanted in ranges:
+            place = wanted.start
+            for next_offset, batch in read_one(wanted, source, to_arrow_schema(schema, timezone="UTC")):
+                # The border of a part is where reading stood, not the last record: a gap is read, too.
+                yield (
+                    batch,
+                    [p._replace(start=place, end=next_offset) for p in parts_of(batch, wanted.topic_id)],
+                )
+                place = next_offset
+            rest = Part(wanted.topic, wanted.partition, place, wanted.end, topic_id=wanted.topic_id)
+            if place < wanted.end:
+                yield pa.RecordBatch.from_pylist([], to_arrow_schema(schema, timezone="UTC")), [rest]
+
+    return _write(rows(), schema, options, batch_id)
+
+
+def write_rows(
+    batches: Iterable[pa.RecordBatch], schema: StructType, options: TableOptions, *, batch_id: int
+) -> Written:
+    """Writes the rows of a query; their parts are known as far as they still have the columns of a topic."""
+    wanted = to_arrow_schema(schema, timezone="UTC")
+    given = (batch.cast(wanted) for batch in batches)
+    return _write(((batch, parts_of(batch)) for batch in given), schema, options, batch_id)
+
+
+def _write(
+    batches: Iterable[tuple[pa.RecordBatch, list[Part]]],
+    schema: StructType,
+    options: TableOptions,
+    batch_id: int,
+) -> Written:
+    directory = Path(options.table)
+    directory.mkdir(parents=True, exist_ok=True)
+    options.kill_switch.at("before-write", batch_id)
+    name = file_name(options.app_id, batch_id)
+    writer = FileWriter(str(directory), name, to_arrow_schema(schema, timezone="UTC"))
+    parts: list[Part] = []
+    try:
+        for batch, found in batches:
+            writer.write(batch)
+            parts.extend(found)
+        file = writer.close()
+    except BaseException:
+        writer.discard()
+        raise
+    options.kill_switch.at("after-write", batch_id)
+    return Written(schema, [] if file is None else [file], merged(parts))

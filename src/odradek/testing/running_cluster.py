@@ -1,0 +1,146 @@
+"""Several brokers in this process, on a loop of their own in a thread: quick to start, for tests of other code.
+
+    with running_cluster(brokers=3) as cluster:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap})
+
+They are whole brokers with real sockets and real files; only the store is in memory and shared. `kill` is what
+`kill -9` does to one of them, as far as the others and the clients can tell.
+"""
+
+import asyncio
+import contextlib
+import tempfile
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from odradek.model.settings import BrokerSettings
+from odradek.server.broker_runtime import BrokerRuntime
+from odradek.server.seams import Seams
+from odradek.store.memory_session import MemoryEnsemble, MemorySession
+
+T = TypeVar("T")
+
+
+class LocalCluster:
+    """Use `running_cluster`, or `start` and `stop` inside a loop of your own."""
+
+    def __init__(self, directory: Path, brokers: int, settings: Mapping[str, str]) -> None:
+        self.directory = directory
+        self.settings = dict(settings)
+        self.ids = list(range(1, brokers + 1))
+        self.ensemble = MemoryEnsemble()
+        self.runtimes: dict[int, BrokerRuntime] = {}
+        self._ports: dict[int, int] = {}
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
+
+    def settings_of(self, broker_id: int) -> BrokerSettings:
+        return BrokerSettings(
+            {
+                "broker.id": str(broker_id),
+                "listeners": f"PLAINTEXT://127.0.0.1:{self._ports.get(broker_id, 0)}",
+                "log.dirs": str(self.directory / f"broker-{broker_id}"),
+                "odradek.cluster.size": str(len(self.ids)),
+                **self.settings,
+            }
+        )
+
+    async def start(self) -> None:
+        for broker_id in self.ids:
+            await self.start_broker(broker_id)
+        await self.until(self.is_ready, "every broker knows all others and the controller")
+
+    async def start_broker(self, broker_id: int) -> None:
+        assert broker_id not in self.runtimes, f"broker {broker_id} runs already"
+        runtime = BrokerRuntime(self.settings_of(broker_id), Seams(asyncio.get_running_loop()), self.ensemble)
+        try:
+            await runtime.start()
+        except BaseException:
+            await runtime.stop(is_controlled=False)
+            raise
+        self.runtimes[broker_id] = runtime
+        self._ports[broker_id] = runtime.endpoints[0].port
+
+    def is_ready(self) -> bool:
+        expected = set(self.runtimes)
+        return all(
+            expected <= set(runtime.broker.metadata.brokers)
+            and runtime.broker.metadata.controller_id in expected
+            for runtime in self.runtimes.values()
+        )
+
+    async def until(self, holds: Callable[[], bool], what: str, deadline_s: float = 10.0) -> None:
+        try:
+            async with asyncio.timeout(deadline_s):
+                while not holds():
+                    await asyncio.sleep(0.002)
+        except TimeoutError:
+            raise AssertionError(f"not within {deadline_s:g} s: {what}") from None
+
+    async def kill_broker(self, broker_id: int) -> None:
+        """Nothing is closed in order; the store gives its session up, as it does when a process dies."""
+        runtime = self.runtimes.pop(broker_id)
+        session = runtime.store
+        runtime.crash()
+        assert isinstance(session, MemorySession)
+        self.ensemble.expire(session.session_id)
+
+    async def stop_broker(self, broker_id: int) -> None:
+        await self.runtimes.pop(broker_id).stop()
+
+    async def stop(self) -> None:
+        """All at once, so there is nobody to hand leadership over to."""
+        for broker_id in sorted(self.runtimes):
+            await self.runtimes.pop(broker_id).stop(is_controlled=False)
+
+
+class RunningCluster:
+    """A LocalCluster on a loop in another thread, with blocking calls."""
+
+    def __init__(self, cluster: LocalCluster, loop: asyncio.AbstractEventLoop) -> None:
+        self.cluster = cluster
+        self._loop = loop
+
+    @property
+    def bootstrap(self) -> str:
+        return self.cluster.bootstrap
+
+    def call(self, work: Coroutine[Any, Any, T], deadline_s: float = 30.0) -> T:
+        """Runs it on the brokers' loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(deadline_s)
+
+    def kill(self, broker_id: int) -> None:
+        self.call(self.cluster.kill_broker(broker_id))
+
+    def stop_in_order(self, broker_id: int) -> None:
+        """A controlled shutdown."""
+        self.call(self.cluster.stop_broker(broker_id))
+
+    def start(self, broker_id: int) -> None:
+        self.call(self.cluster.start_broker(broker_id))
+
+
+@contextlib.contextmanager
+def running_cluster(
+    *, brokers: int = 3, settings: Mapping[str, str] | None = None, directory: str | Path | None = None
+) -> Iterator[RunningCluster]:
+    with contextlib.ExitStack() as stack:
+        if directory is None:
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="odradek-"))
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, name="odradek-cluster", daemon=True)
+        thread.start()
+        cluster = LocalCluster(Path(directory), brokers, settings or {})
+        running = RunningCluster(cluster, loop)
+        try:
+            running.call(cluster.start())
+            yield running
+        finally:
+            running.call(cluster.stop())
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()

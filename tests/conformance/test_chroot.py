@@ -1,0 +1,69 @@
+"""Two clusters in one store, each below its own node (behaviour 5)."""
+
+import pytest
+
+from odradek.store.api import (
+    ConditionalOps,
+    Conflict,
+    Create,
+    Fence,
+    NoNode,
+    Set,
+    Store,
+    Stored,
+    WatchEvent,
+    WatchKind,
+)
+from odradek.store.chroot import ChrootedStores
+from tests.conformance.worlds import Heard, World, on_every_store, until
+
+
+class _Stores:
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def open_session(self, session_timeout_ms: int) -> Store:
+        return await self._world.open(session_timeout_ms)
+
+    async def close(self) -> None:
+        """The world closes its own."""
+
+
+@on_every_store
+async def test_a_chrooted_session_sees_its_own_tree_only(world: World) -> None:
+    plain = await world.open()
+    red = await ChrootedStores(_Stores(world), "/clusters/red").open_session(6000)
+    blue = await ChrootedStores(_Stores(world), "/clusters/blue").open_session(6000)
+    assert (await red.create("/controller_epoch", b"1")).path == "/controller_epoch"
+    assert await blue.exists("/controller_epoch") is None
+    assert await red.children("/") == ["controller_epoch"]
+    assert (await plain.get("/clusters/red/controller_epoch")).data == b"1"
+    heard = Heard(red)
+    await red.get("/controller_epoch", watch=True)
+    await red.children("/", watch=True)
+    await plain.set("/clusters/red/controller_epoch", b"2")
+    await plain.create("/clusters/red/other")
+    await until(lambda: len(heard) == 2)
+    assert heard == [WatchEvent(WatchKind.CHANGED, "/controller_epoch"), WatchEvent(WatchKind.CHILDREN, "/")]
+
+
+@on_every_store
+async def test_writes_errors_and_conflicts_name_inner_paths(world: World) -> None:
+    red = await ChrootedStores(_Stores(world), "/red").open_session(6000)
+    await red.create("/controller_epoch", b"1")
+    answers = await red.write(
+        [
+            ConditionalOps((Create("/a/b"),), parents=("/a",)),
+            ConditionalOps((Set("/a/b", b"", 5),)),
+        ],
+        Fence(0),
+    )
+    assert answers == [Stored(0), Conflict("/a/b", b"", 0)]
+    (applied,) = await red.multi([Create("/a/s-", sequential=True)])
+    assert applied.path == "/a/s-0000000001"
+    with pytest.raises(NoNode) as caught:
+        await red.get("/missing")
+    assert caught.value.path == "/missing"
+    assert "/red" not in str(caught.value)
+    assert [node is None for node in await red.get_many(["/a", "/x"])] == [False, True]
+    assert await red.children_many(["/a", "/x"]) == [["b", "s-0000000001"], None]

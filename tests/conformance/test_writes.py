@@ -1,0 +1,223 @@
+"""`write`: groups under a fence, each on its own."""
+
+import asyncio
+
+import pytest
+
+from odradek.store.api import (
+    Check,
+    ConditionalOps,
+    Conflict,
+    Create,
+    Delete,
+    DeleteTree,
+    Fence,
+    Fenced,
+    InvalidPath,
+    Put,
+    Set,
+    Store,
+    Stored,
+)
+from tests.conformance.worlds import World, on_every_store
+
+
+async def _fenced(world: World) -> tuple[Store, Fence]:
+    store = await world.open()
+    await store.create("/controller_epoch", b"0")
+    stat = await store.set("/controller_epoch", b"1")
+    return store, Fence(stat.version)
+
+
+def _one(*ops: object, parents: tuple[str, ...] = ()) -> ConditionalOps:
+    return ConditionalOps(tuple(ops), parents)  # type: ignore[arg-type]
+
+
+@on_every_store
+async def test_each_group_is_stored_or_in_conflict_on_its_own(world: World) -> None:
+    store, fence = await _fenced(world)
+    for name in "abc":
+        await store.create(f"/{name}", b"old")
+    await store.set("/b", b"newer")
+    answers = await store.write(
+        [
+            _one(Set("/a", b"new", 0)),
+            _one(Set("/b", b"new", 0)),
+            _one(Set("/c", b"new", 0)),
+            _one(Set("/d", b"", 0)),
+        ],
+        fence,
+    )
+    assert answers == [Stored(1), Conflict("/b", b"newer", 1), Stored(1), Conflict("/d", None, -1)]
+    nodes = await store.get_many(["/a", "/b", "/c"])
+    assert [node.data for node in nodes if node] == [b"new", b"newer", b"new"]
+
+
+@on_every_store
+async def test_a_fence_that_moved_stops_every_group(world: World) -> None:
+    store, fence = await _fenced(world)
+    await store.create("/a", b"old")
+    await store.set("/controller_epoch", b"2")
+    answers = await store.write(
+        [_one(Set("/a", b"new", 0)), _one(Create("/b")), _one(DeleteTree("/a"))], fence
+    )
+    assert answers == [Fenced(), Fenced(), Fenced()]
+    assert (await store.get("/a")).data == b"old"
+    assert await store.exists("/b") is None
+    assert await store.write([_one(Set("/a", b"new", 0))], Fence(0, "/nowhere")) == [Fenced()]
+    assert await store.write([_one(Set("/a", b"new", 0))], None) == [Stored(1)]
+
+
+@on_every_store
+async def test_a_fence_holds_for_a_group_that_would_conflict(world: World) -> None:
+    """Fenced says more than Conflict: the value that conflicts may be the work of the next controller."""
+    store, fence = await _fenced(world)
+    await store.create("/a", b"old")
+    await store.set("/a", b"by the next controller")
+    await store.set("/controller_epoch", b"2")
+    assert await store.write([_one(Set("/a", b"new", 0))], fence) == [Fenced()]
+
+
+@on_every_store
+async def test_a_group_that_moves_the_fence_fences_those_after_it(world: World) -> None:
+    store, fence = await _fenced(world)
+    await store.create("/a")
+    answers = await store.write(
+        [_one(Set("/a", b"1", 0)), _one(Set(fence.path, b"2", fence.version)), _one(Set("/a", b"2", 1))],
+        fence,
+    )
+    assert answers == [Stored(1), Stored(fence.version + 1), Fenced()]
+    assert (await store.get("/a")).data == b"1"
+
+
+@on_every_store
+async def test_a_group_happens_whole_or_not_at_all(world: World) -> None:
+    store, fence = await _fenced(world)
+    await store.create("/a", b"old")
+    answers = await store.write(
+        [
+            _one(Create("/x"), Create("/x/y"), Set("/a", b"new", 7)),
+            _one(Create("/p"), Create("/p/q", b"v"), Set("/p/q", b"w", 0), Check("/p", 0)),
+            _one(Delete("/a", 0), Create("/a", b"again")),
+        ],
+        fence,
+    )
+    assert answers == [Conflict("/a", b"old", 0), Stored(-1), Stored(0)]
+    assert await store.exists("/x") is None
+    assert (await store.get("/p/q")).data == b"w"
+    assert (await store.get("/a")).data == b"again"
+
+
+@on_every_store
+async def test_parents_are_made_where_they_are_missing(world: World) -> None:
+    store, fence = await _fenced(world)
+    await store.create("/t", b"assignment")
+    groups = [
+        _one(
+            Create(f"/t/partitions/{number}/state", b"s"),
+            parents=("/t/partitions", f"/t/partitions/{number}"),
+        )
+        for number in range(3)
+    ]
+    assert await store.write(groups, fence) == [Stored(0)] * 3
+    assert await store.children("/t/partitions") == ["0", "1", "2"]
+    # Again, as after a lost acknowledgement: the parents are no conflict, the nodes are, with what they hold.
+    assert await store.write(groups[:1], fence) == [Conflict("/t/partitions/0/state", b"s", 0)]
+    assert (await store.get("/t")).data == b"assignment"
+
+
+@on_every_store
+async def test_a_group_that_failed_leaves_no_parents_behind(world: World) -> None:
+    store, fence = await _fenced(world)
+    answers = await store.write([_one(Set("/t/x", b"", 0), parents=("/t",))], fence)
+    assert answers == [Conflict("/t/x", None, -1)]
+    assert await store.exists("/t") is None
+
+
+@on_every_store
+async def test_deleting_a_tree_takes_all_of_it_and_finds_nothing_no_conflict(world: World) -> None:
+    store, fence = await _fenced(world)
+    for path in ("/t", "/t/a", "/t/a/b", "/t/a/b/c", "/t/z", "/tt", "/t-"):
+        await store.create(path)
+    assert await store.write([_one(DeleteTree("/t")), _one(DeleteTree("/t"))], fence) == [
+        Stored(-1),
+        Stored(-1),
+    ]
+    assert await store.get_many(["/t", "/t/a/b/c"]) == [None, None]
+    assert None not in await store.get_many(["/tt", "/t-"])
+
+
+@on_every_store
+async def test_put_creates_or_overwrites(world: World) -> None:
+    store, fence = await _fenced(world)
+    assert await store.write([_one(Put("/c", b"1")), _one(Put("/c", b"2"))], fence) == [Stored(0), Stored(1)]
+    node = await store.get("/c")
+    assert (node.data, node.stat.version) == (b"2", 1)
+    assert await store.write([_one(Put("/c/d/e", b"1"))], fence) == [Conflict("/c/d/e", None, -1)]
+
+
+@on_every_store
+async def test_groups_are_done_in_their_order(world: World) -> None:
+    store, fence = await _fenced(world)
+    await store.create("/a", b"0")
+    groups = [_one(Set("/a", str(number + 1).encode(), number)) for number in range(50)]
+    assert await store.write(groups, fence) == [Stored(number + 1) for number in range(50)]
+    assert (await store.get("/a")).data == b"50"
+
+
+@on_every_store
+async def test_many_sets_with_a_conflict_in_the_middle(world: World) -> None:
+    """The fast way for many sets must answer as the slow one does."""
+    store, fence = await _fenced(world)
+    await store.create("/t")
+    paths = [f"/t/{number}" for number in range(300)]
+    await store.write([_one(Create(path)) for path in paths], fence)
+    await store.set(paths[77], b"moved")
+    answers = await store.write([_one(Set(path, b"x", 0)) for path in paths], fence)
+    assert answers[77] == Conflict(paths[77], b"moved", 1)
+    assert answers[:77] + answers[78:] == [Stored(1)] * 299
+    again = await store.write([_one(Set(path, b"y", 1)) for path in paths], fence)
+    assert again == [Stored(2)] * 300
+    stats = [node.stat for node in await store.get_many(paths) if node]
+    assert len({stat.mzxid for stat in stats}) == 300, "each group is a transaction"
+    assert [stat.mzxid for stat in stats] == sorted(stat.mzxid for stat in stats)
+
+
+@on_every_store
+async def test_nothing_to_write_is_no_error(world: World) -> None:
+    store, fence = await _fenced(world)
+    assert await store.write([], fence) == []
+
+
+@on_every_store
+async def test_a_malformed_group_changes_nothing_at_all(world: World) -> None:
+    """Our own mistake, not a conflict: it is raised."""
+    store, fence = await _fenced(world)
+    with pytest.raises(InvalidPath):
+        await store.write([_one(Create("/good"), Create("//bad"))], fence)
+    assert await store.exists("/good") is None
+
+
+@on_every_store
+async def test_writers_that_race_lose_nothing(world: World) -> None:
+    """Compare-and-set by three sessions at once: the counter ends at the number of successes."""
+    sessions = [await world.open() for _ in range(3)]
+    await sessions[0].create("/counter", b"0")
+
+    async def count(session: Store) -> int:
+        successes = 0
+        while successes < 30:
+            node = await session.get("/counter")
+            group = _one(Set("/counter", str(int(node.data) + 1).encode(), node.stat.version))
+            (answer,) = await session.write([group], None)
+            if isinstance(answer, Stored):
+                successes += 1
+            else:
+                assert isinstance(answer, Conflict)
+                assert answer.version > node.stat.version
+            await asyncio.sleep(0)
+        return successes
+
+    assert sum(await asyncio.gather(*map(count, sessions))) == 90
+    node = await sessions[1].get("/counter")
+    assert (node.data, node.stat.version) == (b"90", 90)

@@ -1,0 +1,99 @@
+"""Why a partition is offline: a tree of what is missing, with the event that would mend it."""
+
+from odradek.controller.events import LeaderAndIsrAnswered
+from odradek.controller.explain import why_offline
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import BrokerId
+from tests.controller.world import World, three, tp
+
+
+def told(world: World, partition: str) -> str:
+    return "\n".join(why_offline(world.context, tp(partition)).lines())
+
+
+def test_a_partition_with_a_leader_has_nothing_to_explain() -> None:
+    why = why_offline(three().context, tp("t-0"))
+    assert why.holds and why.because == ()
+    assert why.detail == "broker 2, epoch 0, ISR [2, 1, 3]"
+
+
+def test_an_only_replica_that_is_gone_is_named_with_what_follows_its_return() -> None:
+    world = three("s3", [2])
+    world.kill(2)
+    text = told(world, "s3-0")
+    assert text == (
+        "no   s3-0 has a leader: leader epoch 1, nobody leads\n"
+        "  no   a replica of the ISR is live: ISR [2], live of them []\n"
+        "    no   broker 2 is live: not registered\n"
+        "         -> start broker 2: then 2 leads, ISR [2]\n"
+        "  no   or a replica outside the ISR may lead\n"
+        "    no   unclean.leader.election.enable of s3: records acknowledged and not copied there would be lost\n"
+        "         -> set unclean.leader.election.enable=true for s3, or ask for an UNCLEAN election\n"
+        "    no   another replica is live: none\n"
+        "         -> start any broker that has a replica"
+    )
+
+
+def test_a_live_replica_outside_the_isr_is_offered_only_as_unclean() -> None:
+    world = three("t", [2, 3])
+    world.alter("t-0", [2])
+    world.kill(2)
+    why = why_offline(world.context, tp("t-0"))
+    clean, unclean = why.because
+    assert not clean.holds and not unclean.holds
+    gate, other = unclean.because
+    assert not gate.holds and other.holds and other.detail == "live replicas [3]"
+
+
+def test_a_partition_that_never_led_says_who_must_start() -> None:
+    world = World().brokers(1)
+    world.elect()
+    world.create("t", [2, 3])
+    text = told(world, "t-0")
+    assert "NewPartition: it never had one" in text
+    assert "-> start broker 2: then 2 leads, ISR [2]" in text
+
+
+def test_a_failed_disk_is_named() -> None:
+    world = three("t", [2])
+    epoch = world.registrations[2].epoch
+    lost = {tp("t-0"): ErrorCode.KAFKA_STORAGE_ERROR}
+    world.step(LeaderAndIsrAnswered(BrokerId(2), epoch, ErrorCode.NONE, lost))
+    assert "its log directory failed\n         -> mend the disk and restart broker 2" in told(world, "t-0")
+
+
+def test_a_broker_that_is_shutting_down_is_named() -> None:
+    world = three()
+    world.shut_down(3)
+    world.create("late", [3])
+    text = told(world, "late-0")
+    assert "no   broker 3 is live: shutting down" in text
+    assert "-> start broker 3 again once it has stopped" in text
+
+
+def test_a_topic_out_of_service_gives_its_reason() -> None:
+    world = three()
+    world.context.out_of_service["bad"] = "/brokers/topics/bad: bad JSON"
+    why = why_offline(world.context, tp("bad-0"))
+    assert why.because[0].detail == "/brokers/topics/bad: bad JSON"
+
+
+def test_a_partition_that_does_not_exist_names_those_that_do() -> None:
+    world = three("t", [2], [3])
+    assert why_offline(world.context, tp("t-9")).detail == "no such partition; partitions of t: t-0, t-1"
+    assert "none: the topic is unknown" in why_offline(world.context, tp("nobody-0")).detail
+
+
+def test_a_topic_being_deleted_gets_no_leader() -> None:
+    world = three("t", [2])
+    world.kill(2)
+    world.context.topics_to_delete.add("t")
+    assert "is being deleted" in why_offline(world.context, tp("t-0")).detail
+
+
+def test_the_tree_has_a_json_twin() -> None:
+    world = three("t", [2])
+    world.kill(2)
+    why = why_offline(world.context, tp("t-0")).as_json()
+    assert why["condition"] == "t-0 has a leader" and why["holds"] is False
+    assert len(why["because"]) == 2  # type: ignore[arg-type]

@@ -1,0 +1,160 @@
+"""One suite for every `Directory`: what holds in memory holds on the disk, so the simulator tests the real thing."""
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from odradek.log.errors import DirectoryInUse, MissingFile
+from odradek.log.files import Directory, FileSlice, OsDirectory
+from odradek.log.memory_files import MemoryDisk
+
+Open = Callable[[], Directory]
+
+
+@pytest.fixture(params=["os", "memory"])
+def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+    """The same directory as a new process sees it."""
+    if request.param == "os":
+        return lambda: OsDirectory.create(str(tmp_path / "logs"))
+    disk = MemoryDisk()
+    return disk.restart
+
+
+@pytest.fixture
+def root(reopen: Open) -> Directory:
+    return reopen()
+
+
+def test_a_file_that_was_created_is_empty_and_named(root: Directory) -> None:
+    assert root.names() == []
+    file = root.open("a.log", create=True)
+    assert file.size_bytes == 0 and file.name.endswith("a.log")
+    assert root.names() == ["a.log"] and root.exists("a.log") and not root.exists("b.log")
+    assert not root.is_directory("a.log")
+
+
+def test_appends_follow_each_other_and_are_read_anywhere(root: Directory) -> None:
+    file = root.open("a.log", create=True)
+    file.append(b"hello ")
+    file.append(memoryview(bytearray(b"-world-"))[1:6])
+    assert file.size_bytes == 11
+    assert file.read_at(0, 100) == b"hello world"
+    assert file.read_at(4, 3) == b"o w"
+    assert file.read_at(11, 5) == b"" and file.read_at(100, 5) == b""
+
+
+def test_a_large_append_is_one_append(root: Directory) -> None:
+    file = root.open("a.log", create=True)
+    data = bytes(range(256)) * 40_000
+    file.append(data)
+    assert file.read_at(0, len(data)) == data
+    assert root.read("a.log") == data and root.size("a.log") == len(data)
+
+
+def test_what_was_written_is_there_after_a_restart(reopen: Open) -> None:
+    first = reopen()
+    file = first.make("t-0").open("a.log", create=True)
+    file.append(b"one")
+    file.sync()
+    second = reopen()
+    assert second.is_directory("t-0")
+    again = second.child("t-0").open("a.log")
+    assert again.size_bytes == 3
+    again.append(b"two")
+    assert second.child("t-0").read("a.log") == b"onetwo"
+
+
+def test_opening_what_is_not_there_is_a_missing_file_and_the_directory_stays_online(root: Directory) -> None:
+    with pytest.raises(MissingFile, match=r"nothing\.log"):
+        root.open("nothing.log")
+    assert root.read("nothing.log") is None and root.size("nothing.log") is None
+    assert root.rename("nothing.log", "b") is False and root.remove("nothing.log") is False
+    assert root.health.failure is None
+
+
+def test_truncate_cuts_and_appending_goes_on_there(root: Directory) -> None:
+    file = root.open("a.log", create=True)
+    file.append(b"0123456789")
+    file.truncate(4)
+    assert file.size_bytes == 4 and file.read_at(0, 10) == b"0123"
+    file.append(b"ab")
+    assert file.read_at(0, 10) == b"0123ab"
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_replace_puts_the_whole_new_contents_in_place(root: Directory, durable: bool) -> None:
+    root.replace("checkpoint", b"old and long", durable=durable)
+    root.replace("checkpoint", b"new", durable=durable)
+    root.replace("empty", b"", durable=durable)
+    assert root.read("checkpoint") == b"new" and root.read("empty") == b""
+    assert root.names() == ["checkpoint", "empty"]
+
+
+def test_rename_moves_and_takes_the_place_of_what_is_there(root: Directory) -> None:
+    root.replace("a", b"a")
+    root.replace("b", b"b")
+    assert root.rename("a", "b")
+    assert root.names() == ["b"] and root.read("b") == b"a"
+    root.make("d").replace("x", b"x")
+    assert root.rename("d", "e")
+    assert root.child("e").read("x") == b"x" and not root.is_directory("d")
+
+
+def test_remove_takes_files_and_whole_directories(root: Directory) -> None:
+    inner = root.make("t-0")
+    inner.replace("a", b"a")
+    inner.make("deeper").replace("b", b"b")
+    root.replace("c", b"c")
+    assert root.remove("c") and root.remove("t-0")
+    assert root.names() == []
+    assert root.remove("t-0") is False
+
+
+def test_make_of_a_directory_that_exists_keeps_what_is_in_it(root: Directory) -> None:
+    root.make("t-0").replace("a", b"a")
+    assert root.make("t-0").read("a") == b"a"
+
+
+def test_a_removed_file_is_readable_by_who_has_it_open(root: Directory) -> None:
+    file = root.open("a.log", create=True)
+    file.append(b"still here")
+    part = FileSlice(file, 6, 4)
+    root.remove("a.log")
+    del file
+    gc.collect()
+    assert part.read() == b"here"
+
+
+def test_a_slice_of_bytes_that_were_cut_off_says_so(root: Directory) -> None:
+    file = root.open("a.log", create=True)
+    file.append(b"0123456789")
+    part = FileSlice(file, 6, 4)
+    file.truncate(8)
+    with pytest.raises(MissingFile, match="4 bytes at 6 wanted, 2 are there"):
+        part.read()
+
+
+def test_sync_of_files_names_and_directories_answers(root: Directory) -> None:
+    inner = root.make("t-0")
+    inner.open("a.log", create=True).sync()
+    inner.replace("b", b"b", durable=False)
+    inner.sync_file("b")
+    inner.sync()
+    root.sync()
+    with pytest.raises(MissingFile):
+        inner.sync_file("nothing")
+
+
+def test_only_one_process_has_the_lock(reopen: Open, root: Directory) -> None:
+    lock = root.lock()
+    with pytest.raises(DirectoryInUse, match="in use by another process"):
+        root.lock()
+    lock.release()
+    root.lock().release()
+
+
+def test_children_share_the_health_of_their_root(root: Directory) -> None:
+    assert root.make("t-0").health is root.health
+    assert root.child("t-0").child("deeper").health is root.health

@@ -1,0 +1,220 @@
+"""What the operating system may answer, made to happen on real files: short writes, ENOSPC, EROFS, EIO."""
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.log import files
+from odradek.log.errors import DirectoryOffline, DiskFault, DiskFull, DiskReadOnly, StorageError
+from odradek.log.files import Health, OsDirectory
+from odradek.model.error_codes import ErrorCode
+from tests.log.logs import Disk, batch, contents, follow, idempotent, offsets, produce, state
+
+
+def failing(error: int, after: int = 0) -> Callable[..., Any]:
+    """Works `after` times, then never again."""
+    calls = [0]
+
+    def call(*args: Any) -> Any:
+        calls[0] += 1
+        if calls[0] > after:
+            raise OSError(error, os.strerror(error))
+        return os.pwrite(*args) if len(args) == 3 else None
+
+    return call
+
+
+def half_then(error: int) -> Callable[..., Any]:
+    """Writes half of it, then fails: a disk that fills up under a write."""
+    calls = [0]
+
+    def pwrite(fd: int, data: Any, position: int) -> int:
+        calls[0] += 1
+        if calls[0] > 1:
+            raise OSError(error, os.strerror(error))
+        return os.pwrite(fd, memoryview(data)[: len(data) // 2], position)
+
+    return pwrite
+
+
+def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Disk(tmp_path).create()
+    monkeypatch.setattr(
+        files, "_pwrite", lambda fd, data, at: os.pwrite(fd, memoryview(data)[: max(1, len(data) // 3)], at)
+    )
+    produce(log, batch(10))
+    produce(log, batch(2))
+    assert offsets(log) == [0, 10]
+
+
+def test_a_short_read_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Disk(tmp_path).create()
+    produce(log, batch(10))
+    whole = contents(log)
+    monkeypatch.setattr(files, "_pread", lambda fd, size, at: os.pread(fd, min(size, 7), at))
+    assert contents(log) == whole
+
+
+def test_a_write_that_never_goes_on_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Disk(tmp_path).create()
+    monkeypatch.setattr(files, "_pwrite", lambda fd, data, at: 0)
+    with pytest.raises(DiskFault):
+        produce(log, batch())
+
+
+@pytest.mark.parametrize(
+    ("error", "named"),
+    [
+        (errno.ENOSPC, DiskFull),
+        (errno.EDQUOT, DiskFull),
+        (errno.EROFS, DiskReadOnly),
+        (errno.EACCES, DiskReadOnly),
+        (errno.EIO, DiskFault),
+    ],
+)
+def test_16_a_failed_append_is_named_takes_the_directory_offline_and_leaves_no_half_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, named: type[StorageError]
+) -> None:
+    disk = Disk(tmp_path)
+    log = disk.create()
+    produce(log, idempotent(0, 3))
+    before = state(log)
+    told: list[StorageError] = []
+    disk.root.health.on_failure = told.append
+    monkeypatch.setattr(files, "_pwrite", half_then(error))
+    with pytest.raises(named, match=r"append to .*00000000000000000000\.log") as caught:
+        produce(log, idempotent(3, 50))
+    monkeypatch.undo()
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert told == [caught.value] and disk.root.health.failure is caught.value
+    assert state(log) == before
+    with pytest.raises(DirectoryOffline, match="is offline"):
+        produce(log, idempotent(3))
+    recovered = disk.open()
+    assert recovered.notes == [] and state(recovered.log) == before
+    assert produce(recovered.log, idempotent(3)).base_offset == 3
+
+
+def test_16_enospc_while_rolling_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(tmp_path)
+    disk.config.segment_bytes = 700
+    log = disk.create()
+    for _ in range(3):
+        produce(log, batch(2))
+    before = state(log)
+    for after in range(4):
+        monkeypatch.setattr(files, "_pwrite", failing(errno.ENOSPC, after))
+        try:
+            produce(log, batch(2))
+        except DiskFull:
+            pass
+        else:
+            monkeypatch.undo()
+            assert offsets(log) == [0, 2, 4, 6]
+            break
+        monkeypatch.undo()
+        log = disk.open().log
+        assert state(log)["contents"] == before["contents"]
+        assert log.log_end_offset == 6
+    else:
+        raise AssertionError("the roll never got through")
+
+
+def test_16_a_full_disk_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = OsDirectory(str(tmp_path))
+    root.replace("recovery-point-offset-checkpoint", b"0\n0\n")
+    monkeypatch.setattr(files, "_pwrite", failing(errno.ENOSPC))
+    with pytest.raises(DiskFull):
+        root.replace("recovery-point-offset-checkpoint", b"0\n1\nt 0 5\n")
+    monkeypatch.undo()
+    assert OsDirectory(str(tmp_path)).read("recovery-point-offset-checkpoint") == b"0\n0\n"
+
+
+def test_17_a_failed_fsync_is_never_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(tmp_path)
+    log = disk.create()
+    log.flush()
+    produce(log, batch(5))
+    calls: list[int] = []
+
+    def fdatasync(fd: int) -> None:
+        calls.append(fd)
+        if len(calls) == 1:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(files, "_fdatasync", fdatasync)
+    with pytest.raises(DiskFault, match="fsync of"):
+        log.flush()
+    assert log.recovery_point == 0
+    with pytest.raises(DirectoryOffline):
+        log.flush()
+    with pytest.raises(DirectoryOffline):
+        produce(log, batch())
+    assert len(calls) == 1 and log.recovery_point == 0
+
+
+def test_17_eio_on_read_takes_the_directory_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(tmp_path)
+    log = disk.create()
+    produce(log, batch(5))
+    monkeypatch.setattr(files, "_pread", failing(errno.EIO))
+    with pytest.raises(DiskFault, match="read of"):
+        contents(log)
+    assert isinstance(disk.root.health.failure, DiskFault)
+
+
+def test_18_an_interrupted_system_call_is_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python retries EINTR itself (PEP 475); were it to surface, the append would fail whole, not in part."""
+    log = Disk(tmp_path).create()
+    monkeypatch.setattr(files, "_pwrite", failing(errno.EINTR))
+    with pytest.raises(DiskFault):
+        produce(log, batch())
+    assert log.log_end_offset == 0 and log.active.file.size_bytes == 0
+
+
+def test_a_follower_on_a_full_disk_keeps_what_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Disk(tmp_path).create()
+    follow(log, batch(2, base_offset=0, leader_epoch=1))
+    monkeypatch.setattr(files, "_pwrite", half_then(errno.ENOSPC))
+    with pytest.raises(DiskFull):
+        follow(log, batch(2, base_offset=2, leader_epoch=1) + batch(2, base_offset=4, leader_epoch=1))
+    monkeypatch.undo()
+    assert log.log_end_offset == 2 and offsets(log) == [0]
+
+
+def test_a_full_descriptor_table_is_not_the_disks_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = OsDirectory(str(tmp_path))
+
+    def refuse(*args: Any, **options: Any) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(files.os, "open", refuse)
+    with pytest.raises(StorageError, match="Too many open files"):
+        root.open("a.log", create=True)
+    monkeypatch.undo()
+    assert root.health.failure is None
+    root.open("a.log", create=True)
+
+
+def test_health_tells_of_the_first_failure_once() -> None:
+    told: list[StorageError] = []
+    health = Health("/logs")
+    health.on_failure = told.append
+    first, second = DiskFault("first"), DiskFull("second")
+    assert health.fail(first) is first and health.fail(second) is second
+    assert told == [first] and health.failure is first
+    with pytest.raises(DirectoryOffline, match="/logs is offline: first"):
+        health.check()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes anywhere")
+def test_a_directory_without_write_permission_is_named(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(DiskReadOnly):
+        OsDirectory(str(tmp_path)).make("t-0")

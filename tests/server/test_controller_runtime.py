@@ -1,0 +1,458 @@
+"""Election, the settle loop, the queues to brokers, resignation: with a store in memory and brokers that are
+sockets.
+"""
+
+import asyncio
+import logging
+import struct
+import tempfile
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from odradek.broker.effects import (
+    AlterPartitionAnswered,
+    AlterPartitionAsked,
+    AlterPartitionItem,
+    ControllerAnswer,
+    ControllerRequest,
+    IsrMember,
+)
+from odradek.client.receive_buffers import BufferPool
+from odradek.log.files import OsDirectory
+from odradek.model.cluster import BrokerRegistration, Endpoint, ReplicaAssignment
+from odradek.model.error_codes import ErrorCode
+from odradek.model.facts import ControllerChanged
+from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId, TopicPartition
+from odradek.model.settings import BrokerSettings
+from odradek.protocol.headers import decode_request_header, response_header
+from odradek.protocol.messages import request_class, response_class
+from odradek.server.controller_runtime import ControllerRuntime
+from odradek.server.journal import Journal
+from odradek.server.log_limits import LimitedLog
+from odradek.server.metrics import Metrics
+from odradek.server.registration import prepare_tree, register
+from odradek.server.seams import Seams
+from odradek.store import groups, layout
+from odradek.store.facts import BrokerFacts
+from odradek.store.memory_session import MemoryEnsemble, MemorySession
+
+LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA = 4, 5, 6
+TOPIC_ID = TopicId(bytes(range(16)))
+
+
+class FakeBroker:
+    """A socket that answers a controller, and remembers what it was told."""
+
+    def __init__(self, broker_id: int) -> None:
+        self.broker_id = BrokerId(broker_id)
+        self.told: list[tuple[int, Any]] = []
+        self.changed = asyncio.Event()
+        self.is_silent = False
+        self.errors: dict[int, ErrorCode] = {}
+        self.server: asyncio.Server | None = None
+        self.writers: list[asyncio.StreamWriter] = []
+        self.registration: BrokerRegistration | None = None
+
+    async def start(self) -> None:
+        self.server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        assert self.server is not None
+        port = self.server.sockets[0].getsockname()[1]
+        return (Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", port),)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
+        try:
+            while True:
+                (size,) = struct.unpack(">i", await reader.readexactly(4))
+                frame = await reader.readexactly(size)
+                key, version, correlation_id, _, offset = decode_request_header(frame)
+                self.told.append((key, request_class(key).decode(version, frame, offset)))
+                self.changed.set()
+                if not self.is_silent:
+                    answer: Any = response_class(key)()
+                    answer.error_code = self.errors.get(key, ErrorCode.NONE)
+                    payload = response_header(key, version, correlation_id) + answer.encode(version)
+                    writer.write(struct.pack(">i", len(payload)) + payload)
+        except (asyncio.IncompleteReadError, ConnectionResetError):
+            writer.close()
+
+    def disconnect(self) -> None:
+        for writer in self.writers:
+            writer.close()
+        self.writers.clear()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():
+                self.changed.clear()
+                await self.changed.wait()
+
+    def api_keys(self) -> list[int]:
+        return [key for key, _ in self.told]
+
+    def last(self, key: int) -> Any:
+        return [message for told, message in self.told if told == key][-1]
+
+
+class Member:
+    """One broker's share of being controller: its session, its facts, its runtime."""
+
+    def __init__(self, cluster: "Cluster", broker: FakeBroker) -> None:
+        self.cluster = cluster
+        self.broker = broker
+        self.session: MemorySession = cluster.ensemble.open()
+        self.answers: dict[int, ControllerAnswer] = {}
+        self.changed = asyncio.Event()
+        self.journal = OsDirectory.create(f"{cluster.directory}/{broker.broker_id}")
+        log = LimitedLog(logging.getLogger("odradek.server"), cluster.seams.loop.time)
+        self.runtime = ControllerRuntime(
+            broker=broker.broker_id,
+            seams=cluster.seams,
+            settings=BrokerSettings({}),
+            pool=cluster.pool,
+            inter_broker_listener="PLAINTEXT",
+            journal=Journal(self.journal, broker.broker_id, log),
+            log=log,
+            metrics=Metrics(),
+            after_turn=lambda: None,
+            on_answer=self._answered,
+            on_term=lambda epoch: self.changed.set(),
+        )
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def _answered(self, request_id: int, answer: ControllerAnswer) -> None:
+        assert request_id not in self.answers, "answered twice"
+        self.answers[request_id] = answer
+        self.changed.set()
+
+    async def start(self) -> None:
+        seams = self.cluster.seams
+        self.broker.registration = await register(
+            self.session, seams, self.broker.broker_id, self.broker.endpoints, None
+        )
+        self.tasks = [
+            seams.loop.create_task(self.runtime.run(self.session)),
+            seams.loop.create_task(self._hear()),
+        ]
+
+    async def _hear(self) -> None:
+        wake = asyncio.Event()
+        facts = BrokerFacts(self.session, wake.set)
+        for fact in await facts.load():
+            if isinstance(fact, ControllerChanged):
+                self.runtime.controller_seen(fact.controller)
+        while True:
+            await wake.wait()
+            wake.clear()
+            for fact in await facts.take():
+                if isinstance(fact, ControllerChanged):
+                    self.runtime.controller_seen(fact.controller)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():
+                self.changed.clear()
+                await self.changed.wait()
+
+    async def stop(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+class Cluster:
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.seams = Seams(asyncio.get_running_loop())
+        self.pool = BufferPool()
+        self.ensemble = MemoryEnsemble()
+        self.operator = self.ensemble.open()
+        self.brokers = {n: FakeBroker(n) for n in (1, 2, 3)}
+        self.members: dict[int, Member] = {}
+
+    async def start(self, *ids: int) -> None:
+        await prepare_tree(self.operator, self.seams)
+        for broker_id in ids:
+            await self.brokers[broker_id].start()
+            self.members[broker_id] = Member(self, self.brokers[broker_id])
+            await self.members[broker_id].start()
+
+    async def stop(self) -> None:
+        for member in self.members.values():
+            await member.stop()
+        for broker in self.brokers.values():
+            broker.disconnect()
+            if broker.server is not None:
+                broker.server.close()
+
+    async def create_topic(self, name: str, replicas: tuple[int, ...]) -> None:
+        assignment = {0: ReplicaAssignment(tuple(BrokerId(r) for r in replicas))}
+        await self.operator.write([groups.create_topic(name, TOPIC_ID, assignment, {})], None)
+
+    async def state_of(self, name: str) -> Any:
+        path = layout.state_path(TopicPartition(name, 0))
+        node = await self.operator.get(path)
+        return layout.decode_partition_state(path, node.data, node.stat.version)
+
+    def leading(self) -> list[int]:
+        return [broker_id for broker_id, member in self.members.items() if member.runtime.is_leading]
+
+
+def scenario(body: Callable[[Cluster], Awaitable[None]]) -> None:
+    async def main() -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            cluster = Cluster(directory)
+            try:
+                async with asyncio.timeout(30):
+                    await body(cluster)
+            finally:
+                await cluster.stop()
+
+    asyncio.run(main())
+
+
+def leads(cluster: Cluster, broker_id: int) -> Callable[[], bool]:
+    return lambda: cluster.members[broker_id].runtime.core is not None
+
+
+def test_the_first_broker_is_elected_and_tells_everybody() -> None:
+    async def body(cluster: Cluster) -> None:
+        await cluster.start(1, 2)
+        await cluster.brokers[2].until(lambda: UPDATE_METADATA in cluster.brokers[2].api_keys())
+
+        assert cluster.leading() == [1]
+        assert {b.id for b in cluster.brokers[2].last(UPDATE_METADATA).live_brokers} == {1, 2}
+        assert (await cluster.operator.get(layout.CONTROLLER_EPOCH)).data == b"1"
+        assert layout.decode_feature((await cluster.operator.get(layout.FEATURE)).data) == {}
+
+    scenario(body)
+
+
+def test_a_new_topic_is_stored_before_anybody_is_told() -> None:
+    async def body(cluster: Cluster) -> None:
+        await cluster.start(1, 2)
+        await cluster.create_topic("orders", (2, 1))
+        await cluster.brokers[2].until(lambda: LEADER_AND_ISR in cluster.brokers[2].api_keys())
+
+        stored = await cluster.state_of("orders")
+        assert (stored.leader_and_isr.leader, stored.leader_and_isr.isr) == (2, (2, 1))
+        told = cluster.brokers[2].last(LEADER_AND_ISR)
+        (topic,) = told.topic_states
+        assert (topic.topic_name, topic.topic_id) == ("orders", TOPIC_ID)
+        assert topic.partition_states[0].leader == 2
+        assert topic.partition_states[0].is_new
+        assert told.broker_epoch == cluster.brokers[2].registration.epoch
+        await cluster.brokers[2].until(
+            lambda: any(m.topic_states for k, m in cluster.brokers[2].told if k == UPDATE_METADATA)
+        )
+        # Row 171: LeaderAndIsr before the UpdateMetadata of the same event.
+        keys = cluster.brokers[2].api_keys()
+        assert keys[keys.index(LEADER_AND_ISR) + 1] == UPDATE_METADATA
+
+    scenario(body)
+
+
+def test_a_dead_leader_is_replaced_and_a_silent_broker_delays_no_other() -> None:
+    async def body(cluster: Cluster) -> None:
+        await cluster.start(1, 2, 3)
+        await cluster.create_topic("orders", (2, 1, 3))
+        await cluster.brokers[1].until(lambda: LEADER_AND_ISR in cluster.brokers[1].api_keys())
+        cluster.brokers[3].is_silent = True
+        told_before = len(cluster.brokers[1].told)
+
+        await cluster.members[2].stop()
+        cluster.ensemble.expire(cluster.members[2].session.session_id)
+        await cluster.brokers[1].until(
+            lambda: any(key == LEADER_AND_ISR for key, _ in cluster.brokers[1].told[told_before:])
+        )
+
+        stored = (await cluster.state_of("orders")).leader_and_isr
+        assert (stored.leader, stored.leader_epoch, set(stored.isr)) == (1, 1, {1, 3})
+        assert cluster.members[1].runtime.unanswered()[BrokerId(3)] > 0
+
+    scenario(body)
+
+
+def test_what_a_broker_did_not_answer_is_sent_again_in_order() -> None:
+    async def body(cluster: Cluster) -> None:
+        await cluster.start(1, 2)
+        silent = cluster.brokers[2]
+        await silent.until(lambda: UPDATE_METADATA in silent.api_keys())
+        silent.is_silent = True
+        told_before = len(silent.told)
+        await cluster.create_topic("orders", (2, 1))
+        await silent.until(lambda: len(silent.told) >= told_before + 2)
+        first = silent.told[told_before : told_before + 2]
+
+        silent.is_silent = False
+        at_cut = len(silent.told)
+        silent.disconnect()
+        await silent.until(lambda: len(silent.told) >= at_cut + 2)
+
+        assert silent.told[at_cut : at_cut + 2] == first
+        await cluster.members[1].until(lambda: True)
+
+    scenario(body)
+
+
+def test_a_request_is_answered_and_a_broker_that_does_not_lead_says_so() -> None:
+    async def body(cluster: Cluster) -> None:
+        await cluster.start(1, 2)
+        await cluster.create_topic("orders", (2, 1))
+        await cluster.brokers[2].until(lambda: LEADER_AND_ISR in cluster.brokers[2].api_keys())
+        epoch = cluster.brokers[2].registration.epoch  # type: ignore[union-attr]
+        ask = AlterPartitionAsked(
+            version=3,
+            broker=BrokerId(2),
+            broker_epoch=epoch,
+            partitions=(
+                AlterPartitionItem(
+                    topic=None,
+                    topic_id=TOPIC_ID,
+                    partition=0,
+                    leader_epoch=LeaderEpoch(0),
+                    partition_epoch=PartitionEpoch(0),
+                    new_isr=(IsrMember(BrokerId(2), BrokerEpoch(-1)),),
+                ),
+            ),
+        )
+
+        cluster.members[1].runtime.ask(ControllerRequest(7, ask))
+        cluster.members[2].runtime.ask(ControllerRequest(8, ask))
+        await cluster.members[1].until(lambda: 7 in cluster.members[1].answers)
+
+        answer = cluster.members[1].answers[7]
+        assert isinstance(answer, AlterPartitionAnswered)
+        assert answer.error is ErrorCode.NONE
+        assert answer.partitions[0].error is ErrorCode.NONE
+        assert answer.partitions[0].leader_and_isr.isr == (2,)  # type: ignore[union-attr]
+        assert (await cluster.state_of("orders")).leader_and_isr.isr == (2,)
+        assert cluster.members[2].answers[8] == AlterPartitionAnswered(ErrorCode.NOT_CONTROLLER)
+
+    scenario(body)
+
+
+def test_when_the_controllers_session_ends_another_one_leads_with_a_higher_epoch() -> None:
+    async def body(cluster: Cluster) -> None:
+        await cluster.start(1, 2)
+        await cluster.members[1].until(leads(cluster, 1))
+
+        cluster.ensemble.expire(cluster.members[1].session.session_id)
+        await cluster.members[2].until(lambda: cluster.members[2].runtime.is_leading)
+
+        assert (await cluster.operator.get(layout.CONTROLLER_EPOCH)).data == b"2"
+        assert not cluster.members[1].runtime.is_leading
+        cluster.members[1].runtime.ask(
+            ControllerRequest(1, AlterPartitionAsked(3, BrokerId(2), BrokerEpoch(1), ()))
+        )
+        assert cluster.members[1].answers[1] == AlterPartitionAnswered(ErrorCode.NOT_CONTROLLER)
+
+    scenario(body)
+
+
+def test_a_controller_that_was_superseded_writes_nothing_and_resigns() -> None:
+    async def body(cluster: Cluster) -> None:
+        await cluster.start(1)
+        await cluster.members[1].until(leads(cluster, 1))
+        # Somebody else was elected while we heard nothing of it.
+        cluster.members[1].session.hold_watches()
+        node = await cluster.operator.get(layout.CONTROLLER_EPOCH)
+        await cluster.operator.set(layout.CONTROLLER_EPOCH, b"5", node.stat.version)
+        cluster.members[1].session.release_watches()
+
+        await cluster.create_topic("orders", (1,))
+        # It resigns, stands again above the foreign epoch, and finishes what it could not write before.
+        async with asyncio.timeout(10):
+            while (await cluster.operator.get(layout.CONTROLLER_EPOCH)).data != b"6":
+                await asyncio.sleep(0.005)
+        await cluster.brokers[1].until(lambda: LEADER_AND_ISR in cluster.brokers[1].api_keys())
+
+        assert cluster.brokers[1].last(LEADER_AND_ISR).controller_epoch == 6
+        assert all(m.controller_epoch == 6 for k, m in cluster.brokers[1].told if k == LEADER_AND_ISR)
+
+    scenario(body)
+
+
+def test_an_election_whose_answer_was_lost_is_given_up_and_held_again() -> None:
+    """KAFKA-13407: a node of ours without a term must not keep the cluster without a controller."""
+
+    class LoseOneMulti:
+        def __init__(self) -> None:
+            self.lost = 0
+
+        async def before(self, session_id: int, call: str) -> None:
+            pass
+
+        async def after(self, session_id: int, call: str) -> None:
+            from odradek.store.api import StoreUnavailable
+
+            if call == "multi" and self.armed and not self.lost:
+                self.lost += 1
+                raise StoreUnavailable(message="the answer was lost")
+
+        armed = False
+
+    async def body(cluster: Cluster) -> None:
+        gate = LoseOneMulti()
+        cluster.ensemble.gate = gate
+        await prepare_tree(cluster.operator, cluster.seams)
+        broker = cluster.brokers[1]
+        await broker.start()
+        member = cluster.members[1] = Member(cluster, broker)
+        broker.registration = await register(
+            member.session, cluster.seams, broker.broker_id, broker.endpoints, None
+        )
+        gate.armed = True
+        await member.start()
+        await member.until(lambda: member.runtime.is_leading)
+
+        assert gate.lost == 1
+        assert (await cluster.operator.get(layout.CONTROLLER_EPOCH)).data == b"2"
+
+    scenario(body)
+
+
+def test_the_journal_has_a_line_for_every_step() -> None:
+    async def body(cluster: Cluster) -> None:
+        import json
+
+        await cluster.start(1)
+        await cluster.brokers[1].until(lambda: UPDATE_METADATA in cluster.brokers[1].api_keys())
+        await cluster.create_topic("orders", (1,))
+        await cluster.brokers[1].until(lambda: LEADER_AND_ISR in cluster.brokers[1].api_keys())
+
+        data = cluster.members[1].journal.read("controller-1.jsonl")
+        assert data is not None
+        lines = [json.loads(line) for line in data.splitlines()]
+        assert lines[0]["event"]["type"] == "Elected"
+        created = [line for line in lines if line["event"]["type"] == "TopicsChanged"]
+        assert created[0]["writes"][0]["type"] == "CreatePartitionState"
+        assert created[0]["requests"] == [], "nobody is told before it is stored"
+        assert any(change["to"] == "OnlinePartition" for line in lines for change in line["changes"])
+
+    scenario(body)
+
+
+@pytest.mark.parametrize("key", [LEADER_AND_ISR, UPDATE_METADATA])
+def test_a_broker_that_knows_a_later_controller_makes_this_one_resign(key: int) -> None:
+    async def body(cluster: Cluster) -> None:
+        await cluster.start(1)
+        await cluster.members[1].until(leads(cluster, 1))
+        broker = cluster.brokers[1]
+        await broker.until(lambda: UPDATE_METADATA in broker.api_keys())
+        broker.errors[key] = ErrorCode.STALE_CONTROLLER_EPOCH
+        await cluster.create_topic("orders", (1,))
+        await broker.until(lambda: key in broker.api_keys()[1:])
+
+        # Resigned and elected again: epoch 2, and everything is told anew.
+        broker.errors.clear()
+        await broker.until(
+            lambda: any(m.controller_epoch >= 2 for k, m in broker.told if k == LEADER_AND_ISR)
+        )
+
+    scenario(body)
