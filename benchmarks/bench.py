@@ -26,18 +26,16 @@ SHAPES = ((1, 1), (1, 64), (8, 64))  # connections, requests in flight over all 
 ACKS = {1: "1", -1: "all"}
 
 CELLS = [
-    Cell("P1", "P1", "produce 1 KB, acks=1, RF 1, librdkafka", "MB/s", True, 0.8, None, "mock_1kb_mb_s"),
-    Cell("P6", "P6", "consume 1 KB, hot, librdkafka", "MB/s", True, 0.8),
     Cell(
-        "P2",
-        "P2",
-        "produce 100 B, acks=1, RF 1, librdkafka",
-        "records/s",
-        True,
-        None,
-        None,
-        "mock_100b_per_s",
+        "P1",
+        "P1",
+        "produce 1 KB, acks=1, RF 1, librdkafka",
+        "MB/s",
+        ratio_reach=0.8,
+        client_limit="mock_1kb_mb_s",
     ),
+    Cell("P6", "P6", "consume 1 KB, hot, librdkafka", "MB/s", True, 0.8),
+    Cell("P2", "P2", "produce 100 B, acks=1, RF 1, librdkafka", "records/s", client_limit="mock_100b_per_s"),
     Cell("P4", "P4", "produce 1 KB, acks=all, RF 3, librdkafka", "MB/s", True, 1.5),
     *(
         Cell(
@@ -58,6 +56,7 @@ CELLS = [
     Cell("P10-after", "P10", "memory of a broker after its load", "MB", False, None, 200),
     Cell("P11", "P11", "kill -9 of the leader to the next acks=all success: median", "ms", False),
     Cell("P11-p99", "P11", "the same, p99", "ms", False, None, 500),
+    Cell("S1", "S1", "Spark source, records of 100 B, count and sum of lengths", "rows/s", floor=1_200_000),
 ]
 
 
@@ -104,6 +103,8 @@ class Bench:
             self.memory()
         if self.wants("P11"):
             self.kills_of_leaders()
+        if self.wants("S1"):
+            self.spark_source()
 
     def alternating(self, size: int, work: Callable[[clusters.Cluster, int], None]) -> None:
         """`work(cluster, repeat)` on every peer in turn; repeat -1 warms up and does not count."""
@@ -188,6 +189,14 @@ class Bench:
                 ordered = sorted(figures, key=lambda figure: figure.value)
                 worst = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
                 self.note("P11-p99", cluster, 0, measures.Figure(worst.value, problem=worst.problem))
+
+    def spark_source(self) -> None:
+        say("Spark source")
+        records = librdkafka.Records(300_000 if self.options.quick else 3_000_000, 100)
+        for peer in self.peers:
+            with clusters.running(peer, 1, self.options.dir) as cluster:
+                for repeat, figure in enumerate(measures.spark_source(cluster, records, self.repeats)):
+                    self.note("S1", cluster, repeat, figure)
 
     def report(self) -> str:
         shown = ["odradek", "apache"]

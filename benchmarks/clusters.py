@@ -1,6 +1,8 @@
 """The two peers, started, measured and stopped in the same way: ours, and Apache Kafka with ZooKeeper."""
 
+import compileall
 import contextlib
+import importlib.util
 import os
 import shutil
 import signal
@@ -164,7 +166,7 @@ class Cluster:
 
 
 class Odradek(Cluster):
-    """Ours, as `odradek start --config` runs it: one process a broker, the embedded store."""
+    """Ours, one process a broker, the embedded store; what `odradek start --config` runs."""
 
     name = "odradek"
     settings: dict[str, str] = {}
@@ -184,8 +186,14 @@ class Odradek(Cluster):
             path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()), encoding="utf-8")
         return path
 
+    def prepare(self) -> None:
+        """Bytecode first, as an installed package has it, also where PYTHONDONTWRITEBYTECODE is set."""
+        package = importlib.util.find_spec("odradek")
+        assert package is not None and package.origin is not None
+        compileall.compile_dir(Path(package.origin).parent, quiet=2)
+
     def command(self, broker: int) -> list[str]:
-        return [sys.executable, "-m", "odradek.cli.main", "start", "--config", str(self.config(broker))]
+        return [sys.executable, "-m", "odradek.server", "--config", str(self.config(broker))]
 
 
 class Apache(Cluster):

@@ -26,7 +26,8 @@ class Cell:
     unit: str
     more_is_better: bool = True
     ratio_reach: float | None = None
-    limit: float | None = None
+    limit: float | None = None  # at most, in the cell's unit
+    floor: float | None = None  # at least
     client_limit: str | None = None  # name of the calibration that bounds the client
 
 
@@ -57,6 +58,8 @@ class Row:
         words = []
         if cell.limit is not None:
             words.append("reached" if ours <= cell.limit else f"missed (<= {cell.limit:g} {cell.unit})")
+        elif cell.floor is not None:
+            words.append("reached" if ours >= cell.floor else f"missed (>= {number(cell.floor)} {cell.unit})")
         elif cell.ratio_reach is not None:
             if ratio is None:
                 words.append(f"no peer (>= {cell.ratio_reach:g}x)")

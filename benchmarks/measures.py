@@ -285,3 +285,23 @@ def _produce_until_isr_is_full(cluster: Cluster, producer: SteadyProducer, topic
             pass
         if time.monotonic() > end:
             raise TimeoutError("the ISR did not fill up within 120 s of a restart")
+
+
+def spark_source(cluster: Cluster, records: librdkafka.Records, repeats: int) -> list[Figure]:
+    """Rows per second of a batch query over the topic, by our own data source, a warm session."""
+    produced, _ = produce(cluster, "spark", records, acks="1", replication=1)
+    if produced.problem:
+        return [produced]
+    got = subprocess.run(
+        [
+            sys.executable, "-m", "benchmarks.spark_source", "--bootstrap", ",".join(cluster.bootstrap),
+            "--topic", "spark", "--records", str(records.count), "--repeats", str(repeats),
+        ],
+        capture_output=True,
+        text=True,
+    )  # fmt: skip
+    if got.returncode != 0:
+        return [Figure(0.0, problem=got.stderr.strip()[-200:])]
+    return [
+        Figure(rate, None, cluster.rss_mb()) for rate in json.loads(got.stdout.splitlines()[-1])["per_second"]
+    ]

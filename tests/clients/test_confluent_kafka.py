@@ -39,7 +39,7 @@ def produce(producer: Producer, topic: str, books: Books, partitions: int = PART
 
 
 def read_all(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> dict[int, list[tuple[int, int]]]:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none"})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})
     try:
         ends = {
             p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=20)[1]

@@ -8,25 +8,21 @@ from odradek.model.cluster import BrokerRegistration, Endpoint
 from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch
 from odradek.store import groups, layout
 from odradek.store.api import (
+    Applied,
     BadVersion,
+    ConditionalOps,
     Create,
+    Fence,
+    Fenced,
     NodeExists,
+    Op,
     SessionExpired,
     SessionState,
+    Set,
     Store,
+    Stored,
     WatchEvent,
     WatchKind,
-)
-from odradek.store.startup import (
-    Elected,
-    IdInUse,
-    Lost,
-    Registered,
-    elect,
-    ensure_cluster_id,
-    ensure_paths,
-    register,
-    resign,
 )
 from tests.conformance.worlds import Heard, World, on_every_store, until
 
@@ -53,15 +49,12 @@ async def test_a_closed_session_takes_its_ephemerals_with_it(world: World) -> No
 async def test_a_lost_session_takes_its_ephemerals_in_one_transaction(world: World) -> None:
     watcher, owner = await world.open(), await world.open()
     await owner.multi([Create("/e1", ephemeral=True), Create("/e2", ephemeral=True), Create("/kept")])
-    stat = await watcher.exists("/")
-    assert stat is not None
     heard = Heard(watcher)
     for path in ("/e1", "/e2"):
         await watcher.exists(path, watch=True)
-    seen_together = []
-    watcher.listen(on_watch=seen_together.append)
     await world.lose(owner)
-    await until(lambda: len(heard) == 2)
+    await until(lambda: heard)
+    # Who hears of the first finds the second gone too.
     assert await watcher.get_many(["/e1", "/e2"]) == [None, None]
     assert await watcher.exists("/kept") is not None
 
@@ -97,133 +90,140 @@ async def test_a_session_that_is_over_tells_its_owner(world: World) -> None:
     await again.create("/e", ephemeral=True)
 
 
-@on_every_store
-async def test_of_two_that_stand_for_election_one_wins_and_both_fences_move(world: World) -> None:
-    sessions = [await world.open() for _ in range(3)]
-    await ensure_paths(sessions[0])
-    outcomes = await asyncio.gather(
-        *(elect(session, BrokerId(number), timestamp_ms=0) for number, session in enumerate(sessions))
+async def stand(session: Store, broker_id: int) -> Fence | None:
+    """Stand for election once, as a broker does: read the epoch, then both fences in one transaction."""
+    node = await session.get("/controller_epoch")
+    epoch = ControllerEpoch(layout.decode_controller_epoch(node.data) + 1)
+    ops = groups.become_controller(
+        BrokerId(broker_id), epoch, expected_epoch_version=node.stat.version, timestamp_ms=0
     )
-    winners = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, Elected)]
-    assert len(winners) == 1
-    winner = winners[0]
-    assert outcomes[winner] == Elected(ControllerEpoch(1), outcomes[winner].fence)
-    for number in {0, 1, 2} - {winner}:
-        assert outcomes[number] == Lost(BrokerId(winner))
+    try:
+        stat = (await session.multi(ops))[1].stat
+    except (NodeExists, BadVersion):
+        return None
+    assert stat is not None
+    return Fence(stat.version)
+
+
+@on_every_store
+async def test_of_three_that_stand_for_election_one_wins_and_both_fences_move(world: World) -> None:
+    sessions = [await world.open() for _ in range(3)]
+    await sessions[0].create("/controller_epoch", b"0")
+    fences = await asyncio.gather(*(stand(session, number) for number, session in enumerate(sessions)))
+    (winner,) = [number for number, fence in enumerate(fences) if fence is not None]
     node = await sessions[0].get("/controller")
     assert layout.decode_controller(node.data) == winner
     assert node.stat.ephemeral_owner == sessions[winner].session_id
     epoch = await sessions[0].get("/controller_epoch")
-    assert (epoch.data, epoch.stat.version) == (b"1", outcomes[winner].fence.version)
+    assert (epoch.data, Fence(epoch.stat.version)) == (b"1", fences[winner])
 
 
 @on_every_store
 async def test_neither_fence_moves_alone(world: World) -> None:
     """Fencing rule 1: `/controller` without the epoch, or the epoch without `/controller`, cannot be had."""
     first, second = await world.open(), await world.open()
-    assert isinstance(await elect(first, BrokerId(1), timestamp_ms=0), Elected)
+    await first.create("/controller_epoch", b"0")
+    assert await stand(first, 1) is not None
     epoch = await second.get("/controller_epoch")
+    version = epoch.stat.version
     with pytest.raises(NodeExists):
-        await second.multi(
-            groups.become_controller(
-                BrokerId(2), ControllerEpoch(2), expected_epoch_version=epoch.stat.version, timestamp_ms=0
-            )
-        )
+        await second.multi(_become_controller(2, 2, version))
     assert await second.get("/controller_epoch") == epoch
     await first.delete("/controller")
     with pytest.raises(BadVersion):
-        await second.multi(
-            groups.become_controller(
-                BrokerId(2), ControllerEpoch(2), expected_epoch_version=epoch.stat.version - 1, timestamp_ms=0
-            )
-        )
+        await second.multi(_become_controller(2, 2, version - 1))
     assert await second.exists("/controller") is None
+    assert len(await second.multi(_become_controller(2, 2, version))) == 2
+
+
+def _become_controller(broker_id: int, epoch: int, version: int) -> tuple[Op, ...]:
+    return groups.become_controller(
+        BrokerId(broker_id), ControllerEpoch(epoch), expected_epoch_version=version, timestamp_ms=0
+    )
 
 
 @on_every_store
-async def test_the_next_controller_has_the_next_epoch(world: World) -> None:
+async def test_a_lost_controller_is_followed_by_one_that_fences_it_out(world: World) -> None:
     first, second = await world.open(), await world.open()
     heard = Heard(second)
-    won = await elect(first, BrokerId(1), timestamp_ms=0)
-    assert isinstance(won, Elected)
+    await first.create("/controller_epoch", b"0")
+    await first.create("/state", b"")
+    old_fence = await stand(first, 1)
+    assert old_fence is not None
+    assert await stand(second, 2) is None
     assert await second.exists("/controller", watch=True) is not None
     await world.lose(first)
     await until(lambda: heard)
     assert heard == [WatchEvent(WatchKind.DELETED, "/controller")]
-    next_won = await elect(second, BrokerId(2), timestamp_ms=0)
-    assert next_won == Elected(ControllerEpoch(2), next_won.fence)
-    assert next_won.fence.version == won.fence.version + 1
-
-
-@on_every_store
-async def test_a_winner_that_never_heard_so_stands_again(world: World) -> None:
-    """KAFKA-13407: the acknowledgement of the election was lost; returning early would leave nobody leading."""
-    store = await world.open()
-    first = await elect(store, BrokerId(1), timestamp_ms=0)
-    second = await elect(store, BrokerId(1), timestamp_ms=0)
-    assert isinstance(first, Elected)
-    assert isinstance(second, Elected)
-    assert second.controller_epoch == first.controller_epoch + 1
-
-
-@on_every_store
-async def test_a_controller_of_an_earlier_session_of_ours_is_not_us(world: World) -> None:
-    earlier, later = await world.open(), await world.open()
-    assert isinstance(await elect(earlier, BrokerId(1), timestamp_ms=0), Elected)
-    assert await elect(later, BrokerId(1), timestamp_ms=0) == Lost(BrokerId(1))
+    new_fence = await stand(second, 2)
+    assert new_fence == Fence(old_fence.version + 1)
+    write = [ConditionalOps((Set("/state", b"x", 0),))]
+    assert await second.write(write, old_fence) == [Fenced()]
+    assert await second.write(write, new_fence) == [Stored(1)]
 
 
 @on_every_store
 async def test_a_controller_resigns_only_what_is_still_its_own(world: World) -> None:
     first, second = await world.open(), await world.open()
-    won = await elect(first, BrokerId(1), timestamp_ms=0)
-    assert isinstance(won, Elected)
-    assert await resign(first, won)
+    await first.create("/controller_epoch", b"0")
+    fence = await stand(first, 1)
+    assert fence is not None
+    await first.multi(groups.resign_controller(fence.version))
     assert await second.exists("/controller") is None
-    assert isinstance(await elect(second, BrokerId(2), timestamp_ms=0), Elected)
-    assert not await resign(first, won)
+    assert await stand(second, 2) is not None
+    with pytest.raises(BadVersion):
+        await first.multi(groups.resign_controller(fence.version))
     assert await second.exists("/controller") is not None
 
 
-def _registration(broker_id: int, port: int = 9092) -> BrokerRegistration:
-    endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", port)
-    return BrokerRegistration(BrokerId(broker_id), BrokerEpoch(-1), (endpoint,))
-
-
 @on_every_store
-async def test_a_registration_has_version_1_from_birth_and_its_czxid_is_the_broker_epoch(
-    world: World,
-) -> None:
+async def test_a_registration_has_version_1_from_birth_and_a_bounce_has_a_larger_epoch(world: World) -> None:
     store, other = await world.open(), await world.open()
-    await ensure_paths(store)
-    registered = await register(store, _registration(1), timestamp_ms=0)
-    assert isinstance(registered, Registered)
+    await store.write([ConditionalOps((), parents=("/brokers", "/brokers/ids"))], None)
+    (created, _) = await store.multi(_register(1, 9092))
     node = await other.get("/brokers/ids/1")
     assert node.stat.version == 1
-    assert node.stat.czxid == registered.broker_epoch
-    assert layout.decode_registration(BrokerId(1), node).endpoints == _registration(1).endpoints
+    registration = layout.decode_registration(BrokerId(1), node)
+    assert (registration.epoch, registration.endpoints) == (_czxid(created), _endpoints(9092))
 
-    # A lost acknowledgement: the node is ours already.
-    assert await register(store, _registration(1), timestamp_ms=0) == registered
-    # The id of another session: to be waited for, not to be overwritten, and no reason to exit.
-    assert await register(other, _registration(1, 9093), timestamp_ms=0) == IdInUse(store.session_id)
+    # The id of another session is not overwritten.
+    with pytest.raises(NodeExists):
+        await other.multi(_register(1, 9093))
     heard = Heard(other)
+    await other.exists("/brokers/ids/1", watch=True)
     await world.lose(store)
     await until(lambda: heard)
-    bounced = await register(other, _registration(1, 9093), timestamp_ms=0)
-    assert isinstance(bounced, Registered)
-    assert bounced.broker_epoch > registered.broker_epoch
+    (bounced, _) = await other.multi(_register(1, 9093))
+    assert _czxid(bounced) > _czxid(created)
+
+
+def _endpoints(port: int) -> tuple[Endpoint, ...]:
+    return (Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", port),)
+
+
+def _register(broker_id: int, port: int) -> tuple[Op, ...]:
+    registration = BrokerRegistration(BrokerId(broker_id), BrokerEpoch(-1), _endpoints(port))
+    return groups.register_broker(registration, timestamp_ms=0)
+
+
+def _czxid(applied: Applied) -> int:
+    assert applied.stat is not None
+    return applied.stat.czxid
 
 
 @on_every_store
-async def test_brokers_that_start_together_find_one_tree_and_one_cluster_id(world: World) -> None:
+async def test_brokers_that_start_together_find_one_tree(world: World) -> None:
     sessions: list[Store] = [await world.open() for _ in range(3)]
-    await asyncio.gather(*(ensure_paths(session) for session in sessions))
-    ids = await asyncio.gather(
-        *(ensure_cluster_id(session, f"id-{number}") for number, session in enumerate(sessions))
-    )
-    assert len(set(ids)) == 1
+    parents = tuple(dict.fromkeys(part for path in layout.PERSISTENT_PATHS for part in _ancestors(path)))
+    tree = [ConditionalOps((), parents)]
+    answers = await asyncio.gather(*(session.write(tree, None) for session in sessions))
+    assert answers == [[Stored(-1)]] * 3
     for path in layout.PERSISTENT_PATHS:
         stat = await sessions[0].exists(path)
         assert stat is not None
         assert (stat.version, stat.ephemeral_owner) == (0, 0)
+
+
+def _ancestors(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:length]) for length in range(2, len(parts) + 1)]

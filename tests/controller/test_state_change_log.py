@@ -102,7 +102,7 @@ def test_a_started_machine_says_its_initial_state() -> None:
 @pytest.mark.behaviour(63, 83)
 def test_the_two_failures_of_a_replica_have_their_sentences() -> None:
     def failure(to: ReplicaState, reason: str) -> str:
-        return replica_failure(StateChange("failure", "t-0/3", "x", to, reason, tp("t-0"), BrokerId(3)))
+        return replica_failure(StateChange("failure", "x", to, reason, tp("t-0"), BrokerId(3)))
 
     assert failure(ReplicaState.NEW, "it is being requested to become leader") == (
         "Replica 3 for partition t-0 cannot be moved to NewReplica state as it is being requested to become leader"
@@ -119,13 +119,13 @@ def test_an_only_replica_in_a_shutdown_is_a_warning() -> None:
 
 
 def test_changes_apache_does_not_log_have_no_line() -> None:
-    change = StateChange("broker", "2", "live", "gone", "broker 2 failed")
+    change = StateChange("broker", "live", "gone", "broker 2 failed", name="2")
     assert change_line(change, 1, 1) is None
 
 
 def test_plain_moves_have_plain_lines() -> None:
     change = StateChange(
-        "partition", "t-0", PartitionState.OFFLINE, PartitionState.NON_EXISTENT, "deleted", tp("t-0")
+        "partition", PartitionState.OFFLINE, PartitionState.NON_EXISTENT, "deleted", tp("t-0")
     )
     assert change_line(change, 1, 1) == (
         "TRACE",

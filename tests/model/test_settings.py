@@ -90,7 +90,7 @@ def test_values_are_typed_attributes_in_snake_case():
     [
         ({"replica.lag.time.ms": "1"}, "did you mean replica.lag.time.max.ms?"),
         ({"min.insync.replica": "1"}, "did you mean min.insync.replicas?"),
-        ({"qqqqqqqqqqqqq": "1"}, "docs/settings.md"),
+        ({"qqqqqqqqqqqqq": "1"}, "docs/reference/settings.md"),
         ({"num.partitions": "many"}, "num.partitions=many: must be a whole number (default: 1)"),
         ({"num.partitions": "0"}, "num.partitions=0: must be 1 or more"),
         ({"num.partitions": "2147483648"}, "must lie between -2147483648 and 2147483647"),

@@ -133,6 +133,7 @@ def test_more_small_things_than_a_message_may_have_are_refused() -> None:
     [
         (MetadataRequest, 8, b"\0\0\0\1\xff\xfe\0\0\0", "name: negative length -2"),
         (MetadataRequest, 8, b"\0\0\0\1\xff\xff\0\0\0", "name: null"),
+        (MetadataRequest, 8, b"\0\0\0\1\0\4abc", "name: 4 bytes announced, 3 left"),
         (MetadataRequest, 8, b"\xff\xff\xff\xfe\0\0\0", "topics: negative length -2"),
         (MetadataRequest, 0, b"\xff\xff\xff\xff", "topics: null"),
         (MetadataRequest, 8, b"\0\0\0\1\0\2\xc3\x28\0\0\0", "not UTF-8"),

@@ -21,7 +21,6 @@ IN_MAVEN = ".m2/repository/org/apache/kafka/kafka-clients/3.9.1/kafka-clients-3.
 JAR = Path(os.environ.get("ODRADEK_KAFKA_CLIENTS_JAR") or Path.home() / IN_MAVEN)
 pytestmark = pytest.mark.skipif(not JAR.exists(), reason="kafka-clients 3.9.1 is not on this machine")
 
-KINDS = {"boolean": "bool"}
 # Kafka nests these classes in the message; ours stand in one file and so need names of their own.
 RENAMED = re.compile(r"^(AlterPartition|AlterClientQuotas)(Request|Response)(?=TopicData|PartitionData|EntryData)")
 
@@ -96,7 +95,7 @@ def default_of(kind: str, text: Any) -> Any:
         return b""
     if kind == "uuid":
         return bytes(16)
-    return float(text or 0) if kind == "float64" else int(text or "0", 0)
+    return float(text or 0) if kind == "float64" else int(str(text or 0), 0)
 
 
 @pytest.mark.parametrize("message", message_classes(), ids=lambda message: message.__name__)

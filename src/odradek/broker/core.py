@@ -16,10 +16,10 @@ The only function the broker keeps and calls is `Park.complete`'s.
 
 from typing import TYPE_CHECKING, Any
 
-from odradek.broker.answers import Answer, CloseConnection, Park, Reply
+from odradek.broker.answers import Answer, CloseConnection
 from odradek.broker.draws import Draws
 from odradek.broker.effects import (
-    AllocateProducerIdsAnswered,
+    ConfigsRead,
     ControllerAnswer,
     ControllerAsk,
     ControllerRequest,
@@ -42,9 +42,11 @@ from odradek.broker.questions import Questions
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.topic_configs import TopicConfigs
 from odradek.model.cluster import Endpoint
+from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
+from odradek.protocol.headers import RequestHeader
 from odradek.replication.purgatory import Purgatory
 from odradek.replication.waiting import Outbox
 
@@ -136,7 +138,8 @@ class Broker:
         self.fetch_max_bytes: int = settings.fetch_max_bytes
         self.cached_answers: dict[object, bytes] = {}  # encoded, valid while `_cached_epoch` is the metadata's
         self._cached_epoch = -1
-        self._handlers: dict[int, tuple[Handler, int, int]] = HANDLERS
+        self.handlers: dict[int, tuple[Handler, int, int]] = HANDLERS
+        self.being_created: set[str] = set()  # by Metadata, until the store has answered
         self._parked_fetches: dict[int, FetchWait] = {}
         self._reading_configs = False
         self._read_configs_at_ms = 0
@@ -156,10 +159,10 @@ class Broker:
         if parked is not None and parked.session.replica_id >= 0:
             # A follower asks behind its parked fetch, whose answer the new one would have to wait for.
             parked.expire(now_ms)
-        entry = self._handlers.get(request.api_key)
-        if entry is None or not entry[1] <= request.api_version <= entry[2]:
-            return refuse(self, request)
+        entry = self.handlers.get(request.api_key)
         try:
+            if entry is None or not entry[1] <= request.api_version <= entry[2]:
+                return refuse(self, request)
             answer = entry[0](self, request, now_ms)
         except ProtocolError as error:
             # Only a body that cannot be read comes here; handlers answer everything else themselves.
@@ -213,7 +216,7 @@ class Broker:
         self.purgatory.sweep(now_ms)
 
     def next_deadline_ms(self) -> int:
-        times = [self._shrink_at_ms, self._checkpoint_at_ms]
+        times: list[int] = [self._shrink_at_ms, self._checkpoint_at_ms]
         for due_ms in (
             self.purgatory.next_deadline_ms(),
             self.isr_channel.next_deadline_ms(),
@@ -298,6 +301,26 @@ class Broker:
 
     # ----------------------------------------------------------------------------------------- for handlers
 
+    def why_stale(self, broker_epoch: int, *, is_kraft: bool) -> ErrorCode:
+        """Whether a request of a controller is meant for this broker in this life (KIP-380). A larger epoch is
+        ours too: the controller may read of our registration before we do."""
+        if is_kraft:
+            return ErrorCode.INVALID_REQUEST
+        if broker_epoch != UNKNOWN_BROKER_EPOCH and self.broker_epoch is not None and broker_epoch < self.broker_epoch:
+            return ErrorCode.STALE_BROKER_EPOCH
+        return ErrorCode.NONE
+
+    def handle_forwarded(
+        self, request: Request, header: RequestHeader, body: memoryview, principal: str, now_ms: int
+    ) -> Answer:
+        """A request out of an envelope, as its client's own."""
+        connection = request.connection
+        client = ConnectionInfo(connection.id, connection.peer, connection.listener, principal)
+        forwarded = Request(
+            header.api_key, header.api_version, header.correlation_id, header.client_id, body, client
+        )
+        return self.handle(forwarded, now_ms)
+
     def ask_controller(self, ask: ControllerAsk, answered: Any) -> None:
         """`answered(answer, now_ms)` is called with what `controller_answered` brings."""
         request_id = self.questions.expect(answered)
@@ -353,8 +376,6 @@ class Broker:
         self._read_configs_at_ms = 0
 
         def answered(result: StoreResult, now_ms: int) -> None:
-            from odradek.broker.effects import ConfigsRead
-
             self._reading_configs = False
             if isinstance(result, ConfigsRead):
                 for (_, topic), stored in result.configs.items():
@@ -373,6 +394,3 @@ class Broker:
             self.replicas.take_directory_offline(here, fault)
             self.effects.append(LogLine("error", f"log directory {path} is offline: {fault.message}"))
             self.effects.append(LogDirectoryFailed(path))
-
-
-__all__ = ["AllocateProducerIdsAnswered", "Broker", "ConnectionInfo", "Park", "Reply", "Request"]

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from odradek.model.ids import BrokerEpoch, BrokerId
 from odradek.protocol.fast_fetch import TopicKey
-from odradek.replication.partition import NEVER_MS, FetchSource, Partition, Reader
+from odradek.replication.followers import NEVER_MS, FetchSource
+from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Purgatory
+from odradek.replication.waiting import Reader
 
 if TYPE_CHECKING:
     from odradek.broker.handlers.fetch import FetchWait

@@ -26,7 +26,8 @@ from odradek.protocol.messages.alter_partition import (
     AlterPartitionResponsePartitionData,
     BrokerState,
 )
-from odradek.replication.partition import UNSETTLED_RETRY_MS, IsrAnswer, IsrProposal, Partition
+from odradek.replication.isr import IsrAnswer, IsrProposal
+from odradek.replication.partition import UNSETTLED_RETRY_MS, Partition
 
 ALTER_PARTITION = 56
 MAX_VERSION = 3  # names members with their epochs (KIP-903)
@@ -34,7 +35,7 @@ MAX_VERSION_BY_NAME = 1
 
 
 class IsrChannel:
-    """Invariant: a partition in a pending ISR state is in `_waiting`, in `_in_flight` or in `_retries`."""
+    """Invariant: a partition in a pending ISR state is in the outbox, `_waiting`, `_in_flight` or `_retries`."""
 
     def __init__(self, broker: BrokerId, next_request_id: Callable[[], int]) -> None:
         self.broker = broker
@@ -106,7 +107,7 @@ class IsrChannel:
         for topic_partition, (due_ms, partition) in list(self._retries.items()):
             if due_ms <= now_ms:
                 del self._retries[topic_partition]
-                self._waiting.setdefault(topic_partition, partition)
+                partition.propose_again(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         return min((due_ms for due_ms, _ in self._retries.values()), default=None)

@@ -5,7 +5,7 @@ partition out. So a broker is known exactly as long as the newest request names 
 deleted. Nothing else is remembered of a topic: a broker that starts is told everything (row 103).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from odradek.model.cluster import Endpoint
@@ -19,7 +19,11 @@ from odradek.model.ids import (
     TopicId,
     TopicPartition,
 )
-from odradek.protocol.messages.update_metadata import UpdateMetadataBroker, UpdateMetadataRequest
+from odradek.protocol.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+)
 
 SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 
@@ -56,6 +60,7 @@ class MetadataCache:
         self.controller_id: BrokerId | None = None
         self.brokers: dict[int, LiveBroker] = {}
         self.live_brokers: set[int] = set()  # one object for ever: partitions hold it
+        self._hints: dict[int, Endpoint] = {}  # of leaders not in `brokers` yet
         self.topics: dict[str, dict[int, PartitionMetadata]] = {}
         self.topic_ids: dict[str, TopicId] = {}
         self.names: dict[bytes, str] = {}
@@ -65,6 +70,10 @@ class MetadataCache:
     def endpoint(self, broker: int, listener: str) -> Endpoint | None:
         known = self.brokers.get(broker)
         return known.endpoints.get(listener) if known is not None else None
+
+    def leader_endpoint(self, broker: int, listener: str) -> Endpoint | None:
+        """For fetchers: as UpdateMetadata says, else as the LeaderAndIsr did that came before it."""
+        return self.endpoint(broker, listener) or self._hints.get(broker)
 
     def partition(self, topic: str, index: int) -> PartitionMetadata | None:
         partitions = self.topics.get(topic)
@@ -84,11 +93,16 @@ class MetadataCache:
 
     # --------------------------------------------------------------------------------------------- applying
 
+    def hint_endpoint(self, broker: int, host: str, port: int, listener: str) -> None:
+        """LeaderAndIsr names where the leaders are; the controller sends it before UpdateMetadata."""
+        self._hints[broker] = Endpoint(listener, "PLAINTEXT", host, port)
+
     def commit_update(self, request: UpdateMetadataRequest) -> MetadataChange:
         """Takes the request in. The caller has checked the controller's and our own epoch."""
         self.epoch += 1
         self.controller_id = BrokerId(request.controller_id) if request.controller_id >= 0 else None
         brokers_changed = self._replace_brokers(request.live_brokers)
+        self._hints.clear()
         topics: dict[str, None] = {}
         deleted: list[TopicPartition] = []
         for topic, topic_id, states in _by_topic(request):
@@ -145,7 +159,9 @@ def _live_broker(told: UpdateMetadataBroker) -> LiveBroker:
     return LiveBroker(BrokerId(told.id), endpoints, told.rack)
 
 
-def _by_topic(request: UpdateMetadataRequest):  # type: ignore[no-untyped-def]
+def _by_topic(
+    request: UpdateMetadataRequest,
+) -> Iterator[tuple[str, TopicId, Sequence[UpdateMetadataPartitionState]]]:
     for topic in request.topic_states:
         yield topic.topic_name, TopicId(bytes(topic.topic_id)), topic.partition_states
     for state in request.ungrouped_partition_states:

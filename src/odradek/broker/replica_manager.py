@@ -361,6 +361,11 @@ class ReplicaManager:
         for partition in self.partitions.values():
             partition.shrink_if_lagging(now_ms)
 
+    def propose_again(self, now_ms: int) -> None:
+        for partition in self.partitions.values():
+            if partition.is_leader and partition.is_isr_settled:
+                partition.propose_again(now_ms)
+
     def forget_expired_waiters(self) -> None:
         for partition in self.partitions.values():
             partition.commit_line.forget_expired()
@@ -394,7 +399,7 @@ class ReplicaManager:
         if leader in self._connected:
             self._effects.append(WakeFetcher(leader))
             return
-        endpoint = self.metadata.endpoint(leader, self.listener)
+        endpoint = self.metadata.leader_endpoint(leader, self.listener)
         if endpoint is not None:  # else UpdateMetadata will tell where it is
             self._connected[leader] = endpoint
             self._effects.append(StartFetcher(leader, endpoint, fetcher))
@@ -415,7 +420,7 @@ class ReplicaManager:
                     del self._connected[leader]
                     self._effects.append(StopFetcher(leader))
                 continue
-            endpoint = self.metadata.endpoint(leader, self.listener)
+            endpoint = self.metadata.leader_endpoint(leader, self.listener)
             if endpoint is not None and connected is not None and endpoint != connected:
                 self._effects.append(StopFetcher(leader))
                 del self._connected[leader]

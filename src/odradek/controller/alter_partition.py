@@ -121,16 +121,8 @@ def _isr_change(
     what = [f"{', '.join(map(str, gained))} joined"] if gained else []
     what += [f"{', '.join(map(str, lost))} left"] if lost else []
     reason = f"{plan.reason}: {' and '.join(what) or 'recovered'}"
-    return StateChange(
-        "isr",
-        str(topic_partition),
-        _listed(before.isr),
-        _listed(isr),
-        reason,
-        topic_partition,
-        None,
-        plan.leadership(topic_partition),
-    )
+    after = plan.leadership(topic_partition)
+    return StateChange("isr", _listed(before.isr), _listed(isr), reason, topic_partition, None, after, before)
 
 
 def _listed(brokers: tuple[BrokerId, ...]) -> str:

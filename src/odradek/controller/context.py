@@ -96,7 +96,10 @@ class ControllerContext:
 
     def online_of(self, replicas: Iterable[BrokerId], topic_partition: TopicPartition) -> tuple[BrokerId, ...]:
         """Those of `replicas` that are online, in the order given."""
-        return tuple(broker for broker in replicas if self.is_online(broker, topic_partition))
+        leaving, broken = self.shutting_down_brokers, self.offline_directories
+        if not leaving and not broken:
+            return tuple([broker for broker in replicas if broker in self.brokers])
+        return tuple([broker for broker in replicas if self.is_online(broker, topic_partition)])
 
     def registered_brokers(self) -> tuple[BrokerId, ...]:
         return tuple(sorted(self.brokers))
@@ -241,9 +244,8 @@ class ControllerContext:
     def commit_replica_states(
         self, topic_partition: TopicPartition, states: Mapping[BrokerId, ReplicaState]
     ) -> None:
-        merged = dict(self.unusual_replicas.get(topic_partition, {}))
-        merged.update(states)
-        self._set_replica_states(topic_partition, merged)
+        known = self.unusual_replicas.get(topic_partition)
+        self._set_replica_states(topic_partition, {**known, **states} if known is not None else states)
 
     def commit_partition_gone(self, topic_partition: TopicPartition) -> None:
         assignment = self.assignments.pop(topic_partition, None)
@@ -257,7 +259,9 @@ class ControllerContext:
             if topic_partition in partitions:
                 self.offline_directories[broker] = partitions - {topic_partition}
 
-    def _set_replica_states(self, topic_partition: TopicPartition, states: dict[BrokerId, ReplicaState]) -> None:
+    def _set_replica_states(
+        self, topic_partition: TopicPartition, states: Mapping[BrokerId, ReplicaState]
+    ) -> None:
         """Keep only what differs from the usual: assigned and online, or not assigned and not existing."""
         assignment = self.assignments.get(topic_partition)
         assigned = assignment.replicas if assignment is not None else ()

@@ -101,11 +101,9 @@ def select_staying(plan: Plan, topic_partition: TopicPartition, current: LeaderA
 def _goes_offline(topic_partition: TopicPartition, broker: BrokerId) -> StateChange:
     return StateChange(
         "warning",
-        str(topic_partition),
         PartitionState.ONLINE,
         PartitionState.OFFLINE,
         f"broker {broker} holds the only replica: the partition goes offline when it stops; "
         f"reassign it first to keep it available",
         topic_partition,
-        broker,
     )

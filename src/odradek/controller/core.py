@@ -288,7 +288,7 @@ class ControllerCore:
         who = str(self.context.broker) if self.context is not None else "?"
         self.context = None
         self._work = None
-        change = StateChange("controller", who, "controller", "resigned", reason)
+        change = StateChange("controller", "controller", "resigned", reason, name=who)
         return Effects(changes=(change,), answers=(answer,) if answer is not None else (), resign=reason)
 
 
@@ -339,7 +339,7 @@ def _adopt(
         else:
             reason = "the leader and isr path in zookeeper is empty"
         work.changes.append(
-            StateChange("failure", str(topic_partition), state, state, reason, topic_partition)
+            StateChange("failure", state, state, reason, topic_partition)
         )
     return {tp for tp in retry if tp in context.assignments}
 

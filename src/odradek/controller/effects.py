@@ -217,20 +217,31 @@ class StateChange(NamedTuple):
     """What changed in the controller's memory, as a value: journal, log line, metric and dashboard are all
     written from it.
 
-    `kind`: partition | replica | leadership | assignment | broker | topic | controller | failure.
-    `target`: `orders-3`, for a replica `orders-3/2`, for a broker its id.
+    `kind`: partition | replica | leadership | isr | assignment | broker | topic | controller | machine |
+    producer ids | failure | warning.
     `source` and `to`: names of states where the kind has them. `reason`: a sentence for a person.
+    `name`: what it is about, where that is no partition. `before` and `leader_and_isr`: leadership then and now.
     """
 
     kind: str
-    target: str
     source: str
     to: str
     reason: str
     topic_partition: TopicPartition | None = None
     replica: BrokerId | None = None
     leader_and_isr: LeaderAndIsr | None = None
+    before: LeaderAndIsr | None = None
     replicas: tuple[BrokerId, ...] | None = None
+    name: str = ""
+
+    @property
+    def target(self) -> str:
+        """`orders-3`, for one of its replicas `orders-3/2`; for a broker its id, for a topic its name."""
+        if self.topic_partition is None:
+            return self.name
+        if self.replica is None:
+            return str(self.topic_partition)
+        return f"{self.topic_partition}/{self.replica}"
 
 
 # ------------------------------------------------------------------------------------------------ answers

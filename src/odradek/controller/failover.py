@@ -45,20 +45,23 @@ def load_context(event: Elected, settings: ControllerSettings) -> ControllerCont
     for node in snapshot.unreadable:
         if node.topic is not None:
             context.out_of_service.setdefault(node.topic, f"{node.path}: {node.reason}")
-    same: dict[object, object] = {}  # equal tuples of brokers are kept once
+    same: dict[tuple[BrokerId, ...], ReplicaAssignment] = {}  # equal assignments are kept once
     for topic in snapshot.topics:
         if topic.topic in context.out_of_service:
             continue
         identity = topic.topic_id or NO_TOPIC_ID
         context.topics[topic.topic] = Topic(identity, topic.version, tuple(sorted(topic.partitions)))
         context.topic_names[identity] = topic.topic
-        for partition, assignment in sorted(topic.partitions.items()):
+        for partition, assignment in topic.partitions.items():
             topic_partition = TopicPartition(topic.topic, partition)
-            kept = same.setdefault(assignment, assignment)
-            assert isinstance(kept, ReplicaAssignment)
-            context.assignments[topic_partition] = kept
-            for broker in kept.replicas:
-                context.partitions_on.setdefault(broker, set()).add(topic_partition)
+            if not assignment.is_being_reassigned:
+                assignment = same.setdefault(assignment.replicas, assignment)
+            context.assignments[topic_partition] = assignment
+            for broker in assignment.replicas:
+                on_broker = context.partitions_on.get(broker)
+                if on_broker is None:
+                    on_broker = context.partitions_on[broker] = set()
+                on_broker.add(topic_partition)
             stored = snapshot.states.get(topic_partition)
             if stored is not None:
                 context.leaderships[topic_partition] = stored
@@ -80,20 +83,24 @@ def newest_controller_epoch(
 def commit_initial_states(context: ControllerContext, partitions: Iterable[TopicPartition]) -> None:
     """Rows 27 and 80: cache only, nobody is told. Partition: no leader known is New, leader live is Online,
     else Offline. Replica: live is Online, dead is Ineligible (C1: a topic to be deleted must wait for it)."""
+    brokers, leaderships, assignments = context.brokers, context.leaderships, context.assignments
+    dead_of: dict[tuple[BrokerId, ...], dict[BrokerId, ReplicaState]] = {}
     for topic_partition in partitions:
-        stored = context.leaderships.get(topic_partition)
+        stored = leaderships.get(topic_partition)
         if stored is None:
             state = PartitionState.NEW
-        elif stored.leader_and_isr.leader in context.brokers:
+        elif stored.leader_and_isr.leader in brokers:
             state = PartitionState.ONLINE
         else:
             state = PartitionState.OFFLINE
         context.commit_partition_state(topic_partition, state)
-        dead = [b for b in context.assignments[topic_partition].replicas if b not in context.brokers]
+        replicas = assignments[topic_partition].replicas
+        dead = dead_of.get(replicas)
+        if dead is None:
+            gone = [broker for broker in replicas if broker not in brokers]
+            dead = dead_of[replicas] = dict.fromkeys(gone, ReplicaState.DELETION_INELIGIBLE)
         if dead:
-            context.commit_replica_states(
-                topic_partition, dict.fromkeys(dead, ReplicaState.DELETION_INELIGIBLE)
-            )
+            context.commit_replica_states(topic_partition, dead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +132,18 @@ def plan_startup(plan: Plan, partitions: list[TopicPartition]) -> None:
     """
     context = plan.context
     assert ReplicaState.ONLINE in TRANSITIONS[ReplicaState.ONLINE]
-    told = plan.telling.leader_and_isr
+    brokers = context.brokers
+    told: dict[BrokerId, dict[TopicPartition, bool]] = {broker: {} for broker in brokers}
     dead: list[tuple[BrokerId, TopicPartition]] = []
     for topic_partition in partitions:
         for broker in context.assignments[topic_partition].replicas:
-            if broker in context.brokers:
-                told.setdefault(broker, {})[topic_partition] = False
+            if broker in brokers:
+                told[broker][topic_partition] = False
             else:
                 dead.append((broker, topic_partition))
-    plan.telling.metadata.update(dict.fromkeys(partitions))
+    plan.telling.merge(Telling(told, metadata=dict.fromkeys(partitions)))
     for broker, topic_partition in sorted(dead):
-        if ReplicaState.OFFLINE in TRANSITIONS[plan.replica_state(topic_partition, broker)]:
-            plan_replica_move(plan, topic_partition, broker, ReplicaState.OFFLINE)
+        plan_replica_move(plan, topic_partition, broker, ReplicaState.OFFLINE)
     plan_online_trigger(plan)
 
 
@@ -151,10 +158,13 @@ def _partition_states(plan: Plan) -> Iterator[str]:
 
 
 def _replica_states(plan: Plan) -> Iterator[str]:
-    unusual = plan.context.unusual_replicas
-    for topic_partition, assignment in plan.context.assignments.items():
-        if topic_partition in unusual or topic_partition in plan.replica_states:
-            for broker in assignment.replicas:
-                yield plan.replica_state(topic_partition, broker)
-        else:
-            yield from repeat(ReplicaState.ONLINE, len(assignment.replicas))
+    """The usual state of a replica is Online; only the others are looked at one by one."""
+    context = plan.context
+    online = sum(len(partitions) for partitions in context.partitions_on.values())
+    for topic_partition in {*context.unusual_replicas, *plan.replica_states}:
+        for broker in context.assignments[topic_partition].replicas:
+            state = plan.replica_state(topic_partition, broker)
+            if state is not ReplicaState.ONLINE:
+                online -= 1
+                yield state
+    yield from repeat(ReplicaState.ONLINE, online)

@@ -40,15 +40,13 @@ class Telling:
     bare_metadata: bool = False
 
     def merge(self, other: "Telling") -> None:
-        for broker, partitions in other.leader_and_isr.items():
-            mine = self.leader_and_isr.setdefault(broker, {})
-            for topic_partition, is_new in partitions.items():
-                mine[topic_partition] = is_new or mine.get(topic_partition, False)
-        for broker, stops in other.stops.items():
-            told = self.stops.setdefault(broker, {})
-            for topic_partition, delete in stops.items():
-                told[topic_partition] = delete or told.get(topic_partition, False)
-        self.metadata.update(other.metadata)
+        """Add what `other` says. Sticky both ways: new stays new, delete stays delete."""
+        _merge_flags(self.leader_and_isr, other.leader_and_isr)
+        _merge_flags(self.stops, other.stops)
+        if self.metadata:
+            self.metadata.update(other.metadata)
+        else:
+            self.metadata = other.metadata
         self.bare_metadata = self.bare_metadata or other.bare_metadata
 
     def forget(self, dropped: set[TopicPartition]) -> None:
@@ -57,6 +55,19 @@ class Telling:
                 partitions.pop(topic_partition, None)
         for topic_partition in dropped:
             self.metadata.pop(topic_partition, None)
+
+
+Flags = dict[BrokerId, dict[TopicPartition, bool]]
+
+
+def _merge_flags(mine: Flags, others: Flags) -> None:
+    for broker, flags in others.items():
+        known = mine.get(broker)
+        if known:
+            for topic_partition, flag in flags.items():
+                known[topic_partition] = flag or known.get(topic_partition, False)
+        else:
+            mine[broker] = flags
 
 
 class Plan:
@@ -189,57 +200,53 @@ class Plan:
         why: str = "",
     ) -> None:
         self.partition_states[topic_partition] = target
-        elected = self.leaderships.get(topic_partition) if why else None
+        elected = self.leaderships[topic_partition] if why else None
         reason = f"{self.reason}: {why}" if why else self.reason
         self.changes.append(
-            StateChange(
-                "partition", str(topic_partition), source, target, reason, topic_partition, None, elected, replicas
-            )
+            StateChange("partition", source, target, reason, topic_partition, None, elected, None, replicas)
         )
 
-    def mark_replica(self, topic_partition: TopicPartition, broker: BrokerId, target: ReplicaState) -> None:
-        source = self.replica_state(topic_partition, broker)
-        self.replica_states.setdefault(topic_partition, {})[broker] = target
-        self.changes.append(
-            StateChange(
-                "replica", f"{topic_partition}/{broker}", source, target, self.reason, topic_partition, broker
-            )
-        )
+    def mark_replica(
+        self, topic_partition: TopicPartition, broker: BrokerId, source: ReplicaState, target: ReplicaState
+    ) -> None:
+        states = self.replica_states.get(topic_partition)
+        if states is None:
+            self.replica_states[topic_partition] = {broker: target}
+        else:
+            states[broker] = target
+        self.changes.append(StateChange("replica", source, target, self.reason, topic_partition, broker))
 
-    def note_leadership(self, topic_partition: TopicPartition, removed: BrokerId) -> None:
+    def note_departure(
+        self, topic_partition: TopicPartition, removed: BrokerId, before: LeaderAndIsr
+    ) -> None:
         """The ISR lost a member on its way to OfflineReplica."""
-        before = self.context.leadership(topic_partition)
         after = self.leaderships[topic_partition]
         self.changes.append(
             StateChange(
-                "leadership",
-                str(topic_partition),
-                _leader_and_isr(before),
-                _leader_and_isr(after),
-                self.reason,
-                topic_partition,
-                removed,
-                after,
+                "leadership", "in the ISR", "left", self.reason, topic_partition, removed, after, before
             )
         )
 
     def fail_partition(
         self, topic_partition: TopicPartition, source: PartitionState, target: PartitionState, why: str
     ) -> None:
-        self.changes.append(
-            StateChange("failure", str(topic_partition), source, target, why, topic_partition)
-        )
+        self.changes.append(StateChange("failure", source, target, why, topic_partition))
 
     def fail_replica(
-        self, topic_partition: TopicPartition, broker: BrokerId, target: ReplicaState, why: str
+        self,
+        topic_partition: TopicPartition,
+        broker: BrokerId,
+        source: ReplicaState,
+        target: ReplicaState,
+        why: str,
     ) -> None:
-        source = self.replica_state(topic_partition, broker)
-        self.changes.append(
-            StateChange("failure", f"{topic_partition}/{broker}", source, target, why, topic_partition, broker)
-        )
+        self.changes.append(StateChange("failure", source, target, why, topic_partition, broker))
 
-    def note(self, kind: str, target: str, source: str, to: str, reason: str | None = None) -> None:
-        self.changes.append(StateChange(kind, target, source, to, self.reason if reason is None else reason))
+    def note(self, kind: str, name: str, source: str, to: str, reason: str | None = None) -> None:
+        """A change of something that is no partition."""
+        self.changes.append(
+            StateChange(kind, source, to, self.reason if reason is None else reason, name=name)
+        )
 
     # ------------------------------------------------------------------------------------------ telling
 
@@ -247,9 +254,15 @@ class Plan:
         """To a registered broker only (C24): nobody else has a queue."""
         if broker not in self.context.brokers:
             return
-        partitions = self.telling.leader_and_isr.setdefault(broker, {})
-        is_new = self.replica_state(topic_partition, broker) is ReplicaState.NEW
-        partitions[topic_partition] = is_new or partitions.get(topic_partition, False)
+        told = self.telling.leader_and_isr.get(broker)
+        if told is None:
+            told = self.telling.leader_and_isr[broker] = {}
+        planned = self.replica_states.get(topic_partition)
+        state = planned.get(broker) if planned is not None else None
+        if state is None:
+            unusual = self.context.unusual_replicas.get(topic_partition)
+            state = unusual.get(broker) if unusual is not None else None
+        told[topic_partition] = state is ReplicaState.NEW or told.get(topic_partition, False)
 
     def tell_metadata(self, topic_partition: TopicPartition) -> None:
         self.telling.metadata[topic_partition] = None
@@ -278,6 +291,8 @@ class Plan:
 
     def drop(self, partitions: set[TopicPartition]) -> None:
         """Nothing of these partitions happened."""
+        if not partitions:
+            return
         for topic_partition in partitions:
             self.leaderships.pop(topic_partition, None)
             self.partition_states.pop(topic_partition, None)
@@ -294,8 +309,9 @@ class Plan:
         epoch = context.controller_epoch
         for topic_partition, assignment in self.assignments.items():
             context.commit_assignment(topic_partition, assignment)
+        leaderships = context.leaderships
         for topic_partition, value in self.leaderships.items():
-            context.commit_leadership(topic_partition, StoredPartitionState(value, epoch))
+            leaderships[topic_partition] = StoredPartitionState(value, epoch)
         for topic_partition, states in self.replica_states.items():
             context.commit_replica_states(topic_partition, states)
         for topic_partition, state in self.partition_states.items():
@@ -311,8 +327,3 @@ class Plan:
         assert change.topic_partition is not None
         return change._replace(leader_and_isr=self.leaderships[change.topic_partition])
 
-
-def _leader_and_isr(value: LeaderAndIsr | None) -> str:
-    if value is None:
-        return "none"
-    return f"leader {value.leader}, ISR [{','.join(map(str, value.isr))}], epoch {value.leader_epoch}"

@@ -33,8 +33,14 @@ class Mark:
     """Remember the new state; nobody is told (row 75)."""
 
     @staticmethod
-    def plan(plan: "Plan", topic_partition: TopicPartition, broker: BrokerId, target: ReplicaState) -> bool:
-        plan.mark_replica(topic_partition, broker, target)
+    def plan(
+        plan: "Plan",
+        topic_partition: TopicPartition,
+        broker: BrokerId,
+        source: ReplicaState,
+        target: ReplicaState,
+    ) -> bool:
+        plan.mark_replica(topic_partition, broker, source, target)
         return True
 
 
@@ -46,12 +52,18 @@ class StartFollowing:
     """
 
     @staticmethod
-    def plan(plan: "Plan", topic_partition: TopicPartition, broker: BrokerId, target: ReplicaState) -> bool:
+    def plan(
+        plan: "Plan",
+        topic_partition: TopicPartition,
+        broker: BrokerId,
+        source: ReplicaState,
+        target: ReplicaState,
+    ) -> bool:
         current = plan.leadership(topic_partition)
         if current is not None and current.leader == broker:
-            plan.fail_replica(topic_partition, broker, target, "it is being requested to become leader")
+            plan.fail_replica(topic_partition, broker, source, target, "it is being requested to become leader")
             return False
-        plan.mark_replica(topic_partition, broker, target)
+        plan.mark_replica(topic_partition, broker, source, target)
         if current is not None:
             plan.tell_leader_and_isr(broker, topic_partition)
             plan.tell_metadata(topic_partition)
@@ -62,9 +74,15 @@ class JoinAssignment:
     """New -> Online. Append to the assigned replicas if missing; nobody is told (row 65)."""
 
     @staticmethod
-    def plan(plan: "Plan", topic_partition: TopicPartition, broker: BrokerId, target: ReplicaState) -> bool:
+    def plan(
+        plan: "Plan",
+        topic_partition: TopicPartition,
+        broker: BrokerId,
+        source: ReplicaState,
+        target: ReplicaState,
+    ) -> bool:
         plan.assign(topic_partition, broker)
-        plan.mark_replica(topic_partition, broker, target)
+        plan.mark_replica(topic_partition, broker, source, target)
         return True
 
 
@@ -72,8 +90,14 @@ class Return:
     """Online, Offline, Ineligible -> Online. Leadership known: LeaderAndIsr to this replica (rows 66, 67)."""
 
     @staticmethod
-    def plan(plan: "Plan", topic_partition: TopicPartition, broker: BrokerId, target: ReplicaState) -> bool:
-        plan.mark_replica(topic_partition, broker, target)
+    def plan(
+        plan: "Plan",
+        topic_partition: TopicPartition,
+        broker: BrokerId,
+        source: ReplicaState,
+        target: ReplicaState,
+    ) -> bool:
+        plan.mark_replica(topic_partition, broker, source, target)
         if plan.leadership(topic_partition) is not None:
             plan.tell_leader_and_isr(broker, topic_partition)
             plan.tell_metadata(topic_partition)
@@ -89,20 +113,28 @@ class LeaveIsr:
     """
 
     @staticmethod
-    def plan(plan: "Plan", topic_partition: TopicPartition, broker: BrokerId, target: ReplicaState) -> bool:
+    def plan(
+        plan: "Plan",
+        topic_partition: TopicPartition,
+        broker: BrokerId,
+        source: ReplicaState,
+        target: ReplicaState,
+    ) -> bool:
         plan.tell_stop(broker, topic_partition, delete=False)
         current = plan.leadership(topic_partition)
         if current is not None:
             leader = NO_LEADER if current.leader == broker else current.leader
-            isr = tuple(member for member in current.isr if member != broker) or current.isr
-            if (leader, isr) != (current.leader, current.isr):
+            isr = current.isr
+            if broker in isr:
+                isr = tuple([member for member in isr if member != broker]) or isr
+            if leader != current.leader or isr != current.isr:
                 plan.lead(topic_partition, leader=leader, isr=isr)
-                plan.note_leadership(topic_partition, broker)
-                if not plan.context.is_queued_for_deletion(topic_partition.topic):
+                plan.note_departure(topic_partition, broker, current)
+                if topic_partition.topic not in plan.context.topics_to_delete:
                     for other in plan.assignment(topic_partition).replicas:
                         if other != broker:
                             plan.tell_leader_and_isr(other, topic_partition)
-        plan.mark_replica(topic_partition, broker, target)
+        plan.mark_replica(topic_partition, broker, source, target)
         plan.tell_metadata(topic_partition)
         return True
 
@@ -112,8 +144,14 @@ class DeleteData:
     between Successful and Ineligible (row 73)."""
 
     @staticmethod
-    def plan(plan: "Plan", topic_partition: TopicPartition, broker: BrokerId, target: ReplicaState) -> bool:
-        plan.mark_replica(topic_partition, broker, target)
+    def plan(
+        plan: "Plan",
+        topic_partition: TopicPartition,
+        broker: BrokerId,
+        source: ReplicaState,
+        target: ReplicaState,
+    ) -> bool:
+        plan.mark_replica(topic_partition, broker, source, target)
         plan.tell_stop(broker, topic_partition, delete=True)
         return True
 
@@ -122,9 +160,15 @@ class Forget:
     """Successful -> NonExistent. Out of the assigned replicas and out of this machine (row 76)."""
 
     @staticmethod
-    def plan(plan: "Plan", topic_partition: TopicPartition, broker: BrokerId, target: ReplicaState) -> bool:
+    def plan(
+        plan: "Plan",
+        topic_partition: TopicPartition,
+        broker: BrokerId,
+        source: ReplicaState,
+        target: ReplicaState,
+    ) -> bool:
         plan.unassign(topic_partition, broker)
-        plan.mark_replica(topic_partition, broker, target)
+        plan.mark_replica(topic_partition, broker, source, target)
         return True
 
 
@@ -158,4 +202,4 @@ def plan_replica_move(
     effect = TRANSITIONS[source].get(target)
     if effect is None:
         raise IllegalTransition(f"{topic_partition}/{broker}", source, target, tuple(TRANSITIONS[source]))
-    return effect.plan(plan, topic_partition, broker, target)
+    return effect.plan(plan, topic_partition, broker, source, target)

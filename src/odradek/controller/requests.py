@@ -5,7 +5,7 @@ the leaders before it follows them, and clients must hear of a leader before its
 One partition's value is built once, and shared by every broker that gets it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import (
@@ -76,7 +76,8 @@ def _leader_and_isr_partitions(
     context: ControllerContext,
     partitions: dict[TopicPartition, bool],
     values: dict[TopicPartition, LeaderAndIsrPartition],
-) -> Iterator[LeaderAndIsrPartition]:
+) -> list[LeaderAndIsrPartition]:
+    told = []
     for topic_partition in sorted(partitions):
         value = values.get(topic_partition)
         if value is None:
@@ -85,9 +86,9 @@ def _leader_and_isr_partitions(
                 continue  # no leader yet: the request comes with its election
             state = stored.leader_and_isr
             assignment = context.assignments[topic_partition]
-            value = LeaderAndIsrPartition(
+            value = values[topic_partition] = LeaderAndIsrPartition(
                 topic_partition,
-                context.topic_id(topic_partition.topic),
+                context.topics[topic_partition.topic].topic_id,
                 stored.controller_epoch,
                 state.leader,
                 state.leader_epoch,
@@ -99,37 +100,41 @@ def _leader_and_isr_partitions(
                 False,
                 state.leader_recovery_state,
             )
-            values[topic_partition] = value
-        yield value._replace(is_new=True) if partitions[topic_partition] else value
+        told.append(value._replace(is_new=True) if partitions[topic_partition] else value)
+    return told
 
 
 def _metadata_partitions(
     context: ControllerContext, partitions: Iterable[TopicPartition]
-) -> Iterator[UpdateMetadataPartition]:
-    online = {b for b in context.brokers if b not in context.shutting_down_brokers}
+) -> list[UpdateMetadataPartition]:
     broken_disks = any(context.offline_directories.values())
+    offline_of: dict[tuple[BrokerId, ...], tuple[BrokerId, ...]] = {}
+    told = []
     for topic_partition in sorted(partitions):
         stored = context.leaderships.get(topic_partition)
         if stored is None:
             continue  # no leader yet: nothing a client could use
         state = stored.leader_and_isr
-        deleting = context.is_queued_for_deletion(topic_partition.topic)
+        topic = topic_partition.topic
         replicas = context.assignments[topic_partition].replicas
-        if broken_disks:
-            offline = tuple(b for b in replicas if not context.is_online(b, topic_partition))
-        else:
-            offline = tuple(b for b in replicas if b not in online)
-        yield UpdateMetadataPartition(
-            topic_partition,
-            context.topic_id(topic_partition.topic),
-            stored.controller_epoch,
-            LEADER_DURING_DELETE if deleting else state.leader,
-            state.leader_epoch,
-            state.isr,
-            state.partition_epoch,
-            replicas,
-            offline,
+        offline = None if broken_disks else offline_of.get(replicas)
+        if offline is None:
+            online = context.online_of(replicas, topic_partition)
+            offline = offline_of[replicas] = tuple([b for b in replicas if b not in online])
+        told.append(
+            UpdateMetadataPartition(
+                topic_partition,
+                context.topics[topic].topic_id,
+                stored.controller_epoch,
+                LEADER_DURING_DELETE if topic in context.topics_to_delete else state.leader,
+                state.leader_epoch,
+                state.isr,
+                state.partition_epoch,
+                replicas,
+                offline,
+            )
         )
+    return told
 
 
 def _stop_replica(

@@ -162,7 +162,7 @@ class NewPartitions(Task):
             plan_partition_move(plan, topic_partition, PartitionState.ONLINE)
         _move_replicas(plan, born, ReplicaState.ONLINE)
         # A state node was there before we wrote one: take it over as a new controller would.
-        found = [tp for tp in mine if tp not in set(born)]
+        found = sorted(set(mine) - set(born))
         if found:
             plan_startup(plan, found)
 

@@ -159,6 +159,16 @@ class FileSlice:
         return f"FileSlice({self.file.name}, {self.position}, {self.size_bytes})"
 
 
+def _write_rest(fd: int, data: Buffer, written: int, position: int) -> None:
+    """A short write is no error (a signal, a nearly full disk): the rest follows. EINTR is retried by Python."""
+    view = memoryview(data)
+    while written < len(view):
+        count = _pwrite(fd, view[written:], position + written)
+        if count == 0:
+            raise OSError(errno.EIO, f"wrote {written} of {len(view)} bytes and no more")
+        written += count
+
+
 class OsFile:
     __slots__ = ("_fd", "_health", "name", "size_bytes")
 
@@ -174,19 +184,10 @@ class OsFile:
         try:
             written = _pwrite(self._fd, data, self.size_bytes)
             if written != len(data):
-                self._append_rest(data, written)
+                _write_rest(self._fd, data, written, self.size_bytes)
         except OSError as error:
             raise self._failed_append(error) from error
         self.size_bytes += len(data)
-
-    def _append_rest(self, data: Buffer, written: int) -> None:
-        """A short write is no error (a signal, a nearly full disk): the rest follows. EINTR is retried by Python."""
-        view = memoryview(data)
-        while written < len(view):
-            count = _pwrite(self._fd, view[written:], self.size_bytes + written)
-            if count == 0:
-                raise OSError(errno.EIO, f"wrote {written} of {len(view)} bytes and no more")
-            written += count
 
     def _failed_append(self, error: OSError) -> StorageError:
         failure = named(error, f"append to {self.name}")
@@ -343,10 +344,7 @@ class OsDirectory:
         try:
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
             try:
-                view = memoryview(data)
-                written = 0
-                while written < len(view):
-                    written += _pwrite(fd, view[written:], written)
+                _write_rest(fd, data, 0, 0)
                 if durable:
                     # In the other order a power cut leaves the new name with none of its contents.
                     _fsync(fd)

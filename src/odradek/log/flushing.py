@@ -14,6 +14,7 @@ from odradek.log.files import Directory, File
 
 if TYPE_CHECKING:
     from odradek.log.partition_log import PartitionLog
+    from odradek.log.segment import Segment
 
 
 class FlushState:
@@ -93,6 +94,7 @@ class FlushPlan:
         "_parent",
         "_rolls",
         "generation",
+        "segments",
         "up_to_offset",
     )
 
@@ -100,7 +102,7 @@ class FlushPlan:
         self,
         directory: Directory,
         parent: Directory | None,
-        files: list[File],
+        segments: "list[Segment]",
         names: list[str],
         up_to_offset: int,
         generation: int,
@@ -109,7 +111,8 @@ class FlushPlan:
     ) -> None:
         self._directory = directory
         self._parent = parent
-        self._files = files
+        self.segments = segments
+        self._files: list[File] = [segment.file for segment in segments]
         self._names = names
         self.up_to_offset = up_to_offset
         self.generation = generation
@@ -150,14 +153,14 @@ def plan(log: "PartitionLog") -> FlushPlan:
     generation = state.generation
     up_to_offset = log.log_end_offset
     recovery_point = state.recovery_point
-    files: list[File] = []
+    segments: list[Segment] = []
     if up_to_offset > recovery_point:
-        files = [s.file for s in log.segments[:] if s.end_offset < 0 or s.end_offset > recovery_point]
+        segments = [s for s in log.segments[:] if s.end_offset < 0 or s.end_offset > recovery_point]
     changes = state._directory_changes - state.directory_synced
     return FlushPlan(
         log.directory,
         log.parent if state._parent_changed else None,
-        files,
+        segments,
         state._changed_names[:],
         up_to_offset,
         generation,
@@ -178,4 +181,7 @@ def commit(log: "PartitionLog", plan: FlushPlan, now_ms: int) -> int:
         state._parent_changed = False
     if now_ms >= 0:
         state.last_flush_ms = now_ms
+    for segment in plan.segments:
+        if 0 <= segment.end_offset <= state.recovery_point:
+            segment.cool()  # a rolled segment kept its descriptor for this flush
     return state.recovery_point

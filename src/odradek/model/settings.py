@@ -166,7 +166,7 @@ def nearest(name: str, names: Mapping[str, object]) -> str | None:
 def unknown_setting(name: str, names: Mapping[str, Setting], kind: str) -> ConfigurationError:
     guess = nearest(name, names)
     if guess is None:
-        return ConfigurationError(f"{name}: no such {kind} setting; `docs/settings.md` lists all of them")
+        return ConfigurationError(f"{name}: no such {kind} setting; docs/reference/settings.md lists all of them")
     return ConfigurationError(f"{name}: no such {kind} setting; did you mean {guess}?")
 
 

@@ -36,6 +36,7 @@ CRC_OFFSET = 17
 ATTRIBUTES_OFFSET = 21  # the CRC begins here
 MAX_TIMESTAMP_OFFSET = 35
 MAGIC = 2
+SMALLEST_OLD_MESSAGE = 14  # of magic 0, without key and value
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
@@ -123,7 +124,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         raise CorruptBatch(f"{left} bytes where a record batch should begin; its header has {BATCH_OVERHEAD}")
     _, length, _, magic = _PREFIX.unpack_from(buffer, position)
     if magic != MAGIC:
-        if magic in (0, 1):
+        if magic in (0, 1) and length >= SMALLEST_OLD_MESSAGE:  # zeros are no message of magic 0
             raise OldMessageFormat(magic)
         raise CorruptBatch(f"magic {magic} at position {position}; 2 is the newest there is")
     if length < BATCH_OVERHEAD - LOG_OVERHEAD:

@@ -105,6 +105,7 @@ class FollowedPartition:
         "delayed_until_ms",
         "in_session",
         "leader_epoch",
+        "named_in",
         "partition",
         "state",
     )
@@ -118,6 +119,7 @@ class FollowedPartition:
         self.delayed_until_ms = 0
         self.backoff_ms = FIRST_BACKOFF_MS
         self.in_session = False
+        self.named_in = 1 << 62  # the first request that named it; answers to earlier ones are not about this
         # What the session at the leader has for us: where our log ended when we last named the partition.
         self.asked_end = -1
         self.asked_epoch = -1
@@ -126,7 +128,7 @@ class FollowedPartition:
 class _InFlight(NamedTuple):
     api_key: int
     version: int
-    correlation_id: int
+    number: int
     session: int  # number of our session, to know the answers of one that was given up
     is_full: bool  # a fetch that opens a session
     asked: tuple[FollowedPartition, ...]  # OffsetForLeaderEpoch, ListOffsets: whom it is about
@@ -151,7 +153,7 @@ class FollowerFetcher:
         self._outbox = outbox
         self._broker_epoch = broker_epoch
         self._client_id = f"broker-{broker}-fetcher-0"
-        self._correlation_id = 0
+        self._sent = 0  # requests so far; the last 31 bits are the correlation id
         self._in_flight: deque[_InFlight] = deque()
         self._fetches_in_flight = 0
         self._by_id: dict[tuple[bytes, int], FollowedPartition] = {}
@@ -160,6 +162,7 @@ class FollowerFetcher:
         self._session_id = 0
         self._session_epoch = INITIAL_EPOCH
         self._session_version = FETCH_VERSION
+        self._session_size = 0
         self._changed: dict[TopicPartition, FollowedPartition] = {}
         self._forgotten: dict[TopicPartition, FollowedPartition] = {}
         self._waiting: dict[TopicPartition, FollowedPartition] = {}  # delayed, or not in FETCHING
@@ -189,8 +192,7 @@ class FollowerFetcher:
         self._changed.pop(topic_partition, None)
         self._waiting.pop(topic_partition, None)
         if followed.in_session:
-            self._forgotten[topic_partition] = followed
-            followed.in_session = False
+            self._leave_session(topic_partition, followed)
             self._is_urgent = True
 
     def connection_lost(self, now_ms: int) -> None:
@@ -222,7 +224,9 @@ class FollowerFetcher:
             # second one behind it makes our leaders answer the first at once.
             if not self._is_urgent or self._fetches_in_flight > 1 or self._session_id == 0:
                 return None
-        elif not self.partitions and not self._forgotten:
+        elif not self._session_size and not self._changed and self._session_epoch != INITIAL_EPOCH:
+            return None  # the leader would answer at once, having nothing to wait for
+        elif len(self._waiting) == len(self.partitions):
             return None
         for followed in self._changed.values():
             if followed.partition.is_flushing:
@@ -247,8 +251,12 @@ class FollowerFetcher:
         self._changed.pop(topic_partition, None)
         self._waiting[topic_partition] = followed
         if followed.in_session:
-            self._forgotten[topic_partition] = followed
-            followed.in_session = False
+            self._leave_session(topic_partition, followed)
+
+    def _leave_session(self, topic_partition: TopicPartition, followed: FollowedPartition) -> None:
+        self._forgotten[topic_partition] = followed
+        followed.in_session = False
+        self._session_size -= 1
 
     def _fetch(self) -> bytes:
         is_full = self._session_epoch == INITIAL_EPOCH
@@ -296,7 +304,10 @@ class FollowerFetcher:
         for (topic, index), followed in self._changed.items():
             partition = followed.partition
             log = partition.log
-            followed.in_session = True
+            if not followed.in_session:
+                followed.in_session = True
+                followed.named_in = self._sent
+                self._session_size += 1
             followed.asked_end = log.log_end_offset
             followed.asked_epoch = log.latest_epoch
             wanted = (
@@ -382,10 +393,10 @@ class FollowerFetcher:
         is_full: bool = False,
         asked: tuple[FollowedPartition, ...] = (),
     ) -> bytes:
-        correlation_id = self._correlation_id
-        self._correlation_id = (correlation_id + 1) & INT32_MAX
-        self._in_flight.append(_InFlight(api_key, version, correlation_id, self._session, is_full, asked))
-        return encode_request(api_key, version, correlation_id, self._client_id, body)
+        number = self._sent
+        self._sent += 1
+        self._in_flight.append(_InFlight(api_key, version, number, self._session, is_full, asked))
+        return encode_request(api_key, version, number & INT32_MAX, self._client_id, body)
 
     # ---------------------------------------------------------------------------------------------- answers
 
@@ -397,8 +408,8 @@ class FollowerFetcher:
         if flight.api_key == FETCH:
             self._fetches_in_flight -= 1
         correlation_id, offset = decode_response_header(flight.api_key, flight.version, frame)
-        if correlation_id != flight.correlation_id:
-            raise MalformedMessage(f"answer to request {correlation_id}, expected {flight.correlation_id}")
+        if correlation_id != flight.number & INT32_MAX:
+            raise MalformedMessage(f"answer to request {correlation_id}, expected {flight.number & INT32_MAX}")
         if flight.api_key == FETCH:
             self._fetched(decode_response(flight.version, frame, offset), flight, now_ms)
         elif flight.api_key == OFFSET_FOR_LEADER_EPOCH:
@@ -413,6 +424,7 @@ class FollowerFetcher:
         self._session_id = close
         self._session_epoch = INITIAL_EPOCH
         self._forgotten.clear()
+        self._session_size = 0
         for followed in self.partitions.values():
             followed.in_session = False
 
@@ -435,12 +447,13 @@ class FollowerFetcher:
                 self._new_session(close=0)
         for topic, partitions in response.topics:
             for data in partitions:
-                if isinstance(topic, bytes):
-                    followed = self._by_id.get((topic, data[0]))
-                else:
-                    followed = self.partitions.get(TopicPartition(topic, data[0]))
-                if followed is not None:
-                    self._partition_fetched(followed, data, now_ms)
+                wanted = (
+                    self._by_id.get((topic, data[0]))
+                    if isinstance(topic, bytes)
+                    else self.partitions.get(TopicPartition(topic, data[0]))
+                )
+                if wanted is not None and wanted.named_in <= flight.number:
+                    self._partition_fetched(wanted, data, now_ms)
 
     def _partition_fetched(self, followed: FollowedPartition, data: FetchedPartition, now_ms: int) -> None:
         partition = followed.partition

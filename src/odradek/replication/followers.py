@@ -47,3 +47,9 @@ class FollowerState:
         self.last_fetch_time_ms = NEVER_MS
         self.last_fetch_leader_end = UNKNOWN_OFFSET
         self.source: FetchSource | None = None
+
+    @property
+    def last_heard_ms(self) -> int:
+        """When it fetched last, this partition or its session without naming it."""
+        source = self.source
+        return self.last_fetch_time_ms if source is None else max(self.last_fetch_time_ms, source.last_fetch_time_ms)

@@ -219,7 +219,9 @@ class Partition:
     def isr(self) -> tuple[BrokerId, ...]:
         return self.state.isr
 
-    def append(self, records: memoryview, *, acks: int, now_ms: int) -> "AppendResult":
+    def append(
+        self, records: memoryview, *, acks: int, now_ms: int, from_coordinator: bool = False
+    ) -> "AppendResult":
         """Append as leader, tell whoever reads. ProtocolError says why not; nothing is appended then."""
         if not self.is_leader:
             raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -228,7 +230,9 @@ class Partition:
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{self.topic_partition}: {len(self.state.isr)} in sync, {self.effective_min_isr} needed",
             )
-        result = self.log.append_as_leader(records, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        result = self.log.append_as_leader(
+            records, leader_epoch=self.leader_epoch, now_ms=now_ms, from_coordinator=from_coordinator
+        )
         if result.duplicate:
             return result
         base_offset = result.base_offset
@@ -282,7 +286,9 @@ class Partition:
                 follower.last_caught_up_time_ms = follower.last_fetch_time_ms
         before = follower.log_end_offset
         follower.log_end_offset = fetch_offset
-        follower.log_start_offset = follower_log_start
+        if follower.log_start_offset != follower_log_start:
+            follower.log_start_offset = follower_log_start
+            self._outbox.purgatory.wake_key(self.topic_partition)  # DeleteRecords waits for it
         follower.last_fetch_leader_end = leader_end
         follower.last_fetch_time_ms = now_ms
         follower.has_fetched = True
@@ -291,6 +297,30 @@ class Partition:
             self._advance_high_watermark(now_ms)
         if not follower.is_in_maximal_isr:
             self._propose_expansion(now_ms)
+
+    def delete_records(self, up_to_offset: int) -> int:
+        """DeleteRecords: the log begins at `up_to_offset` now, -1 means the high watermark. Returns the offset."""
+        if not self.is_leader:
+            raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if not self.log.config.is_deleted:
+            raise ProtocolError(
+                ErrorCode.POLICY_VIOLATION, f"{self.topic_partition}: cleanup.policy does not delete records"
+            )
+        offset = self.high_watermark if up_to_offset == -1 else up_to_offset
+        if not 0 <= offset <= self.high_watermark:
+            raise ProtocolError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition}: delete up to {up_to_offset}, the high watermark is {self.high_watermark}",
+            )
+        self.log.delete_records_before(offset)
+        self._wake_readers()
+        return offset
+
+    @property
+    def low_watermark(self) -> int:
+        """The smallest log start of the live replicas."""
+        starts = [f.log_start_offset for f in self._followers if f.broker in self._live_brokers]
+        return min([self.log.log_start_offset, *starts])
 
     def follower_left(self, broker: BrokerId, source: FetchSource) -> None:
         """The session no longer fetches this partition: its later fetches say nothing about it."""
@@ -378,17 +408,36 @@ class Partition:
         """Behaviour 132: every live follower outside the ISR that is in sync, in one proposal."""
         if type(self.state) is not Committed or now_ms < self._retry_isr_at_ms:
             return
+        heard_since = now_ms - self.replica_lag_time_max_ms
         joining = tuple(
             follower.broker
             for follower in self._followers
             if not follower.is_in_maximal_isr
             and follower.broker in self._live_brokers
+            and follower.last_heard_ms >= heard_since
             and self.is_in_sync(follower)
         )
         if joining:
             self._set_state(
                 move(self.state, PendingExpandIsr(self.state.isr, joining), what=str(self.topic_partition))
             )
+            self._outbox.proposals.append(self)
+
+    @property
+    def is_isr_settled(self) -> bool:
+        """No proposal is under way."""
+        return type(self.state) is Committed
+
+    def propose_again(self, now_ms: int) -> None:
+        """A while ago the controller refused, or could not say; or a broker became live. What is it now?
+
+        A follower that has nothing to fetch does not name the partition, so nobody else would ask.
+        """
+        if not self.is_leader:
+            return
+        if type(self.state) is Committed:
+            self._propose_expansion(now_ms)
+        else:
             self._outbox.proposals.append(self)
 
     def shrink_if_lagging(self, now_ms: int) -> None:
@@ -454,7 +503,7 @@ class Partition:
             self._retry_isr_at_ms = now_ms + REFUSED_RETRY_MS
             self._set_state(move(state, Committed(state.isr), what=str(self.topic_partition)))
             self._advance_high_watermark(now_ms)
-            return None
+            return REFUSED_RETRY_MS
         return AWAIT_LEADERSHIP_MS if answer.error in AWAIT_LEADERSHIP else UNSETTLED_RETRY_MS
 
     def _commit_isr(self, leadership: LeaderAndIsr | None, now_ms: int) -> None:
@@ -468,6 +517,8 @@ class Partition:
         self._answer_if_under_min_isr()
         # Behaviour 131: with a laggard gone, what waited for it alone is committed now.
         self._advance_high_watermark(now_ms)
+        # Others may have caught up while this proposal was under way, and have nothing more to fetch.
+        self._propose_expansion(now_ms)
 
     # ---------------------------------------------------------------------------- flush before acknowledging
 

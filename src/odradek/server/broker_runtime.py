@@ -48,6 +48,13 @@ HOUSEKEEPING_S = 1.0
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
+class _TooEarly(asyncio.Protocol):
+    """The port is ours, the logs are still being read: come again."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
+
+
 class BrokerRuntime:
     """`start`, then `stop`; in between everything happens by itself. `broken` is done when it cannot go on."""
 
@@ -249,7 +256,8 @@ class BrokerRuntime:
         return self.settings.odradek_journal_dir or f"{self.settings.log_directories[0]}/journal"
 
     def _make_connection(self, listener: str, protocol: str) -> asyncio.BaseProtocol:
-        assert self._gateway is not None, "nobody is accepted before the broker is made"
+        if self._gateway is None:
+            return _TooEarly()
         return self._gateway.make_connection(listener, protocol)
 
     # --- the life of sessions with the store
@@ -283,7 +291,6 @@ class BrokerRuntime:
         controller: asyncio.Task[None] | None = None
         facts = BrokerFacts(store, wake.set)
         try:
-            await self._listeners.start()
             self.registration = await register(
                 store, self._seams, self.broker_id, self.endpoints, self.settings.broker_rack
             )

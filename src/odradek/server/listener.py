@@ -116,10 +116,10 @@ class Listeners:
         settings: BrokerSettings,
         make_protocol: Callable[[str], asyncio.BaseProtocol],
     ) -> None:
-        """Binds, so that the ports are known; nobody is accepted before `start`. On failure nothing stays
-        open.
+        """`make_protocol(listener name)` is called for each connection. On failure nothing stays open.
 
-        `make_protocol(listener name)` is called for each connection.
+        Bound and listening in one step: between the two another process could take the port, and uvloop does
+        not tell of a `listen` that fails.
         """
         protocols = security_protocols(settings)
         try:
@@ -132,14 +132,6 @@ class Listeners:
         except BaseException:
             self.close()
             raise
-
-    async def start(self) -> None:
-        """Accepts connections. Calling it again changes nothing."""
-        for server, listener in zip(self._servers, self.bound, strict=True):
-            try:
-                await server.start_serving()
-            except OSError as error:
-                raise _named(error, listener) from error
 
     async def _open_one(
         self,
@@ -158,7 +150,6 @@ class Listeners:
                 host,
                 listener.port,
                 backlog=settings.socket_listen_backlog_size,
-                start_serving=False,
             )
         except OSError as error:
             raise _named(error, listener) from error

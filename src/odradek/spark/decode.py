@@ -54,6 +54,7 @@ class _Parsed(NamedTuple):
     value_length: Positions
     headers: Positions
     header_count: Positions
+    end: Positions
 
 
 def decode(
@@ -102,7 +103,7 @@ def _choose(
                 aborting.discard(header.producer_id)
         elif header.attributes & TRANSACTIONAL and header.producer_id in aborting:
             pass
-        elif is_in_range and header.record_count:
+        elif is_in_range and (header.record_count or header.size_bytes > BATCH_OVERHEAD):
             chosen.append((position, header))
     return chosen
 
@@ -145,6 +146,10 @@ def _parse(records: memoryview | bytes, chosen: Sequence[tuple[int, BatchHeader]
     header_count, at = varints(data, _after(value, value_length, record_ends))
     if bool((at > record_ends).any()):
         raise CorruptBatch("a record ends before its last field")
+    if bool((header_count < 0).any()) or bool((header_count > record_ends - at).any()):
+        raise CorruptBatch("a record with an impossible number of headers")
+    if bool((at[header_count == 0] != record_ends[header_count == 0]).any()):
+        raise CorruptBatch("a record is longer than its fields")
 
     def of_batch(values: Iterable[int], dtype: Any = np.int64) -> Any:
         return np.repeat(np.array(list(values), dtype=dtype), counts)
@@ -168,6 +173,7 @@ def _parse(records: memoryview | bytes, chosen: Sequence[tuple[int, BatchHeader]
         value_length=value_length,
         headers=at,
         header_count=header_count,
+        end=record_ends,
     )
 
 
@@ -212,23 +218,22 @@ def _column(field: pa.Field, parsed: _Parsed, partition: TopicPartition) -> pa.A
             raise AssertionError(f"no column {field.name} in a record")
 
 
-def _binary(data: Bytes, position: Positions, length: Positions, kind: pa.DataType | None = None) -> pa.Array:
+def _binary(data: Bytes, position: Positions, length: Positions) -> pa.Array:
     """The bytes at the positions, copied once by Arrow.
 
     One array is laid over the whole buffer: slot 2i is field i, slot 2i+1 what lies between it and the next.
     Taking the even slots copies the fields together.
     """
     count = len(position)
-    kind = kind or pa.binary()
     is_null = length < 0
     nulls = int(is_null.sum())
     if nulls == count:
-        return pa.nulls(count, kind)
+        return pa.nulls(count, pa.binary())
     borders = np.empty(2 * count + 1, dtype=np.int32)
     borders[0:-1:2] = position
     borders[1::2] = position + np.maximum(length, 0)
     borders[-1] = borders[-2]
-    slots = pa.Array.from_buffers(kind, 2 * count, [None, pa.py_buffer(borders), pa.py_buffer(data)])
+    slots = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(borders), pa.py_buffer(data)])
     even = np.arange(0, 2 * count, 2, dtype=np.int32)
     return slots.take(pa.array(even, mask=is_null if nulls else None))
 
@@ -236,17 +241,14 @@ def _binary(data: Bytes, position: Positions, length: Positions, kind: pa.DataTy
 def _headers(kind: pa.ListType, parsed: _Parsed) -> pa.Array:
     """Lists of (key, value): header number n of all records that have so many is read at once."""
     counts = parsed.header_count
-    if bool((counts < 0).any()) or bool((counts > len(parsed.data)).any()):
-        raise CorruptBatch("a record with an impossible number of headers")
     borders = np.concatenate(([0], np.cumsum(counts)))
     total = int(borders[-1])
     # Two bytes is the least a header takes; what is allocated below follows from this claim.
     if 2 * total > len(parsed.data):
         raise CorruptBatch("records with more headers than bytes")
     key, key_length, value, value_length = (np.zeros(total, dtype=np.int64) for _ in range(4))
-    limit = np.int64(len(parsed.data))
     owner = np.flatnonzero(counts > 0)
-    at = parsed.headers[owner]
+    at, limit = parsed.headers[owner], parsed.end[owner]
     number = 0
     while len(owner):
         slot = borders[owner] + number
@@ -256,16 +258,16 @@ def _headers(kind: pa.ListType, parsed: _Parsed) -> pa.Array:
         value_length[slot], value[slot] = varints(parsed.data, _after(key[slot], key_length[slot], limit))
         at = _after(value[slot], value_length[slot], limit)
         number += 1
-        keep = counts[owner] > number
-        owner, at = owner[keep], at[keep]
+        going_on = counts[owner] > number
+        if bool((at[~going_on] != limit[~going_on]).any()):
+            raise CorruptBatch("a record is longer than its fields")
+        owner, at, limit = owner[going_on], at[going_on], limit[going_on]
     entry = kind.value_type
-    # Header number n of one record comes before number n of the next, but `_binary` wants rising positions:
-    # slots are numbered record by record, so they do rise.
-    entries = pa.StructArray.from_arrays(
-        [
-            _binary(parsed.data, key, key_length).cast(entry.field(0).type),
-            _binary(parsed.data, value, value_length, entry.field(1).type),
-        ],
-        fields=[entry.field(0), entry.field(1)],
-    )
+    # `_binary` wants rising positions. Slots are numbered record by record, so they do rise.
+    values = _binary(parsed.data, value, value_length)
+    try:
+        keys = _binary(parsed.data, key, key_length).cast(entry.field(0).type)
+    except pa.ArrowInvalid as error:
+        raise CorruptBatch("a header key that is not UTF-8") from error
+    entries = pa.StructArray.from_arrays([keys, values], fields=[entry.field(0), entry.field(1)])
     return pa.ListArray.from_arrays(pa.array(borders, pa.int32()), entries, type=kind)

@@ -101,10 +101,10 @@ def varints(data: Bytes, at: Positions) -> tuple[Positions, Positions]:
         # Few long ones among many are followed by index; else all are, masked: indexing costs five times more.
         dense = 4 * len(rest) >= len(at)
         while True:
-            if shift > 63:
-                raise CorruptBatch("a varint has more than ten bytes")
             if dense:
                 byte = data.take(after, mode="clip")
+                if shift == 63 and bool((byte[more] > 1).any()):
+                    raise CorruptBatch("a varint does not fit into 64 bits")
                 value |= ((byte & 0x7F).astype(np.int64) << shift) * more
                 after += more
                 more &= byte >= 0x80
@@ -112,6 +112,8 @@ def varints(data: Bytes, at: Positions) -> tuple[Positions, Positions]:
                     break
             else:
                 byte = data.take(after[rest], mode="clip")
+                if shift == 63 and bool((byte > 1).any()):
+                    raise CorruptBatch("a varint does not fit into 64 bits")
                 value[rest] |= (byte & 0x7F).astype(np.int64) << shift
                 after[rest] += 1
                 rest = rest[byte >= 0x80]
@@ -140,7 +142,7 @@ def _long_varint(body: bytes, position: int) -> tuple[int, int]:
         if byte < 0x80:
             break
         if width == 10:
-            raise CorruptBatch("a varint has more than ten bytes")
+            raise CorruptBatch("a varint does not fit into 64 bits")
     value = (value >> 1) ^ -(value & 1)
     if value < 0:
         raise CorruptBatch("a record of negative length")

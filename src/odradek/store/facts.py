@@ -56,6 +56,7 @@ class _Hints:
         self.store = store
         self._wake = wake
         self._heard: dict[str, None] = {}
+        self._ready: list[Fact] = []  # read, and not taken yet
         self._stop_listening = store.listen(on_watch=self._hear)
 
     def stop(self) -> None:
@@ -76,16 +77,19 @@ class _Hints:
         raise NotImplementedError
 
     async def take(self) -> list[Fact]:
-        """Everything behind the hints heard so far. Raises what the store raises; the hint is then kept."""
-        facts: list[Fact] = []
+        """Everything behind the hints heard so far.
+
+        Raises what the store raises. Nothing is lost by that: the hint is kept, and so is what was read before.
+        """
         for kind in tuple(self._heard):
             # Forgotten before the read: a hint heard during the read is about something newer.
             del self._heard[kind]
             try:
-                facts += await self._read(kind)
+                self._ready += await self._read(kind)
             except BaseException:
                 self._heard[kind] = None
                 raise
+        facts, self._ready = self._ready, []
         return facts
 
     async def _get(self, path: str) -> Node | None:

@@ -113,6 +113,10 @@ class BrokerProcess:
             return "it has no log yet"
         return "\n".join(text.splitlines()[-lines:])
 
+    def let_go(self) -> None:
+        """As if we were gone: the broker stops without handing leadership over, since all others stop too."""
+        self._close_pipe()
+
     def _close_pipe(self) -> None:
         if self._pipe is not None:
             os.close(self._pipe)
@@ -242,11 +246,10 @@ class ProcessCluster:
             self.wait_ready(deadline_s)
 
     def stop(self, deadline_s: float = 10.0) -> None:
-        """SIGTERM to all, then `kill -9` to whoever is left after the deadline."""
+        """All at once: logs are closed in order, leadership goes nowhere. `kill -9` after the deadline."""
         running = [broker for broker in self.brokers.values() if broker.is_running]
-        if deadline_s > 0:
-            for broker in running:
-                broker.signal(signal.SIGTERM)
+        for broker in running:
+            broker.let_go()
         end = time.monotonic() + deadline_s
         for broker in running:
             with contextlib.suppress(subprocess.TimeoutExpired):

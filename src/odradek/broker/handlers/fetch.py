@@ -244,7 +244,9 @@ class FetchWait(Waiter):
                 self._note_position(partition, wanted, now_ms)
             high_watermark = partition.high_watermark
             # The follower's consumers wait for it to hear of this (KIP-392), and so would a new leader.
-            is_urgent = high_watermark > wanted.sent_high_watermark
+            is_urgent = (
+                high_watermark > wanted.sent_high_watermark or log.log_start_offset > wanted.sent_log_start
+            )
         else:
             if not partition.is_leader and self.version < FIRST_FROM_FOLLOWERS:
                 raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -271,9 +273,10 @@ class FetchWait(Waiter):
                 )
                 records = found.slices
                 size = found.size_bytes
-        aborted = None
+        aborted: list[tuple[int, int]] | None = None
         if self.body.isolation_level == READ_COMMITTED and session.replica_id < 0:
-            aborted = log.aborted_transactions(offset, upper_bound) if size else []
+            found_aborted = log.aborted_transactions(offset, upper_bound) if size else []
+            aborted = [(entry.producer_id, entry.first_offset) for entry in found_aborted]
         if not size:
             records = b""
         row = (

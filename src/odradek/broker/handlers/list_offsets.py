@@ -110,7 +110,7 @@ def _find(
     found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     if found is None or found.offset >= end:
         # Nothing that may be read. Whether there will be is not known while the mark lags.
-        if is_unsure and found is not None:
+        if is_unsure:
             return _error(index, unsure)
         return ListOffsetsPartitionResponse(partition_index=index)
     return _found(index, found.offset, found.leader_epoch, timestamp=found.timestamp)

@@ -1,0 +1,104 @@
+"""AlterPartition (key 56), versions 0-3. Only the controller answers; others NOT_CONTROLLER.
+
+A leader proposes another ISR (KIP-497); the controller checks, writes and answers per partition with the
+leadership as it is now. v1 leader recovery state. v2 topic ids instead of names, INELIGIBLE_REPLICA. v3 the
+members' broker epochs (KIP-903), -1 where the leader does not know them.
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.effects import (
+    AlterPartitionAnswered,
+    AlterPartitionAsked,
+    AlterPartitionItem,
+    AlterPartitionOutcome,
+    IsrMember,
+)
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import (
+    NO_TOPIC_ID,
+    UNKNOWN_BROKER_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    PartitionEpoch,
+    TopicId,
+)
+from odradek.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    AlterPartitionResponseTopicData,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker, Request
+
+FIRST_BY_ID = 2
+FIRST_WITH_EPOCHS = 3
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = AlterPartitionRequest.decode(version, request.body)
+    if not broker.is_controller:
+        return Reply([AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER).encode(version)])
+    by_id = version >= FIRST_BY_ID
+    items = tuple(
+        AlterPartitionItem(
+            topic=None if by_id else topic.topic_name,
+            topic_id=TopicId(bytes(topic.topic_id)) if by_id else None,
+            partition=data.partition_index,
+            leader_epoch=LeaderEpoch(data.leader_epoch),
+            partition_epoch=PartitionEpoch(data.partition_epoch),
+            new_isr=_members(version, data),
+            leader_recovery_state=data.leader_recovery_state,
+        )
+        for topic in asked.topics
+        for data in topic.partitions
+    )
+    park = Park()
+
+    def answered(answer: AlterPartitionAnswered, later_ms: int) -> None:
+        park.complete(Reply([_response(answer).encode(version)]))
+
+    broker.ask_controller(
+        AlterPartitionAsked(version, BrokerId(asked.broker_id), BrokerEpoch(asked.broker_epoch), items), answered
+    )
+    return park
+
+
+def _members(version: int, data: AlterPartitionRequestPartitionData) -> tuple[IsrMember, ...]:
+    if version < FIRST_WITH_EPOCHS:
+        return tuple(IsrMember(BrokerId(member), UNKNOWN_BROKER_EPOCH) for member in data.new_isr)
+    return tuple(
+        IsrMember(BrokerId(member.broker_id), BrokerEpoch(member.broker_epoch))
+        for member in data.new_isr_with_epochs
+    )
+
+
+def _response(answer: AlterPartitionAnswered) -> AlterPartitionResponse:
+    topics: dict[tuple[str | None, TopicId | None], AlterPartitionResponseTopicData] = {}
+    for outcome in answer.partitions:
+        key = outcome.topic, outcome.topic_id
+        topic = topics.get(key)
+        if topic is None:
+            topic = topics[key] = AlterPartitionResponseTopicData(
+                topic_name=outcome.topic or "", topic_id=outcome.topic_id or NO_TOPIC_ID
+            )
+        topic.partitions.append(_row(outcome))
+    return AlterPartitionResponse(error_code=answer.error, topics=list(topics.values()))
+
+
+def _row(outcome: AlterPartitionOutcome) -> AlterPartitionResponsePartitionData:
+    row = AlterPartitionResponsePartitionData(partition_index=outcome.partition, error_code=outcome.error)
+    leadership = outcome.leader_and_isr
+    if leadership is not None:
+        row.leader_id = leadership.leader
+        row.leader_epoch = leadership.leader_epoch
+        row.isr = list(leadership.isr)
+        row.leader_recovery_state = leadership.leader_recovery_state
+        row.partition_epoch = leadership.partition_epoch
+    return row

@@ -1,0 +1,42 @@
+"""ControlledShutdown (key 7), versions 0-3. Only the controller answers; others NOT_CONTROLLER.
+
+A broker that is about to stop asks that its leaderships move; the answer lists those that could not. v0 has a
+request header without client id. v2 broker epoch: of an earlier incarnation STALE_BROKER_EPOCH. v3 flexible.
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.effects import ControlledShutdownAnswered, ControlledShutdownAsked
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import BrokerEpoch, BrokerId
+from odradek.protocol.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker, Request
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = ControlledShutdownRequest.decode(version, request.body)
+    if not broker.is_controller:
+        return Reply([ControlledShutdownResponse(error_code=ErrorCode.NOT_CONTROLLER).encode(version)])
+    park = Park()
+
+    def answered(answer: ControlledShutdownAnswered, later_ms: int) -> None:
+        response = ControlledShutdownResponse(
+            error_code=answer.error,
+            remaining_partitions=[
+                RemainingPartition(topic_name=topic, partition_index=index) for topic, index in answer.remaining
+            ],
+        )
+        park.complete(Reply([response.encode(version)]))
+
+    broker.ask_controller(
+        ControlledShutdownAsked(BrokerId(asked.broker_id), BrokerEpoch(asked.broker_epoch)), answered
+    )
+    return park

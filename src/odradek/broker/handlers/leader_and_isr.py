@@ -1,0 +1,108 @@
+"""LeaderAndIsr (key 4), versions 0-7: the controller says which replicas we host, who leads, who is in sync.
+
+Refused as a whole: a KRaft controller (INVALID_REQUEST), an earlier incarnation of ours as addressee
+(STALE_BROKER_EPOCH; a later one is fine, KIP-380), a controller of an older epoch (STALE_CONTROLLER_EPOCH, row
+146). Then each partition for itself: a leader epoch that is not larger than ours is STALE_CONTROLLER_EPOCH and
+changes nothing (row 147), another topic id INCONSISTENT_TOPIC_ID, a failed disk KAFKA_STORAGE_ERROR.
+v0 and v1 list partitions flat. v2 broker epoch. v3 adding and removing replicas. v4 flexible. v5 topic ids and
+the type: a full request (2) names every replica of this broker, so others on its disks are strays. v6 leader
+recovery state. v7 KRaft or not.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer, Reply
+from odradek.broker.replica_manager import Leadership
+from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import (
+    NO_TOPIC_ID,
+    BrokerId,
+    LeaderEpoch,
+    PartitionEpoch,
+    TopicId,
+    TopicPartition,
+)
+from odradek.protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker, Request
+
+FULL = 2
+FIRST_BY_ID = 5
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = LeaderAndIsrRequest.decode(version, request.body)
+    replicas = broker.replicas
+    error = broker.why_stale(asked.broker_epoch, is_kraft=asked.is_k_raft_controller)
+    if not error and replicas.is_stale(asked.controller_epoch):
+        error = ErrorCode.STALE_CONTROLLER_EPOCH
+    if error:
+        return Reply([LeaderAndIsrResponse(error_code=error).encode(version)])
+    told = list(_leaderships(asked))
+    for leader in asked.live_leaders:
+        broker.metadata.hint_endpoint(leader.broker_id, leader.host_name, leader.port, broker.inter_broker_listener)
+    errors = replicas.commit_leadership(told, now_ms)
+    if asked.type == FULL:
+        replicas.commit_strays({row.topic_partition: row.topic_id for row in told}, now_ms)
+    replicas.settle_fetchers(now_ms)
+    return Reply([_response(version, told, errors).encode(version)])
+
+
+def _leaderships(asked: LeaderAndIsrRequest) -> Iterator[Leadership]:
+    for topic in asked.topic_states:
+        for state in topic.partition_states:
+            yield _leadership(topic.topic_name, TopicId(bytes(topic.topic_id)), state)
+    for state in asked.ungrouped_partition_states:
+        yield _leadership(state.topic_name, NO_TOPIC_ID, state)
+
+
+def _leadership(topic: str, topic_id: TopicId, state: LeaderAndIsrPartitionState) -> Leadership:
+    return Leadership(
+        TopicPartition(topic, state.partition_index),
+        topic_id,
+        LeaderAndIsr(
+            leader=BrokerId(state.leader),
+            leader_epoch=LeaderEpoch(state.leader_epoch),
+            isr=tuple(map(BrokerId, state.isr)),
+            partition_epoch=PartitionEpoch(state.partition_epoch),
+            leader_recovery_state=state.leader_recovery_state,
+        ),
+        ReplicaAssignment(
+            replicas=tuple(map(BrokerId, state.replicas)),
+            adding_replicas=tuple(map(BrokerId, state.adding_replicas)),
+            removing_replicas=tuple(map(BrokerId, state.removing_replicas)),
+        ),
+        state.is_new,
+    )
+
+
+def _response(
+    version: int, told: list[Leadership], errors: dict[TopicPartition, ErrorCode]
+) -> LeaderAndIsrResponse:
+    response = LeaderAndIsrResponse()
+    topics: dict[TopicId, LeaderAndIsrTopicError] = {}
+    for row in told:
+        answer = LeaderAndIsrPartitionError(
+            topic_name=row.topic_partition.topic,
+            partition_index=row.topic_partition.partition,
+            error_code=errors[row.topic_partition],
+        )
+        if version < FIRST_BY_ID:
+            response.partition_errors.append(answer)
+            continue
+        topic = topics.get(row.topic_id)
+        if topic is None:
+            topic = topics[row.topic_id] = LeaderAndIsrTopicError(topic_id=row.topic_id)
+            response.topics.append(topic)
+        topic.partition_errors.append(answer)
+    return response

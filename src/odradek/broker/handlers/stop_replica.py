@@ -1,0 +1,58 @@
+"""StopReplica (key 5), versions 0-4: stop following or leading a replica, and with `delete` erase it.
+
+Refused as a whole as LeaderAndIsr is. An older leader epoch is FENCED_LEADER_EPOCH; -2 (the topic is being
+deleted) and -1 (unknown) bypass it (KIP-570). A partition we do not know: NONE, and with `delete` leftovers on
+the disk still go (row 148).
+v0-v2 have one `delete` for all and no leader epoch. v1 broker epoch. v2 flexible. v3 leader epochs. v4 KRaft or not.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer, Reply
+from odradek.broker.replica_manager import Stop
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import NO_EPOCH, LeaderEpoch, TopicPartition
+from odradek.protocol.messages.stop_replica import (
+    StopReplicaPartitionError,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker, Request
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = StopReplicaRequest.decode(version, request.body)
+    replicas = broker.replicas
+    error = broker.why_stale(asked.broker_epoch, is_kraft=asked.is_k_raft_controller)
+    if not error and replicas.is_stale(asked.controller_epoch):
+        error = ErrorCode.STALE_CONTROLLER_EPOCH
+    if error:
+        return Reply([StopReplicaResponse(error_code=error).encode(version)])
+    errors = replicas.commit_stops(_stops(asked), now_ms)
+    replicas.settle_fetchers(now_ms)
+    response = StopReplicaResponse(
+        partition_errors=[
+            StopReplicaPartitionError(topic_name=topic, partition_index=index, error_code=code)
+            for (topic, index), code in errors.items()
+        ]
+    )
+    return Reply([response.encode(version)])
+
+
+def _stops(asked: StopReplicaRequest) -> Iterator[Stop]:
+    for state in asked.topic_states:
+        for partition in state.partition_states:
+            yield Stop(
+                TopicPartition(state.topic_name, partition.partition_index),
+                LeaderEpoch(partition.leader_epoch),
+                partition.delete_partition,
+            )
+    for topic in asked.topics:
+        for index in topic.partition_indexes:
+            yield Stop(TopicPartition(topic.name, index), NO_EPOCH, asked.delete_partitions)
+    for single in asked.ungrouped_partitions:
+        yield Stop(TopicPartition(single.topic_name, single.partition_index), NO_EPOCH, asked.delete_partitions)

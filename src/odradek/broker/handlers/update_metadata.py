@@ -1,0 +1,33 @@
+"""UpdateMetadata (key 6), versions 0-8: the cluster as every broker and client shall see it.
+
+The list of live brokers is replaced, partitions are merged, leader -2 takes one out. Refused as a whole as
+LeaderAndIsr is. Whoever waits for a topic's leaders, and fetchers whose leader moved, are told.
+v1-v4 list partitions flat. v3 listener names. v4 offline replicas. v5 grouped by topic, broker epoch.
+v6 flexible. v7 topic ids. v8 KRaft or not.
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer, Reply
+from odradek.broker.leader_wait import topic_key
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker, Request
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = UpdateMetadataRequest.decode(version, request.body)
+    error = broker.why_stale(asked.broker_epoch, is_kraft=asked.is_k_raft_controller)
+    if not error and broker.replicas.is_stale(asked.controller_epoch):
+        error = ErrorCode.STALE_CONTROLLER_EPOCH
+    if not error:
+        change = broker.metadata.commit_update(asked)
+        for topic in change.topics:
+            broker.purgatory.wake_key(topic_key(topic))
+        if change.brokers_changed:
+            broker.replicas.settle_fetchers(now_ms)
+            broker.replicas.propose_again(now_ms)  # who was not live before may join now
+    return Reply([UpdateMetadataResponse(error_code=error).encode(version)])

@@ -1,0 +1,176 @@
+"""What the topic verbs read and write: format strings, offsets, lines, tables."""
+
+import json
+
+import click
+import pytest
+
+from odradek.cli import output
+from odradek.cli.output import Failed
+from odradek.cli.partitioning import murmur2, partition_of
+from odradek.cli.topic_consume import format_writer, json_writer, parse_span, resolve, timestamp_ms
+from odradek.cli.topic_create import parse_assignment, parse_settings
+from odradek.cli.topic_produce import parse_line
+from odradek.model.ids import TopicPartition
+from odradek.records.reader import Record
+
+RECORD = Record(7, 1_700_000_000_123, b"k", b"v\xff", (("a", b"1"), ("b", None)))
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        (r"%t %p %o %k %v %T %h\n", b"flights 3 7 k v\xff 1700000000123 a=1,b=\n"),
+        (r"%s%%%K/%S\t\x41\\n", b"v\xff%1/2\tA\\n"),
+        ("", b""),
+        ("no fields", b"no fields"),
+    ],
+)
+def test_a_format_string_is_kcats(form, expected):
+    assert format_writer("flights", form)(3, RECORD) == expected
+
+
+def test_null_key_and_value_are_empty_and_their_lengths_minus_one():
+    record = Record(0, 0, None, None)
+    assert format_writer("t", "%k|%v|%K|%S")(0, record) == b"||-1|-1"
+
+
+def test_an_unknown_field_is_refused_with_the_known_ones():
+    with pytest.raises(click.UsageError, match="%x means nothing; there are %K %S %T"):
+        format_writer("t", "%x")
+
+
+def test_json_lines_lose_nothing_and_can_be_produced_again():
+    line = json_writer("flights")(3, RECORD)
+    assert json.loads(line) == {
+        "topic": "flights",
+        "partition": 3,
+        "offset": 7,
+        "timestamp": 1_700_000_000_123,
+        "key": "k",
+        "value": {"base64": "dv8="},
+        "headers": [["a", "1"], ["b", None]],
+    }
+    again = parse_line(line, 1, None, "json", ())
+    assert (again.key, again.value, again.timestamp) == (b"k", b"v\xff", 1_700_000_000_123)
+    assert list(again.headers) == [("a", b"1"), ("b", None)]
+
+
+@pytest.mark.parametrize(
+    "line", [b"{", b"[]", b'{"value": 5}', b'{"value": {"base64": "!"}}', b'{"headers": [1]}']
+)
+def test_a_line_that_is_no_record_in_json_is_named_by_number(line):
+    with pytest.raises(Failed, match="line 12 is not a record in JSON"):
+        parse_line(line, 12, None, "json", ())
+
+
+def test_a_key_is_split_off_at_the_first_delimiter():
+    record = parse_line(b"k:v:w", 1, ":", "text", ())
+    assert (record.key, record.value) == (b"k", b"v:w")
+    with pytest.raises(Failed, match="line 4 has no ':'"):
+        parse_line(b"kv", 4, ":", "text", ())
+    assert parse_line(b"kv", 4, None, "text", ()).key is None
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("start", ("start", None)),
+        ("end", ("end", None)),
+        ("42", ("42", None)),
+        ("-5", ("-5", None)),
+        (":10", ("start", "10")),
+        ("3:10", ("3", "10")),
+        (":", ("start", "end")),
+        ("7:", ("7", "end")),
+        ("@1700000000000", ("@1700000000000", None)),
+        ("@2013-01-01T05:30:00", ("@2013-01-01T05:30:00", None)),
+        ("@2013-01-01:@2013-01-02T05:30", ("@2013-01-01", "@2013-01-02T05:30")),
+        ("@1:end", ("@1", "end")),
+    ],
+)
+def test_offsets_from_and_to(text, span):
+    assert parse_span(text) == span
+
+
+@pytest.mark.parametrize("text", ["x", "1:2:3", "@", "@2013", "start-1", "1..2"])
+def test_what_is_no_offset_is_refused_with_the_forms_there_are(text):
+    if text == "@2013":  # digits alone are milliseconds
+        assert parse_span(text) == ("@2013", None)
+        return
+    with pytest.raises(click.UsageError, match="want start, end, a number, -n, @timestamp, or FROM:TO"):
+        parse_span(text)
+
+
+def test_a_date_without_a_zone_is_utc():
+    assert timestamp_ms("@1970-01-01T00:00:01") == 1000
+    assert timestamp_ms("@1970-01-01T01:00:00+01:00") == 0
+    assert timestamp_ms("@5") == 5
+
+
+class Offsets:
+    """A client that knows offsets: partition 0 holds 10 to 20, partition 1 nothing."""
+
+    def begin_offsets(self, partitions):
+        return {p: (10, 0)[p.partition] for p in partitions}
+
+    def end_offsets(self, partitions):
+        return {p: (20, 0)[p.partition] for p in partitions}
+
+
+@pytest.mark.parametrize(
+    ("border", "expected"),
+    [
+        ("start", (10, 0)),
+        ("end", (20, 0)),
+        ("-3", (17, 0)),
+        ("-99", (10, 0)),
+        ("15", (15, 0)),
+        ("99", (20, 0)),
+    ],
+)
+def test_a_border_is_an_offset_of_each_partition_within_what_is_there(border, expected):
+    partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    found = resolve(Offsets(), partitions, border)
+    assert tuple(found[p] for p in partitions) == expected
+
+
+# Values of the Java client's Utils.murmur2, as its own test has them.
+@pytest.mark.parametrize(
+    ("data", "signed"),
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_keys_are_hashed_as_the_java_client_does(data, signed):
+    assert murmur2(data) == signed & 0xFFFFFFFF
+    assert partition_of(data, 6) == (signed & 0x7FFFFFFF) % 6
+
+
+def test_assignments_and_settings_are_read_or_refused():
+    assert parse_assignment("1,2,3:2,3,1") == [[1, 2, 3], [2, 3, 1]]
+    assert parse_assignment(None) == []
+    with pytest.raises(click.UsageError, match="a colon between partitions"):
+        parse_assignment("1;2")
+    assert parse_settings(("retention.ms=-1", "cleanup.policy=compact,delete")) == {
+        "retention.ms": "-1",
+        "cleanup.policy": "compact,delete",
+    }
+    with pytest.raises(click.UsageError, match=r"did you mean retention\.ms"):
+        parse_settings(("retention.mss=1",))
+    with pytest.raises(click.UsageError, match="want NAME=VALUE"):
+        parse_settings(("retention.ms",))
+
+
+def test_a_table_into_a_pipe_is_aligned_and_never_wraps(capsys):
+    output.print_table(("name", "count"), [("a" * 200, 5), ("b", 12_345)])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("NAME") and lines[0].endswith("COUNT")
+    assert lines[1] == "a" * 200 + "      5"
+    assert lines[2] == "b" + " " * 199 + "  12345"
+    assert len(lines) == 3

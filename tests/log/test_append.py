@@ -1,0 +1,342 @@
+"""What a leader takes and what it refuses; what a follower copies."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.log.partition_log import PartitionLog
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.records.batch import BatchHeader, read_header, stamp, stamp_max_timestamp
+from odradek.records.builder import NewRecord, build_batch
+from odradek.records.compression import CODEC_NAMES
+from odradek.records.errors import InvalidRecord
+from odradek.records.reader import decode_batch
+from tests.log.logs import (
+    NOW,
+    Disk,
+    batch,
+    config,
+    contents,
+    follow,
+    headers,
+    idempotent,
+    marker,
+    offsets,
+    produce,
+)
+from tests.support import golden_lines
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> PartitionLog:
+    return Disk(tmp_path).create()
+
+
+def refused(log: PartitionLog, data: bytes, **options: Any) -> ProtocolError:
+    """The error; the log is as it was."""
+    before = (log.log_end_offset, log.active.file.size_bytes, log.producers.to_bytes())
+    with pytest.raises(ProtocolError) as caught:
+        produce(log, data, **options)
+    assert (log.log_end_offset, log.active.file.size_bytes, log.producers.to_bytes()) == before
+    return caught.value
+
+
+def test_offsets_and_epoch_are_stamped_and_the_rest_is_left_as_it_came(log: PartitionLog) -> None:
+    first, second = batch(3), batch(2, codec="lz4")
+    one = produce(log, first, epoch=4)
+    two = produce(log, second, epoch=5)
+    assert (one.base_offset, one.last_offset, one.duplicate) == (0, 2, False)
+    assert (two.base_offset, two.last_offset, two.log_append_time_ms) == (3, 4, -1)
+    found = headers(log)
+    assert [(h.base_offset, h.leader_epoch) for h in found] == [(0, 4), (3, 5)]
+    assert [h.crc for h in found] == [read_header(first).crc, read_header(second).crc]
+    assert log.log_end_offset == 5 and log.latest_epoch == 5
+    assert log.epoch_start_offset(4) == 0 and log.epoch_start_offset(5) == 3
+
+
+def test_the_stamp_goes_into_the_callers_buffer_and_a_read_only_one_is_copied(log: PartitionLog) -> None:
+    produce(log, batch(3))
+    mine = bytearray(batch(1))
+    log.append_as_leader(memoryview(mine), leader_epoch=0, now_ms=NOW)
+    assert read_header(mine).base_offset == 3
+    constant = batch(1)
+    log.append_as_leader(memoryview(constant), leader_epoch=0, now_ms=NOW)
+    assert read_header(constant).base_offset == 0 and offsets(log) == [0, 3, 4]
+
+
+def test_several_batches_of_one_request_follow_each_other_in_one_write(
+    log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes = []
+    append = type(log.active.file).append
+    monkeypatch.setattr(type(log.active.file), "append", lambda f, d: (writes.append(len(d)), append(f, d)))
+    data = batch(3) + batch(2) + batch(4)
+    # The second batch names an offset of its own: it is not asked for its opinion.
+    forged = bytearray(data)
+    stamp(forged, len(batch(3)), 5_000_000, 9)
+    result = produce(log, bytes(forged))
+    assert (result.base_offset, result.last_offset) == (0, 8)
+    assert offsets(log) == [0, 3, 5] and writes == [len(data)]
+
+
+@pytest.mark.parametrize("codec", CODEC_NAMES)
+def test_every_codec_is_taken_as_it_is(log: PartitionLog, codec: str) -> None:
+    data = batch(5, codec=codec)
+    produce(log, data)
+    assert contents(log)[16:] == data[16:]
+
+
+# ------------------------------------------------------------------------------------------ refused by a leader
+
+
+def edited(data: bytes, **changes: Any) -> bytes:
+    """A batch whose header says something else, with a CRC that fits."""
+    header = read_header(data)._replace(**changes)
+    built = bytearray(data)
+    from odradek.records.batch import HEADER
+    from odradek.records.checksum import crc32c
+
+    fields = BatchHeader(*header)
+    HEADER.pack_into(built, 0, fields.base_offset, len(data) - 12, *fields[2:4], 0, *fields[5:])
+    built[17:21] = crc32c(built[21:]).to_bytes(4, "big")
+    return bytes(built)
+
+
+def test_edited_leaves_a_valid_batch_valid(log: PartitionLog) -> None:
+    assert edited(batch(3)) == batch(3)
+    assert produce(log, edited(batch(3))).last_offset == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"last_offset_delta": 5}, ErrorCode.INVALID_RECORD),
+        ({"last_offset_delta": -1, "record_count": 0}, ErrorCode.INVALID_RECORD),
+        ({"record_count": 2}, ErrorCode.INVALID_RECORD),
+        ({"record_count": -1}, ErrorCode.INVALID_RECORD),
+        ({"base_offset": 17}, ErrorCode.INVALID_RECORD),
+        ({"attributes": 0x20}, ErrorCode.INVALID_RECORD),
+        ({"attributes": 0x10}, ErrorCode.INVALID_RECORD),
+        ({"attributes": 0x08}, ErrorCode.INVALID_TIMESTAMP),
+        ({"attributes": 0x07}, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        ({"producer_id": 5, "producer_epoch": 0}, ErrorCode.INVALID_RECORD),
+        ({"producer_id": 5, "base_sequence": 0}, ErrorCode.INVALID_RECORD),
+    ],
+    ids=str,
+)
+def test_a_header_that_breaks_a_rule_is_refused(
+    log: PartitionLog, changes: dict[str, Any], code: ErrorCode
+) -> None:
+    error = refused(log, edited(batch(3), **changes))
+    assert error.code == code and error.message
+
+
+def test_every_cut_of_a_batch_is_refused(log: PartitionLog) -> None:
+    data = batch(2, value=b"v")
+    for size in range(1, len(data)):
+        assert refused(log, data[:size]).code == ErrorCode.CORRUPT_MESSAGE
+    assert refused(log, b"").code == ErrorCode.INVALID_RECORD
+
+
+def test_bytes_behind_the_last_batch_are_refused(log: PartitionLog) -> None:
+    for rest in (b"\0", b"\0" * 30, b"\xff" * 200):
+        assert refused(log, batch() + rest).code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_every_flipped_bit_behind_the_stamp_is_refused(log: PartitionLog) -> None:
+    data = batch(1, value=b"v")
+    for bit in range(8 * 16, 8 * len(data)):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << (bit % 8)
+        code = refused(log, bytes(damaged)).code
+        assert code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT), bit
+
+
+@pytest.mark.parametrize("length", [-(2**31), -1, 0, 48, 49, 2**31 - 1])
+def test_an_absurd_length_is_refused(log: PartitionLog, length: int) -> None:
+    data = bytearray(batch())
+    data[8:12] = length.to_bytes(4, "big", signed=True)
+    assert refused(log, bytes(data)).code == ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("name", ["v0-none-create", "v1-none-create", "v1-gzip-create"])
+def test_old_message_formats_are_refused_by_name(log: PartitionLog, name: str) -> None:
+    (vector,) = (v for v in golden_lines("records.jsonl.gz") if v["name"] == name)
+    error = refused(log, bytes.fromhex(vector["hex"]))
+    assert error.code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+
+
+def test_a_batch_above_max_message_bytes_is_too_large(tmp_path: Path) -> None:
+    log = Disk(tmp_path, config(max_message_bytes=200)).create()
+    error = refused(log, batch(2))
+    assert error.code == ErrorCode.MESSAGE_TOO_LARGE and "max.message.bytes is 200" in error.message
+    assert produce(log, batch(1)).last_offset == 0
+    # A follower takes what its leader took, whatever the setting says by now.
+    follow(log, batch(2, base_offset=1, leader_epoch=0))
+    assert log.log_end_offset == 3
+
+
+def test_a_request_larger_than_a_segment_is_refused(tmp_path: Path) -> None:
+    log = Disk(tmp_path, config(segment_bytes=1000)).create()
+    error = refused(log, batch(5) + batch(5))
+    assert error.code == ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+def test_two_batches_of_an_idempotent_producer_in_one_request_are_refused(log: PartitionLog) -> None:
+    error = refused(log, idempotent(0) + idempotent(1))
+    assert error.code == ErrorCode.INVALID_RECORD and "one is allowed" in error.message
+
+
+# ------------------------------------------------------------------------------------------------- by settings
+
+
+def test_log_append_time_is_the_brokers_clock_under_a_new_crc(tmp_path: Path) -> None:
+    log = Disk(tmp_path, config(message_timestamp_type="LogAppendTime")).create()
+    result = produce(log, batch(3, at=5) + batch(2, at=9), now_ms=NOW + 77)
+    assert result.log_append_time_ms == NOW + 77
+    for header in headers(log):  # checks each CRC
+        assert header.is_log_append_time and header.max_timestamp == NOW + 77
+    assert {r.timestamp for r in decode_batch(contents(log))} == {NOW + 77}
+    assert {r.timestamp for r in decode_batch(contents(log), created=True)} == {5, 6, 7}
+
+
+def test_timestamps_out_of_the_allowed_range_are_refused(tmp_path: Path) -> None:
+    log = Disk(
+        tmp_path, config(message_timestamp_before_max_ms=1000, message_timestamp_after_max_ms=500)
+    ).create()
+    assert produce(log, batch(2, at=NOW - 1000), now_ms=NOW).last_offset == 1
+    assert produce(log, batch(1, at=NOW + 500), now_ms=NOW).last_offset == 2
+    assert refused(log, batch(1, at=NOW - 1001), now_ms=NOW).code == ErrorCode.INVALID_TIMESTAMP
+    assert refused(log, batch(2, at=NOW + 500), now_ms=NOW).code == ErrorCode.INVALID_TIMESTAMP
+
+
+@pytest.mark.parametrize("codec", CODEC_NAMES)
+def test_a_record_without_a_key_is_refused_by_a_compacted_topic_with_its_index(
+    tmp_path: Path, codec: str
+) -> None:
+    log = Disk(tmp_path, config(cleanup_policy="compact")).create()
+    records = [NewRecord(b"k", b"v", NOW), NewRecord(None, b"v", NOW), NewRecord(b"k", None, NOW)]
+    error = refused(log, build_batch(records, codec=codec))
+    assert isinstance(error, InvalidRecord) and error.record_index == 1
+    assert produce(log, build_batch([records[0], records[2]], codec=codec)).last_offset == 1
+
+
+def test_a_compacted_topic_takes_control_records_as_they_are(tmp_path: Path) -> None:
+    log = Disk(tmp_path, config(cleanup_policy="compact")).create()
+    produce(log, marker(commit=True), from_coordinator=True)
+    assert log.log_end_offset == 1
+
+
+@pytest.mark.parametrize("codec", CODEC_NAMES)
+def test_another_compression_type_is_applied_by_the_broker(tmp_path: Path, codec: str) -> None:
+    log = Disk(tmp_path, config(compression_type="gzip")).create()
+    data = idempotent(0, 5, codec=codec)
+    produce(log, data, epoch=3)
+    (header,) = headers(log)
+    assert CODEC_NAMES[header.codec] == "gzip" and header.leader_epoch == 3
+    assert (header.producer_id, header.base_sequence) == (7, 0)
+    assert decode_batch(contents(log)) == decode_batch(data)
+
+
+FULL = {"odradek.log.record.validation": "full"}
+
+
+@pytest.mark.parametrize("codec", CODEC_NAMES)
+def test_full_validation_opens_every_batch(tmp_path: Path, codec: str) -> None:
+    log = Disk(tmp_path, config(FULL)).create()
+    good = batch(4, codec=codec)
+    assert produce(log, good).last_offset == 3
+    gap = build_batch([NewRecord(b"k", b"v", NOW), NewRecord(b"k", b"v", NOW, offset_delta=2)], codec=codec)
+    assert refused(log, edited(gap, last_offset_delta=1)).code == ErrorCode.INVALID_RECORD
+    assert refused(log, edited(good, max_timestamp=NOW + 99)).code == ErrorCode.INVALID_RECORD
+    broken = bytearray(good)
+    broken[70:] = b"\xff" * (len(good) - 70)
+    assert refused(log, edited(bytes(broken))).code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
+
+
+def test_header_validation_leaves_batches_closed(log: PartitionLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(*args: Any, **options: Any) -> None:
+        raise AssertionError("a batch was opened on the fast path")
+
+    monkeypatch.setattr("odradek.log.validation.decode_batch", opened)
+    monkeypatch.setattr("odradek.log.partition_log.decode_batch", opened)
+    produce(log, batch(5, codec="zstd"))
+    produce(log, idempotent(0, 5))
+    follow(log, batch(5, base_offset=10, leader_epoch=0))
+    assert log.log_end_offset == 15
+
+
+# --------------------------------------------------------------------------------------------------- followers
+
+
+def test_a_follower_keeps_offsets_and_epochs_and_leaves_a_cut_batch_for_later(log: PartitionLog) -> None:
+    data = batch(2, base_offset=0, leader_epoch=1) + batch(3, base_offset=2, leader_epoch=4)
+    for cut in range(1, len(batch(3))):
+        fresh = data + batch(3, base_offset=5, leader_epoch=4)[:cut]
+        log.truncate_fully_and_start_at(0, NOW)
+        follow(log, fresh)
+        assert log.log_end_offset == 5 and contents(log) == data
+    assert log.epochs.entries == [(1, 0), (4, 2)]
+
+
+def test_a_followers_gap_is_the_leaders_gap(log: PartitionLog) -> None:
+    follow(log, batch(1, base_offset=0, leader_epoch=1) + batch(2, base_offset=10, leader_epoch=1))
+    follow(log, batch(1, base_offset=40, leader_epoch=1))
+    assert offsets(log) == [0, 10, 40] and log.log_end_offset == 41
+    read = log.read(3, max_bytes=1, upper_bound_offset=99, min_one_batch=True)
+    assert read_header(read.slices[0].read()).base_offset == 10
+
+
+def test_a_batch_that_does_not_go_on_here_is_refused_and_what_came_before_it_is_kept(
+    log: PartitionLog,
+) -> None:
+    with pytest.raises(ProtocolError, match="offset 1 from the leader, 2 expected"):
+        follow(log, batch(2, base_offset=0, leader_epoch=1) + batch(2, base_offset=1, leader_epoch=1))
+    assert log.log_end_offset == 2 and offsets(log) == [0]
+
+
+def test_a_damaged_batch_from_the_leader_is_refused_and_what_came_before_it_is_kept(
+    log: PartitionLog,
+) -> None:
+    damaged = bytearray(batch(2, base_offset=2, leader_epoch=1))
+    damaged[-1] ^= 1
+    with pytest.raises(ProtocolError, match="damaged") as caught:
+        follow(log, batch(2, base_offset=0, leader_epoch=1) + bytes(damaged))
+    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
+    assert log.log_end_offset == 2 and offsets(log) == [0]
+
+
+def test_a_follower_that_starts_inside_a_batch_takes_the_whole_batch(tmp_path: Path) -> None:
+    """DeleteRecords moved the leader's start to 105, inside the batch of 100 to 109."""
+    log = Disk(tmp_path).create()
+    log.truncate_fully_and_start_at(105, NOW)
+    follow(log, batch(10, base_offset=100, leader_epoch=2) + batch(1, base_offset=110, leader_epoch=2))
+    assert (log.log_start_offset, log.log_end_offset) == (105, 111)
+    assert offsets(log) == [100, 110]
+
+
+def test_what_a_leader_wrote_a_follower_has_byte_for_byte(tmp_path: Path) -> None:
+    leader = Disk(tmp_path / "a", config(segment_bytes=2000))
+    leader.path.mkdir()
+    follower = Disk(tmp_path / "b", config(segment_bytes=1100))
+    follower.path.mkdir()
+    one, two = leader.create(), follower.create()
+    for n in range(40):
+        produce(one, idempotent(n * 3, 3, at=NOW + n), epoch=n // 10)
+    while two.log_end_offset < one.log_end_offset:
+        read = one.read(two.log_end_offset, max_bytes=1500, upper_bound_offset=1 << 40, min_one_batch=True)
+        follow(two, b"".join(part.read() for part in read.slices))
+    assert contents(two) == contents(one)
+    assert two.epochs.entries == one.epochs.entries
+    assert two.producers.to_bytes() == one.producers.to_bytes()
+    assert all(segment.size_bytes <= 1100 for segment in two.segments)
+
+
+def test_a_new_max_timestamp_has_a_new_crc() -> None:
+    data = bytearray(batch(3))
+    stamp_max_timestamp(data, 0, len(data), max_timestamp=99, log_append_time=True)
+    assert decode_batch(data)[2].timestamp == 99
+    stamp_max_timestamp(data, 0, len(data), max_timestamp=NOW + 2, log_append_time=False)
+    assert bytes(data) == batch(3)

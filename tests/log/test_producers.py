@@ -1,0 +1,229 @@
+"""Idempotence and transactions as one log sees them (KIP-98, KIP-360)."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odradek.log.indexes import AbortedTransaction
+from odradek.log.partition_log import PartitionLog
+from odradek.log.producers import MalformedSnapshot, Producers, read_snapshot
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.records.batch import MAX_SEQUENCE, read_header
+from tests.log.logs import NOW, Disk, batch, config, contents, idempotent, marker, offsets, produce
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> PartitionLog:
+    return Disk(tmp_path).create()
+
+
+def code_of(log: PartitionLog, data: bytes) -> ErrorCode:
+    before = (log.log_end_offset, log.producers.to_bytes())
+    with pytest.raises(ProtocolError) as caught:
+        produce(log, data)
+    assert (log.log_end_offset, log.producers.to_bytes()) == before
+    return caught.value.code
+
+
+def test_each_of_the_last_five_batches_is_recognised_and_answered_with_its_first_offsets(
+    log: PartitionLog,
+) -> None:
+    produce(log, batch(10))
+    for n in range(7):
+        produce(log, idempotent(n * 2, 2, at=NOW + n))
+    end = log.log_end_offset
+    for n in range(2, 7):
+        again = produce(log, idempotent(n * 2, 2, at=NOW + n))
+        assert (again.base_offset, again.last_offset, again.duplicate) == (10 + n * 2, 11 + n * 2, True)
+    for n in (0, 1):
+        assert code_of(log, idempotent(n * 2, 2)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert log.log_end_offset == end
+
+
+def test_a_retry_of_another_length_is_no_duplicate(log: PartitionLog) -> None:
+    produce(log, idempotent(0, 3))
+    assert code_of(log, idempotent(0, 2)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert code_of(log, idempotent(1, 2)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_gap_in_the_sequence_is_out_of_order(log: PartitionLog) -> None:
+    produce(log, idempotent(0, 3))
+    assert code_of(log, idempotent(4)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert produce(log, idempotent(3)).base_offset == 3
+
+
+def test_sequences_wrap_from_the_largest_int_to_zero(log: PartitionLog) -> None:
+    produce(log, idempotent(MAX_SEQUENCE - 1, 4))  # MAX-1, MAX, 0, 1
+    assert log.producers.get(7) is not None and log.active_producers[0].last_sequence == 1
+    assert produce(log, idempotent(MAX_SEQUENCE - 1, 4)).duplicate
+    assert produce(log, idempotent(2)).base_offset == 4
+    produce(log, idempotent(MAX_SEQUENCE, 1, producer_id=8))
+    assert produce(log, idempotent(0, 1, producer_id=8)).base_offset == 6
+
+
+def test_an_unknown_producer_may_begin_anywhere(log: PartitionLog) -> None:
+    """Its records may have been deleted, or it was silent for too long (KIP-360)."""
+    assert produce(log, idempotent(41)).base_offset == 0
+    assert code_of(log, idempotent(41, 2)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_an_older_epoch_is_fenced_and_a_newer_one_begins_with_zero(log: PartitionLog) -> None:
+    produce(log, idempotent(0, epoch=3))
+    assert code_of(log, idempotent(1, epoch=2)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert code_of(log, idempotent(1, epoch=4)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    produce(log, idempotent(0, epoch=4))
+    assert code_of(log, idempotent(0, epoch=3)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert produce(log, idempotent(0, epoch=4)).duplicate
+
+
+def test_a_follower_takes_what_the_leader_took(log: PartitionLog) -> None:
+    """Sequences were checked by the leader; a gap can be compaction's."""
+    log.append_as_follower(memoryview(idempotent(0, base_offset=0, leader_epoch=0)), now_ms=NOW)
+    log.append_as_follower(memoryview(idempotent(9, base_offset=1, leader_epoch=0)), now_ms=NOW)
+    assert log.active_producers[0].last_sequence == 9
+
+
+def test_silent_producers_expire_by_the_brokers_clock_and_not_by_their_timestamps(log: PartitionLog) -> None:
+    old = NOW - 10 * 365 * 86_400_000  # records of ten years ago, sent today
+    produce(log, idempotent(0, at=old), now_ms=NOW)
+    produce(log, idempotent(0, producer_id=8, is_transactional=True), now_ms=NOW)
+    assert log.producers.expire(NOW + 86_399_999, 86_400_000) == []
+    assert log.producers.expire(NOW + 86_400_000, 86_400_000) == [7]
+    assert [p.producer_id for p in log.active_producers] == [8], "an open transaction keeps its producer"
+
+
+# --------------------------------------------------------------------------------------------- transactions
+
+
+def test_the_last_stable_offset_stays_below_open_and_undelivered_transactions(log: PartitionLog) -> None:
+    produce(log, batch(2))
+    produce(log, idempotent(0, 3, is_transactional=True))  # 2..4
+    produce(log, batch(1))
+    produce(log, idempotent(0, 1, producer_id=8, is_transactional=True))  # 6
+    assert log.last_stable_offset(7) == 2 and log.last_stable_offset(1) == 1
+    produce(log, marker(commit=True), from_coordinator=True)  # 7
+    assert log.last_stable_offset(7) == 2, "the marker is not replicated yet"
+    assert log.last_stable_offset(8) == 6
+    produce(log, marker(commit=False, producer_id=8), from_coordinator=True)  # 8
+    assert log.last_stable_offset(9) == 9
+    assert log.aborted_transactions(0, 9) == [AbortedTransaction(8, 6, 8, 9)]
+
+
+def test_a_batch_outside_the_open_transaction_is_refused(log: PartitionLog) -> None:
+    produce(log, idempotent(0, is_transactional=True))
+    assert code_of(log, idempotent(1)) == ErrorCode.INVALID_TXN_STATE
+
+
+def test_markers_of_older_epochs_are_zombies(log: PartitionLog) -> None:
+    produce(log, idempotent(0, epoch=2, is_transactional=True))
+    produce(log, marker(commit=True, epoch=2, coordinator_epoch=5), from_coordinator=True)
+    for data, code in (
+        (marker(commit=True, epoch=1, coordinator_epoch=5), ErrorCode.INVALID_PRODUCER_EPOCH),
+        (marker(commit=True, epoch=2, coordinator_epoch=4), ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+    ):
+        with pytest.raises(ProtocolError) as caught:
+            produce(log, data, from_coordinator=True)
+        assert caught.value.code == code
+    assert log.log_end_offset == 2
+
+
+def test_a_marker_that_bumps_the_epoch_starts_the_sequence_anew(log: PartitionLog) -> None:
+    produce(log, idempotent(0, 3, is_transactional=True))
+    produce(log, marker(commit=False, epoch=1), from_coordinator=True)
+    assert code_of(log, idempotent(3, epoch=1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert produce(log, idempotent(0, epoch=1)).base_offset == 4
+
+
+def test_a_marker_without_a_transaction_ends_nothing(log: PartitionLog) -> None:
+    produce(log, marker(commit=False), from_coordinator=True)
+    assert log.aborted_transactions(0, 10) == [] and log.last_stable_offset(1) == 1
+
+
+def test_followers_write_the_same_transaction_index(tmp_path: Path) -> None:
+    one, two = Disk(tmp_path / "a"), Disk(tmp_path / "b")
+    for disk in (one, two):
+        disk.path.mkdir()
+    leader, follower = one.create(), two.create()
+    produce(leader, idempotent(0, 3, is_transactional=True))
+    produce(leader, marker(commit=False), from_coordinator=True)
+    follower.append_as_follower(memoryview(contents(leader)), now_ms=NOW)
+    name = "00000000000000000000.txnindex"
+    assert two.file(name).read_bytes() == one.file(name).read_bytes() != b""
+    assert follower.aborted_transactions(0, 4) == leader.aborted_transactions(0, 4) != []
+
+
+def test_an_abort_segments_later_is_found_from_the_records_it_aborts(tmp_path: Path) -> None:
+    log = Disk(tmp_path, config(segment_bytes=1000)).create()
+    produce(log, idempotent(0, is_transactional=True))
+    for _ in range(30):
+        produce(log, batch(2))
+    produce(log, marker(commit=False), from_coordinator=True)
+    produce(log, batch(2))
+    assert len(log.segments) > 5
+    expected = [AbortedTransaction(7, 0, 61, 62)]
+    assert log.aborted_transactions(0, 1) == expected
+    assert log.aborted_transactions(30, 40) == expected
+    assert log.aborted_transactions(62, 64) == []
+
+
+# ------------------------------------------------------------------------------------------------- snapshots
+
+
+def test_a_snapshot_says_all_but_the_older_four_batches(log: PartitionLog) -> None:
+    for n in range(3):
+        produce(log, idempotent(n))
+    produce(log, idempotent(0, 2, producer_id=2**40, epoch=5, is_transactional=True))
+    again = Producers.from_bytes(log.producers.to_bytes(), NOW)
+    assert again.to_bytes() == log.producers.to_bytes()
+    assert again.check(read_header(idempotent(3))) is None
+    known = again.check(read_header(idempotent(2)))
+    assert known is not None and (known.first_offset, known.last_offset) == (2, 2)
+    with pytest.raises(ProtocolError):
+        again.check(read_header(idempotent(1)))
+    assert again.last_stable_offset(5) == 3
+
+
+def test_every_cut_and_every_flipped_bit_of_a_snapshot_is_seen(log: PartitionLog) -> None:
+    produce(log, idempotent(0))
+    data = log.producers.to_bytes()
+    for size in range(len(data)):
+        with pytest.raises(MalformedSnapshot):
+            read_snapshot(data[:size])
+    for bit in range(8 * len(data)):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << (bit % 8)
+        with pytest.raises(MalformedSnapshot):
+            read_snapshot(bytes(damaged))
+    with pytest.raises(MalformedSnapshot):
+        read_snapshot(data + b"\0")
+
+
+Step = st.tuples(st.integers(1, 3), st.integers(1, 4), st.booleans())
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=st.lists(Step, min_size=1, max_size=40))
+def test_whatever_is_sent_again_the_log_holds_every_record_once_and_in_order(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int, bool]]
+) -> None:
+    """Producers that send each batch once or twice; each keeps at most the last five in doubt."""
+    disk = Disk(tmp_path_factory.mktemp("log"))
+    log = disk.create()
+    sequences: dict[int, int] = {}
+    expected: list[int] = []
+    recent: dict[int, list[tuple[bytes, int]]] = {}
+    for producer_id, count, retry in steps:
+        sequence = sequences.get(producer_id, 0)
+        data = idempotent(sequence, count, producer_id=producer_id)
+        offset = produce(log, data).base_offset
+        expected.append(offset)
+        sequences[producer_id] = sequence + count
+        recent.setdefault(producer_id, []).append((data, offset))
+        if retry:
+            for old, first_offset in recent[producer_id][-5:]:
+                result = produce(log, old)
+                assert result.duplicate and result.base_offset == first_offset
+    assert offsets(log) == expected

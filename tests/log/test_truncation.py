@@ -1,0 +1,215 @@
+"""Cutting a log at its end, starting it anew, and moving its beginning."""
+
+from pathlib import Path
+
+import pytest
+
+from odradek.log.partition_log import PartitionLog
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from tests.log.logs import (
+    EVERYTHING,
+    NOW,
+    Disk,
+    assert_index_answers_as_a_scan,
+    batch,
+    config,
+    contents,
+    follow,
+    idempotent,
+    marker,
+    offsets,
+    produce,
+    state,
+)
+
+SIZE = len(batch())
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    return Disk(tmp_path, config(segment_bytes=SIZE * 10, index_interval_bytes=SIZE))
+
+
+def filled(disk: Disk, count: int = 35) -> PartitionLog:
+    log = disk.create()
+    for n in range(count):
+        produce(log, batch(at=NOW + n), epoch=n // 10)
+    return log
+
+
+@pytest.mark.parametrize("offset", [0, 1, 5, 9, 10, 11, 20, 29, 30, 31, 34, 35, 36])
+def test_what_is_left_is_a_prefix_that_goes_on(disk: Disk, offset: int) -> None:
+    log = filled(disk)
+    whole = contents(log)
+    end = log.truncate_to(offset, NOW)
+    assert end == log.log_end_offset == min(offset, 35)
+    assert contents(log) == whole[: SIZE * end]
+    assert all(entry.start_offset < end for entry in log.epochs.entries)
+    assert log.latest_epoch == (end - 1) // 10
+    assert_index_answers_as_a_scan(log)
+    assert produce(log, batch(at=NOW + 99), epoch=7).base_offset == end
+    assert_index_answers_as_a_scan(log)
+    before = state(log)
+    assert state(disk.open(recovery_point=0).log) == before
+
+
+def test_a_cut_inside_a_batch_takes_the_whole_batch(disk: Disk) -> None:
+    log = disk.create()
+    for _ in range(4):
+        produce(log, batch(5))
+    assert log.truncate_to(13, NOW) == 10
+    assert offsets(log) == [0, 5]
+
+
+def test_appending_behind_a_cut_is_read_back_as_the_new_records(disk: Disk) -> None:
+    log = filled(disk)
+    log.truncate_to(23, NOW)
+    new = [batch(at=NOW + 1000 + n, value=b"n" * 100) for n in range(20)]
+    for data in new:
+        produce(log, data, epoch=8)
+    assert offsets(log) == list(range(43))
+    assert contents(log, 23)[16:SIZE] == new[0][16:]
+
+
+def test_the_largest_timestamp_is_forgotten_with_its_record(disk: Disk) -> None:
+    log = disk.create()
+    for n in (0, 5, 3, 90, 7):
+        produce(log, batch(at=NOW + n))
+    assert log.offset_of_max_timestamp() == (NOW + 90, 3, 0)
+    log.truncate_to(3, NOW)
+    assert log.offset_of_max_timestamp() == (NOW + 5, 1, 0)
+    assert log.offset_for_timestamp(NOW + 6) is None
+    log.truncate_to(0, NOW)
+    assert log.offset_of_max_timestamp() is None
+
+
+def test_producers_are_as_they_were_at_the_cut(disk: Disk) -> None:
+    log = disk.create()
+    snapshots = []
+    for n in range(40):
+        snapshots.append(log.producers.to_bytes())
+        produce(log, idempotent(n // 2, producer_id=n % 2))
+    for offset in (39, 31, 30, 17, 3, 0):
+        log.truncate_to(offset, NOW)
+        assert log.producers.to_bytes() == snapshots[offset]
+    assert produce(log, idempotent(0, producer_id=0)).base_offset == 0
+
+
+def test_a_cut_near_the_end_of_a_large_segment_starts_from_a_mark(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.log.partition_log.PRODUCER_MARK_BYTES", 500)
+    disk.config.segment_bytes = 1 << 20
+    log = disk.create()
+    snapshots = []
+    for n in range(60):
+        snapshots.append(log.producers.to_bytes())
+        produce(log, idempotent(n))
+    assert 1 < len(log.producer_marks) <= 8
+    assert log.producer_marks[0][0] > 0
+    for offset in (59, 55, 40, 10):
+        log.truncate_to(offset, NOW)
+        assert log.producers.to_bytes() == snapshots[offset]
+        assert all(at <= offset for at, _ in log.producer_marks)
+
+
+def test_aborted_transactions_behind_the_cut_are_gone_and_open_again(disk: Disk) -> None:
+    log = disk.create()
+    produce(log, idempotent(0, is_transactional=True))
+    produce(log, marker(commit=False), from_coordinator=True)
+    produce(log, idempotent(1, is_transactional=True))
+    produce(log, marker(commit=False), from_coordinator=True)
+    assert len(log.aborted_transactions(0, 4)) == 2
+    log.truncate_to(3, NOW)
+    assert [entry.first_offset for entry in log.aborted_transactions(0, 3)] == [0]
+    assert log.last_stable_offset(3) == 2
+    log.truncate_to(1, NOW)
+    assert log.aborted_transactions(0, 1) == [] and log.last_stable_offset(1) == 0
+    assert not disk.file("00000000000000000000.txnindex").exists()
+
+
+def test_the_recovery_point_falls_with_the_cut_and_is_told_before_it(disk: Disk) -> None:
+    log = filled(disk)
+    log.flush()
+    assert log.recovery_point == 35
+    told: list[tuple[int, int]] = []
+    log.before_cut_below = lambda cut, offset: told.append((offset, cut.log_end_offset))
+    log.truncate_to(12, NOW)
+    assert told == [(12, 35)], "told while the records were still there"
+    assert log.recovery_point == 12
+    produce(log, batch())
+    assert log.recovery_point == 12 and log.flush() == 13
+
+
+def test_a_flush_that_was_under_way_when_the_log_was_cut_changes_nothing(disk: Disk) -> None:
+    log = filled(disk)
+    log.flush()
+    produce(log, batch())
+    plan = log.plan_flush()
+    log.truncate_to(5, NOW)
+    for n in range(40):
+        produce(log, batch(at=NOW + n), epoch=9)
+    plan.run()
+    assert log.commit_flush(plan) == 5 and log.recovery_point == 5
+    assert log.flush() == 45
+
+
+def test_starting_anew_leaves_nothing_of_the_old(disk: Disk) -> None:
+    log = filled(disk)
+    log.truncate_fully_and_start_at(1000, NOW)
+    assert (log.log_start_offset, log.log_end_offset, log.latest_epoch) == (1000, 1000, -1)
+    assert log.active_producers == [] and log.recovery_point <= 1000
+    follow(log, batch(base_offset=1000, leader_epoch=9))
+    assert offsets(log) == [1000] and log.epochs.entries == [(9, 1000)]
+    log.purge()
+    assert sorted(name for name in disk.names() if name.endswith(".log")) == ["00000000000000001000.log"]
+    assert state(disk.open(log_start_offset=1000).log)["end"] == 1001
+
+
+# ------------------------------------------------------------------------------------- the log's beginning
+
+
+def test_deleted_records_are_out_of_range_and_their_segments_go(disk: Disk) -> None:
+    log = filled(disk)
+    assert log.delete_records_before(14) == 14
+    assert (log.log_start_offset, log.segments[0].base_offset) == (14, 10)
+    for offset in (0, 13):
+        with pytest.raises(ProtocolError) as caught:
+            log.read(offset, max_bytes=1, upper_bound_offset=35)
+        assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert offsets(log) == list(range(14, 35))
+    assert log.epochs.entries == [(1, 14), (2, 20), (3, 30)]
+    assert log.delete_records_before(3) == 14, "never backwards"
+    assert log.discarded and log.purge() == 3 and not any(".deleted" in name for name in disk.names())
+
+
+def test_deleting_everything_keeps_the_active_segment(disk: Disk) -> None:
+    log = filled(disk)
+    assert log.delete_records_before(35) == 35
+    assert log.read(35, max_bytes=9, upper_bound_offset=35).slices == []
+    assert produce(log, batch(), epoch=3).base_offset == 35
+    with pytest.raises(ProtocolError, match="the log ends at 36") as caught:
+        log.delete_records_before(37)
+    assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_timestamps_of_deleted_records_are_not_found(disk: Disk) -> None:
+    log = filled(disk)
+    log.delete_records_before(14)
+    assert log.offset_for_timestamp(NOW) == (NOW + 14, 14, 1)
+
+
+def test_a_deleted_log_answers_nothing(disk: Disk) -> None:
+    log = filled(disk, 3)
+    log.close()
+    for use in (
+        lambda: produce(log, batch()),
+        lambda: follow(log, batch(base_offset=3)),
+        lambda: log.read(0, max_bytes=EVERYTHING, upper_bound_offset=3),
+        lambda: log.truncate_to(1, NOW),
+        lambda: log.delete_records_before(1),
+    ):
+        with pytest.raises(ProtocolError) as caught:
+            use()
+        assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR

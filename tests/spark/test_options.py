@@ -1,0 +1,104 @@
+"""The options: Spark's names, any case, and a sentence for everything that cannot work."""
+
+import pytest
+
+from odradek.model.errors import ConfigurationError
+from odradek.spark.options import SourceOptions, parse
+
+NEEDED = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
+
+
+def parsed(**more: str) -> SourceOptions:
+    return parse({**NEEDED, **more})
+
+
+def test_what_is_not_said_has_a_default() -> None:
+    options = parsed()
+
+    assert options.subscribe == ("orders",)
+    assert options.connection.bootstrap == "localhost:9092"
+    assert options.connection.fail_on_data_loss
+    assert not options.connection.read_committed
+    assert options.starting is None and options.max_offsets_per_trigger is None
+
+
+def test_names_are_taken_in_any_case_as_spark_gives_them() -> None:
+    options = parse(
+        {
+            "KAFKA.bootstrap.SERVERS": "a:1,b:2",
+            "SUBSCRIBE": " b , a,",
+            "maxoffsetspertrigger": "10",
+            "failondataloss": "FALSE",
+            "kafka.isolation.level": "read_committed",
+            "maxTriggerDelay": "10s",
+            "columns": "value, LEADEREPOCH",
+        }
+    )
+
+    assert options.subscribe == ("a", "b")
+    assert options.max_offsets_per_trigger == 10
+    assert not options.connection.fail_on_data_loss
+    assert options.connection.read_committed
+    assert options.max_trigger_delay_s == 10
+    assert options.columns == ("value", "leaderEpoch")
+
+
+def test_the_three_ways_to_subscribe() -> None:
+    servers = {"kafka.bootstrap.servers": "localhost:9092"}
+
+    assert parse({**servers, "subscribePattern": "or.*"}).pattern == "or.*"
+    assert parse({**servers, "assign": '{"orders":[1,0]}'}).assign == {"orders": (0, 1)}
+    with pytest.raises(ConfigurationError, match="found none of them"):
+        parse(servers)
+    with pytest.raises(ConfigurationError, match="found subscribe and assign"):
+        parse({**NEEDED, "assign": '{"orders":[0]}'})
+
+
+def test_timestamps_for_all_or_by_partition() -> None:
+    assert parsed(startingTimestamp="1700000000000").starting_timestamps == 1_700_000_000_000
+    by_partition = parsed(startingOffsetsByTimestamp='{"orders":{"0":5}}')
+    assert by_partition.starting_timestamps == {"orders": {0: 5}}
+
+
+def test_options_of_a_consumer_group_are_accepted_and_mean_nothing() -> None:
+    assert parsed(groupIdPrefix="x", **{"fetchOffset.numRetries": "3"}) == parsed()
+    with pytest.warns(UserWarning, match=r"kafka\.session\.timeout\.ms has no meaning"):
+        assert parsed(**{"kafka.session.timeout.ms": "1"}) == parsed()
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"failOnDataLos": "true"}, "no option failondatalos; did you mean failOnDataLoss"),
+        ({"zzz": "1"}, "no option zzz; known are"),
+        ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger='0': want a whole number above 0"),
+        ({"maxOffsetsPerTrigger": "many"}, "want a whole number"),
+        ({"includeHeaders": "perhaps"}, "includeHeaders='perhaps': want true or false"),
+        ({"startingOffsets": "yesterday"}, "startingOffsets='yesterday' is no JSON"),
+        ({"startingOffsets": "[1]"}, "want earliest, latest"),
+        ({"startingTimestamp": "noon"}, "want milliseconds since 1970"),
+        ({"startingOffsetsByTimestamp": '{"orders":5}'}, "want as in"),
+        ({"maxTriggerDelay": "soon"}, "want a duration"),
+        ({"kafka.bootstrap.servers": "localhost"}, "bootstrap address 'localhost': want host:port"),
+        ({"kafka.bootstrap.servers": "localhost:99999"}, "want host:port"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
+        ({"kafka.sasl.jaas.config": "secret"}, "only PLAINTEXT"),
+        ({"columns": "value,colour"}, "there is no 'colour'"),
+        ({"kafka.isolation.level": "strict"}, "want read_uncommitted or read_committed"),
+    ],
+)
+def test_what_cannot_work_is_said(given: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        parsed(**given)
+
+
+def test_a_secret_is_not_repeated_in_the_message() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parsed(**{"kafka.sasl.jaas.config": "hunter2"})
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("pattern", ["(", "*"])
+def test_a_pattern_that_is_none_is_refused(pattern: str) -> None:
+    with pytest.raises(ConfigurationError, match="is no regular expression"):
+        parse({"kafka.bootstrap.servers": "a:1", "subscribePattern": pattern})

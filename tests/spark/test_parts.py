@@ -1,0 +1,49 @@
+"""What tasks say they have read, put together."""
+
+import pytest
+
+from odradek.spark.fingerprint import Fingerprint
+from odradek.spark.parts import Overlap, Part, from_json, merged, to_json
+
+ID = bytes(range(16))
+
+
+def part(
+    start: int, end: int, *, partition: int = 0, count: int = 0, epochs: tuple[tuple[int, int], ...] = ()
+) -> Part:
+    return Part("orders", partition, start, end, Fingerprint(count, count * 7), epochs, ID)
+
+
+def test_pieces_of_a_partition_become_one_part() -> None:
+    pieces = [
+        part(10, 20, count=9, epochs=((3, 12),)),
+        part(0, 10, count=10, epochs=((2, 0), (3, 8))),
+        part(5, 6, partition=1, count=1),
+    ]
+
+    assert merged(pieces) == (
+        part(0, 20, count=19, epochs=((2, 0), (3, 8))),
+        part(5, 6, partition=1, count=1),
+    )
+
+
+def test_a_gap_between_pieces_is_no_fault() -> None:
+    assert merged([part(0, 3), part(7, 9)]) == (part(0, 9),)
+
+
+@pytest.mark.parametrize("second", [(5, 12), (0, 10), (3, 4), (9, 10)])
+def test_offsets_that_come_twice_are_an_error(second: tuple[int, int]) -> None:
+    with pytest.raises(Overlap, match=r"orders-0: offsets .* come twice"):
+        merged([part(0, 10), part(*second)])
+
+
+def test_a_topic_of_the_same_name_is_another_topic() -> None:
+    other = part(0, 10)._replace(topic_id=bytes(16))
+
+    assert len(merged([part(0, 10), other])) == 2
+
+
+def test_parts_survive_being_written_down() -> None:
+    parts = (part(0, 20, count=19, epochs=((2, 0), (3, 8))), part(5, 6, partition=1))
+
+    assert from_json(to_json(parts)) == parts

@@ -1,0 +1,478 @@
+"""Hints become facts: everything behind a change is read, and the next change is not missed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from odradek.model.cluster import BrokerRegistration, Endpoint, LeaderAndIsr, ReplicaAssignment, TopicConfig
+from odradek.model.facts import (
+    BrokersChanged,
+    ConfigChanged,
+    ControllerChanged,
+    DeleteTopicsRequested,
+    Fact,
+    IsrChangeNotified,
+    LogDirFailed,
+    PreferredElectionRequested,
+    ReassignmentRequested,
+    TopicAssignmentsChanged,
+    TopicsChanged,
+)
+from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicId, TopicPartition
+from odradek.store import groups, layout
+from odradek.store.api import ConditionalOps, Create, Fence, Put, Set, StoreUnavailable
+from odradek.store.facts import CONFIG_CHANGES_KEPT, BrokerFacts, ControllerFacts
+from odradek.store.memory_session import MemoryEnsemble, MemorySession
+
+TOPIC_ID = TopicId(bytes(range(16)))
+EPOCH = ControllerEpoch(1)
+
+
+def _replicas(*ids: int) -> ReplicaAssignment:
+    return ReplicaAssignment(tuple(BrokerId(each) for each in ids))
+
+
+def _leadership(leader: int, epoch: int = 0, isr: tuple[int, ...] = (1, 2)) -> LeaderAndIsr:
+    return LeaderAndIsr(BrokerId(leader), LeaderEpoch(epoch), tuple(BrokerId(each) for each in isr))
+
+
+class Cluster:
+    """A tree as brokers make it, an administrator who writes, a controller who listens."""
+
+    def __init__(self) -> None:
+        self.ensemble = MemoryEnsemble()
+        self.admin = self.ensemble.open()
+        self.controller = self.ensemble.open()
+        self.woken = 0
+        self.fence = Fence(0)
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    async def prepare(self) -> None:
+        for path in (*layout.PERSISTENT_PATHS, "/controller_epoch"):
+            parts = path.split("/")
+            parents = tuple("/".join(parts[:length]) for length in range(2, len(parts)))
+            await self.admin.write([ConditionalOps((Put(path, b""),), parents)], None)
+
+    async def broker(self, broker_id: int, port: int = 9092) -> MemorySession:
+        session = self.ensemble.open()
+        await session.multi(groups.register_broker(self.registration(broker_id, 0, port), timestamp_ms=0))
+        return session
+
+    @staticmethod
+    def registration(broker_id: int, epoch: int, port: int = 9092) -> BrokerRegistration:
+        endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", "h", port)
+        return BrokerRegistration(BrokerId(broker_id), BrokerEpoch(epoch), (endpoint,))
+
+    async def topic(self, name: str, *replicas: tuple[int, ...], **config: str) -> None:
+        partitions = {number: _replicas(*each) for number, each in enumerate(replicas)}
+        await self.do(groups.create_topic(name, TOPIC_ID, partitions, config))
+
+    async def do(self, *writes: ConditionalOps) -> None:
+        answers = await self.admin.write(writes, None)
+        assert [type(answer).__name__ for answer in answers] == ["Stored"] * len(writes), answers
+
+
+def in_a_cluster(scenario: Callable[[Cluster], Awaitable[None]]) -> Callable[[], None]:
+    def test() -> None:
+        async def run() -> None:
+            cluster = Cluster()
+            await cluster.prepare()
+            await scenario(cluster)
+
+        asyncio.run(run())
+
+    test.__doc__ = scenario.__doc__
+    return test
+
+
+async def _only(facts: ControllerFacts | BrokerFacts) -> Fact:
+    taken = await facts.take()
+    assert len(taken) == 1, taken
+    return taken[0]
+
+
+@in_a_cluster
+async def test_everything_is_loaded_at_once(cluster: Cluster) -> None:
+    await cluster.broker(2)
+    await cluster.broker(10)
+    await cluster.topic("a", (1, 2), (2, 1), **{"retention.ms": "5"})
+    await cluster.topic("b", (1,))
+    partition = TopicPartition("a", 0)
+    await cluster.do(
+        groups.create_partition_state(partition, _leadership(1), EPOCH),
+        groups.request_topic_deletion("b"),
+        groups.write_config("brokers", "<default>", {"x": "y"}),
+        groups.write_reassignment({partition: (BrokerId(2),)}),
+        ConditionalOps((Create(layout.PREFERRED_ELECTION, layout.encode_partition_list([partition])),)),
+        ConditionalOps((Create(layout.ISR_CHANGE, b"old", sequential=True),)),
+        ConditionalOps((Create(layout.LOG_DIR_EVENT, b"old", sequential=True),)),
+    )
+    facts = ControllerFacts(cluster.controller, cluster.wake)
+    loaded = await facts.load(cluster.fence)
+    assert [broker.broker_id for broker in loaded.brokers] == [2, 10]
+    assert [(topic.topic, sorted(topic.partitions), topic.topic_id) for topic in loaded.topics] == [
+        ("a", [0, 1], TOPIC_ID),
+        ("b", [0], TOPIC_ID),
+    ]
+    assert list(loaded.states) == [partition]
+    assert loaded.states[partition].leader_and_isr == _leadership(1)
+    assert loaded.topic_configs == {"a": TopicConfig({"retention.ms": "5"})}
+    assert loaded.broker_configs == {"<default>": {"x": "y"}}
+    assert loaded.delete_topics == ("b",)
+    assert loaded.reassignment == ReassignmentRequested({partition: (BrokerId(2),)}, 0)
+    assert loaded.preferred_election == PreferredElectionRequested((partition,), 0)
+    assert loaded.producer_ids is not None
+    assert loaded.producer_ids.block_end == -1
+    assert loaded.unreadable == ()
+    # Old notifications are gone: what they told is in what was read after.
+    assert await cluster.admin.children_many([layout.ISR_CHANGES, layout.LOG_DIR_EVENTS]) == [[], []]
+    await facts.take()
+    cluster.woken = 0
+    assert await facts.take() == []
+    assert cluster.woken == 0
+
+
+@in_a_cluster
+async def test_brokers_that_come_go_and_bounce(cluster: Cluster) -> None:
+    first = await cluster.broker(1)
+    facts = ControllerFacts(cluster.controller, cluster.wake)
+    loaded = await facts.load(cluster.fence)
+    second = await cluster.broker(2)
+    assert cluster.woken > 0
+    fact = await _only(facts)
+    assert isinstance(fact, BrokersChanged)
+    assert [broker.broker_id for broker in fact.brokers] == [1, 2]
+    cluster.ensemble.expire(first.session_id)
+    await cluster.broker(1, port=9999)
+    await second.close()
+    bounced = await _only(facts)
+    assert isinstance(bounced, BrokersChanged)
+    assert [broker.broker_id for broker in bounced.brokers] == [1]
+    assert bounced.brokers[0].epoch > loaded.brokers[0].epoch
+    assert bounced.brokers[0].endpoints[0].port == 9999
+
+
+@in_a_cluster
+async def test_a_registration_that_is_rewritten_is_told(cluster: Cluster) -> None:
+    await cluster.broker(1)
+    facts = ControllerFacts(cluster.controller, cluster.wake)
+    loaded = await facts.load(cluster.fence)
+    changed = cluster.registration(1, 0, port=9999)
+    await cluster.admin.set(
+        layout.broker_path(BrokerId(1)), layout.encode_registration(changed, timestamp_ms=1)
+    )
+    fact = await _only(facts)
+    assert isinstance(fact, BrokersChanged)
+    assert fact.brokers[0].endpoints == changed.endpoints
+    assert fact.brokers[0].epoch == loaded.brokers[0].epoch
+
+
+@in_a_cluster
+async def test_a_registration_that_cannot_be_read_hides_nobody_else(cluster: Cluster) -> None:
+    await cluster.broker(1)
+    await cluster.admin.create(f"{layout.BROKER_IDS}/2", b"{}", ephemeral=True)
+    await cluster.admin.create(f"{layout.BROKER_IDS}/seven", b"{}")
+    facts = ControllerFacts(cluster.controller, cluster.wake)
+    loaded = await facts.load(cluster.fence)
+    assert [broker.broker_id for broker in loaded.brokers] == [1]
+    assert sorted(bad.path for bad in loaded.unreadable) == ["/brokers/ids/2", "/brokers/ids/seven"]
+
+
+@in_a_cluster
+async def test_new_topics_come_with_all_that_is_known_of_them(cluster: Cluster) -> None:
+    await cluster.topic("old", (1,))
+    facts = ControllerFacts(cluster.controller, cluster.wake)
+    await facts.load(cluster.fence)
+    await cluster.topic("b", (1, 2), **{"retention.ms": "5"})
+    await cluster.topic("a", (2, 1))
+    await cluster.do(groups.create_partition_state(TopicPartition("a", 0), _leadership(2), EPOCH))
+    fact = await _only(facts)
+    assert isinstance(fact, TopicsChanged)
+    assert fact.topics == ("a", "b", "old")
+    assert [topic.topic for topic in fact.created] == ["a", "b"]
+    assert list(fact.states) == [TopicPartition("a", 0)]
+    assert fact.configs == {"b": TopicConfig({"retention.ms": "5"})}
+    # The next look tells what is new since then, and who is gone.
+    await cluster.do(groups.remove_topic("b"))
+    gone = await _only(facts)
+    assert gone == TopicsChanged(("a", "old"))
+
+
+@in_a_cluster
+async def test_a_topic_deleted_and_made_again_between_two_looks_is_new(cluster: Cluster) -> None:
+    await cluster.topic("a", (1,))
+    facts = ControllerFacts(cluster.controller, cluster.wake)
+    await facts.load(cluster.fence)
+    await cluster.do(groups.remove_topic("a"))
+    await cluster.topic("a", (2,), (3,))
+    fact = await _only(facts)
+    assert isinstance(fact, TopicsChanged)
+    assert [sorted(topic.partitions) for topic in fact.created] == [[0, 1]]
+    # Its node is watched again.
+    await cluster.admin.set(layout.topic_path("a"), layout.encode_topic(fact.created[0]))
+    assert isinstance(await _only(facts), TopicAssignmentsChanged)
+
+
+@in_a_cluster
+async def test_changed_assignments_are_read_together_and_watched_on(cluster: Cluster) -> None:
+    for name in ("a", "b", "c"):
+        await cluster.topic(name, (1,))
+    facts = ControllerFacts(cluster.controller, cluster.wake)
+    loaded = await facts.load(cluster.fence)
+    versions = {topic.topic: topic.version for topic in loaded.topics}
+    grown = {0: _replicas(1), 1: _replicas(2)}
+    for expected in (0, 1):
+        for name in ("c", "a"):
+            await cluster.do(
+                groups.write_topic(name, TOPIC_ID, grown, expected_version=versions[name] + expected)
+            )
+        fact = await _only(facts)
+        assert isinstance(fact, TopicAssignmentsChanged)
+        assert [(topic.topic, topic.version) for topic in fact.topics] == [
+            ("a", expected + 1),
+            ("c", expected + 1),
+        ]
+        assert dict(fact.topics[0].partitions) == grown
+
+
+@in_a_cluster
+async def test_a_damaged_topic_is_told_and_heals(cluster: Cluster) -> None:
+    await cluster.topic("a", (1,))
+    await cluster.topic("b", (1,))
+    facts = ControllerFacts(cluster.controller, cluster.wake)
+    await facts.load(cluster.fence)
+    good = (await cluster.admin.get(layout.topic_path("a"))).data
+    await cluster.admin.set(layout.topic_path("a"), b"{")
+    fact = await _only(facts)
+    assert isinstance(fact, TopicAssignmentsChanged)
+    assert fact.topics == ()
+    assert [(bad.topic, bad.path) for bad in fact.unreadable] == [("a", "/brokers/topics/a")]
+    await cluster.admin.set(layout.topic_path("a"), good)
+    healed = await _only(facts)
+    assert isinstance(healed, TopicAssignmentsChanged)
+    assert [topic.topic for topic in healed.topics] == ["a"]
+
+
+@in_a_cluster
+async def test_states_that_contradict_the_assignment_are_taken_out(cluster: Cluster) -> None:
+    await cluster.topic("a", (1, 2), (1, 2))
+    await cluster.do(
+        groups.create_partition_state(TopicPartition("a", 0), _leadership(9), EPOCH),
+        groups.create_partition_state(TopicPartition("a", 1), _leadership(1), EPOCH),
+    )
+    facts = ControllerFacts(cluster.controller, cluster.wake)
+    loaded = await facts.load(cluster.fence)
+    assert list(loaded.states) == [TopicPartition("a", 1)]
+    assert [bad.path for bad in loaded.unreadable] == ["/brokers/topics/a/partitions/0/state"]
+
+
+@in_a_cluster
+async def test_wishes_are_told_whole_and_again_when_they_are_gone(cluster: Cluster) -> None:
+    facts = ControllerFacts(cluster.controller, cluster.wake)
+    await facts.load(cluster.fence)
+    partition = TopicPartition("a", 0)
+    await cluster.do(groups.request_topic_deletion("b"), groups.request_topic_deletion("a"))
+    assert await facts.take() == [DeleteTopicsRequested(("a", "b"))]
+    await cluster.do(groups.remove_topic_deletion("a"))
+    assert await facts.take() == [DeleteTopicsRequested(("b",))]
+
+    await cluster.do(groups.write_reassignment({partition: (BrokerId(3),)}))
+    assert await facts.take() == [ReassignmentRequested({partition: (BrokerId(3),)}, 0)]
+    await cluster.do(groups.write_reassignment({}))
+    assert await facts.take() == [ReassignmentRequested({})]
+    await cluster.do(ConditionalOps((Create(layout.REASSIGN_PARTITIONS, b"?"),)))
+    bad = await _only(facts)
+    assert isinstance(bad, ReassignmentRequested)
+    assert (bad.targets, bad.version, len(bad.unreadable)) == ({}, 0, 1)
+
+    value = layout.encode_partition_list([partition])
+    await cluster.do(ConditionalOps((Create(layout.PREFERRED_ELECTION, value),)))
+    assert await facts.take() == [PreferredElectionRequested((partition,), 0)]
+    await cluster.do(groups.remove_preferred_election())
+    assert await facts.take() == [PreferredElectionRequested(())]
+
+
+@in_a_cluster
+async def test_notifications_are_read_and_deleted(cluster: Cluster) -> None:
+    await cluster.topic("a", (1, 2))
+    partition = TopicPartition("a", 0)
+    await cluster.do(groups.create_partition_state(partition, _leadership(1), EPOCH))
+    facts = ControllerFacts(cluster.controller, cluster.wake)
+    await facts.load(cluster.fence)
+    value = layout.encode_partition_list([partition, TopicPartition("gone", 0)])
+    await cluster.do(
+        groups.write_partition_state(partition, _leadership(1, isr=(1,)), EPOCH, expected_version=0),
+        ConditionalOps((Create(layout.ISR_CHANGE, value, sequential=True),)),
+        ConditionalOps(
+            (Create(layout.LOG_DIR_EVENT, layout.encode_log_dir_event(BrokerId(2)), sequential=True),)
+        ),
+        ConditionalOps((Create(layout.LOG_DIR_EVENT, b"nonsense", sequential=True),)),
+    )
+    isr, log_dirs = await facts.take()
+    assert isinstance(isr, IsrChangeNotified)
+    assert [state.leader_and_isr.isr for state in isr.states.values()] == [(1,)]
+    assert log_dirs == LogDirFailed((BrokerId(2),))
+    assert await cluster.admin.children_many([layout.ISR_CHANGES, layout.LOG_DIR_EVENTS]) == [[], []]
+    # Our own deletion is a change like any other, and there is nothing behind it.
+    assert await facts.take() == []
+
+
+@in_a_cluster
+async def test_a_fenced_controller_leaves_the_notifications_to_the_next(cluster: Cluster) -> None:
+    facts = ControllerFacts(cluster.controller, cluster.wake)
+    await facts.load(cluster.fence)
+    await cluster.admin.set("/controller_epoch", b"2")
+    value = layout.encode_log_dir_event(BrokerId(2))
+    await cluster.do(ConditionalOps((Create(layout.LOG_DIR_EVENT, value, sequential=True),)))
+    await facts.take()
+    assert len(await cluster.admin.children(layout.LOG_DIR_EVENTS)) == 1
+
+
+@in_a_cluster
+async def test_changes_of_configuration_are_read_where_they_point(cluster: Cluster) -> None:
+    await cluster.do(groups.write_config("topics", "old", {"a": "1"}))
+    controller_facts = ControllerFacts(cluster.controller, cluster.wake)
+    await controller_facts.load(cluster.fence)
+    broker_facts = BrokerFacts(cluster.ensemble.open(), cluster.wake)
+    assert await broker_facts.load() == [
+        ControllerChanged(None),
+        ConfigChanged("topics", "old", {"a": "1"}),
+    ]
+    await cluster.do(
+        groups.write_config("topics", "t", {"a": "1"}),
+        groups.write_config("topics", "t", {"a": "2"}),
+        groups.write_config("brokers", "<default>", {"b": "3"}),
+        groups.write_config("users", "u/clients/c", {"quota": "4"}),
+        ConditionalOps((Create(layout.CONFIG_CHANGE, b'{"version":2,"entity_path":"/"}', sequential=True),)),
+    )
+    for facts in (controller_facts, broker_facts):
+        bad, *good = await facts.take()
+        assert good == [
+            ConfigChanged("topics", "t", {"a": "2"}),
+            ConfigChanged("brokers", "<default>", {"b": "3"}),
+            ConfigChanged("users", "u/clients/c", {"quota": "4"}),
+        ]
+        assert isinstance(bad, ConfigChanged)
+        assert "want type/name" in bad.unreadable[0].reason
+        assert await facts.take() == []
+
+
+@in_a_cluster
+async def test_only_the_newest_announcements_are_kept(cluster: Cluster) -> None:
+    facts = ControllerFacts(cluster.controller, cluster.wake)
+    await facts.load(cluster.fence)
+    many = [groups.write_config("topics", f"t{number % 7}", {}) for number in range(CONFIG_CHANGES_KEPT + 50)]
+    await cluster.do(*many)
+    assert len(await facts.take()) == 7
+    names = await cluster.admin.children(layout.CONFIG_CHANGES)
+    assert len(names) == CONFIG_CHANGES_KEPT
+    assert names[-1] == f"config_change_{CONFIG_CHANGES_KEPT + 49:010d}"
+    assert await facts.take() == []
+
+
+@in_a_cluster
+async def test_every_broker_hears_who_is_controller(cluster: Cluster) -> None:
+    facts = BrokerFacts(cluster.ensemble.open(), cluster.wake)
+    assert await facts.load() == [ControllerChanged(None)]
+    leader = cluster.ensemble.open()
+    await leader.create(
+        layout.CONTROLLER, layout.encode_controller(BrokerId(3), timestamp_ms=0), ephemeral=True
+    )
+    assert await facts.take() == [ControllerChanged(BrokerId(3))]
+    cluster.ensemble.expire(leader.session_id)
+    assert await facts.take() == [ControllerChanged(None)]
+    await cluster.admin.create(layout.CONTROLLER, b"nonsense")
+    fact = await _only(facts)
+    assert isinstance(fact, ControllerChanged)
+    assert fact.controller is None
+    assert fact.unreadable is not None
+
+
+@in_a_cluster
+async def test_a_hint_heard_during_a_read_is_kept_for_the_next(cluster: Cluster) -> None:
+    """The change comes after the names were read, before the answer is taken."""
+    await cluster.topic("a", (1,))
+    facts = ControllerFacts(cluster.controller, cluster.wake)
+    await facts.load(cluster.fence)
+
+    class Gate:
+        armed = True
+
+        async def before(self, session_id: int, call: str) -> None:
+            if session_id == cluster.controller.session_id and call == "get_many" and self.armed:
+                self.armed = False
+                await cluster.do(groups.remove_topic("b"))
+                await cluster.topic("b", (3,))
+                await cluster.topic("c", (4,))
+
+        async def after(self, session_id: int, call: str) -> None:
+            """Nothing is lost here."""
+
+    await cluster.topic("b", (2,))
+    cluster.ensemble.gate = Gate()
+    first = await _only(facts)
+    assert isinstance(first, TopicsChanged)
+    assert [dict(topic.partitions) for topic in first.created] == [{0: _replicas(3)}]
+    second = await _only(facts)
+    assert isinstance(second, TopicsChanged)
+    assert [topic.topic for topic in second.created] == ["c"]
+
+
+@pytest.mark.parametrize("failing_call", range(1, 7))
+def test_a_read_that_failed_loses_nothing(failing_call: int) -> None:
+    """Of the reads behind two hints one fails: both are told in the end, whichever it was."""
+
+    class Gate:
+        calls = 0
+        failed = 0
+
+        async def before(self, session_id: int, call: str) -> None:
+            if session_id == self.reader:
+                self.calls += 1
+                if self.calls == failing_call:
+                    self.failed += 1
+                    raise StoreUnavailable(message="out of touch")
+
+        async def after(self, session_id: int, call: str) -> None:
+            """Nothing is lost here."""
+
+        reader = -1
+
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.topic("a", (1,))
+        facts = ControllerFacts(cluster.controller, cluster.wake)
+        await facts.load(cluster.fence)
+        topic = (await cluster.admin.get(layout.topic_path("a"))).data
+        await cluster.topic("b", (1,))
+        await cluster.do(ConditionalOps((Set(layout.topic_path("a"), topic, 0),)))
+        gate = cluster.ensemble.gate = Gate()
+        gate.reader = cluster.controller.session_id
+        told: list[Fact] = []
+        while len(told) < 2:
+            try:
+                told += await facts.take()
+            except StoreUnavailable:
+                assert gate.failed == 1
+        created, changed = told
+        assert isinstance(created, TopicsChanged)
+        assert [topic.topic for topic in created.created] == ["b"]
+        assert isinstance(changed, TopicAssignmentsChanged)
+        assert [topic.topic for topic in changed.topics] == ["a"]
+        assert await facts.take() == []
+        assert gate.failed == (1 if failing_call <= 5 else 0)
+
+    in_a_cluster(scenario)()
+
+
+@in_a_cluster
+async def test_who_stopped_hears_nothing(cluster: Cluster) -> None:
+    facts = ControllerFacts(cluster.controller, cluster.wake)
+    await facts.load(cluster.fence)
+    facts.stop()
+    cluster.woken = 0
+    await cluster.topic("a", (1,))
+    assert cluster.woken == 0
+    assert await facts.take() == []
