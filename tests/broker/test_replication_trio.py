@@ -434,6 +434,7 @@ def test_a_follower_longer_than_a_leader_from_outside_the_isr_is_cut_to_the_lead
     for n in range(5):
         world.produce(1, b"%d" % n)
         world.settle()
+    world.advance(5_000)
     world.kill(1)
     world.kill(2)
     world.kill(3)

@@ -37,7 +37,7 @@ def a_result(lost: int = 0) -> DemoResult:
         first_leaders={p: p % 3 + 1 for p in range(6)},
         story=Story(
             (ControllerElected(1_002_012, 2, 2),),
-            (LeaderElected(1_002_031, "flights-0", 1, 2, 1, (2, 3), "broker 1 <failed>", 2),),
+            (LeaderElected(1_002_031, "flights-0", 1, 2, 1, (1, 2, 3), (2, 3), "broker 1 <failed>", 2),),
         ),
         driver_killed_at="kill -9 in batch 2",
         batches=6,

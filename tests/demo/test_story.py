@@ -6,9 +6,9 @@ from odradek.demo import story
 from odradek.demo.timeline import SLOT_MS, Timeline
 
 
-def change(partition, leader, epoch, reason, isr=(1, 2, 3)):
+def change(partition, leader, epoch, reason, isr=(1, 2, 3), kind="leadership"):
     state = {"type": "LeaderAndIsr", "leader": leader, "leader_epoch": epoch, "isr": list(isr)}
-    return {"kind": "leadership", "topic_partition": partition, "leader_and_isr": state, "reason": reason}
+    return {"kind": kind, "topic_partition": partition, "leader_and_isr": state, "reason": reason}
 
 
 def line(at_ms, controller, epoch, event, *changes):
@@ -39,7 +39,14 @@ def test_journals_of_several_controllers_become_one_story(tmp_path):
     second = write(
         tmp_path / "controller-2.jsonl",
         line(102, 2, 2, "Elected"),
-        line(105, 2, 2, "WritesAnswered", change("flights-0", 2, 1, "broker 1 failed", (2, 3))),
+        line(
+            105,
+            2,
+            2,
+            "WritesAnswered",
+            change("flights-0", 2, 1, "controller failover", (2, 3)),
+            change("flights-0", 2, 1, "first assigned replica that is live", (2, 3), kind="partition"),
+        ),
         line(106, 2, 2, "WritesAnswered", change("flights-0", 2, 1, "ISR grows", (2, 3, 1))),
     )
     told = story.read([second, first], "flights")
@@ -53,7 +60,9 @@ def test_journals_of_several_controllers_become_one_story(tmp_path):
         2,
         1,
     )
-    assert (leader.isr, leader.reason, leader.controller) == ((2, 3), "broker 1 failed", 2)
+    assert (leader.isr_before, leader.isr) == ((1, 2, 3), (2, 3))
+    # Of the two changes the election says why.
+    assert (leader.reason, leader.controller) == ("first assigned replica that is live", 2)
     assert told.leaders_between(0, 105) == []
     assert told.leaders_between(105, 106) == [leader]
 

@@ -292,3 +292,31 @@ def test_a_directory_is_sent_only_where_the_version_knows_it() -> None:
         assert encoded_request(version, message) == message.encode(version)
     assert fast_fetch.decode_request(16, message.encode(16)).topics[0][1][0][6] == NO_UUID
     assert fast_fetch.decode_request(17, message.encode(17)).topics[0][1][0][6] == b"d" * 16
+
+
+@pytest.mark.parametrize("size", [0, 1, 126, 127, 128, 16382, 16383, 16384, 2097150, 2097151, 2097152])
+def test_records_of_any_size_have_the_length_in_front_that_the_table_writes(size: int) -> None:
+    rows = [(0, 0, 5, 5, 0, aborted, -1, bytes(size), None, None, None) for aborted in (None, [], [(1, 2)])]
+    for version in (4, 11, 12, 17):
+        key: str | bytes = bytes(16) if version >= 13 else "t"
+        body = b"".join(fast_fetch.encode_response(version, [(key, rows)]))
+        message = FetchResponse.decode(version, body)
+        assert [len(p.records or b"") for p in message.responses[0].partitions] == [size] * 3
+        assert message.encode(version) == body
+
+
+def test_a_tag_of_a_newer_version_is_unknown_to_an_older_one_and_skipped() -> None:
+    """Tag 1 is the replica state from 15 on, tag 0 of a partition the directory from 17 on."""
+    top = FetchRequest().encode(14)[:-1] + b"\1\1\3abc"
+    assert fast_fetch.decode_request(14, top) == flat_request(14, FetchRequest())
+    assert FetchRequest.decode(14, top) == FetchRequest()
+    message = FetchRequest(topics=[FetchTopic(topic_id=bytes(16), partitions=[FetchPartition(partition=1)])])
+    # Behind the partition: its tags, its topic's, no forgotten topics, no rack, the request's tags.
+    plain = message.encode(16)
+    assert plain.endswith(bytes(4) + b"\0\0\1\1\0")
+    tagged = plain[:-5] + b"\1\0\3abc" + plain[-4:]
+    assert fast_fetch.decode_request(16, tagged) == flat_request(16, message)
+    assert FetchRequest.decode(16, tagged) == message
+    for version, body in ((15, top), (17, tagged)):
+        with pytest.raises(MalformedMessage):
+            fast_fetch.decode_request(version, body)

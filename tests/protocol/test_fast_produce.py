@@ -168,3 +168,12 @@ def test_nonsense_is_malformed_or_a_request(body: bytes) -> None:
         except MalformedMessage:
             continue
         assert ProduceRequest.decode(version, body).encode(version)
+
+
+def test_records_longer_than_the_frame_are_named() -> None:
+    for version, body in (
+        (3, b"\xff\xff" + bytes(6) + b"\0\0\0\1\0\1t\0\0\0\1" + bytes(4) + b"\0\0\0\x05abcd"),
+        (9, b"\0" + bytes(6) + b"\2\2t\2" + bytes(4) + b"\x06abcd"),
+    ):
+        with pytest.raises(MalformedMessage, match="records: 5 bytes announced, 4 left"):
+            fast_produce.decode_request(version, body)

@@ -45,7 +45,8 @@ th, td { padding: 6px 14px 6px 0; border-bottom: 1px solid var(--edge); vertical
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 code { font: 13px ui-monospace, "SF Mono", Menlo, Consolas, monospace; overflow-wrap: anywhere; }
 .yes { color: var(--good); font-weight: 600; } .no { color: var(--bad); font-weight: 600; }
-.key { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin: 0 5px 0 12px; }
+.key { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin: 0 5px 0 8px; }
+.named { white-space: nowrap; }
 """
 ZOOM_BEFORE_S, ZOOM_AFTER_S = 0.6, 1.6
 
@@ -111,7 +112,8 @@ def _timeline(result: DemoResult) -> str:
         label="Acknowledgements over time",
     )
     legend = "".join(
-        f'<span class="key" style="background:{plots.broker_colour(broker)}"></span>broker {broker}'
+        f'<span class="named"><span class="key" style="background:{plots.broker_colour(broker)}"></span>'
+        f"broker {broker}</span> "
         for broker in range(1, result.brokers + 1)
     )
     text = (
@@ -134,6 +136,10 @@ def _timeline(result: DemoResult) -> str:
         )
         text += f"<p class=soft>The same around the kill, in slots of {SLOT_MS} ms:</p>{near}"
     return text + "</section>"
+
+
+def brokers(ids: tuple[int, ...]) -> str:
+    return ", ".join(map(str, ids)) or "none"
 
 
 def marks_of(result: DemoResult) -> list[plots.Mark]:

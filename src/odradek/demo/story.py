@@ -23,6 +23,7 @@ class LeaderElected:
     leader_before: int
     leader: int
     leader_epoch: int
+    isr_before: tuple[int, ...]
     isr: tuple[int, ...]
     reason: str
     controller: int
@@ -45,32 +46,43 @@ def read(journals: Iterable[Path], topic: str) -> Story:
     lines = sorted(_lines(journals), key=lambda line: line["at_ms"])
     controllers: list[ControllerElected] = []
     leaders: list[LeaderElected] = []
-    led: dict[str, int] = {}
+    led: dict[str, dict[str, Any]] = {}
     for line in lines:
         epoch = line["epoch"]
         if line["event"].get("type") == "Elected" and not any(c.epoch == epoch for c in controllers):
             controllers.append(ControllerElected(line["at_ms"], line["controller"], epoch))
-        for change in line["changes"]:
-            state = change.get("leader_and_isr")
-            partition = change.get("topic_partition")
-            if state is None or partition is None or partition.rpartition("-")[0] != topic:
-                continue
+        for partition, (state, reason) in _settled(line["changes"], topic).items():
             before = led.get(partition)
-            led[partition] = state["leader"]
-            if before is not None and before != state["leader"]:
+            led[partition] = state
+            if before is not None and before["leader"] != state["leader"]:
                 leaders.append(
                     LeaderElected(
                         line["at_ms"],
                         partition,
-                        before,
+                        before["leader"],
                         state["leader"],
                         state["leader_epoch"],
+                        tuple(before["isr"]),
                         tuple(state["isr"]),
-                        change["reason"],
+                        reason,
                         line["controller"],
                     )
                 )
     return Story(tuple(controllers), tuple(leaders))
+
+
+def _settled(changes: list[dict[str, Any]], topic: str) -> dict[str, tuple[dict[str, Any], str]]:
+    """Partition -> (its state after the step, why). Of several changes the election itself says why."""
+    settled: dict[str, tuple[dict[str, Any], str]] = {}
+    elections: dict[str, str] = {}
+    for change in changes:
+        state, partition = change.get("leader_and_isr"), change.get("topic_partition")
+        if state is None or partition is None or partition.rpartition("-")[0] != topic:
+            continue
+        if change["kind"] == "partition":
+            elections[partition] = change["reason"]
+        settled[partition] = state, elections.get(partition, change["reason"])
+    return settled
 
 
 def _lines(journals: Iterable[Path]) -> Iterator[dict[str, Any]]:

@@ -409,8 +409,8 @@ class _Opening:
     def _settle_epochs(self, log_end_offset: int, were_good: bool) -> None:
         """The file may be ahead of the log (cut, then crashed), behind it, or of no use: the batches know."""
         before = list(self.epochs.entries)
-        self.epochs.truncate_from_end(log_end_offset)
         self.epochs.truncate_from_start(self.log_start_offset)
+        self.epochs.truncate_from_end(log_end_offset)
         last_epoch = self._last_epoch()
         if not were_good or last_epoch > self.epochs.latest or self._epoch_contradicts(last_epoch):
             self.epochs = LeaderEpochs(self._epochs_of_batches())

@@ -103,15 +103,17 @@ class Segment:
 
     @property
     def file(self) -> File:
-        if self._file is None:
-            self._file = self.directory.open(file_name(self.base_offset, LOG_SUFFIX))
-        return self._file
+        file = self._file
+        if file is None:
+            file = self._file = self.directory.open(file_name(self.base_offset, LOG_SUFFIX))
+        return file
 
     @property
     def size_bytes(self) -> int:
         """Of the log file alone; not worth a descriptor while the segment is cold."""
-        if self._file is not None:
-            return self._file.size_bytes
+        file = self._file
+        if file is not None:
+            return file.size_bytes
         size = self.directory.size(file_name(self.base_offset, LOG_SUFFIX))
         return self.file.size_bytes if size is None else size
 

@@ -60,6 +60,19 @@ class Purgatory:
             for key in waiter._keys:
                 self._watched.setdefault(key, {})[waiter] = None
 
+    def hasten(self, waiter: Waiter, *, deadline_ms: int) -> None:
+        """A parked waiter is to be answered sooner; never later than it was to be."""
+        number = -(-deadline_ms // DEADLINE_GRAIN_MS)
+        if number >= waiter._bucket:
+            return
+        del self._buckets[waiter._bucket][waiter]
+        bucket = self._buckets.get(number)
+        if bucket is None:
+            bucket = self._buckets[number] = {}
+            heappush(self._bucket_heap, number)
+        bucket[waiter] = None
+        waiter._bucket = number
+
     def leave(self, waiter: Waiter) -> None:
         """The waiter is answered, or its connection is gone. A second call is our own mistake."""
         assert not waiter.is_done, "a parked request was completed twice"

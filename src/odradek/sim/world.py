@@ -288,7 +288,7 @@ class World:
             try:
                 if len(parts) == 7 and parts[6] == "state":
                     partition = TopicPartition(parts[3], int(parts[5]))
-                    stored[partition] = layout.decode_partition_state(partition, node).leader_and_isr
+                    stored[partition] = layout.decode_partition_state(path, node.data, node.stat.version).leader_and_isr
                 elif len(parts) == 4:
                     topic = layout.decode_topic(parts[3], node)
                     for number, assignment in topic.partitions.items():

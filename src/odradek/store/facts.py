@@ -87,7 +87,7 @@ class _Hints:
             try:
                 self._ready += await self._read(kind)
             except BaseException:
-                self._heard[kind] = None
+                self._heard = {kind: None, **self._heard}
                 raise
         facts, self._ready = self._ready, []
         return facts

@@ -1,7 +1,8 @@
 """Fetch (key 1), versions 4-17.
 
 Waits until `min_bytes` are readable or `max_wait_ms` has passed. A follower's fetch also moves its position,
-and with it perhaps the high watermark; it is answered at once when the follower's high watermark is behind.
+and with it perhaps the high watermark. A follower whose own high watermark is behind does not wait that long:
+NEWS_MS, in which under load the next records carry the news (KIP-392: its consumers wait for it).
 v5 log start offset. v7 sessions: only what changed travels (KIP-227). v9 leader epoch of the reader: smaller
 FENCED_LEADER_EPOCH, larger UNKNOWN_LEADER_EPOCH (KIP-320). v11 rack: consumers may read from followers
 (KIP-392); no preferred replica is named. v12 last fetched epoch, answered by `diverging_epoch` where the logs
@@ -33,6 +34,8 @@ from odradek.replication.purgatory import Waiter
 if TYPE_CHECKING:
     from odradek.broker.core import Broker, ConnectionInfo, Request
 
+# How long the news of a higher high watermark, or log start, may wait for records to travel with.
+NEWS_MS = 4
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 FIRST_WITH_IDS = 13
@@ -54,7 +57,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     answer = wait.gather(now_ms)
     if answer is not None:
         return wait.reply(answer)
-    return wait.park_until(now_ms + body.max_wait_ms)
+    return wait.park_until(now_ms + (min(body.max_wait_ms, NEWS_MS) if wait.has_news else body.max_wait_ms))
 
 
 def _session(broker: "Broker", version: int, body: FetchBody, now_ms: int) -> FetchSession | ErrorCode:
@@ -118,7 +121,7 @@ class Gathered:
 class FetchWait(Waiter):
     """One fetch, parked or not. It looks only at what is pending in its session."""
 
-    __slots__ = ("body", "broker", "connection", "max_bytes", "park", "session", "version")
+    __slots__ = ("body", "broker", "connection", "has_news", "max_bytes", "park", "session", "version")
 
     def __init__(
         self,
@@ -134,6 +137,7 @@ class FetchWait(Waiter):
         self.body = body
         self.session = session
         self.park: Park | None = None
+        self.has_news = False  # for a follower: a mark it does not know yet
         self.connection = connection
         self.max_bytes = body.max_bytes if session.replica_id >= 0 else min(
             body.max_bytes, broker.fetch_max_bytes
@@ -156,6 +160,8 @@ class FetchWait(Waiter):
         assert self.park is not None
         answer = self.gather(now_ms)
         if answer is None:
+            if self.has_news:
+                self.broker.purgatory.hasten(self, deadline_ms=now_ms + NEWS_MS)
             return False
         self._finish(answer)
         return True
@@ -243,10 +249,10 @@ class FetchWait(Waiter):
             elif diverging is None and wanted.has_moved:
                 self._note_position(partition, wanted, now_ms)
             high_watermark = partition.high_watermark
-            # The follower's consumers wait for it to hear of this (KIP-392), and so would a new leader.
-            is_urgent = (
-                high_watermark > wanted.sent_high_watermark or log.log_start_offset > wanted.sent_log_start
-            )
+            if wanted.sent_high_watermark < 0:
+                is_urgent = True  # the first answer of a session, or after an error
+            elif high_watermark > wanted.sent_high_watermark or log.log_start_offset > wanted.sent_log_start:
+                self.has_news = True
         else:
             if not partition.is_leader and self.version < FIRST_FROM_FOLLOWERS:
                 raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

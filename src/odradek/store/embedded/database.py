@@ -55,7 +55,9 @@ CREATE TABLE changes (zxid INTEGER PRIMARY KEY, lines TEXT NOT NULL);
 # is stopped in the middle (SIGSTOP) or a foreign program holds the file.
 LOCK_PATIENCE_S = 10.0
 _LOCK_WAITS_S = (0.0001, 0.0002, 0.0005, 0.001, 0.002)
-# SQLite's busy codes, primary code in the low byte.
+# Wrong statements and values: nothing that a user could do something about.
+_OUR_MISTAKES = (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError)
+# SQLite's codes; the primary code stands in the low byte.
 _SQLITE_BUSY = 5
 _SQLITE_READONLY = 8
 _SQLITE_IOERR = 10
@@ -83,6 +85,7 @@ class Database:
         self.executemany = self._connection.executemany
         try:
             self._retry(self._check_format)
+            self._check_length()
             self.execute("PRAGMA synchronous = FULL")
             self.execute("PRAGMA journal_size_limit = 16777216")
         except BaseException as error:
@@ -116,6 +119,8 @@ class Database:
                 return body()
             finally:
                 self._leave()
+        except _OUR_MISTAKES:
+            raise
         except sqlite3.Error as error:
             raise translate(error, self.path) from error
 
@@ -130,6 +135,8 @@ class Database:
             except BaseException:
                 self._leave()
                 raise
+        except _OUR_MISTAKES:
+            raise
         except sqlite3.Error as error:
             raise translate(error, self.path) from error
 
@@ -152,6 +159,22 @@ class Database:
                 f"{FORMAT_VERSION}. Start it with the version that wrote it, or move the cluster with "
                 "`odradek store export` there and `odradek store import` here"
             )
+
+    def _check_length(self) -> None:
+        """SQLite reads a last page that was cut off as if the rest were zeros; we do not.
+
+        While the log is empty all pages stand in the file itself, and the file never shrinks.
+        """
+        pages = self.execute("PRAGMA page_count").fetchone()[0]
+        page_bytes = self.execute("PRAGMA page_size").fetchone()[0]
+        try:
+            if self.path.with_name(f"{self.path.name}-wal").stat().st_size > 0:
+                return
+        except FileNotFoundError:
+            pass  # the last session that closes takes the log away
+        found = self.path.stat().st_size
+        if found < pages * page_bytes:
+            raise _damaged(self.path, f"it was cut off: {found} of {pages * page_bytes} bytes are left")
 
     def _retry(self, step: Callable[[], T]) -> T:
         """SQLite's own waiting would neither beat the heart nor come back soon enough."""
@@ -178,10 +201,7 @@ def translate(error: sqlite3.Error, path: Path) -> StoreError:
             f"open (`fuser {path}` tells which)"
         )
     if code in (_SQLITE_CORRUPT, _SQLITE_NOTADB):
-        return StoreCorrupt(
-            message=f"{path} is damaged ({error}). Stop all brokers; put back a copy, or salvage what is left "
-            f"with `sqlite3 {path} .recover`. The records in the log directories are not affected"
-        )
+        return _damaged(path, str(error))
     if code in (_SQLITE_READONLY, _SQLITE_CANTOPEN):
         return StoreUnavailable(
             message=f"{path} cannot be written ({error}). This user must be able to write the file and its "
@@ -192,6 +212,13 @@ def translate(error: sqlite3.Error, path: Path) -> StoreError:
             message=f"no room left for {path}; nothing was changed. Free space on its disk and try again"
         )
     return StoreUnavailable(message=f"{path}: {error}; nothing was changed")
+
+
+def _damaged(path: Path, how: str) -> StoreCorrupt:
+    return StoreCorrupt(
+        message=f"{path} is damaged ({how}). Stop all brokers; put back a copy, or salvage what is left "
+        f"with `sqlite3 {path} .recover`. The records in the log directories are not affected"
+    )
 
 
 def _code(error: sqlite3.Error) -> int:

@@ -1,0 +1,163 @@
+"""`odradek up` and `odradek start`: ready lines, deaths, restarts, and nothing left behind."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from odradek.client.sync import SyncClient
+from tests.support import eventually
+
+pytestmark = pytest.mark.process
+UP = [sys.executable, "-m", "odradek.cli.main", "up"]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(") ")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture
+def up(tmp_path):
+    """Starts `up` with these options; (process, ready line). Whatever is left at the end is killed."""
+    started = []
+
+    def start(*options):
+        process = subprocess.Popen(
+            [*UP, "--port", "0", "--json", "--dir", str(tmp_path / "up"), *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        line = process.stdout.readline()
+        assert line, process.stderr.read()
+        return process, json.loads(line)
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_ready_line_tells_all_and_a_signal_stops_everything(up, number):
+    process, ready = up("--brokers", "2")
+    assert set(ready) == {"bootstrap", "controller", "brokers"}
+    assert [set(broker) for broker in ready["brokers"]] == [{"id", "host", "port", "pid", "dir"}] * 2
+    assert ready["controller"] in [broker["id"] for broker in ready["brokers"]]
+    with SyncClient(ready["bootstrap"]) as client:
+        view = client.cluster()
+    assert {(b.broker_id, b.address.port) for b in view.brokers.values()} == {
+        (broker["id"], broker["port"]) for broker in ready["brokers"]
+    }
+    process.send_signal(number)
+    assert process.wait(30) == 0
+    assert not any(is_alive(broker["pid"]) for broker in ready["brokers"])
+
+
+def test_the_brokers_die_with_a_terminal_that_was_killed(up):
+    process, ready = up("--brokers", "2")
+    process.kill()
+    process.wait()
+    eventually(
+        lambda: not any(is_alive(broker["pid"]) for broker in ready["brokers"]), what="no broker is left"
+    )
+
+
+def test_a_killed_broker_is_reported_and_start_brings_it_back(up):
+    process, ready = up("--brokers", "3")
+    victim = next(broker for broker in ready["brokers"] if broker["id"] != ready["controller"])
+    os.kill(victim["pid"], signal.SIGKILL)
+    told = process.stderr.readline()
+    config = f"{victim['dir']}/server.properties"
+    assert told == (
+        f"odradek: broker {victim['id']} ended by signal 9; start it again with: odradek start --config {config}\n"
+    )
+    again = subprocess.Popen(
+        [sys.executable, "-m", "odradek.cli.main", "start", "--config", config, "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        line = json.loads(again.stdout.readline())
+        assert (line["id"], line["pid"], line["ready"]) == (victim["id"], again.pid, True)
+        with SyncClient(ready["bootstrap"]) as client:
+            eventually(lambda: victim["id"] in client.cluster([]).brokers, what="it is in the cluster again")
+    finally:
+        again.terminate()
+        assert again.wait(30) == 0
+        again.stdout.close()
+
+
+def test_without_a_directory_nothing_stays_on_disk(tmp_path):
+    process = subprocess.Popen(
+        [*UP, "--brokers", "1", "--port", "0", "--json"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        ready = json.loads(process.stdout.readline())
+        directory = ready["brokers"][0]["dir"]
+        assert os.path.exists(f"{directory}/server.properties")
+    finally:
+        process.terminate()
+        assert process.wait(30) == 0
+        process.stdout.close()
+    assert not os.path.exists(os.path.dirname(directory))
+
+
+def test_a_port_in_use_is_one_sentence():
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+        answer = subprocess.run(
+            [*UP, "--brokers", "1", "--port", str(port)], capture_output=True, text=True, timeout=30
+        )
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert answer.stderr == f"odradek: port {port} is in use; --port 0 takes free ones, --port N others\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--set", "min.insync.replica=2"], "did you mean min.insync.replicas?"),
+        (["--set", "num.partitions=0"], "must be 1 or more"),
+        (["--set", "nothing"], "want NAME=VALUE"),
+        (["--brokers", "0"], "0"),
+    ],
+)
+def test_a_wrong_setting_is_refused_before_any_broker_starts(options, words):
+    answer = subprocess.run([*UP, *options], capture_output=True, text=True, timeout=30)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert words in answer.stderr and answer.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "No such file"),
+        ("broker.id=1\nlistenrs=PLAINTEXT://:9092\n", "did you mean listeners?"),
+        ("listeners=PLAINTEXT://127.0.0.1:0\n", "broker.id"),
+    ],
+)
+def test_start_refuses_a_wrong_configuration_in_one_sentence(tmp_path, text, words):
+    config = tmp_path / "server.properties"
+    if text is not None:
+        config.write_text(text)
+    answer = subprocess.run(
+        [sys.executable, "-m", "odradek.cli.main", "start", "--config", str(config)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert answer.returncode != 0
+    assert words in answer.stderr and answer.stderr.count("\n") == 1

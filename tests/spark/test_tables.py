@@ -1,0 +1,334 @@
+"""The exactly-once protocol on a real Delta table, without Spark: every crash, two drivers, a lost checkpoint."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+
+from odradek.spark import tables
+from odradek.spark.fingerprint import of_records
+from odradek.spark.kill_switch import STEPS
+from odradek.spark.parquet import batch_of, file_name
+from odradek.spark.writing import TableOptions, Written, write_rows
+
+SCHEMA = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("leaderEpoch", IntegerType()),
+    ]
+)
+ARROW = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("leaderEpoch", pa.int32()),
+    ]
+)
+
+
+def rows(start: int, end: int, partition: int = 0) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(
+        [
+            {
+                "key": b"%d" % (offset % 7),
+                "value": b"%d-%d" % (partition, offset),
+                "topic": "orders",
+                "partition": partition,
+                "offset": offset,
+                "leaderEpoch": 3,
+            }
+            for offset in range(start, end)
+        ],
+        schema=ARROW,
+    )
+
+
+def written(table: Path, batch_id: int, *batches: pa.RecordBatch, app_id: str = "app") -> Written:
+    return write_rows(iter(batches), SCHEMA, TableOptions(str(table), app_id), batch_id=batch_id)
+
+
+def commit(table: Path, batch_id: int, *messages: Written, app_id: str = "app") -> bool:
+    return tables.commit(
+        str(table),
+        app_id=app_id,
+        batch_id=batch_id,
+        files=[file for message in messages for file in message.files],
+        parts=[part for message in messages for part in message.parts],
+        schema=ARROW,
+    )
+
+
+def offsets_in(table: Path) -> list[int]:
+    return sorted(DeltaTable(table).to_pyarrow_table().column("offset").to_pylist())
+
+
+def files_in(table: Path) -> set[str]:
+    return {file.name for file in table.glob("*.parquet")}
+
+
+def named_files(table: Path) -> set[str]:
+    return {uri.rsplit("/", 1)[-1] for uri in DeltaTable(table).file_uris()}
+
+
+def test_a_batch_is_one_commit_with_everything_that_proves_it(tmp_path: Path) -> None:
+    assert commit(
+        tmp_path, 0, written(tmp_path, 0, rows(0, 5)), written(tmp_path, 0, rows(5, 9), rows(0, 2, 1))
+    )
+
+    table = DeltaTable(tmp_path)
+    assert table.version() == 0
+    assert table.transaction_version("app") == 0
+    (batch,) = tables.committed_batches(table)
+    assert batch.batch_id == 0
+    told = {p.partition: (p.start, p.end, p.fingerprint, p.epochs) for p in batch.parts}
+    records = {
+        partition: [(row["key"], row["value"]) for row in found.to_pylist()]
+        for partition, found in ((0, rows(0, 9)), (1, rows(0, 2, 1)))
+    }
+    assert told == {
+        0: (0, 9, of_records(records[0]), ((3, 0),)),
+        1: (0, 2, of_records(records[1]), ((3, 0),)),
+    }
+
+
+def test_a_batch_that_comes_again_adds_nothing_and_leaves_nothing(tmp_path: Path) -> None:
+    assert commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
+    again = written(tmp_path, 0, rows(0, 5))
+    assert len(files_in(tmp_path)) == 2
+
+    assert not commit(tmp_path, 0, again)
+
+    assert offsets_in(tmp_path) == list(range(5))
+    assert DeltaTable(tmp_path).version() == 0
+    assert files_in(tmp_path) == named_files(tmp_path)
+
+
+class Died(Exception):
+    pass
+
+
+def run(table: Path, checkpoint: list[int], die_at: tuple[str, int] | None, batches: int = 3) -> None:
+    """What Spark does with our sink, one batch after the other; `checkpoint` holds the batches it noted."""
+
+    def at(step: str, batch_id: int) -> None:
+        if die_at == (step, batch_id):
+            raise Died
+
+    for batch_id in range(len(checkpoint), batches):
+        messages = []
+        for partition in (0, 1):
+            at("before-write", batch_id)
+            messages.append(written(table, batch_id, rows(batch_id * 10, batch_id * 10 + 10, partition)))
+            at("after-write", batch_id)
+        at("before-commit", batch_id)
+        commit(table, batch_id, *messages)
+        at("after-commit", batch_id)
+        at("before-checkpoint", batch_id)
+        checkpoint.append(batch_id)
+
+
+@settings(max_examples=25, deadline=None)
+@given(deaths=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 2)), max_size=6))
+def test_whatever_dies_when_every_row_is_there_once(
+    tmp_path_factory: pytest.TempPathFactory, deaths: list[tuple[str, int]]
+) -> None:
+    table = tmp_path_factory.mktemp("table")
+    checkpoint: list[int] = []
+    for death in deaths:
+        try:
+            run(table, checkpoint, death)
+        except Died:
+            continue
+    run(table, checkpoint, None)
+
+    assert offsets_in(table) == sorted([*range(30), *range(30)])
+    assert files_in(table) == named_files(table)
+    assert [batch.batch_id for batch in tables.committed_batches(DeltaTable(table))] == [0, 1, 2]
+
+
+def test_of_two_drivers_with_the_same_batch_one_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
+    first, second = (written(tmp_path, 1, rows(5, 9)) for _ in range(2))
+    looked: list[DeltaTable | None] = []
+    plain = tables.open_table
+
+    def look(path: str) -> DeltaTable | None:
+        """The other driver commits between this one's look at the table and its own commit."""
+        table = plain(path)
+        looked.append(table)
+        if len(looked) == 1:
+            monkeypatch.setattr(tables, "open_table", plain)
+            assert commit(tmp_path, 1, second)
+        return table
+
+    monkeypatch.setattr(tables, "open_table", look)
+
+    assert not commit(tmp_path, 1, first)
+    assert offsets_in(tmp_path) == list(range(9))
+    assert files_in(tmp_path) == named_files(tmp_path)
+
+
+def test_two_drivers_may_create_the_table_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (written(tmp_path, 0, rows(0, 5)) for _ in range(2))
+    plain = tables.open_table
+
+    def look(path: str) -> DeltaTable | None:
+        monkeypatch.setattr(tables, "open_table", plain)
+        found = plain(path)
+        assert commit(tmp_path, 0, second)
+        return found
+
+    monkeypatch.setattr(tables, "open_table", look)
+
+    assert not commit(tmp_path, 0, first)
+    assert offsets_in(tmp_path) == list(range(5))
+
+
+def test_another_application_commits_beside_us(tmp_path: Path) -> None:
+    commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
+    other = written(tmp_path, 0, rows(5, 9), app_id="other")
+
+    assert commit(tmp_path, 0, other, app_id="other")
+    assert offsets_in(tmp_path) == list(range(9))
+    assert {b.app_id for b in tables.committed_batches(DeltaTable(tmp_path))} == {"app", "other"}
+
+
+def test_an_abort_after_a_commit_that_landed_deletes_nothing(tmp_path: Path) -> None:
+    """Spark calls abort when commit raises, and a commit can raise after it has landed."""
+    message = written(tmp_path, 0, rows(0, 5))
+    commit(tmp_path, 0, message)
+
+    assert not tables.abort(str(tmp_path), app_id="app", batch_id=0, files=message.files)
+    assert offsets_in(tmp_path) == list(range(5))
+
+
+def test_an_abort_before_the_commit_deletes_what_was_written(tmp_path: Path) -> None:
+    commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
+    message = written(tmp_path, 1, rows(5, 9))
+
+    assert tables.abort(str(tmp_path), app_id="app", batch_id=1, files=message.files)
+    assert files_in(tmp_path) == named_files(tmp_path)
+
+
+def test_the_orphans_of_a_task_that_ran_twice_go_with_the_commit(tmp_path: Path) -> None:
+    speculative = written(tmp_path, 0, rows(0, 5))
+
+    commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
+
+    assert speculative.files[0].name not in files_in(tmp_path)
+    assert offsets_in(tmp_path) == list(range(5))
+
+
+def test_files_of_a_batch_still_in_work_and_of_others_are_never_touched(tmp_path: Path) -> None:
+    commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
+    in_work = written(tmp_path, 2, rows(20, 25)).files[0].name
+    of_another = written(tmp_path, 0, rows(0, 5), app_id="other").files[0].name
+    (tmp_path / "part-made-by-somebody-else.parquet").write_bytes(b"x")
+
+    commit(tmp_path, 1, written(tmp_path, 1, rows(5, 9)))
+    assert tables.delete_orphans(str(tmp_path), app_id="app", batch_id=1) == []
+
+    kept = files_in(tmp_path) - named_files(tmp_path)
+    assert kept == {in_work, of_another, "part-made-by-somebody-else.parquet"}
+
+
+def test_a_file_that_only_an_earlier_version_names_is_no_orphan(tmp_path: Path) -> None:
+    commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
+    commit(tmp_path, 1, written(tmp_path, 1, rows(5, 9)))
+    DeltaTable(tmp_path).optimize.compact()
+
+    assert tables.delete_orphans(str(tmp_path), app_id="app", batch_id=1) == []
+    assert DeltaTable(tmp_path, version=1).to_pyarrow_table().num_rows == 9
+
+
+def test_a_lost_checkpoint_is_noticed_and_adds_nothing(tmp_path: Path) -> None:
+    for batch_id in range(3):
+        commit(tmp_path, batch_id, written(tmp_path, batch_id, rows(batch_id * 5, batch_id * 5 + 5)))
+
+    with pytest.raises(
+        tables.WrongCheckpoint, match=r"already has batch 2 of application 'app'.*only at batch 0"
+    ):
+        commit(tmp_path, 0, written(tmp_path, 0, rows(0, 15)))
+    with pytest.raises(tables.WrongCheckpoint, match=r"orders-0\[10, 15\) there, orders-0\[10, 16\) now"):
+        commit(tmp_path, 2, written(tmp_path, 2, rows(10, 16)))
+    assert offsets_in(tmp_path) == list(range(15))
+
+
+def test_an_existing_table_is_appended_to(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.Table.from_batches([rows(0, 5)]))
+
+    assert commit(tmp_path, 0, written(tmp_path, 0, rows(5, 9)))
+    assert offsets_in(tmp_path) == list(range(9))
+
+
+def test_a_table_with_other_columns_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"key": ["text"], "value": [b"x"]}))
+
+    with pytest.raises(tables.WrongTable, match=r"has column key as .*string.*the rows have .*binary"):
+        commit(tmp_path, 0, written(tmp_path, 0, rows(5, 9)))
+
+
+def test_a_partitioned_table_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.Table.from_batches([rows(0, 5)]), partition_by=["topic"])
+
+    with pytest.raises(tables.WrongTable, match="is partitioned by topic"):
+        commit(tmp_path, 0, written(tmp_path, 0, rows(5, 9)))
+
+
+def test_a_commit_that_cannot_be_made_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise CommitFailedError("the log is full of others")
+
+    monkeypatch.setattr(tables, "_add", refuse)
+
+    with pytest.raises(CommitFailedError, match="full of others"):
+        commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
+
+
+def test_a_task_that_fails_leaves_no_file(tmp_path: Path) -> None:
+    def broken() -> object:
+        yield rows(0, 5)
+        raise OSError("disk on fire")
+
+    with pytest.raises(OSError, match="disk on fire"):
+        write_rows(broken(), SCHEMA, TableOptions(str(tmp_path), "app"), batch_id=0)  # type: ignore[arg-type]
+
+    assert files_in(tmp_path) == set()
+
+
+def test_a_task_without_rows_writes_no_file_and_still_answers(tmp_path: Path) -> None:
+    message = written(tmp_path, 0)
+
+    assert message.files == () and message.parts == ()
+    assert files_in(tmp_path) == set()
+
+
+def test_the_statistics_are_those_of_the_rows(tmp_path: Path) -> None:
+    (file,) = written(tmp_path, 0, rows(5, 9), rows(2, 4, 1)).files
+
+    stats = json.loads(file.stats)
+    assert file.records == stats["numRecords"] == 6
+    assert (stats["minValues"]["offset"], stats["maxValues"]["offset"]) == (2, 8)
+    assert (stats["minValues"]["partition"], stats["maxValues"]["partition"]) == (0, 1)
+    assert stats["nullCount"]["value"] == 0
+
+
+def test_a_file_name_tells_its_application_and_batch() -> None:
+    assert batch_of(file_name("app", 17), "app") == 17
+    assert batch_of(file_name("app", 17), "other") is None
+    assert batch_of("part-00000.parquet", "app") is None

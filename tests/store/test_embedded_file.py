@@ -1,0 +1,285 @@
+"""Files that cannot be used: each gets a sentence that says what to do, and is left as it was."""
+
+import asyncio
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from odradek.store.api import (
+    ConditionalOps,
+    Create,
+    SessionState,
+    Set,
+    StoreCorrupt,
+    Stored,
+    StoreUnavailable,
+)
+from odradek.store.embedded import EmbeddedStore, database
+from odradek.store.embedded.worker import Job, Worker
+
+pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+async def _fill(file: Path) -> None:
+    store = await EmbeddedStore.open(file)
+    await store.write([ConditionalOps((Create(f"/n{number}", b"x" * 500),)) for number in range(200)], None)
+    await store.close()
+
+
+def _refusal(file: Path, kind: type[StoreUnavailable]) -> str:
+    """What opening says; the same a second time, and without a thread or a session left behind."""
+    sentences = set()
+    for _ in range(2):
+        with pytest.raises(kind) as caught:
+            asyncio.run(EmbeddedStore.open(file))
+        sentences.add(str(caught.value))
+    (sentence,) = sentences
+    return sentence
+
+
+def test_a_new_store_is_made_with_its_directory_and_only_for_its_owner(tmp_path: Path) -> None:
+    file = tmp_path / "a" / "b" / "store.db"
+    old = os.umask(0)
+    try:
+        asyncio.run(_fill(file))
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE((file.parent / "store.db-sessions").stat().st_mode) == 0o700
+    assert sorted(path.name for path in file.parent.iterdir()) == ["store.db", "store.db-sessions"]
+
+
+def test_what_is_beside_an_open_store_is_for_its_owner_too(file: Path) -> None:
+    async def run() -> None:
+        store = await EmbeddedStore.open(file)
+        await store.create("/a")
+        files = [path for path in file.parent.rglob("*") if not path.is_dir()]
+        assert len(files) == 5  # the file, its log and index, two signs of life
+        assert [path.name for path in files if path.stat().st_mode & 0o077] == []
+        await store.close()
+
+    old = os.umask(0)
+    try:
+        asyncio.run(run())
+    finally:
+        os.umask(old)
+
+
+def test_a_file_of_a_newer_version(file: Path) -> None:
+    asyncio.run(_fill(file))
+    connection = sqlite3.connect(file)
+    connection.execute("PRAGMA user_version = 7")
+    connection.close()
+    sentence = _refusal(file, StoreUnavailable)
+    assert "has format 7" in sentence
+    assert "Start it with the version that wrote it" in sentence
+
+
+def test_a_file_of_another_program(file: Path) -> None:
+    connection = sqlite3.connect(file)
+    connection.execute("CREATE TABLE recipes (name)")
+    connection.close()
+    file.chmod(0o600)
+    before = file.read_bytes()
+    assert "SQLite file of another program" in _refusal(file, StoreCorrupt)
+    assert file.read_bytes() == before
+
+
+def test_a_file_that_is_no_database(file: Path) -> None:
+    file.write_bytes(b"once upon a time " * 1000)
+    file.chmod(0o600)
+    sentence = _refusal(file, StoreCorrupt)
+    assert "is damaged" in sentence
+    assert ".recover" in sentence
+    assert file.read_bytes().startswith(b"once upon")
+
+
+def test_an_empty_file_was_cut_off(file: Path) -> None:
+    """A store comes to be whole, so that this cannot be a new one; it must not be taken for one."""
+    file.touch(0o600)
+    sentence = _refusal(file, StoreCorrupt)
+    assert "is empty" in sentence
+    assert file.stat().st_size == 0
+
+
+@pytest.mark.parametrize("part", [0.02, 0.3, 0.7, 0.99])
+def test_a_file_cut_off_in_the_middle(file: Path, part: float) -> None:
+    asyncio.run(_fill(file))
+    size = file.stat().st_size
+    os.truncate(file, int(size * part))
+    assert "is damaged" in _refusal(file, StoreCorrupt)
+
+
+def test_a_file_that_others_can_read(file: Path) -> None:
+    asyncio.run(_fill(file))
+    file.chmod(0o640)
+    sentence = _refusal(file, StoreUnavailable)
+    assert "mode 640" in sentence
+    assert f"chmod 600 {file}" in sentence
+
+
+def test_a_file_whose_place_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("a file, no directory")
+    sentence = _refusal(tmp_path / "plain" / "store.db", StoreUnavailable)
+    assert "plain" in sentence
+
+
+def test_a_file_locked_by_another_program(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asyncio.run(_fill(file))
+    monkeypatch.setattr(database, "LOCK_PATIENCE_S", 0.05)
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    sentence = _refusal(file, StoreUnavailable)
+    assert "locked by another process" in sentence
+    assert f"fuser {file}" in sentence
+    other.execute("ROLLBACK")
+    other.close()
+    asyncio.run(_usable(file))
+
+
+async def _usable(file: Path) -> None:
+    store = await EmbeddedStore.open(file)
+    assert (await store.get("/n7")).data == b"x" * 500
+    await store.close()
+
+
+def test_a_session_suffers_a_lock_and_goes_on(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the lock is held nothing is written, nothing is lost, and nobody is taken for dead."""
+    monkeypatch.setattr(database, "LOCK_PATIENCE_S", 0.05)
+
+    async def run() -> None:
+        store = await EmbeddedStore.open(file)
+        states: list[SessionState] = []
+        store.listen(on_session=states.append)
+        await store.create("/e", b"0", ephemeral=True)
+        other = sqlite3.connect(file, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable, match="locked"):
+            await store.set("/e", b"1")
+        assert store.state is SessionState.SUSPENDED
+        assert (await store.get("/e")).data == b"0", "reading needs no lock"
+        other.execute("ROLLBACK")
+        other.close()
+        await store.set("/e", b"2")
+        assert (await store.get("/e")).data == b"2"
+        assert states == [SessionState.SUSPENDED, SessionState.CONNECTED]
+        await store.close()
+
+    asyncio.run(run())
+
+
+async def _on_worker(store: EmbeddedStore, body: Callable[[Worker], object]) -> None:
+    done = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def finished(outcome: object) -> None:
+        loop.call_soon_threadsafe(done.set)
+
+    store._worker.submit(Job(body, finished, finished))
+    await done.wait()
+
+
+def test_a_full_disk_changes_nothing_and_passes(file: Path) -> None:
+    async def run() -> None:
+        store = await EmbeddedStore.open(file)
+        await store.create("/a", b"old")
+
+        def limit_pages(worker: Worker) -> None:
+            pages = worker._database.execute("PRAGMA page_count").fetchone()[0]
+            worker._database.execute(f"PRAGMA max_page_count = {pages + 3}")
+
+        await _on_worker(store, limit_pages)
+        large = [ConditionalOps((Create(f"/large{number}", b"x" * 4000),)) for number in range(50)]
+        with pytest.raises(StoreUnavailable, match="no room left"):
+            await store.write([ConditionalOps((Set("/a", b"new", 0),)), *large], None)
+        assert (await store.get("/a")).data == b"old"
+        assert await store.children("/") == ["a"]
+        await _on_worker(store, lambda worker: worker._database.execute("PRAGMA max_page_count = 100000"))
+        assert await store.write(large, None) == [Stored(0)] * 50
+        assert store.state is SessionState.CONNECTED
+        await store.close()
+
+    asyncio.run(run())
+
+
+READ_ONLY_CHILD = """
+import asyncio, os, sys
+from pathlib import Path
+from odradek.store.api import StoreUnavailable
+from odradek.store.embedded import EmbeddedStore
+if os.getuid() == 0:  # after the imports: this user may not be able to read Python itself
+    os.setgid(65534)
+    os.setuid(65534)
+try:
+    asyncio.run(EmbeddedStore.open(Path(sys.argv[1])))
+except StoreUnavailable as error:
+    print(error)
+"""
+
+
+def test_a_store_that_this_user_cannot_write(tmp_path: Path) -> None:
+    """As another user when the tests run as root, for whom nothing is forbidden."""
+    directory = tmp_path / "shared"
+    file = directory / "store.db"
+    asyncio.run(_fill(file))
+    file.chmod(0o400)
+    directory.chmod(0o555)
+    for parent in (tmp_path, *tmp_path.parents):
+        if not parent.stat().st_mode & 0o001 and os.getuid() == 0:
+            os.chmod(parent, parent.stat().st_mode | 0o011)
+    if os.getuid() == 0:
+        os.chown(file, 65534, 65534)
+    try:
+        child = subprocess.run(
+            [sys.executable, "-c", READ_ONLY_CHILD, str(file)],
+            capture_output=True,
+            text=True,
+        )
+        assert "must be able to write" in child.stdout, child.stdout + child.stderr
+    finally:
+        directory.chmod(0o700)
+
+
+def test_two_that_make_the_store_at_the_same_time_make_one(tmp_path: Path) -> None:
+    async def run() -> None:
+        file = tmp_path / "store.db"
+        sessions = await asyncio.gather(*(EmbeddedStore.open(file) for _ in range(6)))
+        for number, session in enumerate(sessions):
+            await session.create(f"/n{number}")
+        assert len(await sessions[0].children("/")) == 6
+        for session in sessions:
+            await session.close()
+
+    asyncio.run(run())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["store.db", "store.db-sessions"]
+
+
+def test_a_store_whose_directory_of_sessions_was_lost_starts_again(file: Path) -> None:
+    """Copied without it, as a backup is: the sessions in the copy have no owner."""
+    import shutil
+
+    async def leave_open() -> None:
+        store = await EmbeddedStore.open(file)
+        await store.create("/e", ephemeral=True)
+        await _on_worker(store, lambda worker: worker._finish(SessionState.EXPIRED))
+
+    asyncio.run(leave_open())
+    shutil.rmtree(file.parent / "store.db-sessions")
+
+    async def run() -> None:
+        store = await EmbeddedStore.open(file)
+        assert await store.exists("/e") is None
+        await store.close()
+
+    asyncio.run(run())

@@ -1,0 +1,280 @@
+"""One session of the embedded store and its thread: silence, the end, and what is kept for whom."""
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from odradek.store.api import (
+    ConditionalOps,
+    Create,
+    SessionExpired,
+    SessionState,
+    Set,
+    Stored,
+    WatchEvent,
+    WatchKind,
+)
+from odradek.store.embedded import EmbeddedStore, EmbeddedStores
+from odradek.store.embedded.liveness import OwnLife, PeerLife
+from odradek.store.embedded.worker import OWN_PATIENCE, Job, Worker
+from tests.conformance.worlds import until
+
+T = TypeVar("T")
+LONG_MS = 120_000
+HOUR_NS = 3_600_000_000_000
+
+pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+def drive(scenario: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(scenario())  # type: ignore[arg-type]
+
+
+async def on_worker(store: EmbeddedStore, body: Callable[[Worker], T]) -> T:
+    """Run something in the store's own thread."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+    store._worker.submit(
+        Job(
+            body,
+            lambda outcome: loop.call_soon_threadsafe(answer.set_result, outcome),
+            lambda error: loop.call_soon_threadsafe(answer.set_exception, error),
+        )
+    )
+    return await answer
+
+
+def test_a_silent_session_is_ended_by_the_others(file: Path) -> None:
+    async def scenario() -> None:
+        silent, other = await EmbeddedStore.open(file), await EmbeddedStore.open(file)
+        heard: list[WatchEvent] = []
+        other.listen(on_watch=heard.append)
+        await silent.create("/e", ephemeral=True)
+        await other.exists("/e", watch=True)
+        beats = silent._worker._life
+        assert beats is not None
+        # Only its heartbeat is old; its thread is well, so that it is the other one who must act.
+        silent._worker._beat = lambda: True  # type: ignore[method-assign]
+        beats.beat(time.monotonic_ns() - HOUR_NS)
+        await until(lambda: heard)
+        assert heard == [WatchEvent(WatchKind.DELETED, "/e")]
+        await until(lambda: silent.state is SessionState.EXPIRED)
+        with pytest.raises(SessionExpired):
+            await silent.get("/")
+        await other.close()
+
+    drive(scenario)
+
+
+def test_a_session_that_slept_ends_itself_before_it_does_anything_else(file: Path) -> None:
+    """Nobody else is there to end it; still it may not go on as if nothing had been."""
+
+    async def scenario() -> None:
+        store = await EmbeddedStore.open(file, LONG_MS)
+        await store.create("/e", b"", ephemeral=True)
+        life = store._worker._life
+        assert life is not None
+        await on_worker(store, lambda worker: setattr(life, "last_beat_ns", time.monotonic_ns() - HOUR_NS))
+        with pytest.raises(SessionExpired):
+            while True:
+                await store.set("/e", b"after")
+        assert store.state is SessionState.EXPIRED
+        fresh = await EmbeddedStore.open(file, LONG_MS)
+        assert await fresh.exists("/e") is None, "it took its ephemerals with it"
+        await fresh.close()
+
+    drive(scenario)
+
+
+def test_the_owner_gives_up_before_the_others_do(tmp_path: Path) -> None:
+    """Between four fifths of the timeout and the whole, the owner is gone and nobody may take its place yet."""
+    timeout_ms = 1000
+    life = OwnLife(tmp_path, 1, now_ns=0)
+    peer = PeerLife(tmp_path, 1, timeout_ms, pid=1)
+    patience_ms = timeout_ms * OWN_PATIENCE
+    assert patience_ms < timeout_ms
+    assert not peer.is_silent(int(patience_ms * 1_000_000) + 1)
+    assert not peer.is_silent(timeout_ms * 1_000_000)
+    assert peer.is_silent(timeout_ms * 1_000_000 + 1)
+    life.beat(500_000_000)
+    assert not peer.is_silent(timeout_ms * 1_000_000 + 1)
+    assert not peer.is_dead()
+    life.end()
+    assert peer.is_dead()
+    peer.close()
+
+
+def test_a_session_ended_by_others_writes_nothing_more(file: Path) -> None:
+    """The write finds out inside its own transaction, whatever the owner believes."""
+
+    async def scenario() -> None:
+        store, other = await EmbeddedStore.open(file, LONG_MS), await EmbeddedStore.open(file, LONG_MS)
+        await other.create("/a", b"old")
+        session_id = store.session_id
+        # Without a word to anybody: no bell is rung, the change log is not written.
+        await on_worker(
+            other,
+            lambda worker: worker._database.write(
+                lambda: worker._database.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+            ),
+        )
+        with pytest.raises(SessionExpired):
+            await store.write([ConditionalOps((Set("/a", b"new", 0),))], None)
+        assert (await other.get("/a")).data == b"old"
+        assert store.state is SessionState.EXPIRED
+        await other.close()
+
+    drive(scenario)
+
+
+def test_calls_that_wait_when_the_session_ends_are_told_so(file: Path) -> None:
+    async def scenario() -> None:
+        store = await EmbeddedStore.open(file, LONG_MS)
+        gate = threading.Event()
+        blocked = asyncio.ensure_future(on_worker(store, lambda worker: gate.wait(20)))
+        waiting = [asyncio.ensure_future(store.get("/")) for _ in range(3)]
+        closing = asyncio.ensure_future(store.close())
+        late = [asyncio.ensure_future(store.get("/")) for _ in range(3)]
+        await asyncio.sleep(0)
+        gate.set()
+        await blocked
+        assert [(await call).data for call in waiting] == [b""] * 3
+        await closing
+        for call in late:
+            with pytest.raises(SessionExpired):
+                await call
+        assert not store._worker.is_alive()
+
+    drive(scenario)
+
+
+def test_an_opening_that_nobody_waits_for_leaves_no_session(file: Path) -> None:
+    async def scenario() -> None:
+        keeper = await EmbeddedStore.open(file, LONG_MS)
+        opening = asyncio.ensure_future(EmbeddedStore.open(file, LONG_MS))
+        await asyncio.sleep(0)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        await until(lambda: threading.active_count() <= 2)
+        rows = await on_worker(
+            keeper, lambda worker: worker._database.execute("SELECT id FROM sessions").fetchall()
+        )
+        assert rows == [(keeper.session_id,)]
+        await keeper.close()
+
+    drive(scenario)
+
+
+def test_a_cancelled_call_does_not_stop_the_others(file: Path) -> None:
+    async def scenario() -> None:
+        store = await EmbeddedStore.open(file)
+        call = asyncio.ensure_future(store.create("/a"))
+        await asyncio.sleep(0)
+        call.cancel()
+        await store.create("/b")
+        assert "b" in await store.children("/")
+        await store.close()
+
+    drive(scenario)
+
+
+def test_an_error_of_ours_reaches_the_caller_and_the_session_lives(file: Path) -> None:
+    async def scenario() -> None:
+        store = await EmbeddedStore.open(file)
+        with pytest.raises(sqlite3.IntegrityError):
+            await store.set("/", None)  # type: ignore[arg-type]
+        with pytest.raises(ZeroDivisionError):
+            await on_worker(store, lambda worker: 1 // 0)
+        await store.create("/a")
+        assert store.state is SessionState.CONNECTED
+        await store.close()
+
+    drive(scenario)
+
+
+def test_old_changes_are_forgotten_and_who_slept_through_them_is_gone(file: Path) -> None:
+    async def scenario() -> None:
+        store, sleeper = await EmbeddedStore.open(file, LONG_MS), await EmbeddedStore.open(file, LONG_MS)
+        for number in range(5):
+            await store.create(f"/n{number}")
+        await sleeper.get("/")
+
+        def kept(worker: Worker) -> int:
+            return int(worker._database.execute("SELECT count(*) FROM changes").fetchone()[0])
+
+        before = await on_worker(store, kept)
+        assert before >= 5
+        now = time.monotonic()
+        await on_worker(store, lambda worker: worker._prune(now))
+        assert await on_worker(store, kept) == before, "others may not have looked yet"
+        await on_worker(store, lambda worker: worker._prune(now + 121))
+        assert await on_worker(store, kept) < before
+        await sleeper.get("/")  # it had looked at everything before: no harm
+
+        await on_worker(sleeper, lambda worker: setattr(worker, "_seen_zxid", 1))
+        with pytest.raises(SessionExpired):
+            await sleeper.get("/n0")
+        await store.close()
+
+    drive(scenario)
+
+
+def test_watches_fire_when_nobody_rang(file: Path) -> None:
+    """A process that is killed between its commit and the bell, or a foreign hand in the file: the next tick."""
+
+    async def scenario() -> None:
+        store, other = await EmbeddedStore.open(file, LONG_MS), await EmbeddedStore.open(file, LONG_MS)
+        heard: list[WatchEvent] = []
+        store.listen(on_watch=heard.append)
+        await store.exists("/a", watch=True)
+        await on_worker(other, lambda worker: setattr(worker, "_ring_peers", lambda: None))
+        await other.create("/a")
+        await until(lambda: heard)
+        assert heard == [WatchEvent(WatchKind.CREATED, "/a")]
+        for session in (store, other):
+            await session.close()
+
+    drive(scenario)
+
+
+def test_sessions_come_from_a_provider(file: Path) -> None:
+    async def scenario() -> None:
+        stores = EmbeddedStores(file)
+        first, second = await stores.open_session(1000), await stores.open_session(2000)
+        assert (first.session_timeout_ms, second.session_timeout_ms) == (1000, 2000)
+        assert first.session_id != second.session_id
+        for session in (first, second):
+            await session.close()
+        await stores.close()
+
+    drive(scenario)
+
+
+def test_many_threads_of_control_keep_their_order(file: Path) -> None:
+    """Calls of one session are done in the order they were made, without waiting for each other's answers."""
+
+    async def scenario() -> None:
+        store = await EmbeddedStore.open(file)
+        await store.create("/a", b"")
+        calls = [
+            store.write([ConditionalOps((Set("/a", str(number).encode(), number),))], None)
+            for number in range(50)
+        ]
+        assert await asyncio.gather(*calls) == [[Stored(number + 1)] for number in range(50)]
+        await asyncio.gather(*(store.multi([Create(f"/n{number}")]) for number in range(20)))
+        assert len(await store.children("/")) == 21
+        await store.close()
+
+    drive(scenario)
