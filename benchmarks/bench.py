@@ -54,8 +54,10 @@ CELLS = [
     Cell("P9-3", "P9", "start of 3 brokers to the first acknowledged produce", "ms", False, None, 1000),
     Cell("P10-idle", "P10", "memory of an idle broker", "MB", False, None, 100),
     Cell("P10-after", "P10", "memory of a broker after its load", "MB", False, None, 200),
-    Cell("P11", "P11", "kill -9 of the leader to the next acks=all success: median", "ms", False),
+    Cell("P11", "P11", "kill -9 of the leader to the next acks=all success", "ms", False),
     Cell("P11-p99", "P11", "the same, p99", "ms", False, None, 500),
+    Cell("P11-both", "P11", "the same of a leader that is the controller too", "ms", False),
+    Cell("P11-both-p99", "P11", "the same, p99", "ms", False, None, 500),
     Cell("S1", "S1", "Spark source, records of 100 B, count and sum of lengths", "rows/s", floor=1_200_000),
 ]
 
@@ -183,12 +185,13 @@ class Bench:
         for peer in self.peers:
             kills = self.kills if peer is clusters.Odradek else min(self.kills, self.options.apache_kills)
             with clusters.running(peer, 3, self.options.dir) as cluster:
-                figures = list(measures.p11(cluster, kills))
-                for repeat, figure in enumerate(figures):
-                    self.note("P11", cluster, repeat, figure)
-                ordered = sorted(figures, key=lambda figure: figure.value)
-                worst = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
-                self.note("P11-p99", cluster, 0, measures.Figure(worst.value, problem=worst.problem))
+                for key, controller_too in (("P11", False), ("P11-both", True)):
+                    figures = measures.p11(cluster, kills, controller_too=controller_too)
+                    for repeat, figure in enumerate(figures):
+                        self.note(key, cluster, repeat, figure)
+                    ordered = sorted(figures, key=lambda figure: figure.value)
+                    worst = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
+                    self.note(f"{key}-p99", cluster, 0, measures.Figure(worst.value, problem=worst.problem))
 
     def spark_source(self) -> None:
         say("Spark source")

@@ -16,11 +16,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from tests.broker.world import World, batch
+
 from odradek.broker.answers import Park, Reply
 from odradek.broker.core import ConnectionInfo, Request
 from odradek.protocol.headers import decode_request_header, response_header
 from odradek.protocol.messages import produce as pm
-from tests.broker.world import World, batch
 
 ROUNDS = 15
 PER_ROUND = 400

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 from benchmarks import librdkafka, raw_frames, raw_load
@@ -235,39 +234,68 @@ class SteadyProducer:
         self.link = None
 
 
-def p11(cluster: Cluster, kills: int) -> Iterable[Figure]:
-    """kill -9 of the leader, again and again: from the kill to the next acknowledged acks=all produce."""
-    topic = "p11"
-    raw_frames.create_topic(
-        cluster.bootstrap, topic, partitions=1, replication=3, configs={"min.insync.replicas": "2"}
-    )
-    producer = SteadyProducer(cluster, topic)
-    figures = []
-    for _ in range(kills):
-        until = time.monotonic() + 0.3
-        while time.monotonic() < until or producer.link is None:
-            producer.attempt()
-        victim = producer.leader
-        known = raw_frames.any_broker(cluster.bootstrap).metadata(None)
-        begun = time.perf_counter()
-        cluster.processes[victim].popen.kill()
-        while True:
-            if producer.attempt() and producer.leader != victim:
-                break
-            time.sleep(NO_LEADER_PAUSE_S)
-            if time.perf_counter() - begun > 120:
-                return [Figure(0.0, problem="no acknowledged produce within 120 s of a kill")]
-        gap_ms = (time.perf_counter() - begun) * 1000
-        cluster.processes[victim].popen.wait()
-        figures.append(Figure(gap_ms, notes={"was controller": float(known.controller == victim)}))
-        cluster.start_broker(victim)
-        _produce_until_isr_is_full(cluster, producer, topic)
-    stored = librdkafka.read_partition(",".join(cluster.bootstrap), topic, 0, len(producer.acknowledged))
-    lost = sum(1 for offset, value in producer.acknowledged.items() if stored.get(offset) != value)
-    if lost:
-        for figure in figures:
-            figure.problem = f"{lost} of {len(producer.acknowledged)} acknowledged records lost"
+def p11(cluster: Cluster, kills: int, *, controller_too: bool) -> list[Figure]:
+    """kill -9 of the leader, again and again: from the kill to the next acknowledged acks=all produce.
+
+    `controller_too` kills a leader that is the controller as well, on a topic made for each kill.
+    """
+    figures: list[Figure] = []
+    producer: SteadyProducer | None = None
+    for number in range(kills):
+        if producer is None or controller_too:
+            producer = SteadyProducer(cluster, _topic_of_kill(cluster, number, controller_too))
+        figures.append(_one_kill(cluster, producer))
+        if figures[-1].problem:
+            return figures[-1:]
+        if controller_too or number == kills - 1:
+            problem = _lost(cluster, producer)
+            if problem:
+                return [Figure(0.0, problem=problem)]
     return figures
+
+
+def _topic_of_kill(cluster: Cluster, number: int, controller_too: bool) -> str:
+    """One partition, three replicas; led by the controller or by another broker."""
+    minimum = {"min.insync.replicas": "2"}
+    client = raw_frames.any_broker(cluster.bootstrap)
+    known = client.metadata(None)
+    client.close()
+    others = sorted(set(known.brokers) - {known.controller})
+    replicas = [known.controller, *others] if controller_too else [*others, known.controller]
+    topic = f"p11-{'both' if controller_too else 'leader'}-{number}"
+    controller = raw_frames.RawClient(*known.brokers[known.controller])
+    error = controller.assign_topic(topic, {0: replicas}, minimum)
+    controller.close()
+    if error:
+        raise RuntimeError(f"{topic}: not created, error code {error}")
+    raw_frames.wait_for_isr(cluster.bootstrap, topic, 1, 3, time.monotonic() + 60)
+    return topic
+
+
+def _one_kill(cluster: Cluster, producer: SteadyProducer) -> Figure:
+    until = time.monotonic() + 0.3
+    while time.monotonic() < until or producer.link is None:
+        producer.attempt()
+    victim = producer.leader
+    begun = time.perf_counter()
+    cluster.processes[victim].popen.kill()
+    while not producer.attempt() or producer.leader == victim:
+        time.sleep(NO_LEADER_PAUSE_S)
+        if time.perf_counter() - begun > 120:
+            return Figure(0.0, problem="no acknowledged produce within 120 s of a kill")
+    gap_ms = (time.perf_counter() - begun) * 1000
+    cluster.processes[victim].popen.wait()
+    cluster.start_broker(victim)
+    _produce_until_isr_is_full(cluster, producer, producer.topic)
+    return Figure(gap_ms)
+
+
+def _lost(cluster: Cluster, producer: SteadyProducer) -> str | None:
+    stored = librdkafka.read_partition(
+        ",".join(cluster.bootstrap), producer.topic, 0, len(producer.acknowledged)
+    )
+    lost = sum(1 for offset, value in producer.acknowledged.items() if stored.get(offset) != value)
+    return f"{lost} of {len(producer.acknowledged)} acknowledged records lost" if lost else None
 
 
 def _produce_until_isr_is_full(cluster: Cluster, producer: SteadyProducer, topic: str) -> None:

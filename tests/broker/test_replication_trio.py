@@ -6,7 +6,7 @@ import pytest
 
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
-from tests.broker.world import TOPIC_ID, World
+from tests.broker.world import World
 
 T0 = TopicPartition("t", 0)
 
@@ -23,9 +23,11 @@ def test_a_record_reaches_all_three_and_is_acknowledged_without_any_time_passing
     assert not asked.is_answered
     world.settle()
     assert world.produced(asked) == (ErrorCode.NONE, 0)
+    assert world[1].partition().high_watermark == 1
+    world.advance(10)
     for number in (1, 2, 3):
         assert world[number].values() == [b"a"]
-        assert world[number].partition().high_watermark == 1
+        assert world[number].partition().high_watermark == 1, "followers hear of it within moments"
 
 
 @pytest.mark.behaviour(127)
@@ -98,10 +100,14 @@ def test_a_member_that_lags_leaves_the_isr_and_what_waited_for_it_is_committed_o
     assert len(world[1].alters) == 1
     _, message = world[1].alters[0]
     (data,) = message.topics[0].partitions
-    assert [(m.broker_id, m.broker_epoch) for m in data.new_isr_with_epochs] == [(1, world[1].epoch), (2, world[2].epoch)]
+    assert [(m.broker_id, m.broker_epoch) for m in data.new_isr_with_epochs] == [
+        (1, world[1].epoch),
+        (2, world[2].epoch),
+    ]
     assert leader.high_watermark == 0, "until the controller confirms, 3 may still be elected"
     assert not asked.is_answered
     world.answer_alter(world[1], "commit")
+    world.settle()
     assert leader.isr == (1, 2)
     assert leader.high_watermark == 1
     assert world.produced(asked) == (ErrorCode.NONE, 0)
@@ -143,7 +149,7 @@ def test_high_watermarks_outlive_a_crash_as_checkpointed_also_on_followers(world
     world.settle()
     world.advance(5_000)
     world.produce(1, b"c")
-    world.settle()
+    world.advance(10)
     for number in (1, 2, 3):
         assert world[number].partition().high_watermark == 3
     for number in (1, 2, 3):
@@ -159,7 +165,9 @@ def test_high_watermarks_outlive_a_crash_as_checkpointed_also_on_followers(world
 
 
 @pytest.mark.behaviour(136)
-def test_a_replica_that_lost_leadership_keeps_its_checkpoint_entry_and_a_clean_stop_writes_it(world: World) -> None:
+def test_a_replica_that_lost_leadership_keeps_its_checkpoint_entry_and_a_clean_stop_writes_it(
+    world: World,
+) -> None:
     world.produce(1, b"a")
     world.settle()
     world.lead(2)
@@ -183,7 +191,9 @@ def test_commits_ask_nothing_of_the_controller_only_a_change_of_the_isr_does(wor
 
 
 @pytest.mark.behaviour(146)
-def test_requests_of_an_older_controller_are_refused_as_a_whole_and_the_newest_epoch_is_kept(world: World) -> None:
+def test_requests_of_an_older_controller_are_refused_as_a_whole_and_the_newest_epoch_is_kept(
+    world: World,
+) -> None:
     world.controller_epoch = 7
     world.lead(1)
     before = world[2].partition().leader_epoch
@@ -200,7 +210,9 @@ def test_requests_of_an_older_controller_are_refused_as_a_whole_and_the_newest_e
 
 @pytest.mark.behaviour(147)
 @pytest.mark.parametrize("step", [0, -1])
-def test_an_equal_or_lower_leader_epoch_is_answered_stale_and_changes_nothing(world: World, step: int) -> None:
+def test_an_equal_or_lower_leader_epoch_is_answered_stale_and_changes_nothing(
+    world: World, step: int
+) -> None:
     world.lead(2)
     fetched_from_2 = set(world[3].fetchers)
     state = world.leadership[T0]
@@ -250,7 +262,9 @@ def test_with_too_small_an_isr_nothing_is_appended_for_acks_all(strict: World) -
 
 
 @pytest.mark.behaviour(157)
-def test_with_too_small_an_isr_the_high_watermark_stands_still_and_hides_acks_1_records(strict: World) -> None:
+def test_with_too_small_an_isr_the_high_watermark_stands_still_and_hides_acks_1_records(
+    strict: World,
+) -> None:
     strict.lead(1, isr=(1,), tell=(1,))
     strict.cut |= {(2, 1), (3, 1)}
     asked = strict.produce(1, b"a", acks=1)
@@ -313,7 +327,9 @@ def test_a_new_leader_has_all_that_was_acknowledged_and_the_old_one_drops_what_w
     world.lead(2, isr=(2, 3))
     world.watch(lambda: world[2].partition().isr == (2, 3, 1))
     assert world[1].values() == world[2].values() == world[3].values() == [b"a", b"b"]
-    assert world[1].raw() == world[2].raw() == world[3].raw(), "batches are identical, epochs and offsets included"
+    assert world[1].raw() == world[2].raw() == world[3].raw(), (
+        "batches are identical, epochs and offsets included"
+    )
     assert world[1].epochs() == [(0, 0), (1, 1)], "of epoch 2 there is no batch yet"
 
 
@@ -334,9 +350,14 @@ def test_deletion_answers_whoever_waits_that_there_is_no_such_partition(world: W
     fetched = world.consume(1, 0, max_wait_ms=60_000)
     del world.leadership[T0]
     assert world.stop_replica(1, T0, leader_epoch=-2, delete=True) == ErrorCode.NONE
+    world.settle()
     assert world.produced(produced)[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     error = fetched.message.responses[0].partitions[0].error_code
-    assert error in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert error in (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    )
     assert T0 not in world[1].logs.logs
 
 
@@ -449,7 +470,9 @@ def test_a_follower_longer_than_a_leader_from_outside_the_isr_is_cut_to_the_lead
     assert world.produced(asked) == (ErrorCode.NONE, 0)
     world.watch(lambda: world[2].partition().isr == (2, 3))
     assert world[3].values() == [b"new"]
-    assert any("below the high watermark" in effect.text for effect in world[3].told if hasattr(effect, "text"))
+    assert any(
+        "below the high watermark" in effect.text for effect in world[3].told if hasattr(effect, "text")
+    )
 
 
 # ------------------------------------------------------------------------------------------ new leaders and fetches
@@ -470,7 +493,9 @@ def test_a_partition_that_moves_to_an_idle_leader_is_fetched_at_once_and_not_aft
     assert world.now_ms == before, "no time passed"
 
 
-def test_a_quiet_partition_does_not_shrink_its_isr_when_it_is_written_after_a_long_silence(world: World) -> None:
+def test_a_quiet_partition_does_not_shrink_its_isr_when_it_is_written_after_a_long_silence(
+    world: World,
+) -> None:
     world.produce(1, b"a")
     world.settle()
     world.advance(120_000)
@@ -484,7 +509,7 @@ def test_a_quiet_partition_does_not_shrink_its_isr_when_it_is_written_after_a_lo
 
 def test_consumers_read_committed_records_from_followers(world: World) -> None:
     world.produce(1, b"a")
-    world.settle()
+    world.advance(10)
     row = world.consume(3, 0).message.responses[0].partitions[0]
     assert row.error_code == 0
     assert row.high_watermark == 1
@@ -495,5 +520,5 @@ def test_a_consumer_parked_at_a_follower_is_woken_when_the_mark_comes(world: Wor
     fetched = world.consume(3, 0, max_wait_ms=60_000)
     assert not fetched.is_answered
     world.produce(1, b"a")
-    world.settle()
+    world.advance(10)
     assert bytes(fetched.message.responses[0].partitions[0].records) == world[3].raw()

@@ -57,7 +57,10 @@ class Pending:
     @property
     def body(self) -> bytes:
         assert isinstance(self.result, Reply), self.result
-        return b"".join(bytes(b) if isinstance(b, bytes | bytearray | memoryview) else b.read() for b in self.result.buffers)
+        return b"".join(
+            bytes(b) if isinstance(b, bytes | bytearray | memoryview) else b.read()
+            for b in self.result.buffers
+        )
 
     @property
     def message(self) -> Any:
@@ -138,7 +141,9 @@ class World:
         self.leadership: dict[TopicPartition, dict[str, Any]] = {}
         # What the controller says to AlterPartition: "commit", "hold" (no answer yet), or an error.
         self.on_alter: str | ErrorCode = "commit"
-        self.nodes = {number: Node(self, number, path / f"broker-{number}", self.settings) for number in brokers}
+        self.nodes = {
+            number: Node(self, number, path / f"broker-{number}", self.settings) for number in brokers
+        }
         self.tell_metadata()
 
     def next_zxid(self) -> int:
@@ -190,15 +195,24 @@ class World:
         return pending.message
 
     def produce(
-        self, to: int, *values: bytes, topic: str = "t", index: int = 0, acks: int = -1, timeout_ms: int = 30_000,
-        records: bytes | None = None, version: int = 9,
+        self,
+        to: int,
+        *values: bytes,
+        topic: str = "t",
+        index: int = 0,
+        acks: int = -1,
+        timeout_ms: int = 30_000,
+        records: bytes | None = None,
+        version: int = 9,
     ) -> Pending:
         data = records if records is not None else batch(*values)
         request = pm.ProduceRequest(
             acks=acks,
             timeout_ms=timeout_ms,
             topic_data=[
-                pm.TopicProduceData(name=topic, partition_data=[pm.PartitionProduceData(index=index, records=data)])
+                pm.TopicProduceData(
+                    name=topic, partition_data=[pm.PartitionProduceData(index=index, records=data)]
+                )
             ],
         )
         return self.send(to, request, version)
@@ -209,9 +223,20 @@ class World:
         return ErrorCode(row.error_code), row.base_offset
 
     def consume(
-        self, to: int, offset: int, *, topic_id: bytes = TOPIC_ID, index: int = 0, max_wait_ms: int = 0,
-        min_bytes: int = 1, isolation_level: int = 0, leader_epoch: int = -1, max_bytes: int = 1 << 20, version: int = 13,
-        topic: str = "t", last_fetched_epoch: int = -1,
+        self,
+        to: int,
+        offset: int,
+        *,
+        topic_id: bytes = TOPIC_ID,
+        index: int = 0,
+        max_wait_ms: int = 0,
+        min_bytes: int = 1,
+        isolation_level: int = 0,
+        leader_epoch: int = -1,
+        max_bytes: int = 1 << 20,
+        version: int = 13,
+        topic: str = "t",
+        last_fetched_epoch: int = -1,
     ) -> Pending:
         request = fm.FetchRequest(
             max_wait_ms=max_wait_ms,
@@ -244,7 +269,10 @@ class World:
             topics: dict[str, um.UpdateMetadataTopicState] = {}
             for (topic, index), state in self.leadership.items():
                 topics.setdefault(
-                    topic, um.UpdateMetadataTopicState(topic_name=topic, topic_id=state["topic_id"], partition_states=[])
+                    topic,
+                    um.UpdateMetadataTopicState(
+                        topic_name=topic, topic_id=state["topic_id"], partition_states=[]
+                    ),
                 ).partition_states.append(
                     um.UpdateMetadataPartitionState(
                         partition_index=index,
@@ -308,7 +336,9 @@ class World:
         if settle:
             self.settle()
 
-    def leader_and_isr(self, key: TopicPartition, *, is_new: bool = False, broker_epoch: int = -1) -> lai.LeaderAndIsrRequest:
+    def leader_and_isr(
+        self, key: TopicPartition, *, is_new: bool = False, broker_epoch: int = -1
+    ) -> lai.LeaderAndIsrRequest:
         state = self.leadership[key]
         return lai.LeaderAndIsrRequest(
             controller_id=self.controller_id,
@@ -343,7 +373,13 @@ class World:
         return ErrorCode(answer.topics[0].partition_errors[0].error_code)
 
     def stop_replica(
-        self, to: int, key: TopicPartition, *, leader_epoch: int, delete: bool = False, controller_epoch: int | None = None
+        self,
+        to: int,
+        key: TopicPartition,
+        *,
+        leader_epoch: int,
+        delete: bool = False,
+        controller_epoch: int | None = None,
     ) -> ErrorCode:
         request = sr.StopReplicaRequest(
             controller_id=self.controller_id,
@@ -376,8 +412,10 @@ class World:
             partitions = []
             for data in topic.partitions:
                 key = next(
-                    tp for tp, state in self.leadership.items()
-                    if bytes(state["topic_id"]) == bytes(topic.topic_id) and tp.partition == data.partition_index
+                    tp
+                    for tp, state in self.leadership.items()
+                    if bytes(state["topic_id"]) == bytes(topic.topic_id)
+                    and tp.partition == data.partition_index
                 )
                 state = self.leadership[key]
                 if verdict == "commit":
@@ -394,7 +432,9 @@ class World:
                     )
                 )
             rows.append(ap.AlterPartitionResponseTopicData(topic_id=topic.topic_id, partitions=partitions))
-        node.broker.controller_channel_answered(request_id, ap.AlterPartitionResponse(topics=rows), self.now_ms)
+        node.broker.controller_channel_answered(
+            request_id, ap.AlterPartitionResponse(topics=rows), self.now_ms
+        )
 
     # ------------------------------------------------------------------------------------ turning the loop
 
@@ -425,7 +465,8 @@ class World:
                 node.alters.append((effect.request_id, effect.message))
             elif isinstance(effect, fx.StoreRequest) and isinstance(effect.question, fx.ReadConfigs):
                 stored = {
-                    entity: fx.StoredConfig(self.configs.get(entity, {}), 0) for entity in effect.question.entities
+                    entity: fx.StoredConfig(self.configs.get(entity, {}), 0)
+                    for entity in effect.question.entities
                 }
                 node.broker.store_answered(effect.request_id, fx.ConfigsRead(stored), self.now_ms)
             elif isinstance(effect, fx.CheckpointHighWatermarks):
@@ -464,6 +505,8 @@ class World:
     def advance(self, ms: int, *, settle: bool = True) -> None:
         """Moves the clock, in steps at which every broker ticks; so its parked fetches come and go."""
         end = self.now_ms + ms
+        if settle:
+            self.settle()
         while self.now_ms < end:
             due = min(
                 [node.broker.next_deadline_ms() for node in self.nodes.values() if node.is_up]

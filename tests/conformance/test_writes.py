@@ -137,14 +137,14 @@ async def test_a_group_that_failed_leaves_no_parents_behind(world: World) -> Non
 @on_every_store
 async def test_deleting_a_tree_takes_all_of_it_and_finds_nothing_no_conflict(world: World) -> None:
     store, fence = await _fenced(world)
-    for path in ("/t", "/t/a", "/t/a/b", "/t/a/b/c", "/t/z", "/tt", "/t-"):
+    for path in ("/t", "/t/a", "/t/a/b", "/t/a/b/c", "/t/z", "/tt", "/t-", "/t-/x", "/t0", "/t0/x"):
         await store.create(path)
     assert await store.write([_one(DeleteTree("/t")), _one(DeleteTree("/t"))], fence) == [
         Stored(-1),
         Stored(-1),
     ]
     assert await store.get_many(["/t", "/t/a/b/c"]) == [None, None]
-    assert None not in await store.get_many(["/tt", "/t-"])
+    assert None not in await store.get_many(["/tt", "/t-", "/t-/x", "/t0", "/t0/x"])
 
 
 @on_every_store
@@ -181,6 +181,7 @@ async def test_many_sets_with_a_conflict_in_the_middle(world: World) -> None:
     stats = [node.stat for node in await store.get_many(paths) if node]
     assert len({stat.mzxid for stat in stats}) == 300, "each group is a transaction"
     assert [stat.mzxid for stat in stats] == sorted(stat.mzxid for stat in stats)
+    assert (await store.set("/t", b"later")).mzxid > stats[-1].mzxid
 
 
 @on_every_store

@@ -5,7 +5,7 @@ version is a conflict, a write under the wrong `/controller_epoch` is fenced. Af
 checks the invariants, and that memory and store say the same.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from odradek.controller.context import ControllerContext, ControllerSettings
@@ -31,12 +31,14 @@ from odradek.controller.effects import (
 from odradek.controller.events import (
     AlterPartitionItem,
     AlterPartitionRequested,
+    AlterReassignmentsRequested,
     Conflict,
     ControlledShutdownRequested,
     Elected,
     Event,
     Fenced,
     IsrMember,
+    StopReplicaAnswered,
     Stored,
     WriteAnswer,
     WritesAnswered,
@@ -45,10 +47,12 @@ from odradek.controller.invariants import violations
 from odradek.controller.partition_states import PartitionState
 from odradek.controller.replica_states import ReplicaState
 from odradek.model.cluster import BrokerRegistration, Endpoint, LeaderAndIsr, ReplicaAssignment, TopicConfig
+from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import (
     BrokersChanged,
     MetadataLoaded,
     ProducerIdBlock,
+    ReassignmentRequested,
     StoredPartitionState,
     TopicAssignment,
     TopicAssignmentsChanged,
@@ -101,6 +105,10 @@ def state(
     )
 
 
+class ControllerDied(Exception):
+    """The controller of this world is no more; the store is as it left it."""
+
+
 @dataclass
 class World:
     settings: ControllerSettings = field(default_factory=ControllerSettings)
@@ -120,6 +128,9 @@ class World:
     written: list[tuple[Write, ...]] = field(default_factory=list)  # of the last event, batch by batch
     before_write: Callable[[tuple[Write, ...]], None] | None = None  # a hand that meddles, once
     lose_answers: bool = False  # the next batch is stored, and the answer says conflict: the ack was lost
+
+    writes_done: int = 0
+    dies_after_write: int = 0  # 0: never
 
     def __post_init__(self) -> None:
         self.core = ControllerCore(self.settings)
@@ -165,6 +176,7 @@ class World:
             states=dict(self.states),
             topic_configs={t: TopicConfig(dict(c)) for t, c in self.configs.items()},
             delete_topics=self.delete_topics,
+            reassignment=ReassignmentRequested(dict(self.reassignment or {})),
             unreadable=tuple(self.unreadable),
             producer_ids=self.producer_ids,
         )
@@ -252,6 +264,40 @@ class World:
             AlterPartitionRequested(request_id, version, BrokerId(leader), BrokerEpoch(epoch), (item,))
         )
 
+    def stopped(
+        self,
+        broker: int,
+        *partitions: str,
+        error: ErrorCode = ErrorCode.NONE,
+        whole: ErrorCode = ErrorCode.NONE,
+        epoch: int | None = None,
+    ) -> Effects:
+        """A broker answers StopReplica with deletion."""
+        told = {tp(text): error for text in partitions}
+        own = self.registrations[broker].epoch if broker in self.registrations else 0
+        return self.step(
+            StopReplicaAnswered(
+                BrokerId(broker),
+                BrokerEpoch(own if epoch is None else epoch),
+                whole,
+                told if whole is ErrorCode.NONE else {},
+                frozenset(told),
+            )
+        )
+
+    def reassign(self, targets: Mapping[str, Iterable[int] | None], *, request_id: int = 4, **how: bool) -> Effects:
+        asked = {tp(t): None if r is None else tuple(BrokerId(b) for b in r) for t, r in targets.items()}
+        return self.step(AlterReassignmentsRequested(request_id, asked, **how))
+
+    def node(self, text: str) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """(replicas, adding, removing) as the topic node has them."""
+        stored = self.topics[tp(text).topic].partitions[tp(text).partition]
+        return stored.replicas, stored.adding_replicas, stored.removing_replicas
+
+    def catch_up(self, text: str, *brokers: int) -> Effects:
+        """These join the ISR, as the leader asks."""
+        return self.alter(text, [*self.leader(text)[1], *brokers])
+
     # ----------------------------------------------------------------------------------- the settle loop
 
     def step(self, event: Event) -> Effects:
@@ -288,11 +334,18 @@ class World:
             meddle(writes)
         if self.core.fence != self.controller_epoch:
             return tuple(Fenced() for _ in writes)
-        answers = tuple(self.answer_one(write) for write in writes)
+        answers = tuple(self.count(self.answer_one(write)) for write in writes)
         if self.lose_answers:
             self.lose_answers = False
             return tuple(Conflict(self.current(write)) for write in writes)
         return answers
+
+    def count(self, answer: WriteAnswer) -> WriteAnswer:
+        """One more write is in the store; perhaps the controller dies before it hears of it."""
+        self.writes_done += 1
+        if self.writes_done == self.dies_after_write:
+            raise ControllerDied
+        return answer
 
     def current(self, write: Write) -> object:
         if isinstance(write, WritePartitionState | CreatePartitionState):
@@ -364,6 +417,10 @@ class World:
         remembered = {t: s for t, s in self.context.leaderships.items()}
         known = {t: s for t, s in self.states.items() if t.topic in self.context.topics}
         assert remembered == known
+        for topic, node in self.topics.items():
+            if topic in self.context.topics:
+                expected = {p: self.context.stored_assignment(TopicPartition(topic, p)) for p in node.partitions}
+                assert (expected, self.context.topics[topic].version) == (dict(node.partitions), node.version)
 
 
 def three(topic: str = "t", *assignment: list[int]) -> World:

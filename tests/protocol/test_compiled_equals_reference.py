@@ -11,7 +11,9 @@ from tests.protocol.mutations import mutated
 from tests.protocol.strategies import messages
 
 SEEDS = {
-    (vector.message, vector.version): vector.body for vector in vectors() if vector.sample in ("full", "random-1")
+    (vector.message, vector.version): vector.body
+    for vector in vectors()
+    if vector.sample in ("full", "random-1")
 }
 
 
@@ -29,7 +31,11 @@ def outcome(decode: object, *arguments: object) -> object:
 @pytest.mark.parametrize(("message", "version"), message_versions(), ids=_name)
 def test_both_codecs_write_the_same_bytes_and_read_them_back(message: type[Message], version: int) -> None:
     @settings(
-        max_examples=8, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+        max_examples=8,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
     )
     @given(value=messages(message, version))
     def check(value: Message) -> None:

@@ -129,7 +129,9 @@ def test_a_request_is_read_as_the_table_reads_it(version: int) -> None:
     def check(message: FetchRequest) -> None:
         body = message.encode(version)
         assert fast_fetch.decode_request(version, body) == flat_request(version, message)
-        assert fast_fetch.decode_request(version, memoryview(b"head" + body), 4) == flat_request(version, message)
+        assert fast_fetch.decode_request(version, memoryview(b"head" + body), 4) == flat_request(
+            version, message
+        )
 
     check()
 
@@ -320,3 +322,18 @@ def test_a_tag_of_a_newer_version_is_unknown_to_an_older_one_and_skipped() -> No
     for version, body in ((15, top), (17, tagged)):
         with pytest.raises(MalformedMessage):
             fast_fetch.decode_request(version, body)
+
+
+def test_a_default_is_not_written_even_if_it_is_spelled_out() -> None:
+    row = (0, 0, 5, 5, 0, None, -1, b"")
+    implied = fast_fetch.encode_response(17, [(bytes(16), [(*row, None, None, None)])])
+    spelled = fast_fetch.encode_response(17, [(bytes(16), [(*row, (-1, -1), (-1, -1), (-1, -1))])])
+    assert b"".join(spelled) == b"".join(implied)
+
+
+def test_records_longer_than_the_response_are_named() -> None:
+    rows = [(0, 0, 5, 5, 0, None, -1, b"abcd", None, None, None)]
+    body = b"".join(fast_fetch.encode_response(13, [(bytes(16), rows)]))
+    cut = body[: body.index(b"abcd") + 3]
+    with pytest.raises(MalformedMessage, match="records: 4 bytes announced, 3 left"):
+        fast_fetch_follower.decode_response(13, cut)

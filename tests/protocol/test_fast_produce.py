@@ -94,7 +94,9 @@ def test_the_golden_vectors_come_out_the_same() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_both_agree_on_what_is_malformed(version: int) -> None:
-    seed = next(v for v in vectors() if (v.key, v.type, v.version, v.sample) == (0, "request", version, "full"))
+    seed = next(
+        v for v in vectors() if (v.key, v.type, v.version, v.sample) == (0, "request", version, "full")
+    )
 
     @settings(few, max_examples=150)
     @given(body=mutated(seed.body))
@@ -112,7 +114,9 @@ def test_both_agree_on_what_is_malformed(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_request_cut_short_anywhere_is_malformed(version: int) -> None:
-    seed = next(v for v in vectors() if (v.key, v.type, v.version, v.sample) == (0, "request", version, "full"))
+    seed = next(
+        v for v in vectors() if (v.key, v.type, v.version, v.sample) == (0, "request", version, "full")
+    )
     for size in range(len(seed.body)):
         with pytest.raises(MalformedMessage):
             fast_produce.decode_request(version, seed.body[:size])

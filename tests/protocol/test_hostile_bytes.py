@@ -121,7 +121,11 @@ def test_more_small_things_than_a_message_may_have_are_refused() -> None:
             fast_produce.decode_request(version, too_many)
     for version, too_many in (
         (4, bytes(17) + (count + 1).to_bytes(4, "big") + bytes(6 * count + 6)),
+        (4, bytes(20) + b"\1\0\0" + count.to_bytes(4, "big") + bytes(16 * count)),
+        (7, bytes(32) + b"\1\0\0" + (4 * count).to_bytes(4, "big") + bytes(16 * count)),
         (12, bytes(25) + uvarint(count + 2) + b"\1\1\0" * (count + 1) + b"\1\1\0"),
+        (12, bytes(25) + b"\2\1" + uvarint(count + 1) + bytes(33 * count) + b"\0\1\1\0"),
+        (12, bytes(25) + b"\1\2\1" + uvarint(4 * count + 1) + bytes(16 * count) + b"\0\1\0"),
         (12, bytes(25) + b"\1" + uvarint(count + 2) + b"\1\1\0" * (count + 1) + b"\1\0"),
     ):
         with pytest.raises(MalformedMessage, match="more elements"):
@@ -169,7 +173,9 @@ def test_a_bomb_of_tags_is_refused_in_one_struct_and_over_many() -> None:
     assert MetadataRequest.decode(9, b"\1\0\0\0" + few) == MetadataRequest(allow_auto_topic_creation=False)
     assert "128 tagged fields" in both(MetadataRequest, 9, b"\1\0\0\0" + many)
     topics = ELEMENT_BUDGET // OBJECT_COST // 128 + 1
-    assert "more elements" in both(MetadataRequest, 9, uvarint(topics + 1) + (b"\1" + few) * topics + bytes(4))
+    assert "more elements" in both(
+        MetadataRequest, 9, uvarint(topics + 1) + (b"\1" + few) * topics + bytes(4)
+    )
     produce = b"\0" + bytes(6) + uvarint(topics + 1) + (b"\1\1" + few) * topics + b"\0"
     with pytest.raises(MalformedMessage, match="more elements"):
         fast_produce.decode_request(9, produce)
@@ -189,7 +195,9 @@ def test_a_bomb_of_tags_is_refused_in_one_struct_and_over_many() -> None:
 
 def test_a_version_without_a_table_says_which_there_are() -> None:
     for version in (-1, 3, 18):
-        with pytest.raises(UnsupportedVersion, match=r"FetchRequest version -?[0-9]+ is not known; known are 4-17"):
+        with pytest.raises(
+            UnsupportedVersion, match=r"FetchRequest version -?[0-9]+ is not known; known are 4-17"
+        ):
             FetchRequest.decode(version, b"")
         with pytest.raises(UnsupportedVersion):
             FetchRequest().encode(version)

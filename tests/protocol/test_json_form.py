@@ -36,16 +36,25 @@ def test_tagged_fields_may_be_left_out_and_are_at_their_default() -> None:
     ("value", "said"),
     [
         ([], r"MetadataRequest: want an object, found \[\]"),
-        (changed(METADATA_12, topic=1), "MetadataRequest: no field 'topic' in version 12; known are topics, "),
+        (
+            changed(METADATA_12, topic=1),
+            "MetadataRequest: no field 'topic' in version 12; known are topics, ",
+        ),
         (METADATA, "field 'includeTopicAuthorizedOperations' is missing in version 12"),
         (changed(METADATA_12, topics={}), r"MetadataRequest.topics: want an array, found \{\}"),
         (changed(METADATA_12, allowAutoTopicCreation=1), "want true or false, found 1"),
         (changed(METADATA_12, allowAutoTopicCreation=None), "cannot be null in version 12"),
         (changed(METADATA_12, topics=[{"topicId": "A" * 22, "name": 5}]), r"topics\[0\].name: want a string"),
-        (changed(METADATA_12, topics=[{"topicId": "A" * 21, "name": "t"}]), r"\[0\].topicId: want 22 characters"),
+        (
+            changed(METADATA_12, topics=[{"topicId": "A" * 21, "name": "t"}]),
+            r"\[0\].topicId: want 22 characters",
+        ),
         (changed(METADATA_12, topics=[{"topicId": "é" * 22, "name": "t"}]), "not base64|want 22"),
         (changed(METADATA_12, topics=[{"topicId": "A" * 22, "name": "x" * 32768}]), "32768 bytes"),
-        (changed(METADATA_12, topics=[{"topicId": "A" * 22, "name": "\ud800"}]), "cannot be encoded as UTF-8"),
+        (
+            changed(METADATA_12, topics=[{"topicId": "A" * 22, "name": "\ud800"}]),
+            "cannot be encoded as UTF-8",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(value: Any, said: str) -> None:

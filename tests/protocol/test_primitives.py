@@ -31,7 +31,9 @@ def test_unsigned_varints(value: int, encoded: str) -> None:
     assert primitives.read_uvarlong(raw, 0) == (value, len(raw))
 
 
-@pytest.mark.parametrize(("value", "encoded"), [(0, "00"), (-1, "01"), (1, "02"), (-2, "03"), (-64, "7f"), (64, "8001")])
+@pytest.mark.parametrize(
+    ("value", "encoded"), [(0, "00"), (-1, "01"), (1, "02"), (-2, "03"), (-64, "7f"), (64, "8001")]
+)
 def test_signed_varints_are_zigzag(value: int, encoded: str) -> None:
     assert primitives.varint(value).hex() == encoded
     assert primitives.read_varint(bytes.fromhex(encoded), 0) == (value, len(encoded) // 2)

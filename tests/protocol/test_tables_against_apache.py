@@ -22,7 +22,9 @@ JAR = Path(os.environ.get("ODRADEK_KAFKA_CLIENTS_JAR") or Path.home() / IN_MAVEN
 pytestmark = pytest.mark.skipif(not JAR.exists(), reason="kafka-clients 3.9.1 is not on this machine")
 
 # Kafka nests these classes in the message; ours stand in one file and so need names of their own.
-RENAMED = re.compile(r"^(AlterPartition|AlterClientQuotas)(Request|Response)(?=TopicData|PartitionData|EntryData)")
+RENAMED = re.compile(
+    r"^(AlterPartition|AlterClientQuotas)(Request|Response)(?=TopicData|PartitionData|EntryData)"
+)
 
 
 @cache
@@ -110,7 +112,9 @@ def test_a_table_is_what_apache_describes(message: type[Message]) -> None:
 
     def compare(cls: Any, fields: list[dict[str, Any]], path: str) -> None:
         alive = [field for field in fields if valid & versions(field["versions"])]
-        assert [line.json_name for line in cls.TABLE] == [theirs(field, valid)["name"] for field in alive], path
+        assert [line.json_name for line in cls.TABLE] == [theirs(field, valid)["name"] for field in alive], (
+            path
+        )
         for line, field in zip(cls.TABLE, alive, strict=True):
             mine, apache = ours(line, valid), theirs(field, valid)
             if line.kind == "records" and apache["nullable"]:

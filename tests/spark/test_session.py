@@ -61,7 +61,7 @@ def test_a_java_home_that_is_none_is_named(tmp_path: Path, no_java: pytest.Monke
         find_java()
 
     no_java.setenv("JAVA_HOME", str(a_java(tmp_path / "old", "11.0.2")))
-    with pytest.raises(NoJava, match="is Java 11.0.2"):
+    with pytest.raises(NoJava, match=r"is Java 11\.0\.2"):
         find_java()
 
 

@@ -57,7 +57,12 @@ def _nth(first: int, shift: int, nth: int, count: int) -> int:
 
 
 def _around(
-    brokers: Sequence[int], partitions: int, replication_factor: int, start: int, shift: int, first_partition: int
+    brokers: Sequence[int],
+    partitions: int,
+    replication_factor: int,
+    start: int,
+    shift: int,
+    first_partition: int,
 ) -> Assignment:
     count = len(brokers)
     assignment: Assignment = {}
@@ -72,7 +77,12 @@ def _around(
 
 
 def _over_racks(
-    racks: Mapping[int, str], partitions: int, replication_factor: int, start: int, shift: int, first_partition: int
+    racks: Mapping[int, str],
+    partitions: int,
+    replication_factor: int,
+    start: int,
+    shift: int,
+    first_partition: int,
 ) -> Assignment:
     brokers = rack_alternated(racks)
     count = len(brokers)

@@ -91,7 +91,9 @@ def cluster_default_entries(
         setting = BROKER_SETTINGS.get(name)
         if setting is not None and (names is None or name in names):
             synonyms = [Synonym(name, text, DYNAMIC_DEFAULT_BROKER)]
-            entries.append(_entry(setting, text, DYNAMIC_DEFAULT_BROKER, synonyms, is_read_only=not setting.dynamic))
+            entries.append(
+                _entry(setting, text, DYNAMIC_DEFAULT_BROKER, synonyms, is_read_only=not setting.dynamic)
+            )
     return entries
 
 

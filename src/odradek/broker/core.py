@@ -136,8 +136,11 @@ class Broker:
         self.producer_ids = ProducerIds(self)
         self.fetch_sessions = FetchSessionCache(settings.max_incremental_fetch_session_cache_slots)
         self.fetch_max_bytes: int = settings.fetch_max_bytes
-        self.cached_answers: dict[object, bytes] = {}  # encoded, valid while `_cached_epoch` is the metadata's
+        self.cached_answers: dict[
+            object, bytes
+        ] = {}  # encoded, valid while `_cached_epoch` is the metadata's
         self._cached_epoch = -1
+        self._now_ms = now_ms
         self.handlers: dict[int, tuple[Handler, int, int]] = HANDLERS
         self.being_created: set[str] = set()  # by Metadata, until the store has answered
         self._parked_fetches: dict[int, FetchWait] = {}
@@ -153,8 +156,10 @@ class Broker:
     # -------------------------------------------------------------------------------------------- requests
 
     def handle(self, request: Request, now_ms: int) -> Answer:
-        """One request. What it made due is done before this returns: an append has woken its readers, a fetch
-        has moved the high watermark and answered who waited for it."""
+        """One request. What it made due, parked fetches to be answered with what was appended, producers whose
+        records are committed, is done by `take_effects` at the end of the turn: requests that came together are
+        passed on together."""
+        self._now_ms = now_ms
         parked = request.connection.parked
         if parked is not None and parked.session.replica_id >= 0:
             # A follower asks behind its parked fetch, whose answer the new one would have to wait for.
@@ -167,12 +172,12 @@ class Broker:
         except ProtocolError as error:
             # Only a body that cannot be read comes here; handlers answer everything else themselves.
             answer = CloseConnection(f"API key {request.api_key} version {request.api_version}: {error}")
-        if self.purgatory.ready:
-            self.purgatory.sweep(now_ms)
         return answer
 
     def take_effects(self) -> list[Effect]:
-        """Everything to be done outside, in order."""
+        """Ends the turn: whoever was woken in it is answered. Then everything to be done outside, in order."""
+        if self.purgatory.ready:
+            self.purgatory.sweep(self._now_ms)
         outbox = self.outbox
         effects = self.effects
         if self._failed_directories:
@@ -213,7 +218,7 @@ class Broker:
         self.producer_ids.tick(now_ms)
         if self.replicas.unread_topics and self._reading_configs and now_ms >= self._read_configs_at_ms > 0:
             self._read_topic_configs()
-        self.purgatory.sweep(now_ms)
+        self._now_ms = now_ms
 
     def next_deadline_ms(self) -> int:
         times: list[int] = [self._shrink_at_ms, self._checkpoint_at_ms]
@@ -251,13 +256,13 @@ class Broker:
 
     def topic_config_changed(self, topic: str, overrides: dict[str, str], now_ms: int) -> None:
         self.replicas.set_topic_overrides(topic, overrides, now_ms)
-        self.purgatory.sweep(now_ms)
+        self._now_ms = now_ms
 
     def broker_settings_changed(self, settings: BrokerSettings, now_ms: int) -> None:
         self.settings = settings
         self.replicas.set_broker_settings(settings, now_ms)
         self.cached_answers.clear()
-        self.purgatory.sweep(now_ms)
+        self._now_ms = now_ms
 
     def connection_closed(self, connection_id: int, now_ms: int) -> None:
         wait = self._parked_fetches.get(connection_id)
@@ -272,11 +277,11 @@ class Broker:
 
     def controller_answered(self, request_id: int, answer: ControllerAnswer, now_ms: int) -> None:
         self.questions.answered(request_id, answer, now_ms)
-        self.purgatory.sweep(now_ms)
+        self._now_ms = now_ms
 
     def store_answered(self, request_id: int, result: StoreResult, now_ms: int) -> None:
         self.questions.answered(request_id, result, now_ms)
-        self.purgatory.sweep(now_ms)
+        self._now_ms = now_ms
 
     def controller_channel_answered(self, request_id: int, response: Any, now_ms: int) -> None:
         """`response` is the decoded message, None if the request could not be delivered or was not answered."""
@@ -284,7 +289,7 @@ class Broker:
             self._send_proposals()
         else:
             self.producer_ids.answered(request_id, response, now_ms)
-        self.purgatory.sweep(now_ms)
+        self._now_ms = now_ms
 
     def log_flushed(
         self, topic_partition: TopicPartition, plan: "FlushPlan", error: str | None, now_ms: int
@@ -297,7 +302,7 @@ class Broker:
             partition.flushed(now_ms)
             self.replicas.wake_fetcher_of(partition)
         # After a failed flush the directory is offline, and what waits was answered with it (storage.md).
-        self.purgatory.sweep(now_ms)
+        self._now_ms = now_ms
 
     # ----------------------------------------------------------------------------------------- for handlers
 
@@ -306,7 +311,11 @@ class Broker:
         ours too: the controller may read of our registration before we do."""
         if is_kraft:
             return ErrorCode.INVALID_REQUEST
-        if broker_epoch != UNKNOWN_BROKER_EPOCH and self.broker_epoch is not None and broker_epoch < self.broker_epoch:
+        if (
+            broker_epoch != UNKNOWN_BROKER_EPOCH
+            and self.broker_epoch is not None
+            and broker_epoch < self.broker_epoch
+        ):
             return ErrorCode.STALE_BROKER_EPOCH
         return ErrorCode.NONE
 

@@ -79,6 +79,12 @@ class WantedPartition(Reader):
         if session.parked is not None:
             session.purgatory.wake(session.parked)
 
+    def hear_news(self, now_ms: int) -> None:
+        session = self.session
+        session.pending[self] = None
+        if session.parked is not None:
+            session.parked.hear_news(now_ms)
+
     def watch(self, partition: Partition) -> None:
         """Be told when the partition may have something for this reader."""
         if self.is_watching:

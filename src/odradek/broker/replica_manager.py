@@ -39,7 +39,8 @@ from odradek.model.ids import (
 )
 from odradek.model.settings import BrokerSettings, TopicSettings
 from odradek.protocol.fast_fetch import TopicKey
-from odradek.replication.follower import FetchLimits, FollowerFetcher
+from odradek.replication.followed import FetchLimits
+from odradek.replication.follower import FollowerFetcher
 from odradek.replication.partition import Partition
 from odradek.replication.waiting import Outbox
 
@@ -265,7 +266,10 @@ class ReplicaManager:
             if stop.delete:
                 self.logs.delete(topic_partition, now_ms)
             return ErrorCode.NONE
-        if stop.leader_epoch not in (EPOCH_DURING_DELETE, NO_EPOCH) and stop.leader_epoch < partition.leader_epoch:
+        if (
+            stop.leader_epoch not in (EPOCH_DURING_DELETE, NO_EPOCH)
+            and stop.leader_epoch < partition.leader_epoch
+        ):
             return ErrorCode.FENCED_LEADER_EPOCH
         self._stop_fetching(topic_partition)
         partition.stop(deleted=stop.delete)

@@ -33,7 +33,9 @@ def check_name(topic: str) -> None:
     elif len(topic) > LONGEST_NAME:
         problem = f"the length of '{topic}' is longer than the max allowed length {LONGEST_NAME}"
     elif not LEGAL.issuperset(topic):
-        problem = f"'{topic}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+        problem = (
+            f"'{topic}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+        )
     else:
         return
     raise ProtocolError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
@@ -95,7 +97,11 @@ def draw_assignment(broker: "Broker", partitions: int, replication_factor: int) 
 
 
 def check_manual(
-    broker: "Broker", given: Mapping[int, Sequence[int]], *, first_partition: int = 0, replication_factor: int | None = None
+    broker: "Broker",
+    given: Mapping[int, Sequence[int]],
+    *,
+    first_partition: int = 0,
+    replication_factor: int | None = None,
 ) -> Assignment:
     """Replicas somebody chose: partitions without a gap, live brokers, none twice, the same number each."""
 

@@ -7,7 +7,6 @@ or the answer was wrong, 2 when the question was. `ODRADEK_TRACE=1` shows the tr
 
 import importlib
 import os
-import signal
 import sys
 from collections.abc import Mapping
 
@@ -83,10 +82,6 @@ def main(arguments: list[str] | None = None) -> int:
         return _say(error.format_message(), error.exit_code)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # The reader of our output went away (`odradek topic consume | head`): not an error, and no more output.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
     except Exception as error:  # the last resort of a command line: whatever it is, a sentence and no trace
         if os.environ.get("ODRADEK_TRACE"):
             raise

@@ -143,7 +143,9 @@ def _key_number(key: Any) -> int:
             for api in APIS.values():
                 if api.name.lower() == key.lower():
                     return api.key
-    raise BadQuestion(f"no API key {key!r}; want a number or one of {', '.join(a.name for a in APIS.values())}")
+    raise BadQuestion(
+        f"no API key {key!r}; want a number or one of {', '.join(a.name for a in APIS.values())}"
+    )
 
 
 def _json(text: str | bytes) -> Any:

@@ -6,16 +6,16 @@ A repeat of what is committed is success, before the partition epoch is looked a
 been lost (KAFKA-14144).
 """
 
-from dataclasses import dataclass
-
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import AlterPartitionAnswer, AlterPartitionResult, Answer, StateChange
-from odradek.controller.events import AlterPartitionItem, AlterPartitionRequested, IsrMember
+from odradek.controller.events import AlterPartitionItem, AlterPartitionRequested, Event, IsrMember
 from odradek.controller.plan import Plan
+from odradek.controller.reassignment import steps_after
 from odradek.controller.task import Task
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import NO_TOPIC_ID, UNKNOWN_BROKER_EPOCH, BrokerId, TopicId, TopicPartition
+from odradek.model.values import dataclass
 
 RECOVERED, RECOVERING = 0, 1
 
@@ -111,6 +111,13 @@ class AlterPartition(Task):
                 result = _result(result.topic_partition, result.topic_id, ErrorCode.NONE, stored)
             results.append(result)
         return (Answer(self.event.request_id, AlterPartitionAnswer(ErrorCode.NONE, tuple(results))),)
+
+
+    def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
+        """A reassignment may have waited for just this member of the ISR."""
+        results = [outcomes[index] for index in range(len(self.event.partitions))]
+        changed = [r.topic_partition for r in results if isinstance(r, AlterPartitionResult)]
+        return steps_after(context, [tp for tp in changed if tp is not None])
 
 
 def _isr_change(

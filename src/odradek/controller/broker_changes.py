@@ -6,17 +6,19 @@ broker just hears of the new endpoints.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from odradek.controller.context import ControllerContext
+from odradek.controller.events import Event
 from odradek.controller.partition_states import PartitionState, plan_partition_move
 from odradek.controller.plan import Plan, Telling
-from odradek.controller.replica_states import TRANSITIONS as REPLICA_TRANSITIONS
+from odradek.controller.reassignment import commit_leavers_died, plan_leavers_died, steps_after
 from odradek.controller.replica_states import ReplicaState, plan_replica_move
 from odradek.controller.task import Task
+from odradek.controller.topic_deletion import CompleteDeletions, ResumeDeletions, plan_replica_failed
 from odradek.model.cluster import BrokerRegistration
 from odradek.model.facts import BrokersChanged
-from odradek.model.ids import BrokerId, TopicPartition
+from odradek.model.ids import EPOCH_DURING_DELETE, BrokerId, TopicPartition
+from odradek.model.values import dataclass
 
 Replica = tuple[TopicPartition, BrokerId]
 
@@ -37,8 +39,14 @@ def tasks_of_brokers(context: ControllerContext, event: BrokersChanged) -> list[
     tasks: list[Task] = []
     if gone or bounced:
         tasks.append(BrokerFailure(tuple(sorted((*gone, *bounced)))))
+        if context.topics_to_delete:
+            tasks.append(CompleteDeletions())
     if new or bounced:
-        tasks.append(BrokerStartup(tuple(now[b] for b in sorted((*new, *bounced)))))
+        started = tuple(now[b] for b in sorted((*new, *bounced)))
+        tasks.append(BrokerStartup(started))
+        if context.topics_to_delete:
+            names = _named(tuple(r.broker_id for r in started))
+            tasks.append(ResumeDeletions(f"{names} started: deletion goes on"))
     if changed:
         tasks.append(BrokerUpdate(tuple(now[b] for b in changed)))
     return tasks
@@ -59,10 +67,19 @@ class BrokerFailure(Task):
         if plan.only is None:
             for broker in self.brokers:
                 plan.note("broker", str(broker), "live", "gone")
-        plan_replicas_offline(plan, _replicas_on(plan, self.brokers))
+        plan_replicas_offline(plan, replicas_on(plan, self.brokers))
+        plan_leavers_died(plan, self.brokers)
         # Clients must learn of the death even where it moved no partition (row 155).
         if plan.only is None and not plan.telling.metadata:
             plan.telling.bare_metadata = True
+
+    def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
+        outcomes["left"] = commit_leavers_died(context, self.brokers)
+
+    def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
+        left = outcomes["left"]
+        assert isinstance(left, tuple)
+        return steps_after(context, left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +102,29 @@ class BrokerStartup(Task):
             # The others must know the newcomer before they are told that it leads: a broker ignores
             # become-follower when the leader is not among its live brokers (row 103, mixing-with-apache).
             others = tuple(b for b in context.registered_brokers() if b not in started)
+            strays = {b: kept for b in started if (kept := _strays(context, b))}
+            if strays:
+                plan.first_tellings.append(
+                    Telling(stops=strays, metadata_to=(), stop_epoch=EPOCH_DURING_DELETE)
+                )
             plan.first_tellings.append(Telling(metadata_to=others, bare_metadata=True))
-            everything = dict.fromkeys(context.assignments)
+            deleting = context.topics_to_delete
+            everything = dict.fromkeys(tp for tp in context.assignments if tp.topic not in deleting)
             plan.first_tellings.append(
                 Telling(metadata=everything, metadata_to=started, bare_metadata=True)
             )
-        for topic_partition, broker in _replicas_on(plan, started):
-            if ReplicaState.ONLINE in REPLICA_TRANSITIONS[plan.replica_state(topic_partition, broker)]:
-                plan_replica_move(plan, topic_partition, broker, ReplicaState.ONLINE)
+        plan_replicas_online(plan, replicas_on(plan, started))
         plan_online_trigger(plan)
+
+    def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
+        for registration in self.registrations:
+            context.strays.pop(registration.broker_id, None)
+
+    def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
+        """Row 106: reassignments that touch the new brokers go on."""
+        started = {registration.broker_id for registration in self.registrations}
+        touched = [tp for tp, m in context.reassignments.items() if started & set(m.stored.replicas)]
+        return steps_after(context, touched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +155,7 @@ class ReannounceReplicas(Task):
         return f"{_named(self.brokers)} reported a failed log directory"
 
     def plan(self, plan: Plan) -> None:
-        for topic_partition, broker in _replicas_on(plan, self.brokers):
-            if ReplicaState.ONLINE in REPLICA_TRANSITIONS[plan.replica_state(topic_partition, broker)]:
-                plan_replica_move(plan, topic_partition, broker, ReplicaState.ONLINE)
+        plan_replicas_online(plan, replicas_on(plan, self.brokers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,21 +177,31 @@ class DirectoriesChanged(Task):
         plan_replicas_offline(plan, [(tp, self.broker) for tp in plan.pick(self.failed)])
 
 
+def plan_replicas_online(plan: Plan, replicas: list[Replica]) -> None:
+    """Replicas -> Online, except of topics that are being deleted: those are not to be led again."""
+    deleting = plan.context.topics_to_delete
+    for topic_partition, broker in replicas:
+        if topic_partition.topic not in deleting:
+            plan_replica_move(plan, topic_partition, broker, ReplicaState.ONLINE)
+
+
 def plan_replicas_offline(plan: Plan, replicas: list[Replica]) -> None:
     """S0's onBrokerFailure for any set of replicas: partitions without a leader go offline, every leaderless
     partition is elected, then each replica leaves. In this order: a replica that left the ISR first would
     cost a write and an epoch of its own, and an election could find an ISR without its best member.
+
+    Replicas of topics that are being deleted go their own way, to Ineligible (rows 101, 102).
     """
+    deleting = plan.context.topics_to_delete
     for topic_partition, broker in replicas:
         current = plan.leadership(topic_partition)
-        if current is None or current.leader != broker:
-            continue
-        if plan.context.is_queued_for_deletion(topic_partition.topic):
-            continue  # row 102: its partitions left the machine when the deletion began
-        plan_partition_move(plan, topic_partition, PartitionState.OFFLINE)
+        if current is not None and current.leader == broker and topic_partition.topic not in deleting:
+            plan_partition_move(plan, topic_partition, PartitionState.OFFLINE)
     plan_online_trigger(plan)
     for topic_partition, broker in replicas:
-        if ReplicaState.OFFLINE in REPLICA_TRANSITIONS[plan.replica_state(topic_partition, broker)]:
+        if topic_partition.topic in deleting:
+            plan_replica_failed(plan, topic_partition, broker)
+        else:
             plan_replica_move(plan, topic_partition, broker, ReplicaState.OFFLINE)
 
 
@@ -186,7 +225,21 @@ def plan_online_trigger(plan: Plan, topics: Iterable[str] | None = None) -> None
         plan_partition_move(plan, topic_partition, PartitionState.ONLINE)
 
 
-def _replicas_on(plan: Plan, brokers: tuple[BrokerId, ...]) -> list[Replica]:
+def _strays(context: ControllerContext, broker: BrokerId) -> dict[TopicPartition, bool]:
+    """What the broker was to delete when it died, unless it has been given just that again meanwhile.
+
+    Before any LeaderAndIsr: a new topic of the same name would be refused as INCONSISTENT_TOPIC_ID for ever.
+    """
+    kept = {}
+    for topic_partition, topic_id in context.strays.get(broker, {}).items():
+        assignment = context.assignments.get(topic_partition)
+        is_back = assignment is not None and broker in assignment.replicas
+        if not (is_back and context.topic_id(topic_partition.topic) == topic_id):
+            kept[topic_partition] = True
+    return kept
+
+
+def replicas_on(plan: Plan, brokers: tuple[BrokerId, ...]) -> list[Replica]:
     return [
         (topic_partition, broker)
         for broker in brokers

@@ -10,7 +10,7 @@ not exist), which keeps a partition with three healthy replicas below 1 KB.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from enum import StrEnum
 from hashlib import sha256
 
 from odradek.controller.partition_states import PartitionState
@@ -25,6 +25,7 @@ from odradek.model.ids import (
     TopicId,
     TopicPartition,
 )
+from odradek.model.values import dataclass, field
 
 CLUSTER_DEFAULT = "<default>"  # the name of `/config/brokers/<default>`
 
@@ -51,6 +52,22 @@ class Topic:
     partitions: tuple[int, ...]
 
 
+class ReassignmentPhase(StrEnum):
+    """How far a reassignment is (S0's twelve steps). After a failover it is found again from the store."""
+
+    GROWING = "growing"  # steps 1-4: new replicas copy; until every target replica is in the ISR
+    SHRINKING = "shrinking"  # steps 5-8: the leader is in the target; the leavers leave the ISR
+    STOPPING = "stopping"  # step 9: the leavers delete their data; until they have answered
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """A running reassignment: the partition as its topic node has it, and the phase."""
+
+    stored: ReplicaAssignment
+    phase: ReassignmentPhase
+
+
 @dataclass(slots=True)
 class ControllerContext:
     broker: BrokerId
@@ -74,11 +91,19 @@ class ControllerContext:
     partitions_on: dict[BrokerId, set[TopicPartition]] = field(default_factory=dict)
     leaderless: set[TopicPartition] = field(default_factory=set)  # NewPartition or OfflinePartition
 
+    reassignments: dict[TopicPartition, Reassignment] = field(default_factory=dict)
+    # Replicas told to delete their data because they are not wanted any more, and since when they owe an answer.
+    leavers: dict[TopicPartition, dict[BrokerId, int]] = field(default_factory=dict)
+    # Data left on a broker that died before it could delete it: told to go when the broker returns.
+    strays: dict[BrokerId, dict[TopicPartition, TopicId]] = field(default_factory=dict)
+    legacy_reassignments: dict[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
     topics_to_delete: set[str] = field(default_factory=set)
+    deletions_wished: frozenset[str] = frozenset()  # all of `/admin/delete_topics`, also of unreadable topics
     out_of_service: dict[str, str] = field(default_factory=dict)  # topic -> why its nodes cannot be trusted
     topic_configs: dict[str, Mapping[str, str]] = field(default_factory=dict)
     broker_configs: dict[str, Mapping[str, str]] = field(default_factory=dict)
     producer_ids: ProducerIdBlock | None = None
+    deadlines: dict[str, int] = field(default_factory=dict)  # what is to be done when, by name
 
     # ------------------------------------------------------------------------------------------ brokers
 
@@ -164,6 +189,23 @@ class ControllerContext:
         self.topic_configs.pop(topic, None)
         self.topics_to_delete.discard(topic)
         self.out_of_service.pop(topic, None)
+
+    def commit_topic_version(self, topic: str, version: int) -> None:
+        known = self.topics[topic]
+        self.topics[topic] = Topic(known.topic_id, version, known.partitions)
+
+    def commit_reassignments_dropped(self, topic: str) -> None:
+        """A topic that is being deleted is no longer reassigned: all its replicas, old and new, must go."""
+        for topic_partition in self.partitions_of(topic):
+            moving = self.reassignments.pop(topic_partition, None)
+            if moving is not None:
+                self.commit_assignment(topic_partition, ReplicaAssignment(moving.stored.replicas))
+            self.leavers.pop(topic_partition, None)
+
+    def stored_assignment(self, topic_partition: TopicPartition) -> ReplicaAssignment:
+        """As the topic node has it; while a reassignment ends, memory is ahead of the store (S0, step 6)."""
+        moving = self.reassignments.get(topic_partition)
+        return moving.stored if moving is not None else self.assignments[topic_partition]
 
     def is_queued_for_deletion(self, topic: str) -> bool:
         return topic in self.topics_to_delete
@@ -251,6 +293,8 @@ class ControllerContext:
         assignment = self.assignments.pop(topic_partition, None)
         for broker in assignment.replicas if assignment is not None else ():
             self.partitions_on[broker].discard(topic_partition)
+        self.reassignments.pop(topic_partition, None)
+        self.leavers.pop(topic_partition, None)
         self.leaderships.pop(topic_partition, None)
         self.partition_states.pop(topic_partition, None)
         self.unusual_replicas.pop(topic_partition, None)
@@ -275,6 +319,19 @@ class ControllerContext:
         else:
             self.unusual_replicas.pop(topic_partition, None)
 
+    # --------------------------------------------------------------------------------------------- time
+
+    def commit_deadline(self, name: str, at_ms: int) -> None:
+        """Do this then; an earlier wish for the same stands."""
+        self.deadlines[name] = min(at_ms, self.deadlines.get(name, at_ms))
+
+    def commit_due(self, now_ms: int) -> tuple[str, ...]:
+        """What is due by now, once."""
+        due = tuple(sorted(name for name, at_ms in self.deadlines.items() if at_ms <= now_ms))
+        for name in due:
+            del self.deadlines[name]
+        return due
+
     # --------------------------------------------------------------------------------------------- copy
 
     def fork(self) -> "ControllerContext":
@@ -297,9 +354,15 @@ class ControllerContext:
             unusual_replicas=dict(self.unusual_replicas),
             partitions_on={broker: set(partitions) for broker, partitions in self.partitions_on.items()},
             leaderless=set(self.leaderless),
+            reassignments=dict(self.reassignments),
+            leavers={tp: dict(brokers) for tp, brokers in self.leavers.items()},
+            strays={broker: dict(kept) for broker, kept in self.strays.items()},
+            legacy_reassignments=dict(self.legacy_reassignments),
             topics_to_delete=set(self.topics_to_delete),
+            deletions_wished=self.deletions_wished,
             out_of_service=dict(self.out_of_service),
             topic_configs=dict(self.topic_configs),
             broker_configs=dict(self.broker_configs),
             producer_ids=self.producer_ids,
+            deadlines=dict(self.deadlines),
         )

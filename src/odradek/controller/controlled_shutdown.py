@@ -7,8 +7,6 @@ the wire has no place for it (golden 02b answers an empty list), so it stands in
 journal and in the log: S3's outage was silent, this one is not (row 126).
 """
 
-from dataclasses import dataclass
-
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import Answer, ControlledShutdownAnswer, StateChange
 from odradek.controller.election import Election, controlled_shutdown_leader
@@ -20,6 +18,7 @@ from odradek.controller.task import Task
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerId, TopicPartition
+from odradek.model.values import dataclass
 
 
 def refusal(context: ControllerContext, event: ControlledShutdownRequested) -> ErrorCode | None:

@@ -11,7 +11,6 @@ controller, an exception. Memory is dropped; elected again, everything is read a
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from traceback import format_exc
 
 from odradek.controller import alter_partition, controlled_shutdown, producer_ids
@@ -23,11 +22,13 @@ from odradek.controller.effects import (
     NOTHING,
     AllocateProducerIdsAnswer,
     AlterPartitionAnswer,
+    AlterReassignmentsAnswer,
     Answer,
     BrokerRequest,
     ControlledShutdownAnswer,
     CreatePartitionState,
     Effects,
+    ListReassignmentsAnswer,
     StateChange,
     Write,
     WritePartitionState,
@@ -35,15 +36,19 @@ from odradek.controller.effects import (
 from odradek.controller.events import (
     AllocateProducerIdsRequested,
     AlterPartitionRequested,
+    AlterReassignmentsRequested,
     Conflict,
     ControlledShutdownRequested,
     Elected,
     Event,
     Fenced,
     LeaderAndIsrAnswered,
+    ListReassignmentsRequested,
+    ReassignmentStep,
     Resigned,
     StopReplicaAnswered,
     Stored,
+    Tick,
     UpdateMetadataAnswered,
     WritesAnswered,
 )
@@ -57,24 +62,43 @@ from odradek.controller.metadata_changes import AdoptStates, config_tasks
 from odradek.controller.partition_states import PartitionState
 from odradek.controller.plan import Plan, Telling
 from odradek.controller.producer_ids import AllocateProducerIds
+from odradek.controller.reassignment import RETRY as RETRY_LEAVERS
+from odradek.controller.reassignment import RetryLeavers, tasks_of_step
+from odradek.controller.reassignment import tasks_of_answer as tasks_of_leaver_answer
+from odradek.controller.reassignment_requests import list_answer
+from odradek.controller.reassignment_requests import tasks_of_node as tasks_of_reassignment_node
+from odradek.controller.reassignment_requests import tasks_of_request as tasks_of_reassignments
 from odradek.controller.requests import requests_of
 from odradek.controller.task import Task
 from odradek.controller.topic_changes import GiveTopicIds, OutOfService, tasks_of_assignments, tasks_of_topics
+from odradek.controller.topic_deletion import RETRY as RETRY_DELETIONS
+from odradek.controller.topic_deletion import (
+    CompleteDeletions,
+    DeleteTopics,
+    ForgetDeletions,
+    ResumeDeletions,
+    tasks_of_deletions,
+    unfinished_names,
+)
+from odradek.controller.topic_deletion import tasks_of_answer as tasks_of_deletion_answer
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import OdradekError
 from odradek.model.facts import (
     BrokersChanged,
     ConfigChanged,
     ControllerChanged,
+    DeleteTopicsRequested,
     IsrChangeNotified,
     LogDirFailed,
     PartitionStatesLoaded,
+    ReassignmentRequested,
     StoredPartitionState,
     TopicAssignmentsChanged,
     TopicsChanged,
     UnreadableNode,
 )
 from odradek.model.ids import BrokerId, PartitionEpoch, TopicPartition
+from odradek.model.values import dataclass, field, replace
 
 # A conflict means that somebody wrote a node we own. Once or twice is an old leader or a hand; a node that
 # changes under every attempt is a state of the world we do not understand.
@@ -97,6 +121,7 @@ class _Work:
     requests: list[BrokerRequest] = field(default_factory=list)
     changes: list[StateChange] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
+    follow_up: list[Event] = field(default_factory=list)
 
 
 class Resign(OdradekError):
@@ -108,6 +133,7 @@ class ControllerCore:
         self.settings = settings or ControllerSettings()
         self.context: ControllerContext | None = None  # None: not the controller
         self._work: _Work | None = None
+        self._now_ms = 0
 
     @property
     def is_active(self) -> bool:
@@ -121,7 +147,9 @@ class ControllerCore:
 
     def next_deadline_ms(self) -> int | None:
         """When a `Tick` is wanted; None: never."""
-        return None
+        if self.context is None:
+            return None
+        return min(self.context.deadlines.values(), default=None)
 
     def fork(self) -> "ControllerCore":
         """A copy that can be asked what-if. Between events only: a plan in flight is not shared."""
@@ -136,6 +164,7 @@ class ControllerCore:
             assert len(event.answers) == len(self._work.written), "one answer for each write"
         else:
             assert self._work is None, f"{type(event).__name__} before the writes of the last event were answered"
+        self._now_ms = now_ms
         try:
             if isinstance(event, WritesAnswered):
                 return self._answered(event)
@@ -156,6 +185,8 @@ class ControllerCore:
             return Effects(answers=(answer,)) if answer is not None else NOTHING
         if isinstance(event, Resigned):
             return self._resign(event.reason, event)
+        if isinstance(event, ListReassignmentsRequested):
+            return Effects(answers=(list_answer(self.context, event),))
         refused = _refusal(self.context, event)
         if refused is not None:
             return Effects(answers=(refused,))
@@ -169,7 +200,10 @@ class ControllerCore:
         self.context = load_context(event, self.settings)
         nameless = tuple(sorted(n.topic for n in event.snapshot.topics if n.topic_id is None))
         tasks: list[Task] = [GiveTopicIds(nameless)] if nameless else []
-        return self._advance(_Work(event, [*tasks, Startup()]))
+        tasks.append(Startup())
+        tasks += tasks_of_reassignment_node(self.context, event.snapshot.reassignment)
+        tasks += _deletions_taken_up(self.context)
+        return self._advance(_Work(event, tasks))
 
     def _tasks(self, context: ControllerContext, event: Event) -> list[Task]:
         match event:
@@ -200,9 +234,22 @@ class ControllerCore:
                 return [AllocateProducerIds(event.request_id, event.broker)]
             case LeaderAndIsrAnswered():
                 return _told_to_lead(context, event)
-            case UpdateMetadataAnswered() | StopReplicaAnswered():
+            case DeleteTopicsRequested():
+                return tasks_of_deletions(context, event)
+            case StopReplicaAnswered():
+                _check_answer(context, event.broker, event.error)
+                return _tasks_of_stop(context, event)
+            case UpdateMetadataAnswered():
                 _check_answer(context, event.broker, event.error)
                 return []
+            case ReassignmentStep():
+                return tasks_of_step(context, event)
+            case AlterReassignmentsRequested():
+                return tasks_of_reassignments(context, event)
+            case ReassignmentRequested():
+                return tasks_of_reassignment_node(context, event)
+            case Tick():
+                return _tasks_of_tick(context, context.commit_due(self._now_ms))
             case _:
                 return []
 
@@ -220,7 +267,7 @@ class ControllerCore:
                 work.task.commit_facts(context)
                 work.attempts = 0
                 work.outcomes = {}
-                work.plan = Plan(context, work.task.reason())
+                work.plan = Plan(context, work.task.reason(), now_ms=self._now_ms)
                 work.task.plan(work.plan)
             writes = tuple(work.plan.writes())
             if writes:
@@ -243,10 +290,11 @@ class ControllerCore:
                 found = _outcome(context, write, answer, plan)
                 if found is not _STORED:
                     lost[write.topic_partition] = found
-            else:
-                again = task.commit_answer(context, write, answer) or again
         plan.drop(set(lost))
         self._commit(work)
+        for write, answer in zip(work.written, event.answers, strict=True):
+            if not isinstance(write, WritePartitionState | CreatePartitionState):
+                again = task.commit_answer(context, write, answer) or again
         retry = _adopt(context, work, lost)
         if not retry and not again:
             self._finish_task(work)
@@ -254,7 +302,8 @@ class ControllerCore:
         work.attempts += 1
         if work.attempts > MOST_ATTEMPTS:
             raise Resign(f"{work.attempts} conflicts in a row on {sorted(lost) or work.written[0]}")
-        work.plan = Plan(context, task.reason(), None if again else frozenset(retry))
+        only = None if again else frozenset(retry)
+        work.plan = Plan(context, task.reason(), only, self._now_ms)
         task.plan(work.plan)
         return self._advance(work)
 
@@ -269,16 +318,21 @@ class ControllerCore:
     def _finish_task(self, work: _Work) -> None:
         """Everything of the task is stored: now the values of its requests are known."""
         assert self.context is not None and work.task is not None
+        work.task.commit_done(self.context, work.outcomes, self._now_ms)
         for telling in (*work.first_tellings, work.telling):
             work.requests.extend(requests_of(self.context, telling))
         work.answers.extend(work.task.answers(self.context, work.outcomes))
+        work.follow_up.extend(work.task.follow_up(self.context, work.outcomes))
         work.first_tellings, work.telling = [], Telling()
         work.task = work.plan = None
 
     def _finish(self, work: _Work) -> Effects:
         self._work = None
         return Effects(
-            requests=tuple(work.requests), changes=tuple(work.changes), answers=tuple(work.answers)
+            requests=tuple(work.requests),
+            changes=tuple(work.changes),
+            answers=tuple(work.answers),
+            follow_up=tuple(work.follow_up),
         )
 
     def _resign(self, reason: str, event: Event) -> Effects:
@@ -290,6 +344,42 @@ class ControllerCore:
         self._work = None
         change = StateChange("controller", "controller", "resigned", reason, name=who)
         return Effects(changes=(change,), answers=(answer,) if answer is not None else (), resign=reason)
+
+
+def _deletions_taken_up(context: ControllerContext) -> list[Task]:
+    """What a predecessor had begun to delete, and what it had nearly finished."""
+    wished = context.topics_to_delete
+    if not wished:
+        return []
+    if not context.settings.delete_topic_enable:
+        context.topics_to_delete = set()
+        return [ForgetDeletions(tuple(sorted(wished)), "delete.topic.enable is false")]
+    context.deletions_wished = frozenset(wished)
+    unfinished = unfinished_names(context, wished)
+    context.topics_to_delete = {topic for topic in wished if topic in context.topics}
+    tasks: list[Task] = []
+    if unfinished:
+        tasks.append(ForgetDeletions(unfinished, "its node is gone already", with_config=True))
+    if context.topics_to_delete:
+        tasks.append(DeleteTopics(tuple(sorted(context.topics_to_delete)), "deletion taken up by this controller"))
+        tasks.append(CompleteDeletions())
+    return tasks
+
+
+def _tasks_of_stop(context: ControllerContext, event: StopReplicaAnswered) -> list[Task]:
+    registration = context.brokers.get(event.broker)
+    if registration is None or registration.epoch != event.broker_epoch:
+        return []  # an answer of a broker that has died or bounced since
+    return [*tasks_of_deletion_answer(context, event), *tasks_of_leaver_answer(context, event)]
+
+
+def _tasks_of_tick(context: ControllerContext, due: tuple[str, ...]) -> list[Task]:
+    tasks: list[Task] = []
+    if RETRY_DELETIONS in due:
+        tasks.append(ResumeDeletions("deletion tried again"))
+    if RETRY_LEAVERS in due:
+        tasks.append(RetryLeavers())
+    return tasks
 
 
 _STORED = object()
@@ -400,4 +490,8 @@ def _not_controller(event: Event) -> Answer | None:
         return Answer(event.request_id, ControlledShutdownAnswer(ErrorCode.NOT_CONTROLLER))
     if isinstance(event, AllocateProducerIdsRequested):
         return Answer(event.request_id, AllocateProducerIdsAnswer(ErrorCode.NOT_CONTROLLER))
+    if isinstance(event, AlterReassignmentsRequested):
+        return Answer(event.request_id, AlterReassignmentsAnswer(ErrorCode.NOT_CONTROLLER, "", {}))
+    if isinstance(event, ListReassignmentsRequested):
+        return Answer(event.request_id, ListReassignmentsAnswer(ErrorCode.NOT_CONTROLLER, {}))
     return None

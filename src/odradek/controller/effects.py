@@ -16,7 +16,6 @@ and an election of 100,000 partitions builds half a million of them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.model.cluster import BrokerRegistration, LeaderAndIsr, ReplicaAssignment
@@ -31,6 +30,7 @@ from odradek.model.ids import (
     TopicId,
     TopicPartition,
 )
+from odradek.model.values import dataclass
 
 if TYPE_CHECKING:
     from odradek.controller.events import Event

@@ -6,9 +6,9 @@ the ISR, and only where that was allowed.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from odradek.model.ids import BrokerId
+from odradek.model.values import dataclass
 
 CLEAN = "first assigned replica that is live and in the ISR"
 UNCLEAN = "nobody in the ISR is live; unclean election is allowed"

@@ -8,7 +8,6 @@ Facts of the store (`BrokersChanged`, `TopicsChanged`, ...) stand in `odradek.mo
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from odradek.controller.effects import LeaderAndIsrPartition
 from odradek.model.error_codes import ErrorCode
@@ -23,6 +22,7 @@ from odradek.model.ids import (
     TopicId,
     TopicPartition,
 )
+from odradek.model.values import dataclass, field
 
 # ------------------------------------------------------------------- becoming and ceasing to be controller
 
@@ -198,6 +198,15 @@ class ListReassignmentsRequested:
     partitions: tuple[TopicPartition, ...] | None
 
 
+@dataclass(frozen=True, slots=True)
+class ReassignmentStep:
+    """Go on with these reassignments. The core asks for it itself (`Effects.follow_up`): each phase is an event
+    of its own, because each is kept in the store. `announce`: tell everybody, with a new leader epoch."""
+
+    partitions: tuple[TopicPartition, ...]
+    announce: bool = False
+
+
 # --------------------------------------------------------------------------------------------------- time
 
 
@@ -230,6 +239,7 @@ Event = (
     | ElectLeadersRequested
     | AlterReassignmentsRequested
     | ListReassignmentsRequested
+    | ReassignmentStep
     | Tick
     | EndOffsetsAnswered
     | Fact

@@ -5,12 +5,12 @@ that would unblock it and the state that would follow, so that an operator knows
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from odradek.controller.context import ControllerContext
 from odradek.controller.partition_states import PartitionState
 from odradek.controller.what_if import what_if
 from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
+from odradek.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,17 @@ up reassignments, deletions and preferred elections.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import repeat
 
 from odradek.controller.broker_changes import plan_online_trigger
-from odradek.controller.context import ControllerContext, ControllerSettings, Topic
-from odradek.controller.events import Elected
+from odradek.controller.context import (
+    ControllerContext,
+    ControllerSettings,
+    Reassignment,
+    ReassignmentPhase,
+    Topic,
+)
+from odradek.controller.events import Elected, Event, ReassignmentStep
 from odradek.controller.partition_states import PartitionState
 from odradek.controller.plan import Plan, Telling
 from odradek.controller.replica_states import TRANSITIONS, ReplicaState, plan_replica_move
@@ -22,6 +27,7 @@ from odradek.controller.task import Task
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.facts import StoredPartitionState
 from odradek.model.ids import NO_TOPIC_ID, BrokerId, ControllerEpoch, TopicPartition
+from odradek.model.values import dataclass
 
 
 def load_context(event: Elected, settings: ControllerSettings) -> ControllerContext:
@@ -57,6 +63,9 @@ def load_context(event: Elected, settings: ControllerSettings) -> ControllerCont
             if not assignment.is_being_reassigned:
                 assignment = same.setdefault(assignment.replicas, assignment)
             context.assignments[topic_partition] = assignment
+            if assignment.is_being_reassigned:
+                moving = Reassignment(assignment, ReassignmentPhase.GROWING)
+                context.reassignments[topic_partition] = moving
             for broker in assignment.replicas:
                 on_broker = context.partitions_on.get(broker)
                 if on_broker is None:
@@ -115,13 +124,19 @@ class Startup(Task):
         if plan.only is None:
             plan.note("controller", str(context.broker), "standby", f"epoch {context.controller_epoch}")
             plan.first_tellings.append(Telling(bare_metadata=True))
-        plan_startup(plan, plan.pick(context.assignments))
+        deleting = context.topics_to_delete
+        plan_startup(plan, plan.pick(tp for tp in context.assignments if tp.topic not in deleting))
         if plan.only is None:
             for topic, why in sorted(context.out_of_service.items()):
                 plan.note("topic", topic, "stored", "out of service", why)
             plan.note("machine", "replica", "initialized", "started", _census(_replica_states(plan)))
             plan.note("machine", "partition", "initialized", "started", _census(_partition_states(plan)))
             plan.note("controller", str(context.broker), "loading", "ready")
+
+    def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
+        """Row 121: take up what a predecessor had begun, from the beginning: every step may be repeated."""
+        running = tuple(tp for tp in sorted(context.reassignments) if tp.topic not in context.topics_to_delete)
+        return (ReassignmentStep(running, announce=True),) if running else ()
 
 
 def plan_startup(plan: Plan, partitions: list[TopicPartition]) -> None:

@@ -32,7 +32,9 @@ def isr_is_assigned(context: ControllerContext, topic_partition: TopicPartition)
     state = context.leadership(topic_partition)
     assignment = context.assignments.get(topic_partition)
     if state is not None and assignment is not None:
-        strangers = [b for b in state.isr if b not in assignment.replicas]
+        # Between steps 6 and 8 of a reassignment the leavers are still in the ISR.
+        replicas = {*assignment.replicas, *context.stored_assignment(topic_partition).replicas}
+        strangers = [b for b in state.isr if b not in replicas]
         if strangers:
             yield f"ISR members {strangers} are not among the replicas {assignment.replicas}"
 

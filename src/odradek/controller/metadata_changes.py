@@ -1,14 +1,16 @@
 """What the store tells besides brokers and topics: states written by others, configuration (rows 150, 166)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from odradek.controller.broker_changes import plan_online_trigger
 from odradek.controller.context import ControllerContext
+from odradek.controller.events import Event
 from odradek.controller.plan import Plan
+from odradek.controller.reassignment import steps_after
 from odradek.controller.task import Task
 from odradek.model.facts import ConfigChanged, StoredPartitionState
 from odradek.model.ids import TopicPartition
+from odradek.model.values import dataclass
 
 UNCLEAN = "unclean.leader.election.enable"
 
@@ -35,6 +37,9 @@ class AdoptStates(Task):
     def plan(self, plan: Plan) -> None:
         for topic_partition in plan.pick(self.states):
             plan.tell_metadata(topic_partition)
+
+    def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
+        return steps_after(context, self.states)
 
 
 def config_tasks(context: ControllerContext, event: ConfigChanged) -> list[Task]:

@@ -9,7 +9,6 @@ partition is planned again on a new plan with `only` set to it.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import CreatePartitionState, StateChange, Write, WritePartitionState
@@ -19,6 +18,7 @@ from odradek.controller.replica_states import ReplicaState
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.facts import StoredPartitionState
 from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
+from odradek.model.values import dataclass, field
 
 NO_REPLICAS = ReplicaAssignment(())
 
@@ -30,7 +30,7 @@ class Telling:
     `leader_and_isr`: broker -> partition -> is it a new replica there (sticky: once new, new, row 150).
     `stops`: broker -> partition -> delete (sticky likewise, row 149).
     `metadata`: partitions every live broker hears of; `bare_metadata` sends even an empty list.
-    `metadata_to` None means every registered broker.
+    `metadata_to` None means every registered broker. `stop_epoch` None means the partition's own.
     """
 
     leader_and_isr: dict[BrokerId, dict[TopicPartition, bool]] = field(default_factory=dict)
@@ -38,6 +38,7 @@ class Telling:
     metadata: dict[TopicPartition, None] = field(default_factory=dict)
     metadata_to: tuple[BrokerId, ...] | None = None
     bare_metadata: bool = False
+    stop_epoch: LeaderEpoch | None = None  # for strays: whatever epoch the broker remembers, it must stop
 
     def merge(self, other: "Telling") -> None:
         """Add what `other` says. Sticky both ways: new stays new, delete stays delete."""
@@ -78,6 +79,7 @@ class Plan:
         "context",
         "first_tellings",
         "leaderships",
+        "now_ms",
         "only",
         "other_writes",
         "outcomes",
@@ -88,10 +90,15 @@ class Plan:
     )
 
     def __init__(
-        self, context: ControllerContext, reason: str, only: frozenset[TopicPartition] | None = None
+        self,
+        context: ControllerContext,
+        reason: str,
+        only: frozenset[TopicPartition] | None = None,
+        now_ms: int = 0,
     ) -> None:
         self.context = context
         self.reason = reason
+        self.now_ms = now_ms
         self.only = only  # None: every partition; else those that are planned again after a conflict
         self.leaderships: dict[TopicPartition, LeaderAndIsr] = {}
         self.partition_states: dict[TopicPartition, PartitionState] = {}
@@ -227,6 +234,11 @@ class Plan:
             )
         )
 
+    def forget_replica(self, topic_partition: TopicPartition, broker: BrokerId, why: str) -> None:
+        """Not a move of the machine: it will never answer, so nothing is known of it any more."""
+        self.replica_states.setdefault(topic_partition, {})[broker] = ReplicaState.NON_EXISTENT
+        self.changes.append(StateChange("warning", "replica", "stray", why, topic_partition))
+
     def fail_partition(
         self, topic_partition: TopicPartition, source: PartitionState, target: PartitionState, why: str
     ) -> None:
@@ -298,6 +310,7 @@ class Plan:
             self.partition_states.pop(topic_partition, None)
             self.replica_states.pop(topic_partition, None)
             self.assignments.pop(topic_partition, None)
+            self.outcomes.pop(topic_partition, None)
         self.changes = [change for change in self.changes if change.topic_partition not in partitions]
         self.telling.forget(partitions)
         for telling in self.first_tellings:

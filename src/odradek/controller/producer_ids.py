@@ -4,8 +4,6 @@ The node holds the last block; the next one begins after it. A block that was wr
 lost is never given again: ids may be skipped, never doubled.
 """
 
-from dataclasses import dataclass
-
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import AllocateProducerIdsAnswer, Answer, Write, WriteProducerIdBlock
 from odradek.controller.events import AllocateProducerIdsRequested, Conflict, Stored, WriteAnswer
@@ -14,6 +12,7 @@ from odradek.controller.task import Task
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ProducerIdBlock
 from odradek.model.ids import BrokerId
+from odradek.model.values import dataclass
 
 BLOCK_SIZE = 1000
 LAST_PRODUCER_ID = 2**63 - 1

@@ -54,7 +54,7 @@ def requests_of(context: ControllerContext, telling: Telling) -> list[BrokerRequ
             )
         stops = telling.stops.get(broker)
         if stops:
-            requests.append(_stop_replica(context, broker, stops))
+            requests.append(_stop_replica(context, broker, stops, telling.stop_epoch))
     return requests
 
 
@@ -116,6 +116,7 @@ def _metadata_partitions(
             continue  # no leader yet: nothing a client could use
         state = stored.leader_and_isr
         topic = topic_partition.topic
+        deleting = topic in context.topics_to_delete
         replicas = context.assignments[topic_partition].replicas
         offline = None if broken_disks else offline_of.get(replicas)
         if offline is None:
@@ -126,10 +127,10 @@ def _metadata_partitions(
                 topic_partition,
                 context.topics[topic].topic_id,
                 stored.controller_epoch,
-                LEADER_DURING_DELETE if topic in context.topics_to_delete else state.leader,
-                state.leader_epoch,
+                LEADER_DURING_DELETE if deleting else state.leader,
+                LeaderEpoch(0) if deleting else state.leader_epoch,  # both epochs 0 then (golden 05a)
                 state.isr,
-                state.partition_epoch,
+                0 if deleting else state.partition_epoch,
                 replicas,
                 offline,
             )
@@ -138,7 +139,10 @@ def _metadata_partitions(
 
 
 def _stop_replica(
-    context: ControllerContext, broker: BrokerId, stops: dict[TopicPartition, bool]
+    context: ControllerContext,
+    broker: BrokerId,
+    stops: dict[TopicPartition, bool],
+    epoch: LeaderEpoch | None,
 ) -> StopReplicaRequest:
     return StopReplicaRequest(
         broker,
@@ -146,7 +150,11 @@ def _stop_replica(
         context.broker,
         context.controller_epoch,
         tuple(
-            StopReplicaPartition(topic_partition, _stop_epoch(context, topic_partition), stops[topic_partition])
+            StopReplicaPartition(
+                topic_partition,
+                _stop_epoch(context, topic_partition) if epoch is None else epoch,
+                stops[topic_partition],
+            )
             for topic_partition in sorted(stops)
         ),
     )

@@ -7,12 +7,12 @@ no suspended function, so that a controller can be copied, printed and asked wha
 
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import Answer, Write
-from odradek.controller.events import WriteAnswer
+from odradek.controller.events import Event, WriteAnswer
 from odradek.controller.plan import Plan
 
 
 class Task:
-    """Three verbs, all optional but `plan`."""
+    """Every verb but `plan` is optional."""
 
     __slots__ = ()
 
@@ -33,4 +33,11 @@ class Task:
 
     def answers(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Answer, ...]:
         """After the last write: what to answer to whoever asked."""
+        return ()
+
+    def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
+        """After the last write, once: put into memory what follows from all of it together."""
+
+    def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
+        """The next phase of a work of several steps: events of their own (house.md, "The settle loop")."""
         return ()

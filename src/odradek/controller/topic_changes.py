@@ -5,7 +5,6 @@ reads that it is there, gives it an id if it has none, and brings its partitions
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import Write, WriteTopicAssignment
@@ -15,6 +14,7 @@ from odradek.controller.partition_states import PartitionState, plan_partition_m
 from odradek.controller.plan import Plan
 from odradek.controller.replica_states import ReplicaState, plan_replica_move
 from odradek.controller.task import Task
+from odradek.controller.topic_deletion import CompleteDeletions, DeleteTopics, UndoGrowth
 from odradek.model.facts import (
     StoredPartitionState,
     TopicAssignment,
@@ -23,6 +23,7 @@ from odradek.model.facts import (
     UnreadableNode,
 )
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.model.values import dataclass
 
 
 def tasks_of_topics(context: ControllerContext, event: TopicsChanged) -> list[Task]:
@@ -63,7 +64,9 @@ def tasks_of_assignments(context: ControllerContext, event: TopicAssignmentsChan
         if known is None:
             continue
         added = tuple(p for p in sorted(node.partitions) if p not in known.partitions)
-        if added or node.version != known.version:
+        if added and node.topic in context.topics_to_delete:
+            tasks.append(UndoGrowth(node))
+        elif added or node.version > known.version:
             tasks.append(PartitionsAdded(node, added))
     return tasks
 
@@ -80,6 +83,9 @@ def _creation(
         tasks.append(GiveTopicIds(nameless))
     partitions = tuple(TopicPartition(n.topic, p) for n in nodes for p in sorted(n.partitions))
     tasks.append(NewPartitions(partitions))
+    doomed = tuple(node.topic for node in nodes if node.topic in context.deletions_wished)
+    if doomed:  # it could not be read when its deletion was asked for
+        tasks += [DeleteTopics(doomed), CompleteDeletions()]
     return tasks
 
 

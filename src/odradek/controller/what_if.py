@@ -5,7 +5,6 @@ what falls under min.insync.replicas. It is the same code that would run, so the
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 from odradek.controller.context import ControllerContext, ControllerSettings
 from odradek.controller.core import ControllerCore
@@ -16,6 +15,7 @@ from odradek.controller.settle import settle
 from odradek.model.cluster import BrokerRegistration, LeaderAndIsr
 from odradek.model.facts import BrokersChanged, MetadataLoaded
 from odradek.model.ids import NO_LEADER, BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
+from odradek.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

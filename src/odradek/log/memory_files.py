@@ -13,7 +13,8 @@ Same promises as `OsDirectory` (one conformance suite for both), plus what only 
 """
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple, TypeVar, Union
 
 from odradek.log.errors import DirectoryInUse, MissingFile, named
@@ -182,6 +183,15 @@ class MemoryDisk:
 
     def heal(self) -> None:
         self._faults.clear()
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Whoever only looks meets no injected error and uses none up."""
+        faults, self._faults = self._faults, []
+        try:
+            yield
+        finally:
+            self._faults = faults
 
     def crash_at(self, step: int, choose: Choose | None = None) -> None:
         """Counted from now; `choose` says how much of the operation is done."""

@@ -333,6 +333,9 @@ class PartitionLog:
         else:
             for name in old.become_inactive(base_offset):
                 self.flushed.name_changed(name)
+        self._begin_segment(base_offset, now_ms)
+
+    def _begin_segment(self, base_offset: int, now_ms: int) -> None:
         self.take_snapshot(base_offset)
         active = Segment.create(self.directory, base_offset, now_ms)
         active.jitter_ms = self._jitter(base_offset)
@@ -491,6 +494,9 @@ class PartitionLog:
 
         The order is one in which a crash anywhere leaves a log that only ends later than it should: the flushed
         point first, then segments from the last to the first, then the file, then what is derived from it.
+
+        The log goes on in a new segment. Appending to the file that was cut could, after a power cut, leave old
+        pages before new ones: valid batches of a history that is gone, followed by the present one.
         """
         if self.failure is not None:
             raise self.failure
@@ -508,19 +514,20 @@ class PartitionLog:
         self._lower_flushed_point(end_offset)
         while self.segments[-1] is not target:
             self._discard([self.segments.pop()])
-        if position < target.file.size_bytes or target is not self.active:
-            target.truncate(position, end_offset, self.config.index_interval_bytes)
-        self.active = target
-        target.jitter_ms = self._jitter(target.base_offset)
+        if position == 0:
+            self._discard([self.segments.pop()])
+        elif target is self.active or position < target.file.size_bytes:
+            for name in target.cut(position, end_offset, self.config.index_interval_bytes):
+                self.flushed.name_changed(name)
         self.log_end_offset = end_offset
+        self.producer_marks = [mark for mark in self.producer_marks if mark[0] <= end_offset]
+        if self.segments:
+            lookups.reload_producers(self, now_ms)
+        else:
+            self.producers = Producers()
+        self._begin_segment(end_offset, now_ms)
         if self.epochs.truncate_from_end(end_offset):
             self.write_epochs()
-        kept = [entry for entry in target.transactions if entry.last_offset < end_offset]
-        if len(kept) != len(target.transactions):
-            target.replace_transactions(kept)
-        self.producer_marks = [mark for mark in self.producer_marks if mark[0] <= end_offset]
-        self._marked_bytes = target.file.size_bytes
-        lookups.reload_producers(self, now_ms)
         return end_offset
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
@@ -533,17 +540,11 @@ class PartitionLog:
         for name in self.directory.names():
             if name.endswith(SNAPSHOT_SUFFIX):
                 self.directory.remove(name)
-        active = Segment.create(self.directory, offset, now_ms)
-        active.jitter_ms = self._jitter(offset)
-        self.segments.append(active)
-        self.active = active
+        self.producers = Producers()
+        self._begin_segment(offset, now_ms)
         self.log_start_offset = self.log_end_offset = offset
         self.epochs.clear()
         self.write_epochs()
-        self.producers = Producers()
-        self.producer_marks = []
-        self._marked_bytes = 0
-        self.flushed.names_dirty()
 
     def _lower_flushed_point(self, offset: int) -> None:
         if self.before_cut_below is not None:

@@ -34,11 +34,12 @@ from odradek.log.segment import (
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
     SUFFIXES,
+    TRANSACTION_INDEX_SUFFIX,
     Segment,
     file_name,
 )
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
-from odradek.records.batch import ATTRIBUTES_OFFSET
+from odradek.records.batch import ATTRIBUTES_OFFSET, BatchHeader
 from odradek.records.checksum import crc32c
 
 CLEANED_SUFFIX = ".cleaned"
@@ -127,6 +128,10 @@ class _Opening:
         self.epochs = LeaderEpochs()
         self.changed_names = False
         self.written_names: list[str] = []
+        self.last_epoch: int | None = None
+        self.producers = Producers()
+        self.replay_from = 0
+        self.scanned_epoch = -1
 
     def open(self) -> Recovered:
         names = self._clear_leftovers(self.directory.names())
@@ -136,12 +141,14 @@ class _Opening:
         epochs_were_good = self._read_epochs()
         if log_end_offset < 0:
             log_end_offset = self._recover()
+        else:
+            self.producers, self.replay_from = self._best_snapshot(log_end_offset)
+            self._replay(self.segments)
         if self.log_start_offset > log_end_offset:
             log_end_offset = self._start_anew()
         first = self.segments[0].base_offset
         self.log_start_offset = max(self.log_start_offset, first)
         self._settle_epochs(log_end_offset, epochs_were_good)
-        producers = self._producers(log_end_offset)
         log = PartitionLog(
             self.directory,
             self.topic_partition,
@@ -149,7 +156,7 @@ class _Opening:
             self.config,
             segments=self.segments,
             epochs=self.epochs,
-            producers=producers,
+            producers=self.producers,
             log_start_offset=self.log_start_offset,
             log_end_offset=log_end_offset,
             # After a clean stop all of it was flushed, whatever an old checkpoint says.
@@ -259,21 +266,16 @@ class _Opening:
         (KAFKA-10471: the marker is only a claim).
         """
         segment = self.segments[-1]
-        file = segment.file
         try:
-            segment.load_indexes(self.config.index_interval_bytes)
-            assert segment.offset_index is not None
-            position = segment.offset_index.last()[1]
-            end_offset = segment.base_offset
-            for at, header in segment.headers(position):
-                if at == position and position and not segment.base_offset <= header.base_offset:
-                    raise CorruptLog(f"{file.name}: the index points at no batch")
-                end_offset = header.next_offset
-                segment.positions[end_offset] = at + header.size_bytes
+            last = segment.load_indexes(self.config.index_interval_bytes)
         except CorruptLog as error:
             self.notes.append(f"marked as cleanly stopped, but {error.message}; recovering")
             self.was_clean = False
             return -1
+        end_offset = segment.base_offset
+        if last is not None:
+            end_offset = last.next_offset
+            self.last_epoch = last.leader_epoch
         if end_offset < self.recovery_point:
             self.notes.append(f"marked as cleanly stopped at {self.recovery_point}, but ends at {end_offset}")
             self.was_clean = False
@@ -289,7 +291,8 @@ class _Opening:
     # ------------------------------------------------------------------------------------------------ recovery
 
     def _recover(self) -> int:
-        """Scans from the segment that holds the recovery point. Returns the log end offset."""
+        """Scans from the segment that holds the recovery point on. Returns the log end offset."""
+        self.last_epoch = None
         # A snapshot behind the recovery point was perhaps never synced, or belongs to records that were cut off.
         for offset in [offset for offset in self.snapshots if offset > self.recovery_point]:
             self.directory.remove(file_name(offset, SNAPSHOT_SUFFIX))
@@ -300,83 +303,136 @@ class _Opening:
         at = len(self.segments) - 1
         while at > 0 and self.segments[at].base_offset > self.recovery_point:
             at -= 1
+        if at > 0:
+            self._trim(self.segments[at - 1])
+        self.producers, self.replay_from = self._best_snapshot(self.segments[at].base_offset)
+        self._replay(self.segments[:at])
         expected = self.segments[at].base_offset
-        while at < len(self.segments):
+        cut = False
+        while at < len(self.segments) and not cut:
             segment = self.segments[at]
             if segment.base_offset != expected and not (
                 segment.base_offset > expected and self.config.is_compacted
             ):
                 # The end of the segment before was lost, and this one's beginning was not.
-                self._cut_before(at, segment.base_offset, expected, "the records before it are missing")
+                cut = True
+                self._refuse_if_flushed(expected, f"segment {segment.base_offset} should begin at {expected}")
+                self.notes.append(
+                    f"cut at offset {expected}: the records before segment {segment.base_offset} are lost"
+                )
+                self._drop_segments_from(at)
                 break
-            expected, reason = self._scan(segment)
-            if reason:
-                self._cut_behind(at, expected, reason)
-                break
+            expected, position, reason = self._scan(segment)
+            if position < segment.file.size_bytes:
+                if reason and segment.end_offset != expected:
+                    cut = True
+                    self._refuse_if_flushed(expected, reason)
+                    self.notes.append(f"cut at offset {expected}: {reason}")
+                    # Later segments first: were the file cut first, a crash in between could leave a hole.
+                    self._drop_segments_from(at + 1)
+                segment.file.truncate(position)
+                self.written_names.append(segment.name())
             at += 1
-        last = self.segments[-1]
-        if expected < self.recovery_point:
-            raise CorruptLog(
-                f"{self.topic_partition}: flushed up to offset {self.recovery_point}, but the log ends at "
-                f"{expected}: records that were safe are missing"
-            )
-        last.end_offset = -1
+        self._refuse_if_flushed(expected, f"the log ends at {expected}")
         for segment in self.segments[:-1]:
             if segment.offset_index is not None:
                 self.written_names += segment.become_inactive(segment.end_offset)
+        self.segments[-1].end_offset = -1
         return expected
 
-    def _scan(self, segment: Segment) -> tuple[int, str]:
-        """Walks over the whole segment and builds its indexes. (end offset, why it ends before the file does)."""
+    def _trim(self, segment: Segment) -> None:
+        """A log that was cut goes on in a new segment. If the power went before the cut was synced, the older file
+        still has what was cut off, and the newer one overlaps it: then the newer one is right.
+        """
+        limit = segment.end_offset
+        file = segment.file
+        position = segment.last_indexed_position()
+        try:
+            for at, header in segment.headers(position):
+                position = at
+                if header.base_offset >= limit:
+                    break
+                position = at + header.size_bytes
+        except CorruptLog:
+            position = self._end_of_batches_below(segment, limit)
+        if position < file.size_bytes:
+            file.truncate(position)
+            self.written_names.append(segment.name())
+
+    def _end_of_batches_below(self, segment: Segment, limit: int) -> int:
+        """Where the batch that ends at `limit` ends. What is behind it was cut off; what is before it was flushed."""
+        file = segment.file
+        position = 0
+        expected = segment.base_offset
+        for at, header, _ in scan_batches(file, 0, file.size_bytes):
+            if isinstance(header, str) or header.base_offset >= limit:
+                break
+            position = at + header.size_bytes
+            expected = header.next_offset
+        if expected != limit and not self.config.is_compacted:
+            self._refuse_if_flushed(
+                expected, f"{file.name}: no batch at {position}, where offset {expected} must be"
+            )
+        return position
+
+    def _scan(self, segment: Segment) -> tuple[int, int, str]:
+        """Walks over the segment and builds its indexes, as far as it makes sense.
+
+        Returns the offset and the position behind the last good batch, and why it is the last.
+        """
         file = segment.file
         segment.make_index_in_memory()
         expected = segment.base_offset
-        epoch = -1
-        compacted = self.config.is_compacted
-        recovery_point = self.recovery_point
+        end = 0
+        aborted: list[AbortedTransaction] = []
         interval = self.config.index_interval_bytes
+        reason = ""
         for position, header, batch in scan_batches(file, 0, file.size_bytes):
-            reason = ""
             if isinstance(header, str):
                 reason = header
-            elif header.base_offset != expected and (
-                header.base_offset < expected
-                # Below the recovery point a gap may be compaction's; behind it only a compacted leader's.
-                or (header.base_offset >= recovery_point and not compacted)
-            ):
-                reason = f"offset {header.base_offset} where {expected} was expected"
+            elif 0 <= segment.end_offset <= header.base_offset:
+                break  # cut off, and the next segment has what came instead: see `_trim`
+            elif header.base_offset != expected or header.leader_epoch < self.scanned_epoch:
+                reason = self._why_not_next(header, expected)
             elif header.last_offset_delta < 0:
                 reason = f"last offset delta {header.last_offset_delta}"
-            elif header.leader_epoch < epoch:
-                reason = f"leader epoch {header.leader_epoch} after {epoch}"
-            elif crc32c(batch[ATTRIBUTES_OFFSET:]) != header.crc:
-                reason = f"the CRC of the batch at offset {header.base_offset} is not {header.crc}"
+            if not reason and crc32c(batch[ATTRIBUTES_OFFSET:]) != header.crc:  # type: ignore[union-attr]
+                reason = f"the CRC of the batch at offset {expected} does not fit"
             if reason:
                 reason = f"{file.name} at {position}: {reason}"
-                if expected < recovery_point:
-                    raise CorruptLog(f"{reason}; everything below offset {recovery_point} was flushed")
-                file.truncate(position)
-                return expected, reason
+                break
             assert not isinstance(header, str)
             expected = header.next_offset
-            epoch = header.leader_epoch
+            end = position + header.size_bytes
             segment.note_batch(position, header.size_bytes, expected, header.max_timestamp, interval)
-            if epoch > self.epochs.latest and header.base_offset >= recovery_point:
-                self.epochs.assign(epoch, header.base_offset)
-        return expected, ""
+            epoch = header.leader_epoch
+            if epoch != self.scanned_epoch:
+                self.scanned_epoch = epoch
+                if epoch > self.epochs.latest and header.base_offset >= self.recovery_point:
+                    self.epochs.assign(epoch, header.base_offset)
+            if header.producer_id >= 0 and header.base_offset >= self.replay_from:
+                entry = replay(self.producers, segment, position, header, self.now_ms)
+                if entry is not None:
+                    aborted.append(entry)
+        self._settle_transactions(segment, self.replay_from, expected, aborted)
+        return expected, end, reason
 
-    def _cut_before(self, at: int, base_offset: int, expected: int, why: str) -> None:
-        if expected < self.recovery_point:
+    def _why_not_next(self, header: BatchHeader, expected: int) -> str:
+        """Offsets and epochs lie before the CRC, so only their order protects them. "" if it is kept."""
+        # A gap may be compaction's below the recovery point; above it, only a compacted leader's.
+        may_be_gap = header.base_offset < self.recovery_point or self.config.is_compacted
+        if header.base_offset < expected or (header.base_offset > expected and not may_be_gap):
+            return f"offset {header.base_offset} where {expected} was expected"
+        if header.leader_epoch < self.scanned_epoch:
+            return f"leader epoch {header.leader_epoch} after {self.scanned_epoch}"
+        return ""
+
+    def _refuse_if_flushed(self, end_offset: int, what: str) -> None:
+        if end_offset < self.recovery_point:
             raise CorruptLog(
-                f"{self.topic_partition}: the segment at {base_offset} should begin at {expected}; {why}, "
-                f"though everything below {self.recovery_point} was flushed"
+                f"{self.topic_partition}: flushed up to offset {self.recovery_point}, but {what}: records that "
+                "were safe are missing or damaged"
             )
-        self.notes.append(f"cut at offset {expected}: segment {base_offset}: {why}")
-        self._drop_segments_from(at)
-
-    def _cut_behind(self, at: int, end_offset: int, reason: str) -> None:
-        self.notes.append(f"cut at offset {end_offset}: {reason}")
-        self._drop_segments_from(at + 1)
 
     def _drop_segments_from(self, at: int) -> None:
         """From the last to the first: a crash in between leaves a shorter log, never one with a hole."""
@@ -390,6 +446,7 @@ class _Opening:
         """The records up to the log's start were deleted on request, and its end was lost: nothing is left."""
         self.notes.append(f"empty: everything below offset {self.log_start_offset} was deleted")
         self._drop_segments_from(0)
+        self.producers = Producers()
         self.segments.append(Segment.create(self.directory, self.log_start_offset, self.now_ms))
         return self.log_start_offset
 
@@ -411,8 +468,13 @@ class _Opening:
         before = list(self.epochs.entries)
         self.epochs.truncate_from_start(self.log_start_offset)
         self.epochs.truncate_from_end(log_end_offset)
-        last_epoch = self._last_epoch()
-        if not were_good or last_epoch > self.epochs.latest or self._epoch_contradicts(last_epoch):
+        last_epoch = self._last_epoch() if self.last_epoch is None else self.last_epoch
+        if (
+            not were_good
+            or last_epoch > self.epochs.latest
+            or self._epoch_contradicts(last_epoch)
+            or (not self.was_clean and self._epochs_begin_too_late())
+        ):
             self.epochs = LeaderEpochs(self._epochs_of_batches())
         if self.epochs.entries != before or not were_good:
             self.directory.replace(LEADER_EPOCHS, epochs_to_bytes(self.epochs.entries), durable=False)
@@ -421,6 +483,15 @@ class _Opening:
     def _epoch_contradicts(self, last_epoch: int) -> bool:
         """An entry above the last batch's epoch would begin before the end of the log, where that batch is."""
         return last_epoch >= 0 and self.epochs.latest > last_epoch
+
+    def _epochs_begin_too_late(self) -> bool:
+        """The log's start was moved up and its epochs with it, and only the latter got to the disk."""
+        if not self.epochs.entries:
+            return False
+        for segment in self.segments:
+            for _, header in segment.headers(segment.position_of(self.log_start_offset)):
+                return self.epochs.entries[0].start_offset > max(header.base_offset, self.log_start_offset)
+        return False
 
     def _last_epoch(self) -> int:
         """Of the last batch; -1 in an empty log. Looks no further than the last index entry of a segment."""
@@ -442,42 +513,34 @@ class _Opening:
                     )
         return entries
 
-    def _producers(self, log_end_offset: int) -> Producers:
-        """From the newest snapshot that can be read, and the batches behind it."""
-        producers, start = self._best_snapshot(log_end_offset)
-        if start == log_end_offset:
-            return producers
-        for at, segment in enumerate(self.segments):
-            end_offset = self.segments[at + 1].base_offset if at + 1 < len(self.segments) else log_end_offset
-            if end_offset <= start:
+    def _replay(self, segments: Sequence[Segment]) -> None:
+        """What the producers did in these segments, behind the snapshot they are known from."""
+        for segment in segments:
+            if segment.end_offset >= 0 and segment.end_offset <= self.replay_from:
                 continue
-            aborted: list[AbortedTransaction] = []
-            for position, header in segment.headers(segment.position_of(max(start, segment.base_offset))):
+            start = max(self.replay_from, segment.base_offset)
+            for position, header in segment.headers(segment.position_of(start)):
                 if header.producer_id >= 0 and header.base_offset >= start:
-                    entry = replay(producers, segment, position, header, self.now_ms)
-                    if entry is not None:
-                        aborted.append(entry)
-            if not self.was_clean:
-                self._settle_transactions(segment, start, aborted)
-        return producers
+                    replay(self.producers, segment, position, header, self.now_ms)
 
-    def _best_snapshot(self, log_end_offset: int) -> tuple[Producers, int]:
+    def _best_snapshot(self, at_most: int) -> tuple[Producers, int]:
+        """The newest that can be read and is not ahead of `at_most`, and its offset."""
         for offset in sorted(self.snapshots, reverse=True):
-            if self.segments[0].base_offset <= offset <= log_end_offset:
+            if self.segments[0].base_offset <= offset <= at_most:
                 data = self.directory.read(file_name(offset, SNAPSHOT_SUFFIX))
                 try:
                     return Producers.from_bytes(data or b"", self.now_ms), offset
                 except MalformedSnapshot as error:
                     self.notes.append(f"{error} at offset {offset}; replayed from the batches")
-            self.directory.remove(file_name(offset, SNAPSHOT_SUFFIX))
-            self.changed_names = True
+                    self.directory.remove(file_name(offset, SNAPSHOT_SUFFIX))
+                    self.changed_names = True
         return Producers(), self.segments[0].base_offset
 
     def _settle_transactions(
-        self, segment: Segment, start: int, replayed: Sequence[AbortedTransaction]
+        self, segment: Segment, start: int, end: int, replayed: Sequence[AbortedTransaction]
     ) -> None:
         """The transaction index says what the log says: entries from before the replay, then those it gave."""
-        kept = [entry for entry in segment.transactions if entry.last_offset < start]
+        kept = [entry for entry in segment.transactions if entry.last_offset < min(start, end)]
         if kept + list(replayed) != segment.transactions:
             segment.replace_transactions(kept + list(replayed))
-            self.changed_names = True
+            self.written_names.append(segment.name(TRANSACTION_INDEX_SUFFIX))

@@ -86,14 +86,13 @@ class Segment:
 
     @classmethod
     def create(cls, directory: Directory, base_offset: int, now_ms: int) -> "Segment":
-        """Empty and active. What lies under its names is left over from a life that did not get further."""
-        for suffix in SUFFIXES[1:]:
+        """Empty and active. What lies under its names is left over from a life that did not get further, and goes:
+        a file written over could show its old pages again after a power cut.
+        """
+        for suffix in SUFFIXES:
             directory.remove(file_name(base_offset, suffix))
         segment = cls(directory, base_offset, now_ms)
-        file = directory.open(file_name(base_offset, LOG_SUFFIX), create=True)
-        if file.size_bytes:
-            file.truncate(0)
-        segment._file = file
+        segment._file = directory.open(file_name(base_offset, LOG_SUFFIX), create=True)
         segment.offset_index = OffsetIndex()
         segment.time_index = TimeIndex()
         segment.max_timestamp = -1
@@ -297,13 +296,27 @@ class Segment:
             if not self.directory.exists(name):
                 self.rebuild_indexes()
             file = self.directory.open(name)
-            timestamp, relative = last_in_file(file, TIME_ENTRY)
-            lies = bool(file.size_bytes) and (timestamp <= 0 or relative < 0)
-            if file.size_bytes % TIME_ENTRY.size or lies:
+            if file.size_bytes % TIME_ENTRY.size or not self._is_largest(*last_in_file(file, TIME_ENTRY)):
                 self.rebuild_indexes()
                 file = self.directory.open(name)
             self._time_index_file = file
         return self._time_index_file
+
+    def _is_largest(self, timestamp: int, relative_offset: int) -> bool:
+        """Whether this last time entry is about a batch that stands there, and none at the end is newer."""
+        if self.size_bytes == 0:
+            return timestamp < 0
+        if timestamp < 0 or relative_offset < 0 or not self._is_time_of(timestamp, relative_offset):
+            return False
+        return all(
+            header.max_timestamp <= timestamp for _, header in self.headers(self.last_indexed_position())
+        )
+
+    def _is_time_of(self, timestamp: int, relative_offset: int) -> bool:
+        position = self.position_of(self.base_offset + relative_offset)
+        for _, header in self.headers(position):
+            return header.max_timestamp == timestamp
+        return False
 
     def offset_before_timestamp(self, timestamp: int) -> int:
         """An offset no record before which has this timestamp or a later one: a place to search from."""
@@ -311,6 +324,9 @@ class Segment:
             found, relative = self.time_index.floor(timestamp)
         else:
             found, relative = floor_in_file(self._open_time_index(), TIME_ENTRY, timestamp)
+            if found >= 0 and not self._is_time_of(found, relative):
+                self.rebuild_indexes()
+                found, relative = floor_in_file(self._open_time_index(), TIME_ENTRY, timestamp)
         return self.base_offset + relative if found >= 0 else self.base_offset
 
     def rolling_timestamp(self) -> int:
@@ -370,8 +386,23 @@ class Segment:
         self.bytes_since_index_entry = 0
         self.positions = {self.base_offset: 0}
 
-    def load_indexes(self, index_interval_bytes: int) -> None:
-        """The segment becomes active again: its index files are read; a scan replaces what is no good."""
+    def load_indexes(self, index_interval_bytes: int) -> BatchHeader | None:
+        """The segment becomes active again: its index files are read; a scan replaces what is no good.
+
+        Returns the last batch. CorruptLog if the file does not end with a whole batch.
+        """
+        is_good, last = self._load_index_files()
+        if not is_good:
+            self.rebuild_indexes(index_interval_bytes)
+            for _, header in self.headers(self.last_indexed_position()):
+                last = header
+        return last
+
+    def _load_index_files(self) -> tuple[bool, BatchHeader | None]:
+        """False if they cannot be what was written: checked against themselves and against the last batches,
+        the last of which is returned.
+        """
+        last: BatchHeader | None = None
         index = self.directory.read(self.name(INDEX_SUFFIX))
         time_index = self.directory.read(self.name(TIME_INDEX_SUFFIX))
         if (
@@ -380,48 +411,59 @@ class Segment:
             or len(index) % OFFSET_ENTRY.size
             or len(time_index) % TIME_ENTRY.size
         ):
-            self.rebuild_indexes(index_interval_bytes)
-            return
+            return False, None
         self.make_index_in_memory()
-        self.offset_index = OffsetIndex.from_bytes(index)
-        self.time_index = TimeIndex.from_bytes(time_index)
-        timestamp, relative = self.time_index.last()
-        has_batches = self.file.size_bytes > 0
-        if (
-            not self.offset_index.is_sane(self.file.size_bytes)
-            or not self.time_index.is_sane()
-            or (timestamp < 0 and has_batches)
-        ):
-            self.rebuild_indexes(index_interval_bytes)
-            return
-        self.max_timestamp = timestamp
-        self.offset_of_max_timestamp = self.base_offset + relative if timestamp >= 0 else -1
-        self.first_timestamp = None
+        offsets = self.offset_index = OffsetIndex.from_bytes(index)
+        times = self.time_index = TimeIndex.from_bytes(time_index)
+        if not offsets.is_sane(self.file.size_bytes) or not times.is_sane():
+            return False, None
+        largest, largest_relative = times.last()
+        relative, position = offsets.last()
+        if position and not self._batch_stands_at(position, self.base_offset + relative):
+            return False, None
+        is_time_known = False
+        for _, header in self.headers(position):
+            last = header
+            if header.max_timestamp > largest:
+                return False, None
+            if header.last_offset - self.base_offset == largest_relative:
+                is_time_known = header.max_timestamp == largest
+        if largest >= 0:
+            if not is_time_known and not self._is_time_of(largest, largest_relative):
+                return False, None
+            self.max_timestamp = largest
+            self.offset_of_max_timestamp = self.base_offset + largest_relative
+        if last is not None:
+            self.positions[last.next_offset] = self.file.size_bytes
+        return True, last
 
-    def truncate(self, position: int, end_offset: int, index_interval_bytes: int) -> None:
-        """Cuts the log file where the batch of `end_offset` began; this is the active segment from now on."""
+    def cut(self, position: int, end_offset: int, index_interval_bytes: int) -> list[str]:
+        """Ends the segment where the batch of `end_offset` began; it is not appended to any more.
+
+        Returns the names of the files changed, not synced yet.
+        """
         if self.offset_index is None:
+            self.end_offset = -1  # an index that has to be built again stays in memory
             self.load_indexes(index_interval_bytes)
-        assert self.offset_index is not None and self.time_index is not None
+        offsets, times = self.offset_index, self.time_index
+        assert offsets is not None and times is not None
         self.file.truncate(position)
-        self.end_offset = -1
-        self._index_file = self._time_index_file = None
-        self.offset_index.truncate(position)
-        self.time_index.truncate(end_offset - self.base_offset)
-        self.positions = {offset: at for offset, at in self.positions.items() if at <= position}
-        self.positions[end_offset] = position
-        timestamp, relative = self.time_index.last()
+        offsets.truncate(position)
+        times.truncate(end_offset - self.base_offset)
+        timestamp, relative = times.last()
         self.max_timestamp = timestamp
         self.offset_of_max_timestamp = self.base_offset + relative if timestamp >= 0 else -1
         # The time index knows the largest timestamp up to the last batch that has an index entry; here is the rest.
-        indexed = self.offset_index.last()[1]
-        for _, header in self.headers(indexed):
+        for _, header in self.headers(offsets.last()[1]):
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp = header.max_timestamp
                 self.offset_of_max_timestamp = header.last_offset
-        self.bytes_since_index_entry = position - indexed
-        if position == 0:
-            self.first_timestamp = None
+        names = [self.name(), *self.become_inactive(end_offset)]
+        kept = [entry for entry in self.transactions if entry.last_offset < end_offset]
+        if len(kept) != len(self.transactions):
+            self.replace_transactions(kept)
+            names.append(self.name(TRANSACTION_INDEX_SUFFIX))
+        return names
 
     def cool(self) -> None:
         """Gives the descriptors back; slices on their way keep theirs."""

@@ -1,8 +1,7 @@
 """What the controller, the store and the brokers tell each other about: brokers, assignments, leadership."""
 
-from dataclasses import dataclass, field
-
 from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
+from odradek.model.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ missed or told twice does no harm: the next one says everything again.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from odradek.model.cluster import BrokerRegistration, LeaderAndIsr, ReplicaAssignment, TopicConfig
 from odradek.model.ids import BrokerId, ControllerEpoch, TopicId, TopicPartition
+from odradek.model.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

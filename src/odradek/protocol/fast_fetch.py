@@ -402,9 +402,19 @@ def _encode_flexible(
         head += topic_key(version, topic)
         head += uvarint(len(partitions) + 1)
         for fetched in partitions:
-            index, error, high_watermark, stable, start, aborted, preferred, records, diverging, leader, snapshot = (
-                fetched
-            )
+            (
+                index,
+                error,
+                high_watermark,
+                stable,
+                start,
+                aborted,
+                preferred,
+                records,
+                diverging,
+                leader,
+                snapshot,
+            ) = fetched
             length = 0 if records is None else size_of(records) + 1
             if aborted:
                 head += _PACK_PARTITION_V12(index, error, high_watermark, stable, start)

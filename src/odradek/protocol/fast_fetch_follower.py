@@ -59,10 +59,14 @@ def encode_request(
 ) -> bytes:
     assert version >= FIRST_FLEXIBLE, f"followers speak Fetch from {FIRST_FLEXIBLE} on, asked for {version}"
     if version >= 15:
-        out = bytearray(_HEAD_V15(max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch))
+        out = bytearray(
+            _HEAD_V15(max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch)
+        )
     else:
         out = bytearray(
-            _HEAD_V12(replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch)
+            _HEAD_V12(
+                replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch
+            )
         )
     out += uvarint(len(topics) + 1)
     for topic, partitions in topics:
@@ -188,7 +192,19 @@ def _partition(view: memoryview, position: int, end: int) -> tuple[FetchedPartit
     found, position = _partition_tags(view, position)
     diverging, leader, snapshot = found.get(0), found.get(1), found.get(2)
     return (
-        (index, error, high_watermark, stable, start, aborted, preferred, records, diverging, leader, snapshot),
+        (
+            index,
+            error,
+            high_watermark,
+            stable,
+            start,
+            aborted,
+            preferred,
+            records,
+            diverging,
+            leader,
+            snapshot,
+        ),
         position,
     )
 

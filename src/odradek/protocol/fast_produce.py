@@ -243,7 +243,9 @@ def encode_response(
                         parts += (_PACK_INT(batch_index), _nullable_string(text))
                     parts.append(_nullable_string(message))
                 else:
-                    parts.append(_PACK_V8_PLAIN(index, error, base_offset, append_time_ms, start_offset, 0, -1))
+                    parts.append(
+                        _PACK_V8_PLAIN(index, error, base_offset, append_time_ms, start_offset, 0, -1)
+                    )
             elif version >= 5:
                 parts.append(_PACK_V5(index, error, base_offset, append_time_ms, start_offset))
             else:

@@ -117,8 +117,7 @@ def _text_from_json(kind: str, value: str, path: str) -> Any:
             decoded = urlsafe_b64decode(value + "==") if len(value) == 22 else b""
             if len(decoded) != 16:
                 raise MalformedMessage(
-                    f"{path}: want 22 characters of URL-safe base64, "
-                    f"found {_shown(value)}"
+                    f"{path}: want 22 characters of URL-safe base64, found {_shown(value)}"
                 )
             return decoded
         return b64decode(value, validate=True)

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
+from odradek.model.errors import ProtocolError
 from odradek.records.checksum import crc32c
 from odradek.records.errors import CorruptBatch, OldMessageFormat
 
@@ -59,6 +60,7 @@ _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
 _MAX_TIMESTAMP = Struct(">q")
 assert HEADER.size == BATCH_OVERHEAD
+_new = tuple.__new__  # a NamedTuple's own constructor costs twice as much
 
 
 class BatchHeader(NamedTuple):
@@ -120,21 +122,29 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     Says nothing about the body: the batch may reach beyond the buffer (`size_bytes` tells).
     """
     left = len(buffer) - position
+    if left >= BATCH_OVERHEAD:
+        fields = HEADER.unpack_from(buffer, position)
+        if fields[3] == MAGIC and fields[1] >= BATCH_OVERHEAD - LOG_OVERHEAD:
+            return _new(BatchHeader, (fields[0], fields[1] + LOG_OVERHEAD, *fields[2:]))
+    raise _no_header(buffer, position, left)
+
+
+def _no_header(buffer: Buffer, position: int, left: int) -> ProtocolError:
+    """Why there is none."""
     if left < MAGIC_OFFSET + 1:
-        raise CorruptBatch(f"{left} bytes where a record batch should begin; its header has {BATCH_OVERHEAD}")
+        return CorruptBatch(
+            f"{left} bytes where a record batch should begin; its header has {BATCH_OVERHEAD}"
+        )
     _, length, _, magic = _PREFIX.unpack_from(buffer, position)
     if magic != MAGIC:
         if magic in (0, 1) and length >= SMALLEST_OLD_MESSAGE:  # zeros are no message of magic 0
-            raise OldMessageFormat(magic)
-        raise CorruptBatch(f"magic {magic} at position {position}; 2 is the newest there is")
+            return OldMessageFormat(magic)
+        return CorruptBatch(f"magic {magic} at position {position}; 2 is the newest there is")
     if length < BATCH_OVERHEAD - LOG_OVERHEAD:
-        raise CorruptBatch(
+        return CorruptBatch(
             f"batch length {length} at position {position}; the smallest is {BATCH_OVERHEAD - LOG_OVERHEAD}"
         )
-    if left < BATCH_OVERHEAD:
-        raise CorruptBatch(f"{left} bytes at position {position}; a batch header has {BATCH_OVERHEAD}")
-    fields = HEADER.unpack_from(buffer, position)
-    return BatchHeader(fields[0], length + LOG_OVERHEAD, *fields[2:])
+    return CorruptBatch(f"{left} bytes at position {position}; a batch header has {BATCH_OVERHEAD}")
 
 
 def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:

@@ -9,14 +9,7 @@ Whoever holds the connection to the leader calls, and waits in between:
 A fetch from offset N is the acknowledgement of everything below N, so it is sent in the same turn as the
 data were appended. The leader parks it until there is more: one fetch is always in flight.
 
-A partition is in one of these states:
-
-- FETCHING: its log is a prefix of the leader's, or the leader will say where it leaves it: every fetch
-  carries the last epoch of our log and the answer may be `diverging_epoch` (KIP-595): cut, go on.
-- TRUNCATING: our log does not know its last epoch (files of an old release). OffsetForLeaderEpoch finds the
-  cut before the first fetch.
-- LOCATING_END, then perhaps LOCATING_START: our end lies outside the leader's log. ListOffsets says where
-  the leader's ends; if that is not before our end, where it begins.
+What state a partition is in, and why: `followed`.
 
 Every request names our leader epoch; an answer counts only if the partition still is in that epoch and its
 log still ends where it ended when the request was made. Errors of one partition delay that one only: it is
@@ -24,52 +17,37 @@ taken out of the session, so that the leader can park the rest.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
-from odradek.model.ids import NO_TOPIC_ID, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
+from odradek.model.ids import NO_TOPIC_ID, BrokerEpoch, BrokerId, TopicPartition
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.fast_fetch import FetchedPartition, TopicKey, WantedPartition
 from odradek.protocol.fast_fetch_follower import FetchAnswer, decode_response
 from odradek.protocol.fast_fetch_follower import encode_request as encode_fetch
 from odradek.protocol.headers import decode_response_header, encode_request
-from odradek.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
+from odradek.replication import follower_questions as questions
+from odradek.replication.followed import (
+    FETCHING,
+    FIRST_BACKOFF_MS,
+    LOCATING_END,
+    LOCATING_START,
+    TRUNCATING,
+    FetchLimits,
+    FollowedPartition,
 )
-from odradek.protocol.messages.offset_for_leader_epoch import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-)
+from odradek.replication.follower_questions import EpochEnd
 from odradek.replication.partition import Partition
 from odradek.replication.truncation import plan_truncation
 from odradek.replication.waiting import Outbox
 
 FETCH = 1
-LIST_OFFSETS = 2
-OFFSET_FOR_LEADER_EPOCH = 23
 # What inter.broker.protocol.version 3.9 speaks: topic ids, or names while a topic has no id.
 FETCH_VERSION = 17
 FETCH_VERSION_BY_NAME = 12
-LIST_OFFSETS_VERSION = 9
-OFFSET_FOR_LEADER_EPOCH_VERSION = 4
 
-LATEST = -1
-EARLIEST = -2
-
-FETCHING = "Fetching"
-TRUNCATING = "Truncating"
-LOCATING_END = "LocatingEnd"
-LOCATING_START = "LocatingStart"
-
-# After an election the new leader may hear of it a moment later than we do, so the first pauses are short.
-FIRST_BACKOFF_MS = 5
 INT32_MAX = 2**31 - 1
 INITIAL_EPOCH = 0  # of a session: a full fetch that opens one
 LATER = 1 << 62  # an answer is awaited: nothing to do until then
@@ -83,46 +61,6 @@ SESSION_ERRORS = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
-
-
-class FetchLimits(NamedTuple):
-    """The settings replica.fetch.*."""
-
-    wait_max_ms: int = 500
-    min_bytes: int = 1
-    response_max_bytes: int = 10 * 1024 * 1024
-    partition_max_bytes: int = 1024 * 1024
-    backoff_ms: int = 1000
-
-
-class FollowedPartition:
-    """One partition we fetch, in one leader epoch."""
-
-    __slots__ = (
-        "asked_end",
-        "asked_epoch",
-        "backoff_ms",
-        "delayed_until_ms",
-        "in_session",
-        "leader_epoch",
-        "named_in",
-        "partition",
-        "state",
-    )
-
-    def __init__(self, partition: Partition) -> None:
-        self.partition = partition
-        self.leader_epoch: LeaderEpoch = partition.leader_epoch
-        log = partition.log
-        knows_its_end = log.latest_epoch >= 0 or log.log_end_offset == log.log_start_offset
-        self.state = FETCHING if knows_its_end else TRUNCATING
-        self.delayed_until_ms = 0
-        self.backoff_ms = FIRST_BACKOFF_MS
-        self.in_session = False
-        self.named_in = 1 << 62  # the first request that named it; answers to earlier ones are not about this
-        # What the session at the leader has for us: where our log ended when we last named the partition.
-        self.asked_end = -1
-        self.asked_epoch = -1
 
 
 class _InFlight(NamedTuple):
@@ -265,9 +203,7 @@ class FollowerFetcher:
             named = all(f.partition.topic_id != NO_TOPIC_ID for f in self.partitions.values())
             self._session_version = FETCH_VERSION if named else FETCH_VERSION_BY_NAME
             self._forgotten.clear()
-            self._changed.update(
-                (tp, f) for tp, f in self.partitions.items() if tp not in self._waiting
-            )
+            self._changed.update((tp, f) for tp, f in self.partitions.items() if tp not in self._waiting)
         elif self._session_version == FETCH_VERSION and any(
             f.partition.topic_id == NO_TOPIC_ID for f in self._changed.values()
         ):
@@ -346,43 +282,37 @@ class FollowerFetcher:
         return None
 
     def _ask_epoch_ends(self, truncating: tuple[FollowedPartition, ...]) -> bytes:
-        topics: dict[str, OffsetForLeaderTopic] = {}
+        asked = [
+            (f.partition.topic_partition, f.leader_epoch, f.partition.log.latest_epoch) for f in truncating
+        ]
         for followed in truncating:
-            name, index = followed.partition.topic_partition
-            followed.asked_end = followed.partition.log.log_end_offset
-            followed.asked_epoch = followed.partition.log.latest_epoch
-            followed.delayed_until_ms = LATER
-            topics.setdefault(name, OffsetForLeaderTopic(topic=name, partitions=[])).partitions.append(
-                OffsetForLeaderPartition(
-                    partition=index,
-                    current_leader_epoch=followed.leader_epoch,
-                    leader_epoch=followed.asked_epoch,
-                )
-            )
-        version = OFFSET_FOR_LEADER_EPOCH_VERSION
-        request = OffsetForLeaderEpochRequest(replica_id=self.broker, topics=list(topics.values()))
-        return self._send(OFFSET_FOR_LEADER_EPOCH, version, request.encode(version), asked=truncating)
+            self._note_asked(followed)
+        body = questions.epoch_ends(self.broker, asked)
+        return self._send(
+            questions.OFFSET_FOR_LEADER_EPOCH,
+            questions.OFFSET_FOR_LEADER_EPOCH_VERSION,
+            body,
+            asked=truncating,
+        )
 
     def _ask_log_end(self, locating: tuple[FollowedPartition, ...]) -> bytes:
-        return self._ask_log_offset(locating, LATEST)
+        return self._ask_log_offset(locating, questions.LATEST)
 
     def _ask_log_start(self, locating: tuple[FollowedPartition, ...]) -> bytes:
-        return self._ask_log_offset(locating, EARLIEST)
+        return self._ask_log_offset(locating, questions.EARLIEST)
 
     def _ask_log_offset(self, locating: tuple[FollowedPartition, ...], timestamp: int) -> bytes:
-        topics: dict[str, ListOffsetsTopic] = {}
         for followed in locating:
-            name, index = followed.partition.topic_partition
-            followed.asked_end = followed.partition.log.log_end_offset
-            followed.delayed_until_ms = LATER
-            topics.setdefault(name, ListOffsetsTopic(name=name, partitions=[])).partitions.append(
-                ListOffsetsPartition(
-                    partition_index=index, current_leader_epoch=followed.leader_epoch, timestamp=timestamp
-                )
-            )
-        request = ListOffsetsRequest(replica_id=self.broker, topics=list(topics.values()))
-        version = LIST_OFFSETS_VERSION
-        return self._send(LIST_OFFSETS, version, request.encode(version), asked=locating)
+            self._note_asked(followed)
+        asked = [(f.partition.topic_partition, f.leader_epoch) for f in locating]
+        body = questions.log_offsets(self.broker, asked, timestamp)
+        return self._send(questions.LIST_OFFSETS, questions.LIST_OFFSETS_VERSION, body, asked=locating)
+
+    def _note_asked(self, followed: FollowedPartition) -> None:
+        log = followed.partition.log
+        followed.asked_end = log.log_end_offset
+        followed.asked_epoch = log.latest_epoch
+        followed.delayed_until_ms = LATER
 
     def _send(
         self,
@@ -409,14 +339,15 @@ class FollowerFetcher:
             self._fetches_in_flight -= 1
         correlation_id, offset = decode_response_header(flight.api_key, flight.version, frame)
         if correlation_id != flight.number & INT32_MAX:
-            raise MalformedMessage(f"answer to request {correlation_id}, expected {flight.number & INT32_MAX}")
+            raise MalformedMessage(
+                f"answer to request {correlation_id}, expected {flight.number & INT32_MAX}"
+            )
         if flight.api_key == FETCH:
             self._fetched(decode_response(flight.version, frame, offset), flight, now_ms)
-        elif flight.api_key == OFFSET_FOR_LEADER_EPOCH:
-            self._epoch_ends(OffsetForLeaderEpochResponse.decode(flight.version, frame, offset), flight, now_ms)
+        elif flight.api_key == questions.OFFSET_FOR_LEADER_EPOCH:
+            self._epoch_ends(questions.epoch_ends_answer(frame, offset), flight, now_ms)
         else:
-            self._log_ends(ListOffsetsResponse.decode(flight.version, frame, offset), flight, now_ms)
-        self._outbox.purgatory.sweep(now_ms)
+            self._log_ends(questions.log_offsets_answer(frame, offset), flight, now_ms)
 
     def _new_session(self, *, close: int) -> None:
         """The next fetch is a full one; `close` is the session the leader may drop for it."""
@@ -526,13 +457,12 @@ class FollowerFetcher:
             and partition.log.log_end_offset == followed.asked_end
         )
 
-    def _epoch_ends(self, response: OffsetForLeaderEpochResponse, flight: _InFlight, now_ms: int) -> None:
-        ends = {(t.topic, p.partition): p for t in response.topics for p in t.partitions}
+    def _epoch_ends(self, ends: Mapping[TopicPartition, EpochEnd], flight: _InFlight, now_ms: int) -> None:
         for followed in flight.asked:
             if not self._still_asked(followed) or followed.state != TRUNCATING:
                 continue
             answer = ends.get(followed.partition.topic_partition)
-            if answer is None or answer.error_code != ErrorCode.NONE:
+            if answer is None or answer.error:
                 self._delay(followed, now_ms)
                 continue
             is_complete = self._truncate(followed, answer.leader_epoch, answer.end_offset, now_ms)
@@ -541,35 +471,36 @@ class FollowerFetcher:
             followed.delayed_until_ms = now_ms
             followed.backoff_ms = FIRST_BACKOFF_MS
 
-    def _log_ends(self, response: ListOffsetsResponse, flight: _InFlight, now_ms: int) -> None:
+    def _log_ends(
+        self, ends: Mapping[TopicPartition, tuple[int, int]], flight: _InFlight, now_ms: int
+    ) -> None:
         """The leader's end behind ours: it was elected from outside the ISR, or lost its disk; cut to its end.
         Not behind: its log begins after ours ends; begin where it begins."""
-        ends = {(t.name, p.partition_index): p for t in response.topics for p in t.partitions}
         for followed in flight.asked:
             if not self._still_asked(followed):
                 continue
             partition = followed.partition
             own_end = partition.log.log_end_offset
-            answer = ends.get(partition.topic_partition)
-            if answer is None or answer.error_code != ErrorCode.NONE:
+            error, offset = ends.get(partition.topic_partition, (ErrorCode.UNKNOWN_SERVER_ERROR, -1))
+            if error:
                 self._delay(followed, now_ms)
                 continue
             followed.delayed_until_ms = now_ms
             if followed.state == LOCATING_START:
-                if answer.offset > own_end:
+                if offset > own_end:
                     self._tell(
                         "warning",
                         f"{partition.topic_partition}: our log ends at {own_end}, the leader's begins at "
-                        f"{answer.offset}: starting anew there",
+                        f"{offset}: starting anew there",
                     )
-                    partition.restart_at(answer.offset, now_ms)
+                    partition.restart_at(offset, now_ms)
                 followed.state = FETCHING
-            elif answer.offset < own_end:
+            elif offset < own_end:
                 self._tell(
                     "warning",
-                    f"{partition.topic_partition}: our log ends at {own_end}, the leader's at {answer.offset}: cut",
+                    f"{partition.topic_partition}: our log ends at {own_end}, the leader's at {offset}: cut",
                 )
-                partition.truncate_to(answer.offset, now_ms)
+                partition.truncate_to(offset, now_ms)
                 followed.state = FETCHING
             else:
                 followed.state = LOCATING_START

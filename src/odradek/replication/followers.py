@@ -52,4 +52,8 @@ class FollowerState:
     def last_heard_ms(self) -> int:
         """When it fetched last, this partition or its session without naming it."""
         source = self.source
-        return self.last_fetch_time_ms if source is None else max(self.last_fetch_time_ms, source.last_fetch_time_ms)
+        return (
+            self.last_fetch_time_ms
+            if source is None
+            else max(self.last_fetch_time_ms, source.last_fetch_time_ms)
+        )

@@ -11,7 +11,6 @@ pending state until the answer; one proposal a partition at a time.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from odradek.model.cluster import LeaderAndIsr
@@ -24,6 +23,7 @@ from odradek.model.ids import (
     TopicId,
     TopicPartition,
 )
+from odradek.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""One replica of one partition, as its broker sees it: role, epochs, followers, ISR, high watermark.
+"""A partition of which this broker has a copy, and which it may lead: followers, ISR, high watermark.
 
 The leader's promises, in the order a record meets them:
 
@@ -10,11 +10,7 @@ The leader's promises, in the order a record meets them:
 4. acks=all is answered when the high watermark is past the records.
 5. Who lags leaves the ISR, who has caught up joins it, both only by the controller's word (`isr`).
 
-The follower's promises: it appends what the leader of its epoch sends, at its own log end, cuts before it
-appends (`truncation`), and never shows more than the leader called committed.
-
-Nothing here waits or calls out. What has to follow is put on the shared `Outbox` and done before the call
-into the broker returns.
+Nothing here waits or calls out. What has to follow is put on the shared `Outbox` and done before the turn ends.
 """
 
 from collections.abc import Set
@@ -28,8 +24,6 @@ from odradek.model.ids import (
     UNKNOWN_BROKER_EPOCH,
     BrokerEpoch,
     BrokerId,
-    LeaderEpoch,
-    PartitionEpoch,
     TopicId,
     TopicPartition,
 )
@@ -47,7 +41,8 @@ from odradek.replication.isr import (
     effective_min_isr,
     move,
 )
-from odradek.replication.waiting import AckLine, Outbox, Reader
+from odradek.replication.replica import Replica
+from odradek.replication.waiting import AckLine, Outbox
 
 if TYPE_CHECKING:
     from odradek.log.partition_log import AppendResult, PartitionLog
@@ -59,43 +54,24 @@ UNSETTLED_RETRY_MS = 50
 # The controller is ahead of us; should its LeaderAndIsr not come, ask again.
 AWAIT_LEADERSHIP_MS = 1_000
 
-READ_UNCOMMITTED = 0
-READ_COMMITTED = 1
 
-
-class Partition:
+class Partition(Replica):
     """See the module. Attributes without underscore may be read by anybody, changed only here."""
 
     __slots__ = (
         "_followers",
+        "_followers_in_isr",
         "_live_brokers",
-        "_outbox",
         "_retry_isr_at_ms",
-        "assignment",
-        "broker",
         "commit_line",
-        "consumer_readers",
         "effective_min_isr",
         "flush_line",
-        "flushes_before_ack",
-        "follower_readers",
         "followers",
-        "high_watermark",
-        "is_deleted",
-        "is_flushing",
-        "is_leader",
         "is_under_min_isr",
-        "leader",
-        "leader_epoch",
         "leader_epoch_start_offset",
-        "leader_recovery_state",
-        "log",
         "min_insync_replicas",
-        "partition_epoch",
         "replica_lag_time_max_ms",
         "state",
-        "topic_id",
-        "topic_partition",
     )
 
     def __init__(
@@ -111,36 +87,22 @@ class Partition:
         live_brokers: Set[int],
         outbox: Outbox,
     ) -> None:
-        self.topic_partition = topic_partition
-        self.topic_id = topic_id
-        self.log = log
-        self.broker = broker
+        super().__init__(
+            topic_partition, topic_id, log, broker=broker, high_watermark=high_watermark, outbox=outbox
+        )
         self.min_insync_replicas = min_insync_replicas
         self.replica_lag_time_max_ms = replica_lag_time_max_ms
-        self.assignment = ReplicaAssignment(replicas=())
-        self.is_leader = False
-        self.is_deleted = False
-        self.leader: BrokerId = NO_LEADER
-        self.leader_epoch = LeaderEpoch(-1)
         self.leader_epoch_start_offset = UNKNOWN_OFFSET
-        self.leader_recovery_state = 0
-        self.partition_epoch = PartitionEpoch(-1)
         self.state: IsrState = Committed(())
         self.effective_min_isr = 1
         self.is_under_min_isr = False
-        # Behaviour 136: min(checkpoint entry, log end). A mark below the log start says no more than it.
-        self.high_watermark = max(min(high_watermark, log.log_end_offset), log.log_start_offset)
         self.followers: dict[BrokerId, FollowerState] = {}
-        self._followers: tuple[FollowerState, ...] = ()
-        self.follower_readers: dict[Reader, None] = {}
-        self.consumer_readers: dict[Reader, None] = {}
         self.commit_line = AckLine()  # acks=all
+        self.flush_line = AckLine()  # acks=1 with flush.messages=1
+        self._followers: tuple[FollowerState, ...] = ()
+        self._followers_in_isr = 0
         self._retry_isr_at_ms = NEVER_MS
         self._live_brokers = live_brokers
-        self._outbox = outbox
-        self.flush_line = AckLine()  # acks=1 with flush.messages=1
-        self.flushes_before_ack = False  # flush.messages=1 (H5)
-        self.is_flushing = False
 
     # ---------------------------------------------------------------------------------------------- roles
 
@@ -200,19 +162,6 @@ class Partition:
         self.flush_line.settle(error)
         self._wake_readers()
 
-    def _assert_newer(self, leadership: LeaderAndIsr) -> None:
-        # Row 147: the caller has answered an equal or lower epoch with STALE_CONTROLLER_EPOCH.
-        assert leadership.leader_epoch > self.leader_epoch, (
-            f"{self.topic_partition}: leader epoch {self.leader_epoch} -> {leadership.leader_epoch}; legal: a larger one"
-        )
-
-    def _take_epochs(self, leadership: LeaderAndIsr, assignment: ReplicaAssignment) -> None:
-        self.leader = leadership.leader
-        self.leader_epoch = leadership.leader_epoch
-        self.partition_epoch = leadership.partition_epoch
-        self.leader_recovery_state = leadership.leader_recovery_state
-        self.assignment = assignment
-
     # ------------------------------------------------------------------------------------------ the leader
 
     @property
@@ -247,7 +196,8 @@ class Partition:
                 reader.wake()
         if self.flushes_before_ack:
             self._ask_for_flush()
-        else:
+        elif not self._followers_in_isr:
+            # With others in the ISR the mark is at most where they are, and only their fetches move it.
             self._advance_high_watermark(now_ms)
         return result
 
@@ -268,7 +218,9 @@ class Partition:
         """
         follower = self.followers.get(broker)
         if follower is None:
-            raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{broker} is no replica of {self.topic_partition}")
+            raise ProtocolError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{broker} is no replica of {self.topic_partition}"
+            )
         if broker_epoch != follower.broker_epoch:
             if broker_epoch < follower.broker_epoch and broker_epoch != UNKNOWN_BROKER_EPOCH:
                 # KAFKA-15221: a fetch sent before the follower restarted says nothing about its log now.
@@ -280,10 +232,11 @@ class Partition:
         leader_end = self.log.log_end_offset
         if fetch_offset >= leader_end:
             follower.last_caught_up_time_ms = now_ms
-        elif fetch_offset >= follower.last_fetch_leader_end and follower.has_fetched:
-            # It has all we had when it asked before: it was caught up then (KAFKA-3084's rule).
-            if follower.last_fetch_time_ms > follower.last_caught_up_time_ms:
-                follower.last_caught_up_time_ms = follower.last_fetch_time_ms
+        elif follower.has_fetched and fetch_offset >= follower.last_fetch_leader_end:
+            # It has all we had when it asked before: it was caught up then.
+            follower.last_caught_up_time_ms = max(
+                follower.last_caught_up_time_ms, follower.last_fetch_time_ms
+            )
         before = follower.log_end_offset
         follower.log_end_offset = fetch_offset
         if follower.log_start_offset != follower_log_start:
@@ -370,13 +323,7 @@ class Partition:
                 reader.wake()
         for reader in self.follower_readers:
             if not reader.is_dirty:
-                reader.wake()
-
-    def _wake_readers(self) -> None:
-        for readers in (self.consumer_readers, self.follower_readers):
-            for reader in readers:
-                if not reader.is_dirty:
-                    reader.wake()
+                reader.hear_news(now_ms)
 
     def _answer_if_under_min_isr(self) -> None:
         """Row 158: the mark stands still now, so a parked request would only time out. The records are in
@@ -391,6 +338,7 @@ class Partition:
         maximal = state.maximal_isr
         for follower in self._followers:
             follower.is_in_maximal_isr = follower.broker in maximal
+        self._followers_in_isr = sum(follower.is_in_maximal_isr for follower in self._followers)
         self._measure_min_isr()
 
     def _measure_min_isr(self) -> None:
@@ -472,8 +420,10 @@ class Partition:
 
         def epoch_of(broker: BrokerId) -> BrokerEpoch:
             follower = self.followers.get(broker)
-            return own_broker_epoch if broker == self.broker else (
-                follower.broker_epoch if follower is not None else UNKNOWN_BROKER_EPOCH
+            return (
+                own_broker_epoch
+                if broker == self.broker
+                else (follower.broker_epoch if follower is not None else UNKNOWN_BROKER_EPOCH)
             )
 
         return IsrProposal(
@@ -498,7 +448,10 @@ class Partition:
             return None
         if answer.error in ROLL_BACK:
             self._outbox.messages.append(
-                ("warning", f"{self.topic_partition}: ISR {list(state.proposed_isr)} refused with {answer.error.name}")
+                (
+                    "warning",
+                    f"{self.topic_partition}: ISR {list(state.proposed_isr)} refused with {answer.error.name}",
+                )
             )
             self._retry_isr_at_ms = now_ms + REFUSED_RETRY_MS
             self._set_state(move(state, Committed(state.isr), what=str(self.topic_partition)))
@@ -522,16 +475,6 @@ class Partition:
 
     # ---------------------------------------------------------------------------- flush before acknowledging
 
-    def set_flushes_before_ack(self, wanted: bool) -> None:
-        self.flushes_before_ack = wanted
-        if wanted and self.log.recovery_point < self.log.log_end_offset:
-            self._ask_for_flush()
-
-    def _ask_for_flush(self) -> None:
-        if not self.is_flushing:
-            self.is_flushing = True
-            self._outbox.flushes.append(self)
-
     def flushed(self, now_ms: int) -> None:
         """Group commit: one flush covers every append made before it began; the next covers the rest."""
         self.is_flushing = False
@@ -540,75 +483,3 @@ class Partition:
             self._advance_high_watermark(now_ms)
         if self.log.recovery_point < self.log.log_end_offset:
             self._ask_for_flush()
-
-    # ---------------------------------------------------------------------------------------- the follower
-
-    def append_as_follower(
-        self, records: memoryview | None, *, leader_high_watermark: int, leader_log_start: int, now_ms: int
-    ) -> None:
-        """What the leader of our epoch sent from our log end on; the mark may have moved without records."""
-        log = self.log
-        if records:
-            log.append_as_follower(records, now_ms=now_ms)
-            if self.flushes_before_ack:
-                self._ask_for_flush()
-        mark = min(leader_high_watermark, log.log_end_offset)
-        if leader_log_start > log.log_start_offset and leader_log_start <= log.log_end_offset:
-            log.delete_records_before(leader_log_start)
-        if mark > self.high_watermark:
-            self.high_watermark = mark
-            self._wake_readers()
-
-    def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Cut, then lower the mark (KAFKA-14704: raised first, it would name records that go)."""
-        log = self.log
-        if offset >= log.log_end_offset:
-            return
-        if offset < self.high_watermark:
-            self._outbox.messages.append(
-                (
-                    "warning",
-                    f"{self.topic_partition}: cut to {offset}, below the high watermark {self.high_watermark}: "
-                    "the leader was elected from outside the ISR, or lost its disk",
-                )
-            )
-        log.truncate_to(offset, now_ms)
-        self.high_watermark = min(self.high_watermark, log.log_end_offset)
-        self._wake_readers()
-
-    def restart_at(self, offset: int, now_ms: int) -> None:
-        """Everything of ours is gone at the leader: begin anew at its log start."""
-        self.log.truncate_fully_and_start_at(offset, now_ms)
-        self.high_watermark = offset
-        self._wake_readers()
-
-    # ---------------------------------------------------------------------------------------------- reading
-
-    def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
-        """KIP-320: a reader with another epoch than ours talks to the wrong incarnation. -1: do not check."""
-        if current_leader_epoch == self.leader_epoch or current_leader_epoch < 0:
-            return ErrorCode.NONE
-        if current_leader_epoch < self.leader_epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        return ErrorCode.UNKNOWN_LEADER_EPOCH
-
-    @property
-    def last_stable_offset(self) -> int:
-        """Below it no transaction is open."""
-        return self.log.last_stable_offset(self.high_watermark)
-
-    def is_diverging(self, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
-        """KIP-595: (epoch, end offset) at which the follower's log leaves ours; None if it is a prefix."""
-        log = self.log
-        if last_fetched_epoch == log.latest_epoch:
-            epoch, end_offset = last_fetched_epoch, log.log_end_offset
-        else:
-            epoch, end_offset = log.end_offset_for_epoch(last_fetched_epoch)
-        if end_offset < 0 or epoch < 0:
-            raise ProtocolError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self.topic_partition}: no epoch up to {last_fetched_epoch} is known here",
-            )
-        if epoch < last_fetched_epoch or end_offset < fetch_offset:
-            return epoch, end_offset
-        return None

@@ -39,7 +39,9 @@ class Truncation(NamedTuple):
     is_complete: bool  # False: ask the leader again with the epoch the log then ends in
 
 
-def plan_truncation(log: EpochHistory, *, leader_epoch: int, leader_end_offset: int, high_watermark: int) -> Truncation:
+def plan_truncation(
+    log: EpochHistory, *, leader_epoch: int, leader_end_offset: int, high_watermark: int
+) -> Truncation:
     """What the leader's answer (`leader_epoch`, `leader_end_offset`) means for `log`.
 
     An answer without an offset comes from a leader that knows no epochs at all (message format before 0.11):

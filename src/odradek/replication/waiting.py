@@ -12,13 +12,14 @@ from odradek.replication.purgatory import Purgatory, Waiter
 
 if TYPE_CHECKING:
     from odradek.replication.partition import Partition
+    from odradek.replication.replica import Replica
 
 
 class Reader:
     """An open interest in a partition's records: a partition of a fetch session, or of one parked fetch.
 
     `is_dirty` says that the partition may have something it has not been told; `wake` is called when that
-    becomes so. Followers' readers are woken by appends and by the high watermark, consumers' by the latter.
+    becomes so. Followers' readers are woken by appends, consumers' by the high watermark.
     """
 
     __slots__ = ("is_dirty",)
@@ -27,6 +28,10 @@ class Reader:
         self.is_dirty = False
 
     def wake(self) -> None:
+        raise NotImplementedError
+
+    def hear_news(self, now_ms: int) -> None:
+        """A follower's reader: there are no more records, but more of them are committed."""
         raise NotImplementedError
 
 
@@ -81,5 +86,5 @@ class Outbox:
     def __init__(self, purgatory: Purgatory) -> None:
         self.purgatory = purgatory
         self.proposals: list[Partition] = []  # ISR changes to send to the controller
-        self.flushes: list[Partition] = []  # logs to flush before something may be acknowledged
+        self.flushes: list[Replica] = []  # logs to flush before something may be acknowledged
         self.messages: list[tuple[str, str]] = []  # (level, text) for the log

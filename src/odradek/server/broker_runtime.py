@@ -26,9 +26,9 @@ from odradek.model.settings import BrokerSettings
 from odradek.server import state_change_log, store_questions
 from odradek.server.controlled_shutdown import hand_over
 from odradek.server.controller_channel import ControllerChannel
-from odradek.server.controller_requests import endpoint_of
 from odradek.server.controller_runtime import ControllerRuntime
 from odradek.server.disk import Disk
+from odradek.server.endpoints import endpoint_of
 from odradek.server.fetchers import Fetchers
 from odradek.server.gateway import Gateway
 from odradek.server.journal import Journal
@@ -37,6 +37,7 @@ from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
 from odradek.server.registration import prepare_tree, register
 from odradek.server.seams import Seams
+from odradek.server.suspects import Suspects
 from odradek.store import api, layout
 from odradek.store.facts import BrokerFacts
 from odradek.store.fields import Unreadable
@@ -88,6 +89,7 @@ class BrokerRuntime:
         self._logs: LogManager | None = None
         self._broker: Broker | None = None
         self._gateway: Gateway | None = None
+        self._suspects: Suspects | None = None
         self._fetchers: Fetchers | None = None
         self._channel: ControllerChannel | None = None
         self._controller: ControllerRuntime | None = None
@@ -210,6 +212,7 @@ class BrokerRuntime:
             log=self._log,
             metrics=self.metrics,
         )
+        self._suspects = Suspects(broker.metadata, gateway.held, self._loop, gateway.end_turn)
         self._fetchers = Fetchers(
             seams=seams,
             pool=pool,
@@ -218,6 +221,8 @@ class BrokerRuntime:
             silence_timeout_ms=settings.replica_socket_timeout_ms,
             log=self._log,
             metrics=self.metrics,
+            on_lost=self._suspects.connection_lost,
+            on_connected=self._suspects.connected,
         )
         self._channel = ControllerChannel(
             seams=seams,
@@ -408,6 +413,8 @@ class BrokerRuntime:
         """Does what the broker asked for; False when there was nothing, and then its deadline is set."""
         broker = self._broker
         assert broker is not None
+        assert self._suspects is not None
+        self._suspects.look()  # first: questions it lets go have effects of their own
         taken = broker.take_effects()
         if not taken:
             self._set_deadline(broker.next_deadline_ms())
@@ -574,6 +581,8 @@ class BrokerRuntime:
             self._fetchers.stop_all()
         if self._channel is not None:
             self._channel.close()
+        if self._suspects is not None:
+            self._suspects.close()
         for timer in (self._deadline, self._housekeeping):
             if timer is not None:
                 timer.cancel()

@@ -11,7 +11,7 @@ from odradek.model.ids import BrokerEpoch, BrokerId
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from odradek.server.controller_channel import ControllerChannel
-from odradek.server.controller_requests import error_of
+from odradek.server.endpoints import error_of
 from odradek.server.seams import Seams
 
 logger = logging.getLogger("odradek.server")

@@ -26,13 +26,12 @@ from odradek.controller.events import (
     StopReplicaAnswered,
     UpdateMetadataAnswered,
 )
-from odradek.model.cluster import BrokerRegistration, Endpoint
-from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import LeaderEpoch, Offset, TopicId, TopicPartition
 from odradek.protocol.messages import leader_and_isr as lai
 from odradek.protocol.messages import offset_for_leader_epoch as ofle
 from odradek.protocol.messages import stop_replica as sr
 from odradek.protocol.messages import update_metadata as um
+from odradek.server.endpoints import endpoint_of, error_of
 
 LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, OFFSET_FOR_LEADER_EPOCH = 4, 5, 6, 23
 VERSIONS = {LEADER_AND_ISR: 7, STOP_REPLICA: 4, UPDATE_METADATA: 8, OFFSET_FOR_LEADER_EPOCH: 4}
@@ -40,13 +39,6 @@ VERSIONS = {LEADER_AND_ISR: 7, STOP_REPLICA: 4, UPDATE_METADATA: 8, OFFSET_FOR_L
 SECURITY_PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 # A reader that may look beyond the high watermark: not a consumer, not a replica either.
 DEBUGGING_REPLICA_ID = -2
-
-
-def endpoint_of(registration: BrokerRegistration, listener: str) -> Endpoint | None:
-    for endpoint in registration.endpoints:
-        if endpoint.listener == listener:
-            return endpoint
-    return None
 
 
 class RequestEncoder:
@@ -253,14 +245,6 @@ def _stop_replica_answered(request: StopReplicaRequest, answer: Any) -> StopRepl
         },
         deleted=frozenset(p.topic_partition for p in request.partitions if p.delete),
     )
-
-
-def error_of(code: int) -> ErrorCode:
-    """A code this release does not know is an error all the same."""
-    try:
-        return ErrorCode(code)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def _by_topic_and_id(

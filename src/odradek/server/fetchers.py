@@ -60,6 +60,8 @@ class Fetching:
         silence_timeout_ms: int,
         log: LimitedLog,
         metrics: Metrics,
+        on_lost: Callable[[BrokerId], None],
+        on_connected: Callable[[BrokerId], None],
     ) -> None:
         self.leader = leader
         self.endpoint = endpoint
@@ -72,6 +74,8 @@ class Fetching:
         self._silence_timeout_s = silence_timeout_ms / 1000
         self._log = log
         self._metrics = metrics
+        self._on_lost = on_lost
+        self._on_connected = on_connected
         self._connection: _LeaderConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._wake_timer: asyncio.TimerHandle | None = None
@@ -123,6 +127,7 @@ class Fetching:
             self._unanswered = 0
             self._heard_at = self._loop.time()
             self._watch_silence()
+            self._on_connected(self.leader)
             self._pump()
             self.after_turn()
             return
@@ -134,6 +139,7 @@ class Fetching:
         self._log.warning(f"fetch {self.leader}", f"fetching from leader {self.leader}: {reason}")
         self._drop()
         self.fetcher.connection_lost(self._now_ms())
+        self._on_lost(self.leader)
         if not self._is_stopped:
             self._connecting = self._loop.create_task(self._connect(RECONNECT_MS / 1000))
         self.after_turn()
@@ -220,7 +226,10 @@ class Fetchers:
         silence_timeout_ms: int,
         log: LimitedLog,
         metrics: Metrics,
+        on_lost: Callable[[BrokerId], None],
+        on_connected: Callable[[BrokerId], None],
     ) -> None:
+        """`on_lost` hears of connections that broke, `on_connected` of those that stand."""
         self._seams = seams
         self._pool = pool
         self._after_turn = after_turn
@@ -228,6 +237,8 @@ class Fetchers:
         self._silence_timeout_ms = silence_timeout_ms
         self._log = log
         self._metrics = metrics
+        self._on_lost = on_lost
+        self._on_connected = on_connected
         self._fetching: dict[BrokerId, Fetching] = {}
 
     def start(self, leader: BrokerId, endpoint: Endpoint, fetcher: FollowerFetcher) -> None:
@@ -243,6 +254,8 @@ class Fetchers:
             silence_timeout_ms=self._silence_timeout_ms,
             log=self._log,
             metrics=self._metrics,
+            on_lost=self._on_lost,
+            on_connected=self._on_connected,
         )
 
     def stop(self, leader: BrokerId) -> None:

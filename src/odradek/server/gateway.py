@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from odradek.broker.answers import Answer
+from odradek.broker.answers import Answer, CloseConnection
 from odradek.broker.core import ConnectionInfo, Request
 from odradek.client.receive_buffers import BufferPool
 from odradek.model.errors import ProtocolError
@@ -16,6 +16,7 @@ from odradek.model.settings import BrokerSettings
 from odradek.protocol import headers
 from odradek.protocol.api_keys import APIS
 from odradek.server.connection import Connection
+from odradek.server.held_requests import HeldRequests
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
 from odradek.server.seams import Seams
@@ -68,6 +69,7 @@ class Gateway:
         self._is_ending_turn = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._is_closed = False
+        self.held = HeldRequests(self._handle_held)
 
     # --- connections
 
@@ -160,29 +162,49 @@ class Gateway:
         try:
             header = headers.decode_request_header(frame)
             api_key, api_version, correlation_id, client_id, body_offset = header
-            answer = self._handle(
-                Request(
-                    api_key, api_version, correlation_id, client_id, frame[body_offset:], connection.info
-                ),
-                self._now_ms(),
-            )
-        except ProtocolError as error:
-            self.nonsense(connection, error.message or error.code.name)
-            connection.close()
-            return
+            answer: Answer | None = None
+            if self.held.is_holding:
+                answer = self.held.hold(connection, api_key, frame)
+            if answer is None:
+                answer = self._handle(
+                    Request(
+                        api_key, api_version, correlation_id, client_id, frame[body_offset:], connection.info
+                    ),
+                    self._now_ms(),
+                )
         except Exception as error:
-            # Our own mistake. The peer asks again on a new connection; the log has the whole story once.
-            metrics.requests_failed_inside += 1
-            self._log.failure(
-                f"handling {type(error).__name__}",
-                f"a request of {connection.peer} could not be handled ({bytes(frame[:8]).hex()}): {error!r}",
-                error,
-            )
+            refusal = self._refusal(connection, frame, error)
+            self.nonsense(connection, refusal.reason)
             connection.close()
             return
         connection.answer(answer, correlation_id, _has_flexible_header(api_key, api_version))
 
+    def _handle_held(self, connection: Connection, frame: memoryview) -> Answer:
+        """As `handle_frame`; its place in the order of answers is taken already."""
+        try:
+            api_key, api_version, correlation_id, client_id, offset = headers.decode_request_header(frame)
+            request = Request(
+                api_key, api_version, correlation_id, client_id, frame[offset:], connection.info
+            )
+            return self._handle(request, self._now_ms())
+        except Exception as error:
+            return self._refusal(connection, frame, error)
+
+    def _refusal(self, connection: Connection, frame: memoryview, error: Exception) -> CloseConnection:
+        if isinstance(error, ProtocolError):
+            return CloseConnection(error.message or error.code.name)
+        # Our own mistake. The peer asks again on a new connection; the log has the whole story once.
+        self._metrics.requests_failed_inside += 1
+        self._log.failure(
+            f"handling {type(error).__name__}",
+            f"a request of {connection.peer} could not be handled ({bytes(frame[:8]).hex()}): {error!r}",
+            error,
+        )
+        return CloseConnection("")  # said already
+
     def nonsense(self, connection: Connection, reason: str) -> None:
+        if not reason:
+            return
         self._metrics.nonsense_frames += 1
         address = connection.peer.rpartition(":")[0]
         self._log.warning(f"nonsense {address}", f"connection from {connection.peer} closed: {reason}")

@@ -7,14 +7,16 @@ controller goes on.
 """
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from odradek.controller.effects import Effects
-from odradek.controller.events import Event
 from odradek.log.files import Directory, File
 from odradek.model.errors import OdradekError
 from odradek.model.ids import BrokerId, ControllerEpoch, TopicPartition
 from odradek.server.log_limits import LimitedLog
+
+if TYPE_CHECKING:
+    from odradek.controller.effects import Effects
+    from odradek.controller.events import Event
 
 # Beyond this the file is put aside as `.1` and a new one begun.
 LARGEST_FILE_BYTES = 256 * 1024 * 1024
@@ -28,7 +30,7 @@ class Journal:
         self._log = log
         self._file: File | None = None
 
-    def record(self, now_ms: int, epoch: ControllerEpoch, event: Event, effects: Effects) -> None:
+    def record(self, now_ms: int, epoch: ControllerEpoch, event: "Event", effects: "Effects") -> None:
         line = {
             "at_ms": now_ms,
             "controller": self._broker,

@@ -62,6 +62,7 @@ async def _serve(
 ) -> int:
     from odradek.server.broker_runtime import BrokerRuntime
     from odradek.server.seams import Seams
+    from odradek.server.warm_up import warm_up
 
     loop = asyncio.get_running_loop()
     stop = _StopRequest(loop)
@@ -85,10 +86,12 @@ async def _serve(
         assert error is not None
         raise error
     gc.set_threshold(*GC_THRESHOLDS)
-    gc.collect()
-    gc.freeze()
     if on_ready is not None:
         on_ready(runtime)
+    await seams.run_blocking(warm_up)
+    # What is here now stays: the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
     broken = runtime.broken
     await asyncio.wait({stop.asked, broken}, return_when=asyncio.FIRST_COMPLETED)
     if broken.done():

@@ -16,7 +16,8 @@ from odradek.controller.events import Event
 from odradek.model.cluster import BrokerRegistration
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import BrokerEpoch, BrokerId
-from odradek.server.controller_requests import RequestEncoder, decode_answer, endpoint_of
+from odradek.server.controller_requests import RequestEncoder, decode_answer
+from odradek.server.endpoints import endpoint_of
 from odradek.server.log_limits import LimitedLog
 from odradek.server.seams import Seams
 

@@ -11,7 +11,7 @@ from base64 import urlsafe_b64encode
 
 from odradek.model.cluster import BrokerRegistration, Endpoint
 from odradek.model.errors import OdradekError
-from odradek.model.ids import BrokerEpoch, BrokerId
+from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch
 from odradek.server.seams import Seams
 from odradek.store import api, groups, layout
 from odradek.store.fields import Unreadable
@@ -32,13 +32,16 @@ async def prepare_tree(store: api.Store, seams: Seams) -> str:
     """
     node = await _get(store, layout.CLUSTER_ID)
     if node is None:
-        await store.write(
-            [api.ConditionalOps((), parents=tuple(_with_parents(layout.PERSISTENT_PATHS)))], fence=None
-        )
         invented = urlsafe_b64encode(seams.random_bytes(16)).rstrip(b"=").decode()
-        value = layout.encode_cluster_id(invented)
+        first = (
+            (layout.CLUSTER_ID, layout.encode_cluster_id(invented)),
+            # Made by whoever stands for election first; here it saves that one a transaction.
+            (layout.CONTROLLER_EPOCH, layout.encode_controller_epoch(ControllerEpoch(0))),
+        )
+        parents = tuple(_with_parents((*layout.PERSISTENT_PATHS, api.parent_of(layout.CLUSTER_ID))))
+        tree = api.ConditionalOps((), parents=parents)
         await store.write(
-            [api.ConditionalOps((api.Create(layout.CLUSTER_ID, value),), parents=("/cluster",))], fence=None
+            [tree, *(api.ConditionalOps((api.Create(path, value),)) for path, value in first)], fence=None
         )
         node = await store.get(layout.CLUSTER_ID)  # perhaps another broker's, which was first
     return layout.decode_cluster_id(node.data)

@@ -262,6 +262,12 @@ class SimLoop(asyncio.AbstractEventLoop):
     def is_closed(self) -> bool:
         return self._is_closed
 
+    def drop_hosts(self) -> None:
+        """Lets go of everybody's tasks, so that they can be collected."""
+        for host in self._contexts:
+            host._kept.clear()
+        self._contexts.clear()
+
     def close(self) -> None:
         self._is_closed = True
         self._ready.clear()

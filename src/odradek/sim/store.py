@@ -53,7 +53,7 @@ class StoreLink:
         if not self.is_cut:
             return
         self.is_cut = False
-        for session in self._live():
+        for session in self.sessions:  # also those that have ended: that is what their clients learn now
             self._tell(session.connect)
 
     def host_killed(self, *, at_once: bool) -> None:
@@ -77,6 +77,15 @@ class StoreLink:
         """The store gives up the newest session although its client is well."""
         for session in self._live()[-1:]:
             self._end(session)
+
+    def hold_watches(self) -> None:
+        """Watches come late, though never after newer data."""
+        for session in self._live():
+            session.hold_watches()
+
+    def release_watches(self) -> None:
+        for session in self._live():
+            self._tell(session.release_watches)
 
     # --- inside
 
@@ -128,7 +137,11 @@ class HostSession:
 
         def at_home(callback: Any) -> Any:
             def tell(what: Any) -> None:
-                if host.is_alive:
+                if not host.is_alive:
+                    return
+                if host.paused_until > store.loop.time():  # a stopped process hears it when it goes on
+                    store.loop.call_as(host, callback, what)
+                else:
                     store.context_of(host).copy().run(callback, what)
 
             return None if callback is None else tell

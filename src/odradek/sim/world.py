@@ -10,13 +10,14 @@ from typing import Any
 
 from odradek.log.files import Directory
 from odradek.log.memory_files import MemoryDisk
+from odradek.model.errors import OdradekError
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.records.batch import iter_batches
 from odradek.server.broker_runtime import BrokerRuntime
 from odradek.server.seams import Clock, Seams
 from odradek.sim.checkers.replicas import BatchView, ClusterView, PartitionView, ReplicaView
-from odradek.sim.loop import Host, SimLoop
+from odradek.sim.loop import NOBODY, Host, SimLoop
 from odradek.sim.network import Network
 from odradek.sim.store import SimStore, StoreLink
 from odradek.store import layout
@@ -33,6 +34,10 @@ DEFAULT_SETTINGS = {
     "log.segment.bytes": "65536",
     "log.index.interval.bytes": "512",
 }
+
+
+class NotInTime(OdradekError):
+    """The simulated deadline passed."""
 
 
 class SimSeams(Seams):
@@ -72,6 +77,20 @@ class SimBroker:
     @property
     def is_running(self) -> bool:
         return self.host is not None and self.host.is_alive
+
+    @property
+    def is_serving(self) -> bool:
+        return self.runtime is not None and self.runtime._broker is not None
+
+    @property
+    def is_controller(self) -> bool:
+        return self.is_serving and self.runtime is not None and self.runtime.broker.is_controller
+
+    @property
+    def leads_something(self) -> bool:
+        if not self.is_serving or self.runtime is None:
+            return False
+        return any(p.is_leader for p in self.runtime.broker.replicas.partitions.values())
 
     def settings(self) -> BrokerSettings:
         return BrokerSettings(
@@ -132,7 +151,14 @@ class SimBroker:
         self._process_ended(host, at_once=self.world.store_notices_death if at_once is None else at_once)
         if power_cut:
             random = self.world.loop.random
-            self.disk.power_cut(lambda count: int(random.random() * (count + 1)))
+            self.disk.power_cut(lambda count: int(random.random() * count))
+
+    def wipe_disk(self) -> None:
+        """Another, empty disk. Until the ISR has been told, no invariant can hold of what was on it."""
+        self.disk.wipe()
+        for partition, state in self.world.view(with_batches=False).partitions.items():
+            if state.stored is not None and self.broker_id in state.stored.isr:
+                self.world.excused[(self.broker_id, partition)] = state.stored.partition_epoch
 
     def _process_ended(self, host: Host, *, at_once: bool) -> None:
         host.kill()
@@ -152,6 +178,8 @@ class SimBroker:
             if self.host is host and host.is_alive:
                 self.world.note(f"{host} stopped in order")
                 self._process_ended(host, at_once=True)
+                for callback in self.world.waiting_for_stop.pop(self.name, []):
+                    callback()
 
         self.world.note(f"terminate {host}")
         self.world.spawn(host, stop())
@@ -185,6 +213,9 @@ class World:
         self.cut_from_store: dict[str, None] = {}
         self.starts = 0
         self.notes: list[tuple[float, str]] = []
+        # (broker, partition) whose disk was taken away -> partition epoch of the ISR that still counts on it
+        self.excused: dict[tuple[BrokerId, TopicPartition], int] = {}
+        self.waiting_for_stop: dict[str, list[Callable[[], None]]] = {}
         self.on_broker_stopped: list[Callable[[SimBroker, BaseException], None]] = []
         self.brokers: dict[BrokerId, SimBroker] = {}
         for broker_id in range(1, brokers + 1):
@@ -207,7 +238,8 @@ class World:
         self.loop.call_soon(lambda: done.append(self.loop.create_task(work, context=context)), context=context)
         end = self.loop.time() + within_s
         self.loop.run_until(end, stop=lambda: bool(done) and done[0].done())
-        assert done and done[0].done(), f"not within {within_s} simulated seconds"
+        if not (done and done[0].done()):
+            raise NotInTime(f"{work.__qualname__} did not finish within {within_s:g} simulated seconds")
         return done[0].result()
 
     def run_for(self, seconds: float) -> None:
@@ -216,7 +248,8 @@ class World:
     def run_while(self, waiting: Callable[[], bool], within_s: float, what: str) -> None:
         end = self.loop.time() + within_s
         self.loop.run_until(end, stop=lambda: not waiting())
-        assert not waiting(), f"not within {within_s} simulated seconds: {what}"
+        if waiting():
+            raise NotInTime(f"not within {within_s:g} simulated seconds: {what}")
 
     def start(self) -> None:
         for broker in self.brokers.values():
@@ -234,6 +267,19 @@ class World:
             if not expected <= set(metadata.brokers) or metadata.controller_id not in expected:
                 return False
         return bool(running)
+
+    def when_stopped(self, broker: SimBroker, callback: Callable[[], None]) -> None:
+        self.waiting_for_stop.setdefault(broker.name, []).append(callback)
+
+    def world_context(self) -> Any:
+        return self.loop.context_of(NOBODY)
+
+    def is_everything_in_sync(self) -> bool:
+        """Every stored ISR is the whole assignment."""
+        partitions = self.view(with_batches=False).partitions.values()
+        return all(
+            p.stored is not None and p.stored.leader >= 0 and set(p.stored.isr) == set(p.assignment) for p in partitions
+        )
 
     def broker_stopped(self, broker: SimBroker, error: BaseException) -> None:
         for callback in self.on_broker_stopped:
@@ -295,6 +341,10 @@ class World:
                         assignments[TopicPartition(parts[3], number)] = assignment.replicas
             except Unreadable:
                 continue
+        for (broker_id, partition), epoch in list(self.excused.items()):
+            state = stored.get(partition)
+            if state is None or state.partition_epoch != epoch:
+                del self.excused[(broker_id, partition)]
         replicas: dict[TopicPartition, list[ReplicaView]] = {p: [] for p in assignments}
         metadata: dict[tuple[BrokerId, TopicPartition], tuple[int, int]] = {}
         controllers: list[tuple[BrokerId, int]] = []
@@ -304,8 +354,17 @@ class World:
             if not broker.is_running or runtime is None or runtime._broker is None:
                 continue
             for partition, replica in runtime.broker.replicas.partitions.items():
-                if partition in replicas:
-                    replicas[partition].append(replica_view(broker.broker_id, replica, with_batches=with_batches))
+                if partition in replicas and (broker.broker_id, partition) not in self.excused:
+                    with broker.disk.undisturbed():
+                        seen = replica_view(broker.broker_id, replica, with_batches=with_batches)
+                    replicas[partition].append(seen)
+            for partition in replicas:
+                known = runtime.broker.metadata.partition(partition.topic, partition.partition)
+                if known is not None:
+                    metadata[(broker.broker_id, partition)] = (known.leader, known.leader_epoch)
+            term = runtime.controller._term
+            if term is not None:
+                controllers.append((broker.broker_id, term.epoch))
         return ClusterView(
             partitions={
                 partition: PartitionView(

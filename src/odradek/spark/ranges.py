@@ -43,8 +43,8 @@ def plan(
 ) -> list[Task]:
     """Tasks that together read exactly `ranges`.
 
-    `min_tasks` asks for at least so many, each with about the same share, and packs nothing. Otherwise no
-    piece is larger than `most_per_task`, and pieces are packed together until they hold `pack_below` records.
+    No task is larger than `most_per_task`. `min_tasks` asks for at least so many, each with about the same
+    share; without it, small pieces are packed together until they hold `pack_below` records.
     """
     filled = sorted(r for r in ranges if r.size > 0)
     total = sum(r.size for r in filled)
@@ -57,7 +57,7 @@ def plan(
         pieces.extend(split(whole, parts))
     if min_tasks is not None:
         return [(piece,) for piece in pieces]
-    return _pack(pieces, min(pack_below, most))
+    return _pack(pieces, pack_below, most)
 
 
 def split(whole: OffsetRange, parts: int) -> list[OffsetRange]:
@@ -67,17 +67,19 @@ def split(whole: OffsetRange, parts: int) -> list[OffsetRange]:
     return [whole._replace(start=a, end=b) for a, b in pairwise(borders)]
 
 
-def _pack(pieces: Sequence[OffsetRange], until: int) -> list[Task]:
+def _pack(pieces: Sequence[OffsetRange], until: int, most: int) -> list[Task]:
     tasks: list[Task] = []
     waiting: list[OffsetRange] = []
+    waiting_size = 0
     for piece in pieces:
+        if waiting and (waiting_size >= until or waiting_size + piece.size > most):
+            tasks.append(tuple(waiting))
+            waiting, waiting_size = [], 0
         if piece.size >= until:
             tasks.append((piece,))
-            continue
-        waiting.append(piece)
-        if sum(p.size for p in waiting) >= until:
-            tasks.append(tuple(waiting))
-            waiting = []
+        else:
+            waiting.append(piece)
+            waiting_size += piece.size
     if waiting:
         tasks.append(tuple(waiting))
     return sorted(tasks)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urlparse
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odradek.client.sync import SyncClient
@@ -176,7 +177,10 @@ def _of_table(uris: list[str]) -> dict[TopicPartition, tuple[Fingerprint, int]]:
     return {partition: (total, doubled[partition]) for partition, total in totals.items()}
 
 
-def _batches(uris: list[str]) -> Iterator[Any]:
+def _batches(uris: list[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of Parquet files; those that others rewrote (OPTIMIZE) may have other Arrow types."""
+    schema = rows_schema(_COLUMNS)
     for uri in sorted(uris):
         path = unquote(urlparse(uri).path) if "://" in uri else uri
-        yield from pq.ParquetFile(path).iter_batches(batch_size=65_536, columns=list(_COLUMNS))
+        for batch in pq.ParquetFile(path).iter_batches(batch_size=65_536, columns=list(_COLUMNS)):
+            yield batch.select(_COLUMNS).cast(schema)

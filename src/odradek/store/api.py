@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
 from odradek.model.errors import OdradekError
+from odradek.model.values import dataclass
 
 ANY_VERSION = -1
 NO_OWNER = 0  # ephemeral_owner of a persistent node

@@ -44,7 +44,10 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             error, message = errors.get(resource) or found[resource]
             rows.append(
                 AlterConfigsResourceResponse(
-                    error_code=error, error_message=message, resource_type=resource[0], resource_name=resource[1]
+                    error_code=error,
+                    error_message=message,
+                    resource_type=resource[0],
+                    resource_name=resource[1],
                 )
             )
         return AlterConfigsResponse(responses=rows).encode(version)

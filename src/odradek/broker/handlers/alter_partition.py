@@ -65,7 +65,8 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         park.complete(Reply([_response(answer).encode(version)]))
 
     broker.ask_controller(
-        AlterPartitionAsked(version, BrokerId(asked.broker_id), BrokerEpoch(asked.broker_epoch), items), answered
+        AlterPartitionAsked(version, BrokerId(asked.broker_id), BrokerEpoch(asked.broker_epoch), items),
+        answered,
     )
     return park
 

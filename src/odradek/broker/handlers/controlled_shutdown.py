@@ -31,7 +31,8 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         response = ControlledShutdownResponse(
             error_code=answer.error,
             remaining_partitions=[
-                RemainingPartition(topic_name=topic, partition_index=index) for topic, index in answer.remaining
+                RemainingPartition(topic_name=topic, partition_index=index)
+                for topic, index in answer.remaining
             ],
         )
         park.complete(Reply([response.encode(version)]))

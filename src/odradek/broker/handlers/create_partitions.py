@@ -42,7 +42,9 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             rows[name] = CreatePartitionsTopicResult(name=name)
         except ProtocolError as refusal:
             message = refusal.message if refusal.message != refusal.code.name else None
-            rows[name] = CreatePartitionsTopicResult(name=name, error_code=refusal.code, error_message=message)
+            rows[name] = CreatePartitionsTopicResult(
+                name=name, error_code=refusal.code, error_message=message
+            )
 
     def encode(without_leaders: list[str]) -> bytes:
         for name in without_leaders:
@@ -62,7 +64,9 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             error, message = result.results[name]
         else:
             error = ErrorCode.UNKNOWN_SERVER_ERROR
-            message = result.reason if isinstance(result, StoreFailed) else "the store answered something else"
+            message = (
+                result.reason if isinstance(result, StoreFailed) else "the store answered something else"
+            )
         rows[name].error_code = error
         rows[name].error_message = message or None
         if unanswered:
@@ -88,9 +92,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
 def _plan(broker: "Broker", topic: CreatePartitionsTopic) -> Assignment:
     existing = broker.metadata.topics.get(topic.name)
     if existing is None:
-        raise ProtocolError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic.name}' does not exist."
-        )
+        raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic.name}' does not exist.")
     now = len(existing)
     if topic.count == now:
         raise ProtocolError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {now} partitions.")

@@ -44,7 +44,8 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         try:
             if len(same) > 1:
                 raise ProtocolError(
-                    ErrorCode.INVALID_REQUEST, "Create topics request from client contains multiple entries for it."
+                    ErrorCode.INVALID_REQUEST,
+                    "Create topics request from client contains multiple entries for it.",
                 )
             planned[name] = _plan(broker, same[0])
             results[name] = _created(broker, planned[name], version)
@@ -54,7 +55,9 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     def encode(without_leaders: list[str]) -> bytes:
         for name in without_leaders:
             results[name] = _refused(
-                name, ErrorCode.REQUEST_TIMED_OUT, "The topic was created; not all of its partitions have a leader yet."
+                name,
+                ErrorCode.REQUEST_TIMED_OUT,
+                "The topic was created; not all of its partitions have a leader yet.",
             )
         return CreateTopicsResponse(topics=[results[name] for name in names]).encode(version)
 

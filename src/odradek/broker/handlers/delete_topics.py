@@ -70,8 +70,10 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         wait = TopicWait(
             broker,
             [name for name, row in accepted.items() if not row.error_code],
-            is_over=lambda name: broker.metadata.topic_ids.get(name) != accepted[name].topic_id
-            or name not in broker.metadata.topics,
+            is_over=lambda name: (
+                broker.metadata.topic_ids.get(name) != accepted[name].topic_id
+                or name not in broker.metadata.topics
+            ),
             encode=encode,
             park=park,
         )
@@ -102,7 +104,10 @@ def _accept(broker: "Broker", version: int, state: DeleteTopicState, states: lis
         name = state.name
         if name not in broker.metadata.topics:
             raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    names = [other.name if other.name is not None else broker.metadata.names.get(bytes(other.topic_id)) for other in states]
+    names = [
+        other.name if other.name is not None else broker.metadata.names.get(bytes(other.topic_id))
+        for other in states
+    ]
     if names.count(name) > 1:
         raise ProtocolError(ErrorCode.INVALID_REQUEST, "Duplicate topic name or topic id.")
     return name

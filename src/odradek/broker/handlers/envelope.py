@@ -49,7 +49,9 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     if header.api_key not in FORWARDABLE:
         return _error(ErrorCode.INVALID_REQUEST)
     prefix = response_header(header.api_key, header.api_version, header.correlation_id)
-    answer = broker.handle_forwarded(request, header, memoryview(data)[header.body_offset :], principal, now_ms)
+    answer = broker.handle_forwarded(
+        request, header, memoryview(data)[header.body_offset :], principal, now_ms
+    )
     if not isinstance(answer, Park):
         return _wrap(prefix, answer)
     park = Park()

@@ -28,8 +28,9 @@ from odradek.protocol.fast_fetch import (
     decode_request,
     encode_response,
 )
-from odradek.replication.partition import READ_COMMITTED, Partition
+from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Waiter
+from odradek.replication.replica import READ_COMMITTED
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker, ConnectionInfo, Request
@@ -65,7 +66,7 @@ def _session(broker: "Broker", version: int, body: FetchBody, now_ms: int) -> Fe
     session_id, session_epoch = body.session_id, body.session_epoch
     sessions = broker.fetch_sessions
     by_id = version >= FIRST_WITH_IDS
-    if session_epoch == INITIAL_EPOCH or session_epoch == FINAL_EPOCH:
+    if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if session_id != NO_SESSION:
             sessions.remove(session_id, now_ms)
         is_follower = body.replica_id >= 0
@@ -139,8 +140,8 @@ class FetchWait(Waiter):
         self.park: Park | None = None
         self.has_news = False  # for a follower: a mark it does not know yet
         self.connection = connection
-        self.max_bytes = body.max_bytes if session.replica_id >= 0 else min(
-            body.max_bytes, broker.fetch_max_bytes
+        self.max_bytes = (
+            body.max_bytes if session.replica_id >= 0 else min(body.max_bytes, broker.fetch_max_bytes)
         )
 
     # -------------------------------------------------------------------------------------------- parking
@@ -158,13 +159,19 @@ class FetchWait(Waiter):
 
     def try_complete(self, now_ms: int) -> bool:
         assert self.park is not None
+        had_news = self.has_news
         answer = self.gather(now_ms)
-        if answer is None:
-            if self.has_news:
-                self.broker.purgatory.hasten(self, deadline_ms=now_ms + NEWS_MS)
-            return False
-        self._finish(answer)
-        return True
+        if answer is not None:
+            self._finish(answer)
+        elif self.has_news and not had_news:
+            self.broker.purgatory.hasten(self, deadline_ms=now_ms + NEWS_MS)
+        return answer is not None
+
+    def hear_news(self, now_ms: int) -> None:
+        """Do not look now: records that bring the news along may come in a moment."""
+        if not self.has_news:
+            self.has_news = True
+            self.broker.purgatory.hasten(self, deadline_ms=now_ms + NEWS_MS)
 
     def expire(self, now_ms: int) -> None:
         """The deadline, or the connection sent something else: say what there is."""
@@ -374,4 +381,3 @@ class FetchWait(Waiter):
         """KIP-951: where the leaders named in the rows are found, on the reader's listener."""
         leaders = {row[9][0] for topic in rows.values() for row in topic if row[9] is not None}
         return self.broker.node_endpoints(leaders, self.connection.listener) if leaders else []
-

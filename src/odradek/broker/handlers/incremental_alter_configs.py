@@ -47,7 +47,10 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             error, message = errors.get(resource) or found[resource]
             rows.append(
                 AlterConfigsResourceResponse(
-                    error_code=error, error_message=message, resource_type=resource[0], resource_name=resource[1]
+                    error_code=error,
+                    error_message=message,
+                    resource_type=resource[0],
+                    resource_name=resource[1],
                 )
             )
         return IncrementalAlterConfigsResponse(responses=rows).encode(version)
@@ -68,7 +71,9 @@ def _change(broker: "Broker", row: AlterConfigsResource) -> Change:
     names = [config.name for config in row.configs]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ProtocolError(ErrorCode.INVALID_REQUEST, f"Error due to duplicate config keys: {','.join(twice)}")
+        raise ProtocolError(
+            ErrorCode.INVALID_REQUEST, f"Error due to duplicate config keys: {','.join(twice)}"
+        )
     empty = sorted(c.name for c in row.configs if c.value is None and c.config_operation != DELETE)
     if empty:
         raise ProtocolError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(empty)}")

@@ -50,7 +50,9 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         return Reply([LeaderAndIsrResponse(error_code=error).encode(version)])
     told = list(_leaderships(asked))
     for leader in asked.live_leaders:
-        broker.metadata.hint_endpoint(leader.broker_id, leader.host_name, leader.port, broker.inter_broker_listener)
+        broker.metadata.hint_endpoint(
+            leader.broker_id, leader.host_name, leader.port, broker.inter_broker_listener
+        )
     errors = replicas.commit_leadership(told, now_ms)
     if asked.type == FULL:
         replicas.commit_strays({row.topic_partition: row.topic_id for row in told}, now_ms)

@@ -22,7 +22,8 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from odradek.replication.partition import READ_COMMITTED, Partition
+from odradek.replication.partition import Partition
+from odradek.replication.replica import READ_COMMITTED
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker, Request
@@ -97,7 +98,9 @@ def _find(
         is_committed = asked.isolation_level == READ_COMMITTED
         end = partition.last_stable_offset if is_committed else partition.high_watermark
     # Below the start of our epoch the mark may still be that of an older leader, and move back to consumers.
-    is_unsure = is_consumer and partition.is_leader and partition.leader_epoch_start_offset > partition.high_watermark
+    is_unsure = (
+        is_consumer and partition.is_leader and partition.leader_epoch_start_offset > partition.high_watermark
+    )
     unsure = (
         ErrorCode.OFFSET_NOT_AVAILABLE
         if version >= FIRST_WITH_OFFSET_NOT_AVAILABLE
@@ -107,7 +110,9 @@ def _find(
         if is_unsure:
             return _error(index, unsure)
         return _found(index, end, partition.leader_epoch)
-    found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    found = (
+        log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    )
     if found is None or found.offset >= end:
         # Nothing that may be read. Whether there will be is not known while the mark lags.
         if is_unsure:

@@ -36,7 +36,8 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
                 partitions=[
-                    _partition(broker, topic.topic, wanted, any_replica=any_replica) for wanted in topic.partitions
+                    _partition(broker, topic.topic, wanted, any_replica=any_replica)
+                    for wanted in topic.partitions
                 ],
             )
             for topic in asked.topics

@@ -61,7 +61,16 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
                 rows.append(_refused(broker, version, topic, index, refusal))
                 continue
             rows.append(
-                (index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset, (), None, None)
+                (
+                    index,
+                    0,
+                    result.base_offset,
+                    result.log_append_time_ms,
+                    result.log_start_offset,
+                    (),
+                    None,
+                    None,
+                )
             )
             required = result.last_offset + 1
             if acks == ALL:
@@ -142,7 +151,9 @@ class ProduceWait(AckWaiter):
         self.park.complete(Reply([encode_response(self.version, self.answers)]))
 
 
-def _refused(broker: "Broker", version: int, topic: str, index: int, refusal: ProtocolError) -> PartitionAnswer:
+def _refused(
+    broker: "Broker", version: int, topic: str, index: int, refusal: ProtocolError
+) -> PartitionAnswer:
     leader = None
     if refusal.code == NOT_LEADER and version >= FIRST_WITH_LEADERS:
         leader = broker.replicas.current_leader(topic, index)
@@ -157,7 +168,9 @@ def _unacknowledged(answers: TopicAnswers) -> NoReply | CloseConnection:
     for topic, rows in answers:
         for row in rows:
             if row[1]:
-                return CloseConnection(f"produce with acks=0 to {topic}-{row[0]} failed: {ErrorCode(row[1]).name}")
+                return CloseConnection(
+                    f"produce with acks=0 to {topic}-{row[0]} failed: {ErrorCode(row[1]).name}"
+                )
     return NO_REPLY
 
 

@@ -55,4 +55,6 @@ def _stops(asked: StopReplicaRequest) -> Iterator[Stop]:
         for index in topic.partition_indexes:
             yield Stop(TopicPartition(topic.name, index), NO_EPOCH, asked.delete_partitions)
     for single in asked.ungrouped_partitions:
-        yield Stop(TopicPartition(single.topic_name, single.partition_index), NO_EPOCH, asked.delete_partitions)
+        yield Stop(
+            TopicPartition(single.topic_name, single.partition_index), NO_EPOCH, asked.delete_partitions
+        )

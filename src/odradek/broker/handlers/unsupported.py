@@ -29,7 +29,9 @@ def refuse(broker: "Broker", request: "Request") -> Answer:
         request.connection.told.add(key)
         client = f" ({request.client_id})" if request.client_id else ""
         broker.effects.append(
-            LogLine("warning", f"{name} version {version} of {request.connection.peer}{client} is not served here")
+            LogLine(
+                "warning", f"{name} version {version} of {request.connection.peer}{client} is not served here"
+            )
         )
     if key == ApiKey.API_VERSIONS:
         return unsupported_version(broker)
@@ -108,7 +110,9 @@ def _find_coordinator(version: int, body: memoryview) -> bytes:
         m.Coordinator(key=key, node_id=-1, port=-1, error_code=ERROR, error_message=None)
         for key in asked.coordinator_keys
     ]
-    return m.FindCoordinatorResponse(error_code=ERROR, error_message=None, node_id=-1, port=-1, coordinators=rows).encode(version)
+    return m.FindCoordinatorResponse(
+        error_code=ERROR, error_message=None, node_id=-1, port=-1, coordinators=rows
+    ).encode(version)
 
 
 def _describe_groups(version: int, body: memoryview) -> bytes:

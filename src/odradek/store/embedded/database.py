@@ -17,7 +17,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -71,10 +72,12 @@ class Database:
     """One connection. `while_waiting` is called again and again while another process holds the lock, and
     during long statements: the heartbeat must go on."""
 
-    def __init__(self, path: Path, while_waiting: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, path: Path, while_waiting: Callable[[], None] = lambda: None, *, create: bool = True
+    ) -> None:
         self.path = path
         self._while_waiting = while_waiting
-        _check_or_create(path)
+        _check_or_create(path, create)
         try:
             self._connection = sqlite3.connect(
                 path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=64
@@ -109,20 +112,25 @@ class Database:
         except sqlite3.Error as error:
             raise translate(error, self.path) from error
 
-    def read(self, body: Callable[[], T]) -> T:
-        """`body` sees one state of the store, that of the last commit."""
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Within this, one state of the store, that of the last commit."""
         try:
             self.execute("BEGIN")
             try:
                 # The first look fixes what is seen; only it can meet the lock of a recovery.
                 self._retry(lambda: self.execute("SELECT zxid FROM meta").fetchone())
-                return body()
+                yield
             finally:
                 self._leave()
         except _OUR_MISTAKES:
             raise
         except sqlite3.Error as error:
             raise translate(error, self.path) from error
+
+    def read(self, body: Callable[[], T]) -> T:
+        with self.reading():
+            return body()
 
     def write(self, body: Callable[[], T]) -> T:
         """`body` and nobody else; on disk when this returns, undone when it raises."""
@@ -225,10 +233,12 @@ def _code(error: sqlite3.Error) -> int:
     return int(getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
 
 
-def _check_or_create(path: Path) -> None:
+def _check_or_create(path: Path, create: bool) -> None:
     try:
         stat = path.stat()
     except FileNotFoundError:
+        if not create:
+            raise StoreUnavailable(message=f"there is no store at {path}") from None
         _create(path)
         stat = path.stat()
     except OSError as error:

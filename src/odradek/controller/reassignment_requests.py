@@ -1,0 +1,197 @@
+"""Asking for a reassignment: KIP-455's request and the older node, with the checks of both (rows 6, 162-164).
+
+The request is answered partition by partition once the topic nodes are written. The node `/admin/
+reassign_partitions` cannot be answered: what is refused there is taken out of it, and the journal says why.
+Apache accepts dead brokers in the node and then hangs (golden 04c); ours refuses them in both.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from odradek.controller.context import ControllerContext
+from odradek.controller.effects import (
+    AlterReassignmentsAnswer,
+    Answer,
+    ListReassignmentsAnswer,
+    StateChange,
+    Write,
+    WriteReassignmentNode,
+)
+from odradek.controller.events import (
+    AlterReassignmentsRequested,
+    ListReassignmentsRequested,
+    WriteAnswer,
+)
+from odradek.controller.plan import Plan
+from odradek.controller.reassignment import (
+    DropReplicas,
+    WriteAssignments,
+    assignment_towards,
+    dropped_by,
+    remaining_legacy,
+)
+from odradek.controller.task import Task
+from odradek.model.cluster import ReplicaAssignment
+from odradek.model.error_codes import ErrorCode
+from odradek.model.facts import ReassignmentRequested
+from odradek.model.ids import BrokerId, TopicPartition
+
+Refusal = tuple[ErrorCode, str]
+ACCEPTED: Refusal = (ErrorCode.NONE, "")
+
+
+def tasks_of_request(context: ControllerContext, event: AlterReassignmentsRequested) -> list[Task]:
+    results: dict[TopicPartition, Refusal] = {}
+    wished: dict[TopicPartition, ReplicaAssignment] = {}
+    for topic_partition in sorted(event.targets):
+        target = event.targets[topic_partition]
+        results[topic_partition] = refusal(
+            context, topic_partition, target, may_change_size=event.allow_replication_factor_change
+        )
+        if results[topic_partition][0] is ErrorCode.NONE:
+            stored = context.stored_assignment(topic_partition)
+            goal = stored.origin_replicas if target is None else target
+            if target is None or goal != stored.target_replicas:
+                wished[topic_partition] = assignment_towards(stored, goal)
+    overridden = [tp for tp in results if tp in context.legacy_reassignments and tp in wished]
+    tasks = _start(context, wished, "reassignment asked for")
+    if overridden:
+        tasks.append(TrimLegacyNode(tuple(overridden), ()))
+    return [*tasks, AnswerReassignments(event.request_id, results)]
+
+
+def tasks_of_node(context: ControllerContext, event: ReassignmentRequested) -> list[Task]:
+    """The legacy node as it stands now. What it no longer names goes on: it is in the topic node."""
+    wished: dict[TopicPartition, ReplicaAssignment] = {}
+    refused: list[StateChange] = []
+    done: list[TopicPartition] = []
+    context.legacy_reassignments = dict(event.targets)
+    for topic_partition in sorted(event.targets):
+        target = event.targets[topic_partition]
+        error, why = refusal(context, topic_partition, target)
+        if error is not ErrorCode.NONE:
+            done.append(topic_partition)
+            refused.append(
+                StateChange("failure", "reassignment", "refused", f"{error.name}: {why}", topic_partition)
+            )
+            continue
+        stored = context.stored_assignment(topic_partition)
+        if target != stored.target_replicas:
+            wished[topic_partition] = assignment_towards(stored, target)
+        elif topic_partition not in context.reassignments:
+            done.append(topic_partition)  # it is there already
+    tasks = _start(context, wished, "reassignment asked for in /admin/reassign_partitions")
+    return [*tasks, TrimLegacyNode(tuple(done), tuple(refused))] if done else tasks
+
+
+def _start(
+    context: ControllerContext, wished: Mapping[TopicPartition, ReplicaAssignment], why: str
+) -> list[Task]:
+    if not wished:
+        return []
+    drops = {tp: new for tp, new in wished.items() if dropped_by(context.stored_assignment(tp), new)}
+    tasks: list[Task] = [DropReplicas(drops)] if drops else []
+    return [*tasks, WriteAssignments(dict(wished), why)]
+
+
+def refusal(
+    context: ControllerContext,
+    topic_partition: TopicPartition,
+    target: tuple[BrokerId, ...] | None,
+    *,
+    may_change_size: bool = True,
+) -> Refusal:
+    """Row 163, and the check Apache lacks: nobody who has the records may be lost by it (KAFKA-14424)."""
+    if topic_partition.topic in context.topics_to_delete or topic_partition not in context.assignments:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."
+    stored = context.stored_assignment(topic_partition)
+    if target is None:
+        if topic_partition not in context.reassignments or not stored.is_being_reassigned:
+            return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress."
+        return _loses_records(context, topic_partition, assignment_towards(stored, stored.origin_replicas))
+    invalid = _invalid_list(context, stored, target)
+    if invalid is not None:
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, invalid
+    if not may_change_size and len(target) != len(stored.origin_replicas):
+        return (
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"the replication factor would change from {len(stored.origin_replicas)} to {len(target)}",
+        )
+    return _loses_records(context, topic_partition, assignment_towards(stored, target))
+
+
+def _invalid_list(
+    context: ControllerContext, stored: ReplicaAssignment, target: tuple[BrokerId, ...]
+) -> str | None:
+    if not target:
+        return "the replica list is empty"
+    if len(set(target)) != len(target):
+        return f"a broker stands twice in the replica list {list(target)}"
+    if min(target) < 0:
+        return f"a broker id is negative in the replica list {list(target)}"
+    dead = [b for b in target if b not in stored.replicas and b not in context.brokers]
+    if dead:
+        return (
+            f"Replica assignment has brokers that are not alive. Replica list: {dead}, "
+            f"live broker list: {sorted(context.brokers)}"
+        )
+    return None
+
+
+def _loses_records(
+    context: ControllerContext, topic_partition: TopicPartition, wished: ReplicaAssignment
+) -> Refusal:
+    """Dropping replicas that were being added must leave somebody live who is in sync."""
+    stored = context.stored_assignment(topic_partition)
+    dropped = dropped_by(stored, wished)
+    current = context.leadership(topic_partition)
+    if not dropped or current is None:
+        return ACCEPTED
+    kept = tuple(b for b in current.isr if b not in dropped)
+    if not kept or (current.leader in dropped and not context.online_of(kept, topic_partition)):
+        return (
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"without {list(dropped)} no replica that is live and in the ISR {list(current.isr)} would be left",
+        )
+    return ACCEPTED
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerReassignments(Task):
+    request_id: int
+    results: Mapping[TopicPartition, Refusal] = field(default_factory=dict)
+
+    def plan(self, plan: Plan) -> None:
+        return
+
+    def answers(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Answer, ...]:
+        return (Answer(self.request_id, AlterReassignmentsAnswer(ErrorCode.NONE, "", dict(self.results))),)
+
+
+@dataclass(frozen=True, slots=True)
+class TrimLegacyNode(Task):
+    """Take partitions out of `/admin/reassign_partitions`: done, refused, or overridden by a request."""
+
+    partitions: tuple[TopicPartition, ...]
+    refused: tuple[StateChange, ...]
+
+    def reason(self) -> str:
+        return "/admin/reassign_partitions"
+
+    def plan(self, plan: Plan) -> None:
+        plan.changes.extend(self.refused)
+        plan.other_writes.append(WriteReassignmentNode(remaining_legacy(plan.context, self.partitions)))
+
+    def commit_answer(self, context: ControllerContext, write: Write, answer: WriteAnswer) -> bool:
+        context.legacy_reassignments = remaining_legacy(context, self.partitions)
+        return False
+
+
+def list_answer(context: ControllerContext, event: ListReassignmentsRequested) -> Answer:
+    wanted = None if event.partitions is None else set(event.partitions)
+    running = {
+        tp: moving.stored
+        for tp, moving in sorted(context.reassignments.items())
+        if moving.stored.is_being_reassigned and (wanted is None or tp in wanted)
+    }
+    return Answer(event.request_id, ListReassignmentsAnswer(ErrorCode.NONE, running))

@@ -1,0 +1,174 @@
+"""`dataclass(frozen=True, slots=True)` without its price at import.
+
+The standard one writes and compiles six functions for each class when the module is loaded: 0.5 ms, and a broker loads
+more than a hundred such classes before it can serve. Here a class costs its `type()` call; its constructor, `==` and
+`hash` are compiled when they are first used. In all else it is a dataclass: `replace`, `fields`, `match`, pickling and
+the type checker (which sees the standard one) know it as such.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass
+    from dataclasses import field as field
+    from dataclasses import replace as replace
+else:
+    from dataclasses import MISSING, Field, FrozenInstanceError, field, replace
+    from dataclasses import dataclass as _standard
+
+    def dataclass(cls=None, *, frozen=False, slots=False, **options):
+        """As the standard one; what is not frozen with slots is left to it."""
+        if not (frozen and slots) or options:
+            return _standard(cls, frozen=frozen, slots=slots, **options)
+        return _frozen if cls is None else _frozen(cls)
+
+    def _frozen(cls):
+        own = {name: cls.__dict__.get(name, MISSING) for name in _instance_names(cls)}
+        inherited = {}
+        for base in reversed(cls.__mro__[1:]):
+            inherited.update(base.__dict__.get("_own_fields", ()))
+        body = {
+            name: value
+            for name, value in cls.__dict__.items()
+            if name not in own and name not in ("__dict__", "__weakref__")
+        }
+        every = {**inherited, **own}
+        body["__slots__"] = tuple(name for name in own if name not in inherited)
+        body["__match_args__"] = tuple(every)
+        body["_own_fields"] = own
+        body["_all_fields"] = every
+        body["__dataclass_fields__"] = _FIELDS
+        for name, function in _SHARED.items():
+            body.setdefault(name, function)
+        made = type(cls)(cls.__name__, cls.__bases__, body)
+        made.__qualname__ = cls.__qualname__
+        return made
+
+    def _instance_names(cls):
+        for name, annotation in cls.__dict__.get("__annotations__", {}).items():  # noqa: RUF063
+            if "ClassVar" not in str(annotation):
+                yield name
+
+    # --- compiled when first used
+
+    def _init(self, *arguments, **named):
+        cls = _owner(type(self), "__init__", _init)
+        cls.__init__ = _compile_init(cls)
+        cls.__init__(self, *arguments, **named)
+
+    def _eq(self, other):
+        cls = _owner(type(self), "__eq__", _eq)
+        cls.__eq__ = _compile_eq(cls)
+        return cls.__eq__(self, other)
+
+    def _hash(self):
+        cls = _owner(type(self), "__hash__", _hash)
+        cls.__hash__ = _compile_hash(cls)
+        return cls.__hash__(self)
+
+    def _owner(cls, name, function):
+        """The class of the chain that still has the placeholder: a subclass may call it for its parent."""
+        return next(base for base in cls.__mro__ if base.__dict__.get(name) is function)
+
+    def _compile_init(cls):
+        parameters, body, names = [], [], {"MISSING": MISSING, "set_": object.__setattr__}
+        for name, default in cls._all_fields.items():
+            value = name
+            if isinstance(default, Field):
+                if default.default_factory is not MISSING:
+                    names[f"f_{name}"] = default.default_factory
+                    parameters.append(f"{name}=MISSING")
+                    value = f"f_{name}() if {name} is MISSING else {name}"
+                    body.append(f" set_(self, {name!r}, {value})")
+                    continue
+                default = default.default
+            if default is MISSING:
+                parameters.append(name)
+            else:
+                names[f"d_{name}"] = default
+                parameters.append(f"{name}=d_{name}")
+            body.append(f" set_(self, {name!r}, {value})")
+        if hasattr(cls, "__post_init__"):
+            body.append(" self.__post_init__()")
+        source = f"def __init__(self, {', '.join(parameters)}):\n" + "\n".join(body or [" pass"])
+        exec(source, names)
+        names["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
+        return names["__init__"]
+
+    def _tuple_of(who, cls):
+        return "(" + "".join(f"{who}.{name}, " for name in cls._all_fields) + ")"
+
+    def _compile_eq(cls):
+        names = {}
+        exec(
+            "def __eq__(self, other):\n"
+            " if other.__class__ is not self.__class__: return NotImplemented\n"
+            f" return {_tuple_of('self', cls)} == {_tuple_of('other', cls)}",
+            names,
+        )
+        return names["__eq__"]
+
+    def _compile_hash(cls):
+        names = {}
+        exec(f"def __hash__(self):\n return hash({_tuple_of('self', cls)})", names)
+        return names["__hash__"]
+
+    # --- the same for all
+
+    def _repr(self):
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._all_fields)
+        return f"{type(self).__qualname__}({shown})"
+
+    def _setattr(self, name, value):
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def _delattr(self, name):
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def _getstate(self):
+        return [getattr(self, name) for name in self._all_fields]
+
+    def _setstate(self, state):
+        for name, value in zip(self._all_fields, state, strict=True):
+            object.__setattr__(self, name, value)
+
+    class _Fields:
+        """`__dataclass_fields__`, made when somebody asks: `replace`, `fields`, `is_dataclass`."""
+
+        def __get__(self, instance, cls):
+            made = cls.__dict__.get("_made_fields")
+            if made is None:
+                made = _standard_fields(cls)
+                cls._made_fields = made
+            return made
+
+    _FIELDS = _Fields()
+
+    def _standard_fields(cls):
+        annotations = {}
+        for base in reversed(cls.__mro__):
+            annotations.update(base.__dict__.get("__annotations__", {}))  # noqa: RUF063
+        body = {}
+        for name, default in cls._all_fields.items():
+            if isinstance(default, Field) and default.default_factory is not MISSING:
+                body[name] = field(default_factory=default.default_factory)
+            else:
+                plain = default.default if isinstance(default, Field) else default
+                body[name] = field() if plain is MISSING else field(default=plain)
+        body["__annotations__"] = {name: annotations[name] for name in cls._all_fields}
+        return _standard(type(cls.__name__, (), body)).__dataclass_fields__
+
+    _SHARED = {
+        "__init__": _init,
+        "__eq__": _eq,
+        "__hash__": _hash,
+        "__repr__": _repr,
+        "__setattr__": _setattr,
+        "__delattr__": _delattr,
+        "__getstate__": _getstate,
+        "__setstate__": _setstate,
+    }
+
+__all__ = ["dataclass", "field", "replace"]

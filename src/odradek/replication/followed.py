@@ -1,0 +1,64 @@
+"""One partition as its follower goes about it.
+
+A partition is in one of these states:
+
+- FETCHING: its log is a prefix of the leader's, or the leader will say where it leaves it: every fetch
+  carries the last epoch of our log and the answer may be `diverging_epoch` (KIP-595): cut, go on.
+- TRUNCATING: our log does not know its last epoch (files of an old release). OffsetForLeaderEpoch finds the
+  cut before the first fetch.
+- LOCATING_END, then perhaps LOCATING_START: our end lies outside the leader's log. ListOffsets says where
+  the leader's ends; if that is not before our end, where it begins.
+"""
+
+from typing import NamedTuple
+
+from odradek.model.ids import LeaderEpoch
+from odradek.replication.partition import Partition
+
+FETCHING = "Fetching"
+TRUNCATING = "Truncating"
+LOCATING_END = "LocatingEnd"
+LOCATING_START = "LocatingStart"
+
+# After an election the new leader may hear of it a moment later than we do, so the first pauses are short.
+FIRST_BACKOFF_MS = 5
+
+
+class FetchLimits(NamedTuple):
+    """The settings replica.fetch.*."""
+
+    wait_max_ms: int = 500
+    min_bytes: int = 1
+    response_max_bytes: int = 10 * 1024 * 1024
+    partition_max_bytes: int = 1024 * 1024
+    backoff_ms: int = 1000
+
+
+class FollowedPartition:
+    """One partition we fetch, in one leader epoch."""
+
+    __slots__ = (
+        "asked_end",
+        "asked_epoch",
+        "backoff_ms",
+        "delayed_until_ms",
+        "in_session",
+        "leader_epoch",
+        "named_in",
+        "partition",
+        "state",
+    )
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.leader_epoch: LeaderEpoch = partition.leader_epoch
+        log = partition.log
+        knows_its_end = log.latest_epoch >= 0 or log.log_end_offset == log.log_start_offset
+        self.state = FETCHING if knows_its_end else TRUNCATING
+        self.delayed_until_ms = 0
+        self.backoff_ms = FIRST_BACKOFF_MS
+        self.in_session = False
+        self.named_in = 1 << 62  # the first request that named it; answers to earlier ones are not about this
+        # What the session at the leader has for us: where our log ended when we last named the partition.
+        self.asked_end = -1
+        self.asked_epoch = -1

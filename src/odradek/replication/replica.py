@@ -1,0 +1,186 @@
+"""One copy of a partition on this broker: its log, whose epoch it is in, how far it is committed.
+
+What a follower promises stands here: it appends what the leader of its epoch sends, at its own log end, cuts
+before it appends (`truncation`), and never shows more than the leader called committed. What only a leader
+does is in `partition`.
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import (
+    NO_LEADER,
+    BrokerId,
+    LeaderEpoch,
+    PartitionEpoch,
+    TopicId,
+    TopicPartition,
+)
+from odradek.replication.waiting import Outbox, Reader
+
+if TYPE_CHECKING:
+    from odradek.log.partition_log import PartitionLog
+
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+
+
+class Replica:
+    """Attributes without underscore may be read by anybody, changed only here and in `Partition`."""
+
+    __slots__ = (
+        "_outbox",
+        "assignment",
+        "broker",
+        "consumer_readers",
+        "flushes_before_ack",
+        "follower_readers",
+        "high_watermark",
+        "is_deleted",
+        "is_flushing",
+        "is_leader",
+        "leader",
+        "leader_epoch",
+        "leader_recovery_state",
+        "log",
+        "partition_epoch",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        log: "PartitionLog",
+        *,
+        broker: BrokerId,
+        high_watermark: int,
+        outbox: Outbox,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.log = log
+        self.broker = broker
+        self.assignment = ReplicaAssignment(replicas=())
+        self.is_leader = False
+        self.is_deleted = False
+        self.leader: BrokerId = NO_LEADER
+        self.leader_epoch = LeaderEpoch(-1)
+        self.leader_recovery_state = 0
+        self.partition_epoch = PartitionEpoch(-1)
+        # Behaviour 136: min(checkpoint entry, log end). A mark below the log start says no more than it.
+        self.high_watermark = max(min(high_watermark, log.log_end_offset), log.log_start_offset)
+        # Ordered sets: whoever has an open interest in records here.
+        self.follower_readers: dict[Reader, None] = {}
+        self.consumer_readers: dict[Reader, None] = {}
+        self.flushes_before_ack = False  # flush.messages=1 (H5)
+        self.is_flushing = False
+        self._outbox = outbox
+
+    # ---------------------------------------------------------------------------------------------- epochs
+
+    def _assert_newer(self, leadership: LeaderAndIsr) -> None:
+        # Row 147: the caller has answered an equal or lower epoch with STALE_CONTROLLER_EPOCH.
+        assert leadership.leader_epoch > self.leader_epoch, (
+            f"{self.topic_partition}: leader epoch {self.leader_epoch} -> {leadership.leader_epoch}; legal: a larger one"
+        )
+
+    def _take_epochs(self, leadership: LeaderAndIsr, assignment: ReplicaAssignment) -> None:
+        self.leader = leadership.leader
+        self.leader_epoch = leadership.leader_epoch
+        self.partition_epoch = leadership.partition_epoch
+        self.leader_recovery_state = leadership.leader_recovery_state
+        self.assignment = assignment
+
+    def _wake_readers(self) -> None:
+        for readers in (self.consumer_readers, self.follower_readers):
+            for reader in readers:
+                if not reader.is_dirty:
+                    reader.wake()
+
+    # ---------------------------------------------------------------------------- flush before acknowledging
+
+    def set_flushes_before_ack(self, wanted: bool) -> None:
+        self.flushes_before_ack = wanted
+        if wanted and self.log.recovery_point < self.log.log_end_offset:
+            self._ask_for_flush()
+
+    def _ask_for_flush(self) -> None:
+        if not self.is_flushing:
+            self.is_flushing = True
+            self._outbox.flushes.append(self)
+
+    # ---------------------------------------------------------------------------------------- the follower
+
+    def append_as_follower(
+        self, records: memoryview | None, *, leader_high_watermark: int, leader_log_start: int, now_ms: int
+    ) -> None:
+        """What the leader of our epoch sent from our log end on; the mark may have moved without records."""
+        log = self.log
+        if records:
+            log.append_as_follower(records, now_ms=now_ms)
+            if self.flushes_before_ack:
+                self._ask_for_flush()
+        mark = min(leader_high_watermark, log.log_end_offset)
+        if leader_log_start > log.log_start_offset and leader_log_start <= log.log_end_offset:
+            log.delete_records_before(leader_log_start)
+        if mark > self.high_watermark:
+            self.high_watermark = mark
+            self._wake_readers()
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Cut, then lower the mark (KAFKA-14704: raised first, it would name records that go)."""
+        log = self.log
+        if offset >= log.log_end_offset:
+            return
+        if offset < self.high_watermark:
+            self._outbox.messages.append(
+                (
+                    "warning",
+                    f"{self.topic_partition}: cut to {offset}, below the high watermark {self.high_watermark}: "
+                    "the leader was elected from outside the ISR, or lost its disk",
+                )
+            )
+        log.truncate_to(offset, now_ms)
+        self.high_watermark = min(self.high_watermark, log.log_end_offset)
+        self._wake_readers()
+
+    def restart_at(self, offset: int, now_ms: int) -> None:
+        """Everything of ours is gone at the leader: begin anew at its log start."""
+        self.log.truncate_fully_and_start_at(offset, now_ms)
+        self.high_watermark = offset
+        self._wake_readers()
+
+    # ---------------------------------------------------------------------------------------------- reading
+
+    def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
+        """KIP-320: a reader with another epoch than ours talks to the wrong incarnation. -1: do not check."""
+        if current_leader_epoch == self.leader_epoch or current_leader_epoch < 0:
+            return ErrorCode.NONE
+        if current_leader_epoch < self.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Below it no transaction is open."""
+        return self.log.last_stable_offset(self.high_watermark)
+
+    def is_diverging(self, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
+        """KIP-595: (epoch, end offset) at which the follower's log leaves ours; None if it is a prefix."""
+        log = self.log
+        if last_fetched_epoch == log.latest_epoch:
+            epoch, end_offset = last_fetched_epoch, log.log_end_offset
+        else:
+            epoch, end_offset = log.end_offset_for_epoch(last_fetched_epoch)
+        if end_offset < 0 or epoch < 0:
+            raise ProtocolError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition}: no epoch up to {last_fetched_epoch} is known here",
+            )
+        if epoch < last_fetched_epoch or end_offset < fetch_offset:
+            return epoch, end_offset
+        return None

@@ -1,0 +1,33 @@
+"""What a broker will need in its first bad moment, got ready in a quiet one.
+
+Codecs are compiled, and the controller's modules imported, when they are first used. For a start that is right. For
+a failover it is not: the survivors would spend the first tenth of a second reading Python files. So once the broker
+serves, a thread does it.
+"""
+
+from importlib import import_module
+
+from odradek.protocol.messages import request_class, response_class
+
+_MODULES = ("odradek.server.controller_term",)
+
+# What brokers say to each other: api key and version.
+_BETWEEN_BROKERS = (
+    (4, 7),  # LeaderAndIsr
+    (6, 8),  # UpdateMetadata
+    (5, 4),  # StopReplica
+    (56, 3),  # AlterPartition
+    (67, 0),  # AllocateProducerIds
+    (7, 3),  # ControlledShutdown
+    (2, 9),  # ListOffsets
+    (23, 4),  # OffsetForLeaderEpoch
+    (18, 0),  # ApiVersions
+)
+
+
+def warm_up() -> None:
+    for name in _MODULES:
+        import_module(name)
+    for key, version in _BETWEEN_BROKERS:
+        for message in (request_class(key)(), response_class(key)()):
+            type(message).decode(version, message.encode(version))

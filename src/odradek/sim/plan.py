@@ -1,0 +1,122 @@
+"""What one seed will do: settings, workload, and every fault with its time, drawn before anything runs.
+
+The plan is a value, apart from the run: a shrunk plan is the same plan with faults left out. Swarm testing: each
+seed draws a subset of the kinds of fault and their intensity; a quarter of the time is free of faults.
+"""
+
+import random
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+
+class Fault(NamedTuple):
+    """`kind` names a function of `faults`; `target` and `amount` are drawn numbers it interprets."""
+
+    at_s: float
+    kind: str
+    target: float  # in [0, 1): picks a broker, a link, a partition
+    amount: float  # in [0, 1): how long, how much
+    lasts_s: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.at_s:8.3f}s {self.kind} target={self.target:.3f} amount={self.amount:.3f} for {self.lasts_s:.2f}s"
+
+
+# kind -> (number in the fault matrix of docs/simulator.md, weight, shortest and longest duration in seconds)
+KINDS: dict[str, tuple[str, int, float, float]] = {
+    "kill_leader": ("F1", 4, 0.5, 8.0),
+    "kill_controller": ("F2", 4, 0.5, 8.0),
+    "kill_all": ("F3", 1, 0.5, 3.0),
+    "stop_in_order": ("F4", 3, 1.0, 6.0),
+    "pause": ("F5", 3, 0.5, 15.0),
+    "cut_leader_from_followers": ("F6", 3, 0.5, 15.0),
+    "cut_leader_from_store": ("F7", 3, 0.5, 12.0),
+    "cut_controller_from_brokers": ("F8", 3, 0.5, 10.0),
+    "cut_one_way": ("F9", 3, 0.5, 12.0),
+    "slow_link": ("F10", 3, 0.5, 8.0),
+    "resets": ("F10", 2, 0.5, 6.0),
+    "bounce": ("F11", 3, 0.0, 0.0),
+    "expire_session": ("F12", 2, 0.0, 0.0),
+    "late_watches": ("F12", 2, 0.1, 5.0),
+    "store_restart": ("F12", 1, 0.1, 4.0),
+    "lost_answers": ("F13", 3, 0.5, 6.0),
+    "clock_jump": ("F14", 2, 0.0, 0.0),
+    "power_cut": ("F15", 3, 0.5, 5.0),
+    "power_cut_all": ("F16", 1, 0.5, 3.0),
+    "fsync_fails": ("F18", 1, 0.5, 5.0),
+    "disk_errors": ("F19", 1, 0.5, 5.0),
+    "disk_full": ("F19", 1, 0.5, 5.0),
+    "disk_emptied": ("F22", 1, 0.5, 5.0),
+}
+# Lose what was not synced: only acknowledged records that were flushed first are promised to survive these.
+NEED_FLUSH = frozenset({"power_cut", "power_cut_all", "fsync_fails", "disk_errors", "disk_full"})
+# An emptied disk has lost what was flushed as well: one a seed, while all others are whole, is survived.
+SINGLE = frozenset({"disk_emptied"})
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    seed: int
+    brokers: int
+    partitions: int
+    replication_factor: int
+    min_insync_replicas: int
+    producers: int
+    acks: int
+    is_idempotent: bool
+    records_per_batch: int
+    pause_between_sends_s: float
+    duration_s: float
+    flushes: bool
+    store_notices_death: bool
+    faults: tuple[Fault, ...]
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def without(self, faults: set[int]) -> "Plan":
+        return replace(self, faults=tuple(f for n, f in enumerate(self.faults) if n not in faults))
+
+
+def draw(seed: int) -> Plan:
+    """The plan of `seed`. Drawn from a generator of its own, so that the run's draws do not change it."""
+    rng = random.Random(f"plan-{seed}")
+    brokers = rng.choice((3, 3, 3, 4, 5))
+    replication_factor = rng.choice((3, 3, 3, 2))
+    min_insync_replicas = 2 if replication_factor == 3 else rng.choice((1, 2))
+    acks = rng.choice((-1, -1, -1, -1, 1, 0))
+    flushes = rng.random() < 0.3
+    duration_s = rng.uniform(4.0, 16.0)
+    chosen = [kind for kind in KINDS if rng.random() < 0.35]
+    if not flushes:
+        chosen = [kind for kind in chosen if kind not in NEED_FLUSH]
+    if replication_factor < 3 or min_insync_replicas < 2:
+        # A single copy may be all there is of an acknowledged record: its disk must not be taken away.
+        chosen = [kind for kind in chosen if kind not in SINGLE]
+    faults: list[Fault] = []
+    mean_gap_s = rng.choice((0.6, 1.5, 4.0))
+    now, quiet_until = rng.uniform(0.2, 1.0), 0.0
+    while now < duration_s and chosen:
+        if now >= quiet_until:
+            kind = rng.choices(chosen, [KINDS[k][1] for k in chosen])[0]
+            if kind in SINGLE:
+                chosen.remove(kind)
+            _, _, shortest, longest = KINDS[kind]
+            faults.append(Fault(now, kind, rng.random(), rng.random(), rng.uniform(shortest, longest)))
+            if rng.random() < 0.1:
+                quiet_until = now + 0.25 * duration_s
+        now += rng.expovariate(1 / mean_gap_s)
+    return Plan(
+        seed=seed,
+        brokers=brokers,
+        partitions=rng.choice((1, 1, 2, 3)),
+        replication_factor=replication_factor,
+        min_insync_replicas=min_insync_replicas,
+        producers=rng.choice((1, 2, 3)),
+        acks=acks,
+        is_idempotent=acks == -1 and rng.random() < 0.9,
+        records_per_batch=rng.choice((1, 1, 3)),
+        pause_between_sends_s=rng.choice((0.05, 0.2, 0.5)),
+        duration_s=duration_s,
+        flushes=flushes,
+        store_notices_death=rng.random() < 0.5,
+        faults=tuple(faults),
+    )

@@ -1,0 +1,478 @@
+"""All logs of a broker: directories, checkpoints, deletion, retention, a stop in order and one that was not."""
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.log import files
+from odradek.log.errors import DirectoryInUse, DirectoryOffline, StorageError, WrongDirectory
+from odradek.log.files import OsDirectory
+from odradek.log.log_manager import LogManager, parse_directory_name
+from odradek.log.partition_log import PartitionLog
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import TopicId, TopicPartition
+from odradek.model.settings import BrokerSettings, TopicSettings
+from tests.log.logs import NOW, TOPIC_ID, batch, contents, follow, produce
+
+A, B, C = TopicPartition("a", 0), TopicPartition("b", 1), TopicPartition("with-dash", 2)
+OTHER_ID = TopicId(bytes(16 * [7]))
+SIZE = len(batch())
+
+Start = Callable[..., LogManager]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Start:
+    """A broker's next life over directories named by number."""
+    managers: list[LogManager] = []
+
+    def start(*numbers: int, broker_id: int = 1, cluster: str = "cluster", **topic: Any) -> LogManager:
+        for manager in managers:
+            manager.release()
+        settings = BrokerSettings({})
+        overrides = {name.replace("_", "."): str(value) for name, value in topic.items()}
+        manager = LogManager(
+            [OsDirectory.create(str(tmp_path / str(number))) for number in numbers or (1,)],
+            settings,
+            topic_settings=lambda name: TopicSettings(settings, overrides),
+        )
+        managers.append(manager)
+        manager.write_meta_properties(broker_id, cluster)
+        manager.report = manager.load(NOW)  # type: ignore[attr-defined]
+        return manager
+
+    return start
+
+
+def report(manager: LogManager) -> Any:
+    return manager.report  # type: ignore[attr-defined]
+
+
+def test_logs_are_made_spread_over_the_directories_and_found_again(start: Start) -> None:
+    manager = start(1, 2)
+    for n in range(6):
+        produce(manager.get_or_create(TopicPartition("t", n), TOPIC_ID, now_ms=NOW), batch(n + 1))
+    homes = [manager.directory_of(TopicPartition("t", n)) for n in range(6)]
+    assert homes.count(homes[0]) == 3 and len(set(homes)) == 2
+    manager.close({})
+    again = start(1, 2)
+    assert len(report(again).clean_directories) == 2 and report(again).notes == []
+    for n in range(6):
+        log = again.get(TopicPartition("t", n))
+        assert log is not None and log.log_end_offset == n + 1 and log.topic_id == TOPIC_ID
+        assert again.directory_of(TopicPartition("t", n)) == homes[n]
+
+
+def test_get_or_create_gives_the_log_that_is_there(start: Start) -> None:
+    manager = start()
+    log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    assert manager.get_or_create(A, TOPIC_ID, now_ms=NOW) is log is manager.get(A)
+    assert manager.get(B) is None
+
+
+def test_28_a_log_of_an_earlier_topic_of_that_name_is_refused(start: Start) -> None:
+    manager = start()
+    manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    with pytest.raises(ProtocolError) as caught:
+        manager.get_or_create(A, OTHER_ID, now_ms=NOW)
+    assert caught.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+def test_28_a_topic_made_again_while_the_old_directory_waits_for_its_removal(
+    start: Start, tmp_path: Path
+) -> None:
+    manager = start()
+    produce(manager.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
+    assert manager.delete(A, NOW)
+    new = manager.get_or_create(A, OTHER_ID, now_ms=NOW)
+    assert new.log_end_offset == 0
+    produce(new, batch(2))
+    assert manager.delete(A, NOW)
+    third = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    produce(third, batch(1))
+    aside = [p.name for p in (tmp_path / "1").iterdir() if p.name.endswith("-delete")]
+    assert len(aside) == 2 and all(
+        name.startswith("a-0.") and len(name) == len("a-0.-delete") + 32 for name in aside
+    )
+    again = start()
+    log = again.get(A)
+    assert log is not None and log.log_end_offset == 1 and log.topic_id == TOPIC_ID
+    assert again.purge(NOW) == 2, "left over from before the start: at once"
+
+
+def test_a_deleted_log_is_gone_at_once_and_its_files_later(start: Start, tmp_path: Path) -> None:
+    manager = start(file_delete_delay_ms=1000)
+    log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    produce(log, batch())
+    part = log.read(0, max_bytes=1000, upper_bound_offset=1).slices[0]
+    manager.checkpoint_high_watermarks({A: 1})
+    assert manager.delete(A, NOW) and manager.get(A) is None and not manager.delete(A, NOW)
+    with pytest.raises(StorageError, match="deleted"):
+        produce(log, batch())
+    assert manager.purge(NOW + 999) == 0
+    assert manager.purge(NOW + 1000) == 1
+    assert not [p for p in (tmp_path / "1").iterdir() if p.is_dir()]
+    assert part.read(), "a fetch on its way is not disturbed"
+    manager.checkpoint_high_watermarks({})
+    assert (tmp_path / "1" / "replication-offset-checkpoint").read_text() == "0\n0\n"
+
+
+def test_a_long_topic_name_can_be_deleted(start: Start, tmp_path: Path) -> None:
+    manager = start()
+    long = TopicPartition("x" * 249, 12345)
+    manager.get_or_create(long, TOPIC_ID, now_ms=NOW)
+    assert manager.delete(long, NOW)
+    assert all(len(p.name) <= 255 for p in (tmp_path / "1").iterdir())
+
+
+# -------------------------------------------------------------------------------------------- whose directory
+
+
+def test_23_a_directory_of_another_broker_is_refused_in_a_sentence(start: Start) -> None:
+    start(broker_id=1).close({})
+    with pytest.raises(
+        WrongDirectory, match=r"belongs to broker 1, this is broker 2: set broker\.id=1"
+    ) as caught:
+        start(broker_id=2)
+    assert "log.dirs" in str(caught.value)
+    start(broker_id=1)
+
+
+def test_23_a_directory_of_another_cluster_is_refused_in_a_sentence(start: Start) -> None:
+    start(cluster="one").close({})
+    with pytest.raises(WrongDirectory, match="belongs to cluster one, this is cluster two"):
+        start(cluster="two")
+
+
+def test_23_directories_of_two_clusters_do_not_go_together(start: Start) -> None:
+    start(1, cluster="one").close({})
+    start(2, cluster="two").close({})
+    with pytest.raises(WrongDirectory):
+        start(1, 2, cluster="one")
+
+
+def test_24_an_emptied_disk_is_a_new_one_and_says_whose_it_becomes(start: Start, tmp_path: Path) -> None:
+    manager = start()
+    produce(manager.get_or_create(A, TOPIC_ID, now_ms=NOW), batch())
+    manager.close({A: 1})
+    for path in sorted((tmp_path / "1").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    again = start()
+    assert report(again).logs == 0 and report(again).clean_directories == []
+    assert "broker.id=1" in (tmp_path / "1" / "meta.properties").read_text()
+
+
+def test_a_second_process_on_the_same_directory_is_refused(start: Start, tmp_path: Path) -> None:
+    manager = start()
+    second = LogManager([OsDirectory(str(tmp_path / "1"))], BrokerSettings({}))
+    with pytest.raises(DirectoryInUse, match=r"in use by another process.*log\.dirs"):
+        second.claim(1)
+    manager.close({})
+    assert second.claim(1) == "cluster"
+    second.release()
+
+
+def test_a_meta_properties_that_is_none_is_refused(start: Start, tmp_path: Path) -> None:
+    start().close({})
+    (tmp_path / "1" / "meta.properties").write_text("broker.id=one\n")
+    with pytest.raises(WrongDirectory, match=r"broker\.id=one is no number"):
+        start()
+
+
+# ------------------------------------------------------------------------------------------------ checkpoints
+
+
+def test_high_watermarks_come_back_never_above_the_log(start: Start, tmp_path: Path) -> None:
+    manager = start()
+    for key in (A, B, C):
+        produce(manager.get_or_create(key, TOPIC_ID, now_ms=NOW), batch(5))
+    manager.checkpoint_high_watermarks({A: 3, B: 5})
+    manager.checkpoint_high_watermarks({A: 4})
+    path = tmp_path / "1" / "replication-offset-checkpoint"
+    assert path.read_text() == "0\n2\na 0 4\nb 1 5\n"
+    path.write_text("0\n3\na 0 4\nb 1 500\nwith-dash 2 0\n")
+    again = start()
+    assert [again.high_watermark_of(key) for key in (A, B, C)] == [4, 5, 0]
+
+
+def test_13_checkpoints_ahead_of_the_log_after_a_power_cut(start: Start, tmp_path: Path) -> None:
+    manager = start()
+    produce(manager.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
+    (tmp_path / "1" / "replication-offset-checkpoint").write_text("0\n1\na 0 9\n")
+    (tmp_path / "1" / "log-start-offset-checkpoint").write_text("0\n1\na 0 8\n")
+    again = start()
+    log = again.logs[A]
+    assert (log.log_start_offset, log.log_end_offset, again.high_watermark_of(A)) == (8, 8, 8)
+
+
+@pytest.mark.parametrize("data", [b"", b"\0" * 40, b"garbage", b"0\n5\na 0 1\n"])
+def test_7_checkpoints_of_no_use_are_taken_as_empty(start: Start, tmp_path: Path, data: bytes) -> None:
+    manager = start()
+    produce(manager.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
+    for name in ("replication", "recovery-point", "log-start"):
+        (
+            tmp_path / "1" / f"{name}-offset-checkpoint".replace("log-start-offset", "log-start-offset")
+        ).write_bytes(data)
+    again = start()
+    assert again.logs[A].log_end_offset == 5 and again.high_watermark_of(A) == 0
+    assert len(report(again).notes) == (0 if data == b"" else 3)
+
+
+def test_the_log_start_is_written_where_no_file_name_says_it(start: Start, tmp_path: Path) -> None:
+    manager = start(segment_bytes=SIZE * 2)
+    for key in (A, B):
+        log = manager.get_or_create(key, TOPIC_ID, now_ms=NOW)
+        for _ in range(6):
+            produce(log, batch())
+    manager.logs[A].delete_records_before(3)
+    manager.logs[B].delete_records_before(4)
+    manager.checkpoint_log_start_offsets()
+    assert (tmp_path / "1" / "log-start-offset-checkpoint").read_text() == "0\n1\na 0 3\n"
+    again = start(segment_bytes=SIZE * 2)
+    assert (again.logs[A].log_start_offset, again.logs[B].log_start_offset) == (3, 4)
+
+
+def test_the_recovery_point_on_disk_falls_before_the_log_is_cut(start: Start, tmp_path: Path) -> None:
+    manager = start()
+    log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    for _ in range(9):
+        produce(log, batch())
+    log.flush()
+    manager.checkpoint_recovery_points()
+    path = tmp_path / "1" / "recovery-point-offset-checkpoint"
+    assert path.read_text() == "0\n1\na 0 9\n"
+    log.truncate_to(4, NOW)
+    assert path.read_text() == "0\n1\na 0 4\n"
+    # Killed right here, the shorter log is no sign of lost records.
+    again = start()
+    assert again.logs[A].log_end_offset == 4 and again.refused == {}
+
+
+# ----------------------------------------------------------------------------------- stops, in order and not
+
+
+def test_a_stop_in_order_is_believed_once(start: Start, tmp_path: Path) -> None:
+    manager = start()
+    produce(manager.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
+    manager.close({A: 5}, broker_epoch=77)
+    marker = tmp_path / "1" / ".kafka_cleanshutdown"
+    assert marker.read_text() == '{"version":0,"brokerEpoch":77}'
+    assert report(start()).clean_directories == [str(tmp_path / "1")]
+    assert not marker.exists()
+    again = start()
+    assert report(again).clean_directories == [] and again.logs[A].log_end_offset == 5
+
+
+def test_a_stop_that_could_not_write_everything_is_not_called_clean(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = start()
+    produce(manager.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
+
+    def fail(fd: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(files, "_fdatasync", fail)
+    with pytest.raises(StorageError):
+        manager.close({A: 5})
+    monkeypatch.undo()
+    assert not (tmp_path / "1" / ".kafka_cleanshutdown").exists()
+
+
+def test_a_directory_that_fails_goes_offline_alone(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    manager = start(1, 2)
+    a = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    b = manager.get_or_create(B, TOPIC_ID, now_ms=NOW)
+    produce(a, batch())
+    produce(b, batch())
+    told: list[tuple[str, str]] = []
+    manager.on_directory_failure = lambda path, error: told.append((path, error.message))
+    home = manager.directory_of(A)
+    assert home is not None and home != manager.directory_of(B)
+    a.directory.health.fail(StorageError("it is on fire"))
+    assert told == [(home, "it is on fire")]
+    assert list(manager.offline_directories) == [home]
+    with pytest.raises(ProtocolError) as caught:
+        a.read(0, max_bytes=9, upper_bound_offset=1)
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert produce(b, batch()).base_offset == 1
+    new = manager.get_or_create(C, TOPIC_ID, now_ms=NOW)
+    assert manager.directory_of(C) == manager.directory_of(B)
+    produce(new, batch())
+    manager.checkpoint_recovery_points()
+    manager.close({A: 1, B: 2, C: 1})
+
+
+def test_a_replica_in_an_offline_directory_is_not_made_again_empty(start: Start) -> None:
+    manager = start(1, 2)
+    a = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    a.directory.health.fail(StorageError("it is on fire"))
+    manager.logs.pop(A)  # as if it had not been loaded at all
+    with pytest.raises(DirectoryOffline):
+        manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+
+
+def test_a_directory_that_cannot_be_read_at_start_is_offline_and_the_others_load(
+    start: Start, tmp_path: Path
+) -> None:
+    manager = start(1, 2)
+    for key in (A, B):
+        produce(manager.get_or_create(key, TOPIC_ID, now_ms=NOW), batch())
+    homes = {manager.directory_of(A): A, manager.directory_of(B): B}
+    manager.close({})
+    bad, good = OsDirectory(str(tmp_path / "1")), OsDirectory(str(tmp_path / "2"))
+    bad.health.fail(StorageError("unreadable"))
+    survivor = LogManager([bad, good], BrokerSettings({}))
+    survivor.load(NOW)
+    assert list(survivor.logs) == [homes[good.path]] and list(survivor.offline_directories) == [bad.path]
+
+
+def test_a_log_that_cannot_be_recovered_is_refused_alone(start: Start, tmp_path: Path) -> None:
+    manager = start()
+    for key in (A, B):
+        log = manager.get_or_create(key, TOPIC_ID, now_ms=NOW)
+        produce(log, batch(3))
+        log.flush()
+    manager.checkpoint_recovery_points()
+    path = tmp_path / "1" / "a-0" / "00000000000000000000.log"
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+    again = start()
+    assert list(again.refused) == [A] and "a-0 is refused" in report(again).notes[0]
+    for use in (lambda: again.get(A), lambda: again.get_or_create(A, TOPIC_ID, now_ms=NOW)):
+        with pytest.raises(StorageError, match="flushed"):
+            use()
+    assert again.logs[B].log_end_offset == 3
+    again.close({B: 3})
+    assert not (tmp_path / "1" / ".kafka_cleanshutdown").exists()
+    assert "a 0 3" in (tmp_path / "1" / "recovery-point-offset-checkpoint").read_text()
+    assert list(start().refused) == [A], "no later start believes it either"
+    # Deleted and made again, it is fetched from its leader.
+    last = start()
+    assert last.delete(A, NOW)
+    fresh = last.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    follow(fresh, batch(3, base_offset=0, leader_epoch=0))
+    assert contents(fresh)
+
+
+def test_what_is_no_log_is_left_alone(start: Start, tmp_path: Path) -> None:
+    start().close({})
+    for name in ("lost+found", "notes", "a-b", "a-01", "-5"):
+        (tmp_path / "1" / name).mkdir()
+    (tmp_path / "1" / "file-0").write_text("a file")
+    manager = start()
+    assert manager.logs == {} and report(manager).notes == []
+    assert (tmp_path / "1" / "lost+found").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("name", "parsed"),
+    [
+        ("a-0", TopicPartition("a", 0)),
+        ("a-b-12", TopicPartition("a-b", 12)),
+        ("a.b_c-3", TopicPartition("a.b_c", 3)),
+        ("a-01", None),
+        ("a-", None),
+        ("-1", None),
+        ("a", None),
+        ("a-x", None),
+    ],
+)
+def test_directory_names(name: str, parsed: TopicPartition | None) -> None:
+    assert parse_directory_name(name) == parsed
+
+
+def test_strays_are_named_and_put_aside(start: Start, tmp_path: Path) -> None:
+    manager = start()
+    for key in (A, B, C):
+        manager.get_or_create(key, TOPIC_ID, now_ms=NOW)
+    strays = manager.find_strays({A: TOPIC_ID, B: OTHER_ID})
+    assert [(s.topic_partition, s.reason) for s in strays] == [
+        (B, "the topic was deleted and made again"),
+        (C, "not assigned to this broker"),
+    ]
+    for stray in strays:
+        assert manager.put_aside_stray(stray, NOW)
+    assert list(manager.logs) == [A]
+    assert len([p for p in (tmp_path / "1").iterdir() if p.name.endswith("-stray")]) == 2
+    assert list(start().logs) == [A]
+
+
+# --------------------------------------------------------------------------------------------------- retention
+
+
+def aged(manager: LogManager, count: int = 10) -> PartitionLog:
+    """Segments of two records, a record an hour."""
+    log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    for n in range(count):
+        produce(log, batch(at=NOW + n * 3_600_000), now_ms=NOW + n * 3_600_000)
+    return log
+
+
+HOUR = 3_600_000
+
+
+def test_segments_older_than_retention_ms_are_let_go(start: Start) -> None:
+    manager = start(segment_bytes=SIZE * 2, retention_ms=5 * HOUR)
+    log = aged(manager)
+    (line,) = manager.apply_retention(NOW + 9 * HOUR, {A: 10})
+    assert log.log_start_offset == 4 and "segments 0, 2 let go: older than retention.ms" in line
+    assert manager.apply_retention(NOW + 9 * HOUR, {A: 10}) == []
+    manager.purge(NOW)
+    assert start(segment_bytes=SIZE * 2).logs[A].log_start_offset == 4
+
+
+def test_retention_never_passes_the_high_watermark(start: Start) -> None:
+    manager = start(segment_bytes=SIZE * 2, retention_ms=1, retention_bytes=1)
+    log = aged(manager)
+    manager.apply_retention(NOW + 1000 * HOUR, {A: 5})
+    assert log.log_start_offset == 4
+    manager.apply_retention(NOW + 1000 * HOUR, {})
+    assert log.log_start_offset == 4
+
+
+def test_a_quiet_log_empties_and_goes_on(start: Start) -> None:
+    manager = start(segment_bytes=SIZE * 2, retention_ms=HOUR)
+    log = aged(manager)
+    manager.apply_retention(NOW + 1000 * HOUR, {A: 10})
+    assert (log.log_start_offset, log.log_end_offset, len(log.segments)) == (10, 10, 1)
+    assert produce(log, batch()).base_offset == 10
+
+
+def test_a_log_larger_than_retention_bytes_loses_its_oldest_segments(start: Start) -> None:
+    manager = start(segment_bytes=SIZE * 2, retention_bytes=SIZE * 5, retention_ms=-1)
+    log = aged(manager)
+    manager.apply_retention(NOW, {A: 10})
+    assert log.log_start_offset == 4 and log.size_bytes == SIZE * 6, "never below what was asked to be kept"
+
+
+def test_26_a_clock_an_hour_off_in_either_direction_deletes_nothing_too_early(start: Start) -> None:
+    manager = start(segment_bytes=SIZE * 2, retention_ms=20 * HOUR)
+    log = aged(manager)
+    for now in (NOW - HOUR, NOW + 9 * HOUR, NOW + 10 * HOUR, NOW + 8 * HOUR):
+        manager.apply_retention(now, {A: 10})
+        assert log.log_start_offset == 0
+
+
+def test_a_compacted_topic_is_not_cut_by_age(start: Start) -> None:
+    manager = start(segment_bytes=SIZE * 2, retention_ms=1, cleanup_policy="compact")
+    log = aged(manager)
+    manager.apply_retention(NOW + 1000 * HOUR, {A: 10})
+    assert log.log_start_offset == 0
+
+
+def test_changed_settings_reach_the_logs(start: Start) -> None:
+    manager = start()
+    log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    assert log.config.max_message_bytes == 1048588
+    manager._topic_settings = lambda topic: TopicSettings(BrokerSettings({}), {"max.message.bytes": "100"})
+    manager.update_config("a")
+    with pytest.raises(ProtocolError) as caught:
+        produce(log, batch())
+    assert caught.value.code == ErrorCode.MESSAGE_TOO_LARGE
+    assert manager.get_or_create(TopicPartition("a", 5), now_ms=NOW).config is log.config

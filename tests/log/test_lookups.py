@@ -1,0 +1,88 @@
+"""Offsets by timestamp."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odradek.records.builder import NewRecord, build_batch
+from odradek.records.compression import CODEC_NAMES
+from odradek.records.reader import decode_batch
+from tests.log.logs import NOW, Disk, batch, config, contents, produce
+
+
+def at(*timestamps: int, codec: str = "none") -> bytes:
+    return build_batch([NewRecord(b"k", b"v", timestamp) for timestamp in timestamps], codec=codec)
+
+
+@pytest.mark.parametrize("codec", CODEC_NAMES)
+def test_the_first_record_with_the_timestamp_or_a_later_one(tmp_path: Path, codec: str) -> None:
+    log = Disk(tmp_path).create()
+    produce(log, at(100, 300, 200, codec=codec), epoch=3)
+    produce(log, at(250, 400, codec=codec), epoch=4)
+    found = {ts: log.offset_for_timestamp(ts) for ts in (0, 100, 101, 200, 300, 301, 400, 401)}
+    assert found[0] == found[100] == (100, 0, 3)
+    assert found[101] == found[200] == found[300] == (300, 1, 3)
+    assert found[301] == found[400] == (400, 4, 4)
+    assert found[401] is None
+    assert log.offset_of_max_timestamp() == (400, 4, 4)
+
+
+def test_the_first_of_equal_timestamps_is_the_largest(tmp_path: Path) -> None:
+    log = Disk(tmp_path, config(segment_bytes=400, index_interval_bytes=1)).create()
+    for _ in range(4):
+        produce(log, at(500, 900))
+        produce(log, at(900, 100))
+    assert log.offset_of_max_timestamp() == (900, 1, 0)
+    assert log.offset_for_timestamp(900) == (900, 1, 0)
+
+
+def test_records_without_timestamps_are_never_found(tmp_path: Path) -> None:
+    log = Disk(tmp_path, config(segment_bytes=200)).create()
+    for _ in range(5):
+        produce(log, at(-1, -1))
+    assert log.offset_for_timestamp(0) is None and log.offset_of_max_timestamp() is None
+
+
+def test_an_empty_log_has_no_timestamps(tmp_path: Path) -> None:
+    log = Disk(tmp_path).create()
+    assert log.offset_for_timestamp(0) is None and log.offset_of_max_timestamp() is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    batches=st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=4), min_size=1, max_size=30),
+    asked=st.integers(0, 61),
+    interval=st.sampled_from([1, 150, 4096]),
+    reopen=st.booleans(),
+)
+def test_any_timestamp_in_any_log_is_answered_as_by_a_scan(
+    tmp_path_factory: pytest.TempPathFactory,
+    batches: list[list[int]],
+    asked: int,
+    interval: int,
+    reopen: bool,
+) -> None:
+    disk = Disk(tmp_path_factory.mktemp("log"), config(segment_bytes=500, index_interval_bytes=interval))
+    log = disk.create()
+    records = []
+    for timestamps in batches:
+        produce(log, at(*timestamps))
+        records += [(NOW * 0 + ts, len(records) + n) for n, ts in enumerate(timestamps)]
+    if reopen:
+        end = log.log_end_offset
+        log.close()
+        log = disk.open(clean=True, recovery_point=end).log
+    expected = next(((ts, offset, 0) for ts, offset in records if ts >= asked), None)
+    assert log.offset_for_timestamp(asked) == expected
+    largest = max(ts for ts, _ in records)
+    assert log.offset_of_max_timestamp() == next((ts, offset, 0) for ts, offset in records if ts == largest)
+
+
+def test_log_append_time_is_found_as_the_brokers_time(tmp_path: Path) -> None:
+    log = Disk(tmp_path, config(message_timestamp_type="LogAppendTime")).create()
+    produce(log, batch(3, at=5), now_ms=NOW)
+    produce(log, batch(3, at=1), now_ms=NOW + 10)
+    assert log.offset_for_timestamp(NOW + 1) == (NOW + 10, 3, 0)
+    assert decode_batch(contents(log))[0].timestamp == NOW

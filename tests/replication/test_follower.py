@@ -1,0 +1,417 @@
+"""The fetcher without a socket: what it asks, and what it makes of every answer. The test plays the leader."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.model.cluster import ReplicaAssignment
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import NO_TOPIC_ID, BrokerEpoch, TopicId, TopicPartition
+from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.headers import decode_request_header, response_header
+from odradek.protocol.messages import fetch as fm
+from odradek.protocol.messages import list_offsets as lm
+from odradek.protocol.messages import offset_for_leader_epoch as om
+from odradek.replication.followed import FetchLimits
+from odradek.replication.follower import FollowerFetcher
+from odradek.replication.partition import Partition
+from odradek.replication.purgatory import Purgatory
+from odradek.replication.waiting import Outbox
+from tests.replication.partitions import a_batch, a_log, b, leadership
+
+REQUESTS = {1: fm.FetchRequest, 2: lm.ListOffsetsRequest, 23: om.OffsetForLeaderEpochRequest}
+SESSION = 77
+
+
+class Follows:
+    """Broker 2 follows broker 1."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.now_ms = 1_000
+        self.outbox = Outbox(Purgatory())
+        self.fetcher = FollowerFetcher(
+            broker=b(2),
+            leader=b(1),
+            limits=FetchLimits(backoff_ms=100),
+            outbox=self.outbox,
+            broker_epoch=lambda: BrokerEpoch(33),
+        )
+        self.sent: list[tuple[int, int, int]] = []  # key, version, correlation id of what is in flight
+
+    def partition(
+        self, topic: str = "t", *, epoch: int = 5, written: list[tuple[int, int]] = [], number: int = 1  # noqa: B006
+    ) -> Partition:
+        log = a_log(self.path / topic, topic)
+        for batch_epoch, count in written:
+            values = [b"x"] * count
+            log.append_as_follower(
+                a_batch(*values, epoch=batch_epoch, base_offset=log.log_end_offset), now_ms=0
+            )
+        partition = Partition(
+            TopicPartition(topic, 0),
+            TopicId(bytes([number] * 16)),
+            log,
+            broker=b(2),
+            high_watermark=0,
+            min_insync_replicas=1,
+            replica_lag_time_max_ms=10_000,
+            live_brokers={1, 2},
+            outbox=self.outbox,
+        )
+        self.told(partition, epoch)
+        return partition
+
+    def told(self, partition: Partition, epoch: int) -> None:
+        partition.make_follower(leadership(1, epoch, (1, 2)), ReplicaAssignment((b(1), b(2))))
+        self.fetcher.add(partition)
+
+    def asks(self) -> Any:
+        """The next request, decoded; None if there is none."""
+        frame = self.fetcher.next_request(self.now_ms)
+        if frame is None:
+            return None
+        assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+        header = decode_request_header(frame[4:])
+        assert header.client_id == "broker-2-fetcher-0"
+        self.sent.append((header.api_key, header.api_version, header.correlation_id))
+        return REQUESTS[header.api_key].decode(header.api_version, frame[4:], header.body_offset)
+
+    def answer(self, response: Any) -> None:
+        key, version, correlation_id = self.sent.pop(0)
+        frame = response_header(key, version, correlation_id) + response.encode(version)
+        self.fetcher.handle_response(memoryview(frame), self.now_ms)
+
+    def answer_fetch(self, *rows: tuple[str, int, fm.PartitionData], error: int = 0, session: int = SESSION) -> None:
+        """Rows of (topic, number of its id, data)."""
+        self.answer(
+            fm.FetchResponse(
+                error_code=error,
+                session_id=session,
+                responses=[
+                    fm.FetchableTopicResponse(topic=topic, topic_id=bytes([number] * 16), partitions=[data])
+                    for topic, number, data in rows
+                ],
+            )
+        )
+
+
+def row(
+    *, records: bytes | memoryview = b"", mark: int = 0, error: int = 0, start: int = 0, diverging: tuple[int, int] | None = None
+) -> fm.PartitionData:
+    data = fm.PartitionData(error_code=error, high_watermark=mark, log_start_offset=start, records=bytes(records))
+    if diverging is not None:
+        data.diverging_epoch = fm.EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
+    return data
+
+
+@pytest.fixture
+def follows(tmp_path: Path) -> Follows:
+    return Follows(tmp_path)
+
+
+def wanted(request: fm.FetchRequest) -> dict[int, tuple[int, int, int]]:
+    """Number of the topic -> (leader epoch, offset, last epoch)."""
+    return {
+        topic.topic_id[0]: (p.current_leader_epoch, p.fetch_offset, p.last_fetched_epoch)
+        for topic in request.topics
+        for p in topic.partitions
+    }
+
+
+def test_nothing_is_asked_while_nothing_is_followed(follows: Follows) -> None:
+    assert follows.asks() is None
+    assert follows.fetcher.wake_at_ms(follows.now_ms) is None
+
+
+def test_the_first_fetch_opens_a_session_and_says_who_asks(follows: Follows) -> None:
+    follows.partition(written=[(3, 4)])
+    request = follows.asks()
+    assert follows.sent[0][:2] == (1, 17)
+    assert (request.session_id, request.session_epoch) == (0, 0)
+    assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == (2, 33)
+    assert wanted(request) == {1: (5, 4, 3)}
+    assert follows.asks() is None, "one fetch is in flight, and it is enough"
+
+
+def test_the_next_fetch_is_the_acknowledgement_and_names_only_what_moved(follows: Follows) -> None:
+    one, _two = follows.partition("t"), follows.partition("u", number=2)
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(records=a_batch(b"a", b"b", epoch=5), mark=1)), ("u", 2, row()))
+    assert one.log.log_end_offset == 2
+    assert one.high_watermark == 1
+    request = follows.asks()
+    assert (request.session_id, request.session_epoch) == (SESSION, 1)
+    assert wanted(request) == {1: (5, 2, 5)}
+    follows.answer_fetch(("t", 1, row(mark=2)))
+    assert one.high_watermark == 2
+    request = follows.asks()
+    assert request.session_epoch == 2
+    assert wanted(request) == {}
+
+
+def test_a_topic_without_an_id_is_fetched_by_name(follows: Follows) -> None:
+    partition = follows.partition()
+    partition.topic_id = TopicId(NO_TOPIC_ID)
+    request = follows.asks()
+    assert follows.sent[0][:2] == (1, 12)
+    assert request.replica_id == 2
+    assert [topic.topic for topic in request.topics] == ["t"]
+    follows.answer_fetch(("t", 0, row(records=a_batch(b"a", epoch=5))))
+    assert partition.log.log_end_offset == 1
+
+
+def test_a_new_partition_does_not_wait_behind_the_parked_fetch(follows: Follows) -> None:
+    follows.partition("t")
+    follows.asks()
+    follows.answer_fetch(("t", 1, row()))
+    follows.asks()
+    follows.partition("u", number=2)
+    request = follows.asks()
+    assert wanted(request) == {2: (5, 0, -1)}
+    assert request.session_epoch == 2
+    assert follows.asks() is None, "at most one behind the other"
+    follows.answer_fetch()
+    follows.answer_fetch(("u", 2, row(records=a_batch(b"a", epoch=5))))
+    assert follows.fetcher.partitions[TopicPartition("u", 0)].partition.log.log_end_offset == 1
+
+
+def test_a_partition_no_longer_followed_is_taken_out_of_the_session(follows: Follows) -> None:
+    follows.partition("t")
+    follows.partition("u", number=2)
+    follows.asks()
+    follows.answer_fetch(("t", 1, row()), ("u", 2, row()))
+    follows.asks()
+    follows.fetcher.remove(TopicPartition("t", 0))
+    request = follows.asks()
+    assert [bytes(f.topic_id) for f in request.forgotten_topics_data] == [bytes([1] * 16)]
+
+
+def test_an_answer_about_an_older_epoch_of_the_partition_is_dropped(follows: Follows) -> None:
+    """State read before a wait and used after it is the classic mistake; here the answer is the wait."""
+    partition = follows.partition()
+    follows.asks()
+    follows.told(partition, 6)
+    follows.answer_fetch(("t", 1, row(records=a_batch(b"old", epoch=5), mark=1)))
+    assert partition.log.log_end_offset == 0
+    assert partition.high_watermark == 0
+    assert wanted(follows.asks()) == {1: (6, 0, -1)}
+
+
+def test_an_answer_for_another_end_of_the_log_is_dropped(follows: Follows) -> None:
+    partition = follows.partition(written=[(5, 1), (5, 2)])
+    follows.asks()
+    partition.truncate_to(1, 0)
+    batch = a_batch(b"x", epoch=5, base_offset=3)
+    follows.answer_fetch(("t", 1, row(records=batch)))
+    assert partition.log.log_end_offset == 1
+
+
+def test_a_diverging_epoch_cuts_and_fetches_on_from_the_cut(follows: Follows) -> None:
+    partition = follows.partition(written=[(3, 4), (4, 2)])
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(diverging=(3, 2))))
+    assert partition.log.log_end_offset <= 2
+    request = follows.asks()
+    assert wanted(request) == {1: (5, partition.log.log_end_offset, partition.log.latest_epoch)}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        9999,
+    ],
+)
+def test_an_error_delays_its_partition_alone_and_longer_each_time(follows: Follows, error: int) -> None:
+    follows.partition("t")
+    other = follows.partition("u", number=2)
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(error=error)), ("u", 2, row()))
+    request = follows.asks()
+    assert [bytes(f.topic_id) for f in request.forgotten_topics_data] == [bytes([1] * 16)]
+    pauses = []
+    for _ in range(7):
+        due = follows.fetcher.wake_at_ms(follows.now_ms)
+        assert due is not None
+        pauses.append(due - follows.now_ms)
+        follows.now_ms = due
+        request = follows.asks()
+        assert wanted(request) == {1: (5, 0, -1)}
+        follows.answer_fetch(("u", 2, row(records=a_batch(b"y", epoch=5, base_offset=other.log.log_end_offset))))
+        follows.answer_fetch(("t", 1, row(error=error)))
+        follows.asks()
+    assert pauses == [5, 10, 20, 40, 80, 100, 100]
+    assert other.log.log_end_offset == 7, "the other one went on meanwhile"
+
+
+def test_when_every_partition_is_delayed_the_leader_is_left_in_peace(follows: Follows) -> None:
+    follows.partition()
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(error=ErrorCode.UNKNOWN_LEADER_EPOCH)))
+    assert follows.asks() is None
+    follows.now_ms += 5
+    assert wanted(follows.asks()) == {1: (5, 0, -1)}
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"),
+    [
+        (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0),
+        (ErrorCode.INVALID_FETCH_SESSION_EPOCH, SESSION),
+        (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, SESSION),
+    ],
+)
+def test_a_lost_session_is_opened_anew_without_delay(follows: Follows, error: ErrorCode, kept: int) -> None:
+    follows.partition(written=[(5, 2)])
+    follows.asks()
+    follows.answer_fetch(("t", 1, row()))
+    follows.asks()
+    follows.answer_fetch(error=error, session=0)
+    request = follows.asks()
+    assert (request.session_id, request.session_epoch) == (kept, 0)
+    assert wanted(request) == {1: (5, 2, 5)}
+
+
+def test_a_leader_without_room_for_a_session_gets_full_fetches(follows: Follows) -> None:
+    follows.partition()
+    for n in range(3):
+        request = follows.asks()
+        assert (request.session_id, request.session_epoch) == (0, 0)
+        assert wanted(request)[1][1] == n
+        follows.answer_fetch(("t", 1, row(records=a_batch(b"a", epoch=5, base_offset=n))), session=0)
+
+
+def test_a_lost_connection_forgets_what_was_in_flight(follows: Follows) -> None:
+    partition = follows.partition()
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(records=a_batch(b"a", epoch=5))))
+    follows.asks()
+    follows.fetcher.connection_lost(follows.now_ms)
+    follows.sent.clear()
+    request = follows.asks()
+    assert (request.session_id, request.session_epoch) == (0, 0)
+    assert wanted(request) == {1: (5, 1, 5)}
+    assert partition.log.log_end_offset == 1
+
+
+# ------------------------------------------------------------------------------ ends that lie outside, old logs
+
+
+def test_out_of_range_below_the_leaders_start_begins_anew_there(follows: Follows) -> None:
+    partition = follows.partition(written=[(3, 2)])
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(error=ErrorCode.OFFSET_OUT_OF_RANGE)))
+    for timestamp, offset in ((-1, 50), (-2, 40)):
+        request = follows.asks()
+        assert follows.sent[-1][:2] == (2, 9)
+        (asked,) = request.topics[0].partitions
+        assert (asked.timestamp, asked.current_leader_epoch, request.replica_id) == (timestamp, 5, 2)
+        answer = lm.ListOffsetsPartitionResponse(partition_index=0, offset=offset)
+        follows.answer(
+            lm.ListOffsetsResponse(topics=[lm.ListOffsetsTopicResponse(name="t", partitions=[answer])])
+        )
+    assert (partition.log.log_start_offset, partition.log.log_end_offset) == (40, 40)
+    assert partition.high_watermark == 40
+    assert wanted(follows.asks()) == {1: (5, 40, -1)}
+
+
+def test_out_of_range_above_the_leaders_end_is_cut_to_it(follows: Follows) -> None:
+    partition = follows.partition(written=[(3, 2), (3, 2)])
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(error=ErrorCode.OFFSET_OUT_OF_RANGE)))
+    follows.asks()
+    answer = lm.ListOffsetsPartitionResponse(partition_index=0, offset=2)
+    follows.answer(lm.ListOffsetsResponse(topics=[lm.ListOffsetsTopicResponse(name="t", partitions=[answer])]))
+    assert partition.log.log_end_offset == 2
+    assert wanted(follows.asks()) == {1: (5, 2, 3)}
+
+
+def test_while_the_leaders_ends_are_asked_for_nobody_spins(follows: Follows) -> None:
+    follows.partition(written=[(3, 2)])
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(error=ErrorCode.OFFSET_OUT_OF_RANGE)))
+    assert follows.asks() is not None
+    assert follows.asks() is None
+    assert follows.fetcher.wake_at_ms(follows.now_ms) is None
+    follows.fetcher.connection_lost(follows.now_ms)
+    assert follows.fetcher.wake_at_ms(follows.now_ms) == follows.now_ms
+
+
+def test_a_log_without_epochs_asks_before_it_fetches(follows: Follows) -> None:
+    """Files of an old release: the last batch carries no epoch, and nothing was recorded."""
+    partition = follows.partition(written=[(-1, 4)])
+    assert partition.log.latest_epoch == -1
+    request = follows.asks()
+    assert follows.sent[-1][:2] == (23, 4)
+    (asked,) = request.topics[0].partitions
+    assert (asked.current_leader_epoch, asked.leader_epoch, request.replica_id) == (5, -1, 2)
+    answer = om.EpochEndOffset(partition=0, leader_epoch=-1, end_offset=-1)
+    follows.answer(
+        om.OffsetForLeaderEpochResponse(topics=[om.OffsetForLeaderTopicResult(topic="t", partitions=[answer])])
+    )
+    assert partition.log.log_end_offset == 0, "the high watermark is all there is to go by"
+    assert wanted(follows.asks()) == {1: (5, 0, -1)}
+
+
+def test_an_error_while_truncating_delays_and_asks_again(follows: Follows) -> None:
+    follows.partition(written=[(-1, 4)])
+    follows.asks()
+    answer = om.EpochEndOffset(partition=0, error_code=ErrorCode.UNKNOWN_LEADER_EPOCH)
+    follows.answer(
+        om.OffsetForLeaderEpochResponse(topics=[om.OffsetForLeaderTopicResult(topic="t", partitions=[answer])])
+    )
+    assert follows.asks() is None
+    follows.now_ms += 5
+    assert follows.asks() is not None
+    assert follows.sent[-1][0] == 23
+
+
+# -------------------------------------------------------------------------------------------------- bad answers
+
+
+def test_a_damaged_batch_is_not_appended_and_not_acknowledged(follows: Follows) -> None:
+    partition = follows.partition()
+    follows.asks()
+    good, bad = a_batch(b"good", epoch=5), a_batch(b"bad", epoch=5, base_offset=1)
+    bad[-1] ^= 0xFF
+    follows.answer_fetch(("t", 1, row(records=bytes(good) + bytes(bad), mark=2)))
+    assert partition.log.log_end_offset == 1
+    assert partition.high_watermark <= 1
+    assert any(level == "error" for level, _ in follows.outbox.messages)
+    assert follows.asks() is None
+    follows.now_ms += 100
+    assert wanted(follows.asks()) == {1: (5, 1, 5)}
+
+
+def test_an_answer_to_nothing_and_an_answer_out_of_turn_are_nonsense(follows: Follows) -> None:
+    with pytest.raises(MalformedMessage):
+        follows.fetcher.handle_response(memoryview(b"\0\0\0\0\0"), 0)
+    follows.partition()
+    follows.asks()
+    with pytest.raises(MalformedMessage, match="answer to request"):
+        follows.fetcher.handle_response(memoryview(response_header(1, 17, 99)), 0)
+
+
+def test_rows_nobody_asked_for_are_passed_over(follows: Follows) -> None:
+    partition = follows.partition()
+    follows.asks()
+    follows.answer_fetch(("other", 9, row(records=a_batch(b"x", epoch=5))), ("t", 1, row(mark=0)))
+    assert partition.log.log_end_offset == 0
+
+
+def test_with_flush_messages_1_the_acknowledgement_waits_for_the_disk(follows: Follows) -> None:
+    partition = follows.partition()
+    partition.set_flushes_before_ack(True)
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(records=a_batch(b"a", epoch=5))))
+    assert follows.outbox.flushes == [partition]
+    assert follows.asks() is None
+    partition.log.flush()
+    partition.flushed(follows.now_ms)
+    assert wanted(follows.asks()) == {1: (5, 1, 5)}

@@ -1,0 +1,562 @@
+"""What a partition decides: in sync or not, when the mark moves, what is asked of the controller."""
+
+from pathlib import Path
+
+import pytest
+
+from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import BrokerEpoch
+from odradek.replication.isr import (
+    AWAIT_LEADERSHIP,
+    ROLL_BACK,
+    TRANSITIONS,
+    Committed,
+    IsrAnswer,
+    IsrState,
+    PendingExpandIsr,
+    PendingShrinkIsr,
+    move,
+)
+from odradek.replication.partition import AWAIT_LEADERSHIP_MS, REFUSED_RETRY_MS, UNSETTLED_RETRY_MS
+from tests.replication.partitions import LAG_MS, Led, Waits, a_batch, b, leadership
+
+STATES: list[IsrState] = [
+    Committed((b(1), b(2))),
+    PendingExpandIsr((b(1), b(2)), (b(3),)),
+    PendingShrinkIsr((b(1), b(2)), (b(2),)),
+]
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("to", STATES, ids=lambda s: type(s).__name__)
+def test_every_move_of_the_isr_is_in_the_table_or_is_refused(state: IsrState, to: IsrState) -> None:
+    if type(to) in TRANSITIONS[type(state)]:
+        assert move(state, to, what="t-0") is to
+    else:
+        with pytest.raises(AssertionError, match=f"t-0: {type(state).__name__} -> {type(to).__name__}; legal: "):
+            move(state, to, what="t-0")
+
+
+def test_the_maximal_isr_counts_whoever_could_be_elected() -> None:
+    committed, expanding, shrinking = STATES
+    assert committed.maximal_isr == (1, 2)
+    assert expanding.maximal_isr == (1, 2, 3)
+    assert expanding.isr == (1, 2)
+    assert shrinking.maximal_isr == (1, 2)
+    assert isinstance(shrinking, PendingShrinkIsr)
+    assert shrinking.proposed_isr == (1,)
+
+
+# ------------------------------------------------------------------------------------------------------- roles
+
+
+def test_only_a_leader_appends(tmp_path: Path) -> None:
+    led = Led(tmp_path, lead=False)
+    with pytest.raises(ProtocolError) as refusal:
+        led.append(b"a")
+    assert refusal.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    led.lead((1, 2, 3))
+    assert led.append(b"a") == 1
+
+
+def test_the_start_of_an_epoch_is_on_the_disk_before_anything_is_served(tmp_path: Path) -> None:
+    led = Led(tmp_path)
+    led.append(b"a", b"b")
+    led.lead((1, 2, 3))
+    checkpoint = (tmp_path / "t-0" / "leader-epoch-checkpoint").read_text().splitlines()
+    assert checkpoint == ["0", "2", "0 0", "1 2"]
+    assert led.partition.leader_epoch_start_offset == 2
+
+
+def test_an_older_leadership_never_reaches_a_partition(tmp_path: Path) -> None:
+    led = Led(tmp_path)
+    with pytest.raises(AssertionError, match="legal: a larger one"):
+        led.partition.make_follower(leadership(2, 0, (1, 2, 3)), ReplicaAssignment(led.replicas))
+
+
+def test_a_leader_that_leads_on_in_a_new_epoch_waits_for_every_follower_again(tmp_path: Path) -> None:
+    led = Led(tmp_path)
+    led.fetched(2, 0)
+    led.fetched(3, 0)
+    waits = led.append_and_wait(b"a")
+    led.lead((1, 2, 3))
+    led.partition.shrink_if_lagging(led.now_ms)
+    assert led.partition.high_watermark == 0
+    assert waits.told == [], "it still leads, so the request still waits"
+    led.fetched(2, 1)
+    assert led.partition.high_watermark == 0, "of 3 nothing was heard in this epoch"
+    led.fetched(3, 1)
+    assert waits.told == [ErrorCode.NONE]
+
+
+def test_becoming_follower_settles_everybody_with_not_leader(tmp_path: Path) -> None:
+    led = Led(tmp_path)
+    waits = [led.append_and_wait(b"a"), led.append_and_wait(b"b")]
+    led.follow(2)
+    assert [w.told for w in waits] == [[ErrorCode.NOT_LEADER_OR_FOLLOWER]] * 2
+    assert not led.partition.is_leader
+
+
+def test_stopping_with_deletion_settles_everybody_with_unknown_topic(tmp_path: Path) -> None:
+    led = Led(tmp_path)
+    waits = led.append_and_wait(b"a")
+    led.partition.stop(deleted=True)
+    assert waits.told == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+# ------------------------------------------------------------------------------------------- the high watermark
+
+
+@pytest.mark.behaviour(130)
+def test_the_mark_is_the_smallest_end_and_never_goes_back(tmp_path: Path) -> None:
+    led = Led(tmp_path)
+    led.append(b"a", b"b", b"c")
+    led.fetched(2, 3)
+    assert led.partition.high_watermark == 0
+    led.fetched(3, 2)
+    assert led.partition.high_watermark == 2
+    led.fetched(3, 1)
+    assert led.partition.high_watermark == 2
+    led.fetched(3, 3)
+    assert led.partition.high_watermark == 3
+
+
+@pytest.mark.behaviour(133, 134)
+def test_requests_are_settled_in_order_by_the_fetch_that_moves_the_mark(tmp_path: Path) -> None:
+    led = Led(tmp_path)
+    first, second = led.append_and_wait(b"a"), led.append_and_wait(b"b", b"c")
+    led.fetched(2, 3)
+    led.fetched(3, 1)
+    assert (first.told, second.told) == ([ErrorCode.NONE], [])
+    led.fetched(3, 2)
+    assert second.told == []
+    led.fetched(3, 3)
+    assert second.told == [ErrorCode.NONE]
+
+
+def test_a_replica_about_to_join_holds_the_mark_back(tmp_path: Path) -> None:
+    """Else, under a steady load, it could never reach a mark that runs ahead of it."""
+    led = Led(tmp_path, isr=(1, 2))
+    led.append(b"a")
+    led.fetched(3, 1)
+    answer(led, ErrorCode.INELIGIBLE_REPLICA)
+    led.append(b"b")
+    led.fetched(2, 2)
+    assert led.partition.high_watermark == 1
+    led.now_ms += LAG_MS + 1
+    led.partition.shrink_if_lagging(led.now_ms)
+    assert led.partition.high_watermark == 2, "it did not come"
+
+
+def test_a_duplicate_batch_is_acknowledged_when_the_original_is_committed(tmp_path: Path) -> None:
+    led = Led(tmp_path)
+    options = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
+    from odradek.records.builder import NewRecord, build_batch
+
+    data = build_batch([NewRecord(None, b"a", 1)], **options)
+    first = led.partition.append(memoryview(bytearray(data)), acks=-1, now_ms=led.now_ms)
+    again = led.partition.append(memoryview(bytearray(data)), acks=-1, now_ms=led.now_ms)
+    assert again.duplicate
+    assert (again.base_offset, again.last_offset) == (first.base_offset, first.last_offset)
+    assert led.partition.log.log_end_offset == 1
+
+
+# ---------------------------------------------------------------------------------------------------- in sync
+
+
+@pytest.mark.behaviour(132, 156)
+def test_a_follower_joins_at_the_mark_and_not_before(tmp_path: Path) -> None:
+    led = Led(tmp_path, isr=(1, 2))
+    led.append(b"a", b"b")
+    led.fetched(2, 2)
+    assert led.partition.high_watermark == 2
+    led.fetched(3, 1)
+    assert led.proposed() is None
+    led.fetched(3, 2)
+    assert led.proposed() == (1, 2, 3)
+
+
+@pytest.mark.behaviour(156)
+def test_a_follower_below_the_start_of_the_epoch_does_not_join_although_it_is_at_the_mark(tmp_path: Path) -> None:
+    """KAFKA-7128: the mark of a new leader lags. Below the start of its epoch the follower may hold a fork."""
+    led = Led(tmp_path, isr=(1, 2))
+    led.append(b"a", b"b")
+    led.lead((1, 2))
+    assert led.partition.leader_epoch_start_offset == 2
+    assert led.partition.high_watermark == 0
+    led.fetched(3, 1)
+    assert led.proposed() is None
+    led.fetched(3, 2)
+    assert led.proposed() == (1, 2, 3)
+
+
+@pytest.mark.behaviour(156)
+def test_a_dead_broker_is_not_proposed_however_far_it_is(tmp_path: Path) -> None:
+    led = Led(tmp_path, isr=(1, 2))
+    led.live.discard(3)
+    led.fetched(3, 0)
+    assert led.proposed() is None
+    led.live.add(3)
+    led.partition.propose_again(led.now_ms)
+    assert led.proposed() == (1, 2, 3)
+
+
+def test_a_follower_not_heard_of_for_the_lag_time_is_not_proposed(tmp_path: Path) -> None:
+    led = Led(tmp_path, isr=(1, 2))
+    led.live.discard(3)
+    led.fetched(3, 0)
+    led.live.add(3)
+    led.now_ms += LAG_MS + 1
+    led.partition.propose_again(led.now_ms)
+    assert led.proposed() is None
+
+
+@pytest.mark.behaviour(131)
+def test_a_member_leaves_only_when_it_lags_by_time_and_by_records(tmp_path: Path) -> None:
+    led = Led(tmp_path)
+    led.fetched(2, 0)
+    led.fetched(3, 0)
+    led.now_ms += 10 * LAG_MS
+    led.partition.shrink_if_lagging(led.now_ms)
+    assert led.proposed() is None, "KAFKA-7152: whose end is ours has nothing to fetch"
+    for source in led.sources.values():
+        source.last_fetch_time_ms = led.now_ms  # their sessions go on fetching
+    led.append(b"a")
+    led.fetched(2, 1)
+    led.now_ms += LAG_MS
+    led.partition.shrink_if_lagging(led.now_ms)
+    assert led.proposed() is None
+    led.now_ms += 1
+    led.fetched(2, 1)
+    led.partition.shrink_if_lagging(led.now_ms)
+    assert led.proposed() == (1, 2)
+
+
+def test_a_follower_that_keeps_up_with_a_steady_load_stays_although_it_is_never_at_the_end(tmp_path: Path) -> None:
+    led = Led(tmp_path, replicas=(1, 2), isr=(1, 2))
+    end = led.append(b"a")
+    for _ in range(50):
+        led.fetched(2, end)
+        end = led.append(b"x")
+        led.now_ms += LAG_MS // 2
+        led.partition.shrink_if_lagging(led.now_ms)
+        assert led.proposed() is None
+
+
+def test_a_stale_fetch_of_an_earlier_life_of_a_follower_is_refused(tmp_path: Path) -> None:
+    """KAFKA-15221: sent before it restarted, it says nothing about the log it has now."""
+    led = Led(tmp_path)
+    led.append(b"a", b"b")
+    led.fetched(2, 0, broker_epoch=20)
+    with pytest.raises(ProtocolError) as refusal:
+        led.fetched(2, 2, broker_epoch=19)
+    assert refusal.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert led.partition.followers[b(2)].log_end_offset == 0
+
+
+def test_only_replicas_count_as_followers(tmp_path: Path) -> None:
+    led = Led(tmp_path)
+    with pytest.raises(ProtocolError):
+        led.fetched(9, 0)
+
+
+# ------------------------------------------------------------------------------------- answers of the controller
+
+
+def expanding(path: Path) -> Led:
+    led = Led(path, isr=(1, 2))
+    led.append(b"a")
+    led.fetched(2, 1)
+    led.fetched(3, 1)
+    assert led.proposed() == (1, 2, 3)
+    return led
+
+
+def answer(led: Led, error: ErrorCode, told: LeaderAndIsr | None = None) -> int | None:
+    proposal = led.partition.proposal(BrokerEpoch(7))
+    assert proposal is not None
+    return led.partition.isr_answered(proposal, IsrAnswer(error, told), led.now_ms)
+
+
+@pytest.mark.behaviour(159)
+def test_success_commits_what_the_controller_says_now(tmp_path: Path) -> None:
+    led = expanding(tmp_path)
+    epoch = led.partition.leader_epoch
+    assert answer(led, ErrorCode.NONE, leadership(1, epoch, (1, 2, 3), partition_epoch=9)) is None
+    assert led.partition.state == Committed((b(1), b(2), b(3)))
+    assert led.partition.partition_epoch == 9
+
+
+@pytest.mark.behaviour(159)
+@pytest.mark.parametrize("error", sorted(ROLL_BACK))
+def test_a_refusal_rolls_back_and_waits_a_while(tmp_path: Path, error: ErrorCode) -> None:
+    led = expanding(tmp_path)
+    assert answer(led, error) == REFUSED_RETRY_MS
+    assert led.partition.state == Committed((b(1), b(2)))
+    led.fetched(3, 1)
+    assert led.proposed() is None, "not again with the very next fetch"
+    led.now_ms += REFUSED_RETRY_MS
+    led.fetched(3, 1)
+    assert led.proposed() == (1, 2, 3)
+
+
+@pytest.mark.behaviour(159)
+@pytest.mark.parametrize("error", sorted(AWAIT_LEADERSHIP))
+def test_where_the_controller_is_ahead_the_maximal_isr_stays(tmp_path: Path, error: ErrorCode) -> None:
+    """A lost answer may have said "committed": leaving 3 out now could commit what 3, elected, lacks."""
+    led = expanding(tmp_path)
+    assert answer(led, error) == AWAIT_LEADERSHIP_MS
+    assert led.partition.state.maximal_isr == (1, 2, 3)
+    led.append(b"b")
+    led.fetched(2, 2)
+    assert led.partition.high_watermark == 1
+    led.lead((1, 2))
+    assert led.partition.state == Committed((b(1), b(2)))
+
+
+@pytest.mark.behaviour(159)
+@pytest.mark.parametrize(
+    "error", [ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_BROKER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR]
+)
+def test_an_answer_that_says_nothing_is_asked_for_again_with_the_same_proposal(
+    tmp_path: Path, error: ErrorCode
+) -> None:
+    led = expanding(tmp_path)
+    before = led.partition.proposal(BrokerEpoch(7))
+    assert answer(led, error) == UNSETTLED_RETRY_MS
+    assert led.partition.proposal(BrokerEpoch(7)) == before
+    led.partition.propose_again(led.now_ms)
+    assert led.proposed() == (1, 2, 3)
+
+
+def test_an_answer_to_a_proposal_of_an_older_epoch_changes_nothing(tmp_path: Path) -> None:
+    led = expanding(tmp_path)
+    proposal = led.partition.proposal(BrokerEpoch(7))
+    assert proposal is not None
+    led.lead((1, 2))
+    told = IsrAnswer(ErrorCode.NONE, leadership(1, 0, (1, 2, 3), 5))
+    assert led.partition.isr_answered(proposal, told, led.now_ms) is None
+    assert led.partition.isr == (1, 2)
+
+
+def test_a_shrink_takes_effect_only_when_it_is_confirmed(tmp_path: Path) -> None:
+    led = Led(tmp_path)
+    waits = led.append_and_wait(b"a")
+    led.fetched(2, 1)
+    led.now_ms += LAG_MS + 1
+    led.fetched(2, 1)
+    led.partition.shrink_if_lagging(led.now_ms)
+    assert led.proposed() == (1, 2)
+    assert led.partition.high_watermark == 0
+    epoch = led.partition.leader_epoch
+    answer(led, ErrorCode.NONE, leadership(1, epoch, (1, 2), partition_epoch=9))
+    assert led.partition.high_watermark == 1
+    assert waits.told == [ErrorCode.NONE]
+
+
+def test_two_followers_that_catch_up_meanwhile_join_with_the_next_proposal(tmp_path: Path) -> None:
+    led = Led(tmp_path, isr=(1,))
+    led.fetched(2, 0)
+    assert led.proposed() == (1, 2)
+    led.fetched(3, 0)
+    assert led.proposed() is None, "one proposal at a time"
+    answer(led, ErrorCode.NONE, leadership(1, led.partition.leader_epoch, (1, 2), 9))
+    assert led.proposed() == (1, 2, 3), "3 has nothing to fetch, so nobody else would ask"
+
+
+def test_members_are_named_with_the_broker_epochs_their_fetches_told(tmp_path: Path) -> None:
+    led = Led(tmp_path, isr=(1, 2))
+    led.fetched(2, 0, broker_epoch=22)
+    led.fetched(3, 0)
+    proposal = led.partition.proposal(BrokerEpoch(11))
+    assert proposal is not None
+    assert proposal.new_isr == ((1, 11), (2, 22), (3, -1))
+
+
+# --------------------------------------------------------------------------------------------- min.insync.replicas
+
+
+@pytest.mark.behaviour(157)
+@pytest.mark.parametrize(
+    ("min_isr", "replicas", "effective"), [(1, 3, 1), (2, 3, 2), (3, 3, 3), (4, 3, 3), (2, 1, 1), (None, 3, 3)]
+)
+def test_the_effective_minimum_is_never_more_than_there_are_replicas(
+    tmp_path: Path, min_isr: int | None, replicas: int, effective: int
+) -> None:
+    led = Led(tmp_path, replicas=range(1, replicas + 1), isr=(1,), min_isr=min_isr)
+    assert led.partition.effective_min_isr == effective
+    assert led.partition.is_under_min_isr is (effective > 1)
+
+
+@pytest.mark.behaviour(157)
+def test_below_the_minimum_the_mark_stands_still_until_the_isr_grows(tmp_path: Path) -> None:
+    led = Led(tmp_path, isr=(1,), min_isr=2)
+    led.append(b"a")
+    assert led.partition.high_watermark == 0
+    led.fetched(2, 1)
+    assert led.partition.high_watermark == 0, "proposed is not committed: the committed ISR counts"
+    led.fetched(2, 1)
+    assert led.proposed() == (1, 2)
+    answer(led, ErrorCode.NONE, leadership(1, led.partition.leader_epoch, (1, 2), 9))
+    assert led.partition.high_watermark == 1
+
+
+@pytest.mark.behaviour(157)
+def test_after_the_append_the_maximal_isr_is_what_is_checked(tmp_path: Path) -> None:
+    """Expansion under way: the committed ISR is enough, and so is the answer."""
+    led = expanding(tmp_path)
+    led.partition.set_min_insync_replicas(2, led.now_ms)
+    waits = led.append_and_wait(b"b")
+    led.fetched(2, 2)
+    assert waits.told == []
+    led.fetched(3, 2)
+    assert waits.told == [ErrorCode.NONE]
+
+
+@pytest.mark.behaviour(158)
+def test_whoever_waits_hears_at_once_that_the_isr_has_become_too_small(tmp_path: Path) -> None:
+    led = Led(tmp_path, min_isr=2)
+    waits = led.append_and_wait(b"a")
+    led.now_ms += LAG_MS + 1
+    led.partition.shrink_if_lagging(led.now_ms)
+    assert led.proposed() == (1,)
+    assert waits.told == []
+    answer(led, ErrorCode.NONE, leadership(1, led.partition.leader_epoch, (1,), 9))
+    assert waits.told == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+    assert led.partition.log.log_end_offset == 1
+
+
+@pytest.mark.behaviour(158)
+def test_raising_the_minimum_has_the_same_effect(tmp_path: Path) -> None:
+    led = Led(tmp_path, isr=(1, 2))
+    waits = led.append_and_wait(b"a")
+    led.partition.set_min_insync_replicas(3, led.now_ms)
+    assert waits.told == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+
+
+# ---------------------------------------------------------------------------------------- flush before acknowledging
+
+
+def test_with_flush_messages_1_nothing_counts_before_it_is_on_the_disk(tmp_path: Path) -> None:
+    led = Led(tmp_path, isr=(1,), replicas=(1,))
+    led.partition.set_flushes_before_ack(True)
+    first = led.append_and_wait(b"a")
+    second = led.append_and_wait(b"b")
+    assert led.partition.high_watermark == 0
+    assert led.outbox.flushes == [led.partition], "one flush for both"
+    plan = led.partition.log.plan_flush()
+    third = led.append_and_wait(b"c")
+    plan.run()
+    led.partition.log.commit_flush(plan)
+    led.outbox.flushes.clear()
+    led.partition.flushed(led.now_ms)
+    assert [w.told for w in (first, second, third)] == [[ErrorCode.NONE], [ErrorCode.NONE], []]
+    assert led.outbox.flushes == [led.partition], "and one more for what came meanwhile"
+    assert led.partition.high_watermark == 2
+
+
+def test_acks_1_waits_for_the_disk_and_for_nobody_else(tmp_path: Path) -> None:
+    led = Led(tmp_path)
+    led.partition.set_flushes_before_ack(True)
+    waits = Waits()
+    led.partition.flush_line.add(led.append(b"a"), waits, 0)
+    led.partition.log.flush()
+    led.partition.flushed(led.now_ms)
+    assert waits.told == [ErrorCode.NONE]
+    assert led.partition.high_watermark == 0
+
+
+# ------------------------------------------------------------------------------------------------ the follower
+
+
+def test_a_followers_mark_follows_the_leaders_and_never_passes_its_own_end(tmp_path: Path) -> None:
+    led = Led(tmp_path, lead=False)
+    led.follow(2)
+    led.partition.append_as_follower(
+        a_batch(b"a", b"b", epoch=0), leader_high_watermark=9, leader_log_start=0, now_ms=0
+    )
+    assert led.partition.high_watermark == 2
+    led.partition.append_as_follower(None, leader_high_watermark=1, leader_log_start=0, now_ms=0)
+    assert led.partition.high_watermark == 2, "an older answer takes nothing back"
+
+
+def test_a_cut_comes_before_the_mark_and_takes_it_along(tmp_path: Path) -> None:
+    led = Led(tmp_path, lead=False)
+    led.follow(2)
+    for n in range(3):
+        led.partition.append_as_follower(
+            a_batch(b"%d" % n, epoch=0, base_offset=n), leader_high_watermark=3, leader_log_start=0, now_ms=0
+        )
+    led.partition.truncate_to(1, 0)
+    assert led.partition.log.log_end_offset == 1
+    assert led.partition.high_watermark == 1
+    (level, text) = led.outbox.messages[-1]
+    assert level == "warning"
+    assert "below the high watermark 3" in text
+
+
+def test_a_follower_drops_what_the_leader_deleted(tmp_path: Path) -> None:
+    led = Led(tmp_path, lead=False)
+    led.follow(2)
+    led.partition.append_as_follower(
+        a_batch(b"a", b"b", epoch=0), leader_high_watermark=2, leader_log_start=1, now_ms=0
+    )
+    assert led.partition.log.log_start_offset == 1
+
+
+@pytest.mark.behaviour(136)
+@pytest.mark.parametrize(("checkpoint", "mark"), [(0, 0), (2, 2), (9, 3)])
+def test_the_mark_on_start_is_the_checkpoint_entry_but_not_above_the_log(
+    tmp_path: Path, checkpoint: int, mark: int
+) -> None:
+    led = Led(tmp_path)
+    led.append(b"a", b"b", b"c")
+    led.partition.log.close()
+    again = Led(tmp_path / "other", lead=False, high_watermark=checkpoint)
+    assert again.partition.high_watermark == 0
+    log = again.partition.log
+    log.append_as_follower(a_batch(b"a", b"b", b"c", epoch=0), now_ms=0)
+    from odradek.replication.partition import Partition
+
+    reopened = Partition(
+        again.partition.topic_partition,
+        again.partition.topic_id,
+        log,
+        broker=b(1),
+        high_watermark=checkpoint,
+        min_insync_replicas=1,
+        replica_lag_time_max_ms=LAG_MS,
+        live_brokers=set(),
+        outbox=again.outbox,
+    )
+    assert reopened.high_watermark == mark
+
+
+# ----------------------------------------------------------------------------------------------------- readers
+
+
+def test_a_leader_fences_both_directions(tmp_path: Path) -> None:
+    led = Led(tmp_path)
+    led.lead((1, 2, 3))
+    assert led.partition.leader_epoch == 1
+    assert led.partition.check_epoch(0) == ErrorCode.FENCED_LEADER_EPOCH
+    assert led.partition.check_epoch(1) == ErrorCode.NONE
+    assert led.partition.check_epoch(2) == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert led.partition.check_epoch(-1) == ErrorCode.NONE
+
+
+def test_divergence_is_named_with_the_epoch_where_the_logs_part(tmp_path: Path) -> None:
+    led = Led(tmp_path)
+    led.append(b"a", b"b")
+    led.lead((1, 2, 3), epoch=3)
+    led.append(b"c")
+    assert led.partition.is_diverging(3, 3) is None
+    assert led.partition.is_diverging(3, 4) == (3, 3), "longer in the same epoch"
+    assert led.partition.is_diverging(0, 2) is None
+    assert led.partition.is_diverging(0, 3) == (0, 2), "longer in an older one"
+    assert led.partition.is_diverging(2, 2) == (0, 2), "an epoch the leader never saw"
+    with pytest.raises(ProtocolError) as refusal:
+        led.partition.is_diverging(4, 3)
+    assert refusal.value.code == ErrorCode.OFFSET_OUT_OF_RANGE

@@ -1,0 +1,115 @@
+"""Parked requests complete exactly once: by what they wait for, or by their deadline."""
+
+import pytest
+
+from odradek.replication.purgatory import DEADLINE_GRAIN_MS, Purgatory, Waiter
+
+
+class Parked(Waiter):
+    def __init__(self, purgatory: Purgatory, *, ready: bool = True) -> None:
+        super().__init__()
+        self.purgatory = purgatory
+        self.can_complete = ready
+        self.story: list[str] = []
+
+    def try_complete(self, now_ms: int) -> bool:
+        self.story.append(f"tried at {now_ms}")
+        if self.can_complete:
+            self.purgatory.leave(self)
+        return self.can_complete
+
+    def expire(self, now_ms: int) -> None:
+        self.story.append(f"expired at {now_ms}")
+        self.purgatory.leave(self)
+
+
+def test_a_waiter_is_tried_once_however_often_it_is_woken() -> None:
+    purgatory = Purgatory()
+    waiter = Parked(purgatory)
+    purgatory.park(waiter, deadline_ms=1_000, keys=["a", "b"])
+    purgatory.wake_key("a")
+    purgatory.wake_key("b")
+    purgatory.wake(waiter)
+    purgatory.sweep(7)
+    assert waiter.story == ["tried at 7"]
+    assert waiter.is_done
+    assert len(purgatory) == 0
+
+
+def test_a_waiter_that_cannot_complete_yet_stays_and_is_woken_again() -> None:
+    purgatory = Purgatory()
+    waiter = Parked(purgatory, ready=False)
+    purgatory.park(waiter, deadline_ms=1_000, keys=["a"])
+    purgatory.wake_key("a")
+    purgatory.sweep(1)
+    waiter.can_complete = True
+    purgatory.wake_key("a")
+    purgatory.sweep(2)
+    assert waiter.story == ["tried at 1", "tried at 2"]
+    purgatory.wake_key("a")
+    purgatory.sweep(3)
+    assert len(waiter.story) == 2
+
+
+def test_deadlines_fire_not_before_their_time_and_not_a_grain_after_it() -> None:
+    purgatory = Purgatory()
+    waiter = Parked(purgatory)
+    purgatory.park(waiter, deadline_ms=1_001)
+    due = purgatory.next_deadline_ms()
+    assert due is not None
+    assert 1_001 <= due < 1_001 + DEADLINE_GRAIN_MS
+    assert purgatory.expire(1_000) == 0
+    assert purgatory.expire(due) == 1
+    assert waiter.story == [f"expired at {due}"]
+    assert purgatory.next_deadline_ms() is None
+
+
+def test_a_waiter_answered_early_leaves_nothing_behind() -> None:
+    purgatory = Purgatory()
+    waiters = [Parked(purgatory) for _ in range(1_000)]
+    for number, waiter in enumerate(waiters):
+        purgatory.park(waiter, deadline_ms=30_000 + number)
+        purgatory.leave(waiter)
+    assert len(purgatory) == 0
+    assert purgatory.next_deadline_ms() is None
+    assert purgatory.expire(100_000) == 0
+    assert not any(waiter.story for waiter in waiters)
+
+
+def test_a_deadline_can_only_be_brought_forward() -> None:
+    purgatory = Purgatory()
+    waiter = Parked(purgatory)
+    purgatory.park(waiter, deadline_ms=1_000)
+    purgatory.hasten(waiter, deadline_ms=2_000)
+    assert purgatory.next_deadline_ms() == 1_000
+    purgatory.hasten(waiter, deadline_ms=400)
+    assert purgatory.next_deadline_ms() == 400
+    assert purgatory.expire(400) == 1
+    assert purgatory.expire(2_000) == 0
+    assert waiter.story == ["expired at 400"]
+
+
+def test_completing_twice_is_our_own_mistake() -> None:
+    purgatory = Purgatory()
+    waiter = Parked(purgatory)
+    purgatory.park(waiter, deadline_ms=1)
+    purgatory.leave(waiter)
+    with pytest.raises(AssertionError, match="twice"):
+        purgatory.leave(waiter)
+
+
+def test_one_completion_may_wake_another_in_the_same_sweep() -> None:
+    purgatory = Purgatory()
+    second = Parked(purgatory)
+
+    class First(Parked):
+        def try_complete(self, now_ms: int) -> bool:
+            purgatory.wake(second)
+            return super().try_complete(now_ms)
+
+    first = First(purgatory)
+    purgatory.park(first, deadline_ms=100)
+    purgatory.park(second, deadline_ms=100)
+    purgatory.wake(first)
+    purgatory.sweep(5)
+    assert second.story == ["tried at 5"]

@@ -1,0 +1,77 @@
+"""One broker process and one Spark session for all of this directory: starting Spark takes five seconds."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+
+from odradek.client.sync import CONTROLLER, SyncClient
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.records.builder import NewRecord, build_batch
+from odradek.testing.process_cluster import ProcessCluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_numbers = count()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
+    # The records' timestamps are constants of the past.
+    keep = {"log.retention.ms": "-1"}
+    with ProcessCluster(tmp_path_factory.mktemp("broker"), brokers=1, settings=keep) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def client(cluster: ProcessCluster) -> Iterator[SyncClient]:
+    with SyncClient(cluster.bootstrap) as connected:
+        yield connected
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    from odradek.spark.session import local_session
+    from odradek.spark.sink import register
+
+    session = local_session("tests", memory="768m")
+    register(session)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def make_topic(client: SyncClient) -> Callable[..., str]:
+    def make(name: str | None = None, partitions: int = 1) -> str:
+        name = name or f"orders-{next(_numbers)}"
+        create_topic(client, name, partitions=partitions)
+        return name
+
+    return make
+
+
+def create_topic(client: SyncClient, name: str, *, partitions: int = 1) -> None:
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+    (answer,) = client.call(CONTROLLER, CreateTopicsRequest(topics=[topic], timeout_ms=30_000)).topics
+    assert answer.error_code == 0, answer
+
+
+def fill(
+    client: SyncClient,
+    topic: str,
+    partition: int,
+    values: Sequence[bytes],
+    *,
+    batch: int = 100,
+    codec: str = "none",
+) -> None:
+    """Appends the values, `batch` records a batch; record n has key `k<n % 5>` and timestamp 1.7e12 + n."""
+    for start in range(0, len(values), batch):
+        records = [
+            NewRecord(b"k%d" % (n % 5), value, 1_700_000_000_000 + n)
+            for n, value in enumerate(values[start : start + batch], start=start)
+        ]
+        client.produce(TopicPartition(topic, partition), build_batch(records, codec=codec))
