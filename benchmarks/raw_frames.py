@@ -114,11 +114,9 @@ class RawClient:
         """CreateTopics; returns the error code."""
         body = struct.pack(">i", 1) + string(topic) + struct.pack(">ihi", partitions, replication, 0)
         body += struct.pack(">i", len(configs)) + b"".join(string(k) + string(v) for k, v in configs.items())
-        answer = self.ask(frame(CREATE_TOPICS, 2, 1, body + struct.pack(">ib", 30_000, 0)))
-        at = 4 + 4
-        (length,) = struct.unpack_from(">h", answer, at)
-        (error,) = struct.unpack_from(">h", answer, at + 2 + length)
-        return int(error)
+        return _create_topics_error(
+            self.ask(frame(CREATE_TOPICS, 2, 1, body + struct.pack(">ib", 30_000, 0)))
+        )
 
     def assign_topic(self, topic: str, assignment: dict[int, list[int]], configs: dict[str, str]) -> int:
         """CreateTopics with an assignment of our own; returns the error code."""
@@ -126,10 +124,16 @@ class RawClient:
         for partition, replicas in assignment.items():
             body += struct.pack(f">ii{len(replicas)}i", partition, len(replicas), *replicas)
         body += struct.pack(">i", len(configs)) + b"".join(string(k) + string(v) for k, v in configs.items())
-        answer = self.ask(frame(CREATE_TOPICS, 2, 1, body + struct.pack(">ib", 30_000, 0)))
-        (length,) = struct.unpack_from(">h", answer, 8)
-        (error,) = struct.unpack_from(">h", answer, 10 + length)
-        return int(error)
+        return _create_topics_error(
+            self.ask(frame(CREATE_TOPICS, 2, 1, body + struct.pack(">ib", 30_000, 0)))
+        )
+
+
+def _create_topics_error(answer: bytes) -> int:
+    """The error code of the one topic in the answer: throttle time, count, name, code."""
+    (length,) = struct.unpack_from(">h", answer, 8)
+    (error,) = struct.unpack_from(">h", answer, 10 + length)
+    return int(error)
 
 
 class _Reader:

@@ -35,6 +35,7 @@ from odradek.protocol.messages import sasl_handshake as sh
 from odradek.protocol.messages import update_metadata as um
 from odradek.protocol.messages import write_txn_markers as wm
 from tests.broker.world import TOPIC_ID, Pending, World, batch
+from tests.support import golden_lines
 
 T0 = TopicPartition("t", 0)
 
@@ -110,8 +111,6 @@ def test_group_and_transaction_requests_get_unsupported_version_in_every_version
 
 
 def _sample(key: int, version: int) -> bytes:
-    from tests.support import golden_lines
-
     for line in golden_lines("wire.jsonl.gz"):
         if (line["key"], line["version"], line["type"], line["sample"]) == (key, version, "request", "full"):
             return bytes.fromhex(line["hex"])
@@ -134,7 +133,7 @@ def _error_codes(message: Any) -> list[int]:
 
 @pytest.mark.parametrize(("key", "version"), [(8, 99), (29, 1), (38, 0), (1000, 0), (1, 3), (0, 12)])
 def test_a_request_nobody_could_read_an_answer_to_closes_the_connection(world: World, key: int, version: int) -> None:
-    frame = key.to_bytes(2, "big") + version.to_bytes(2, "big") + b"\0\0\0\1" + b"\xff\xff"
+    frame = key.to_bytes(2, "big") + version.to_bytes(2, "big") + b"\0\0\0\1" + b"\xff\xff\0"
     pending = world.send_frame(1, frame, Pending(None, 0), world.connection())
     assert isinstance(pending.result, CloseConnection)
 
@@ -187,11 +186,12 @@ def test_acks_are_0_1_or_all(world: World, acks: int) -> None:
 def test_what_is_wrong_with_records_is_said_with_its_code(world: World) -> None:
     damaged = bytearray(batch(b"a"))
     damaged[-1] ^= 1
+    old = next(bytes.fromhex(line["hex"]) for line in golden_lines("records.jsonl.gz") if line["name"].startswith("v1"))
     cases = {
         ErrorCode.CORRUPT_MESSAGE: bytes(damaged),
         ErrorCode.INVALID_RECORD: b"",
         ErrorCode.MESSAGE_TOO_LARGE: batch(b"x" * 2_000_000),
-        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: bytes(16) + b"\x01" + bytes(60),
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: old,
     }
     for error, records in cases.items():
         assert world.produced(world.produce(1, records=records))[0] == error
@@ -386,6 +386,15 @@ def test_every_version_of_metadata_lists_all_topics(world: World, version: int) 
     answer = world.call(1, request, version)
     assert [t.name for t in answer.topics] == ["t"]
     assert answer.topics[0].partitions[0].leader_id == 1
+
+
+@pytest.mark.parametrize(("version", "flags"), [(9, b"\1\0\0"), (10, b"\1\0\0"), (11, b"\1\0"), (12, b"\1\0")])
+def test_librdkafkas_way_of_asking_for_all_topics_is_understood(world: World, version: int, flags: bytes) -> None:
+    """Its null array is four bytes long in flexible versions too; found with confluent-kafka's list_topics()."""
+    body = b"\0\0\0\0" + flags + b"\0"
+    frame = encode_request(3, version, 7, "rdkafka", body)[4:]
+    pending = world.send_frame(1, frame, Pending(mm.MetadataResponse, version), world.connection())
+    assert [t.name for t in pending.message.topics] == ["t"]
 
 
 def test_an_empty_list_means_no_topics_but_in_version_0(world: World) -> None:
@@ -626,7 +635,7 @@ def test_create_partitions_goes_on_where_the_topic_began(world: World) -> None:
     world.lead(2, isr=(2, 3), replicas=(2, 3))
     asked = grow(world, 4)
     (effect,) = told(world, fx.StoreRequest)
-    assert effect.question == fx.AddPartitions("t", {1: (3, 2), 2: (1, 3), 3: (2, 1)})
+    assert effect.question == fx.AddPartitions("t", {1: (3, 2), 2: (1, 3), 3: (2, 3)})
     world[1].broker.store_answered(effect.request_id, fx.TopicsWritten({"t": (ErrorCode.NONE, "")}), world.now_ms)
     for index in (1, 2, 3):
         world.settle()

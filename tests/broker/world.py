@@ -120,7 +120,8 @@ class Node:
         return found
 
     def raw(self, topic: str = "t", index: int = 0) -> bytes:
-        return (self.path / f"{topic}-{index}" / f"{0:020d}.log").read_bytes()
+        """The batches of all segments, one after the other."""
+        return b"".join(path.read_bytes() for path in sorted((self.path / f"{topic}-{index}").glob("*.log")))
 
     def epochs(self, topic: str = "t", index: int = 0) -> list[tuple[int, int]]:
         return [tuple(entry) for entry in self.partition(topic, index).log.epochs.entries]

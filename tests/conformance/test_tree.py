@@ -191,11 +191,18 @@ async def test_the_root_stays(world: World) -> None:
 @on_every_store
 async def test_paths_that_name_no_node_are_refused(world: World) -> None:
     store = await world.open()
+    await store.create("/a")
     for path in ("", "a", "/a/", "//a", "/a//b", "/a/./b", "/a/../b", "/a\0b", "/a\nb", "/a\ud800"):
         with pytest.raises(InvalidPath):
             await store.create(path)
+        for call in (store.exists, store.get, store.children, store.delete):
+            with pytest.raises(InvalidPath):
+                await call(path)
         with pytest.raises(InvalidPath):
-            await store.exists(path)
+            await store.set(path, b"")
+        for paths in ([path], [path] * 100):
+            with pytest.raises(InvalidPath):
+                await store.get_many(paths)
     for path in ("/.a", "/a.b", "/a..b", "/ü", "/a b", "/<default>"):
         await store.create(path)
         assert await store.exists(path) is not None

@@ -19,7 +19,7 @@ from odradek.store.api import (
     Store,
     Stored,
 )
-from tests.conformance.worlds import World, on_every_store
+from tests.conformance.worlds import Heard, World, on_every_store, until
 
 
 async def _fenced(world: World) -> tuple[Store, Fence]:
@@ -182,6 +182,71 @@ async def test_many_sets_with_a_conflict_in_the_middle(world: World) -> None:
     assert len({stat.mzxid for stat in stats}) == 300, "each group is a transaction"
     assert [stat.mzxid for stat in stats] == sorted(stat.mzxid for stat in stats)
     assert (await store.set("/t", b"later")).mzxid > stats[-1].mzxid
+
+
+def _states(numbers: range) -> list[ConditionalOps]:
+    return [
+        _one(Create(f"/t/p/{number}/state", b"s"), parents=("/t/p", f"/t/p/{number}")) for number in numbers
+    ]
+
+
+@on_every_store
+async def test_many_creations_with_their_parents(world: World) -> None:
+    store, fence = await _fenced(world)
+    watcher = await world.open()
+    heard = Heard(watcher)
+    await store.create("/t", b"topic")
+    for path in ("/t", "/t/p/250", "/t/p/250/state"):
+        await watcher.exists(path, watch=True)
+    await watcher.children("/t", watch=True)
+    assert await store.write(_states(range(300)), fence) == [Stored(0)] * 300
+    await until(lambda: len(heard) == 3)
+    assert [(event.kind.value, event.path) for event in heard] == [
+        ("children", "/t"),
+        ("created", "/t/p/250"),
+        ("created", "/t/p/250/state"),
+    ]
+    assert len(await store.children("/t/p")) == 300
+    topic, partitions, partition, state = await store.get_many(["/t", "/t/p", "/t/p/7", "/t/p/7/state"])
+    assert topic and partitions and partition and state
+    assert (topic.data, topic.stat.version, topic.stat.cversion) == (b"topic", 0, 1)
+    assert partitions.stat.cversion == 300
+    assert (partition.stat.cversion, partition.stat.czxid) == (1, state.stat.czxid)
+    assert (state.data, state.stat.cversion) == (b"s", 0)
+    # Every count is right: what was made can be taken away, and sequential names go on from there.
+    (applied,) = await store.multi([Create("/t/p/s-", sequential=True)])
+    assert applied.path == "/t/p/s-0000000300"
+    await store.delete("/t/p/7/state")
+    await store.delete("/t/p/7")
+    # More of them, some there already.
+    answers = await store.write(_states(range(250, 350)), fence)
+    assert answers == [Conflict(f"/t/p/{n}/state", b"s", 0) for n in range(250, 300)] + [Stored(0)] * 50
+    assert len(await store.children("/t/p")) == 350
+
+
+@on_every_store
+async def test_many_creations_of_which_one_cannot_be(world: World) -> None:
+    store, fence = await _fenced(world)
+    await store.create("/t")
+    await store.create("/e", ephemeral=True)
+
+    def with_one(bad: ConditionalOps) -> list[ConditionalOps]:
+        return [*_states(range(50)), bad, *_states(range(50, 100))]
+
+    for bad, expected in [
+        (_one(Create("/nowhere/x")), Conflict("/nowhere/x", None, -1)),
+        (_one(Create("/u/v/x"), parents=("/u/v",)), Conflict("/u/v", None, -1)),
+        (_one(Create("/e/x")), Conflict("/e/x", None, -1)),
+        (_one(Create("/e/y/x"), parents=("/e/y",)), Conflict("/e/y", None, -1)),
+        (_one(Create("/t/p/3/state")), Conflict("/t/p/3/state", b"s", 0)),
+        (_one(Create("/t/p/60"), parents=("/t/p",)), Stored(0)),
+    ]:
+        answers = await store.write(with_one(bad), fence)
+        assert answers == [Stored(0)] * 50 + [expected] + [Stored(0)] * 50
+        assert len(await store.children("/t/p")) == 100
+        assert await store.exists("/nowhere") is None
+        assert await store.children("/e") == []
+        assert await store.write([_one(DeleteTree("/t/p"))], fence) == [Stored(-1)]
 
 
 @on_every_store

@@ -15,7 +15,7 @@ from odradek.controller.effects import (
 from odradek.controller.events import Resigned, Tick
 from odradek.controller.partition_states import PartitionState
 from odradek.controller.replica_states import ReplicaState
-from odradek.controller.topic_deletion import RETRY_MS
+from odradek.controller.topic_deletion import RETRY, RETRY_MS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import (
     DeleteTopicsRequested,
@@ -115,7 +115,7 @@ def test_a_broker_that_says_no_makes_the_replica_ineligible_and_is_asked_again(r
     effects = world.stopped(2, "d-0", **refusal)  # type: ignore[arg-type]
     assert moves(effects) == [("d-0/2", "ReplicaDeletionStarted", "ReplicaDeletionIneligible")]
     assert deletions(effects) == {}, "not at once: that would be a busy loop"
-    assert world.core.next_deadline_ms() == world.now_ms + RETRY_MS
+    assert world.context.deadlines[RETRY] == world.now_ms + RETRY_MS
     world.now_ms += RETRY_MS
     again = world.step(Tick())
     assert moves(again) == [
@@ -123,7 +123,7 @@ def test_a_broker_that_says_no_makes_the_replica_ineligible_and_is_asked_again(r
         ("d-0/2", "Offline", "ReplicaDeletionStarted"),
     ]
     assert deletions(again) == {2: ["d-0"]}
-    assert world.core.next_deadline_ms() is None
+    assert RETRY not in world.context.deadlines
     world.stopped(2, "d-0")
     assert "d" not in world.topics
 

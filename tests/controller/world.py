@@ -51,6 +51,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import (
     BrokersChanged,
     MetadataLoaded,
+    PreferredElectionRequested,
     ProducerIdBlock,
     ReassignmentRequested,
     StoredPartitionState,
@@ -120,6 +121,7 @@ class World:
     producer_ids: ProducerIdBlock = field(default_factory=lambda: ProducerIdBlock(BrokerId(-1), -1, -1, 0))
     delete_topics: tuple[str, ...] = ()
     reassignment: dict[TopicPartition, tuple[BrokerId, ...]] | None = None
+    preferred: PreferredElectionRequested = field(default_factory=lambda: PreferredElectionRequested(()))
     removed: list[object] = field(default_factory=list)
     controller_epoch: int = 0
     next_czxid: int = 100
@@ -177,6 +179,7 @@ class World:
             topic_configs={t: TopicConfig(dict(c)) for t, c in self.configs.items()},
             delete_topics=self.delete_topics,
             reassignment=ReassignmentRequested(dict(self.reassignment or {})),
+            preferred_election=self.preferred,
             unreadable=tuple(self.unreadable),
             producer_ids=self.producer_ids,
         )

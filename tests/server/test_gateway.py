@@ -22,6 +22,7 @@ from odradek.server.seams import Seams
 from tests.server.memory_transport import MemoryTransport, connect
 
 METADATA = 3
+LIST_OFFSETS = 2
 
 
 class Door:
@@ -66,7 +67,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
     loop.close()
 
 
-def request(correlation_id: int = 1, key: int = METADATA, version: int = 9, body: bytes = b"") -> bytes:
+def request(correlation_id: int = 1, key: int = LIST_OFFSETS, version: int = 6, body: bytes = b"") -> bytes:
     return encode_request(key, version, correlation_id, "me", body)
 
 
@@ -77,9 +78,9 @@ def test_a_request_carries_its_header_and_its_connection(loop: asyncio.AbstractE
     transport.feed(request(7, body=b"\0"))
 
     (seen,) = door.requests
-    assert (seen.api_key, seen.api_version, seen.correlation_id, seen.client_id) == (METADATA, 9, 7, "me")
+    assert (seen.api_key, seen.api_version, seen.correlation_id, seen.client_id) == (LIST_OFFSETS, 6, 7, "me")
     assert (seen.connection.id, seen.connection.listener) == (connection.connection_id, "PLAINTEXT")
-    # Version 9 of Metadata is flexible: a byte for no tagged fields follows the correlation id.
+    # Version 6 of ListOffsets is flexible: a byte for no tagged fields follows the correlation id.
     assert transport.written == struct.pack(">iix", 7, 7) + b"ok"
 
 
@@ -253,5 +254,74 @@ def test_idle_connections_are_closed_and_busy_ones_are_not() -> None:
         assert unfinished.was_closed, "one byte now and then is no request"
         assert door.metrics.connections_idle_closed == 2
         door.gateway.close()
+
+    asyncio.run(scenario())
+
+
+# --- questions that wait for a better answer
+
+
+def metadata(correlation_id: int) -> bytes:
+    return request(correlation_id, key=METADATA, version=9)
+
+
+def test_questions_about_the_cluster_wait_while_there_is_a_reason_and_keep_their_place(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    door = Door(loop)
+    _, transport = door.connect()
+    door.gateway.held.begin("no UpdateMetadata yet")
+    door.gateway.held.begin("leader 3 may be dead")
+
+    transport.feed(request(1) + metadata(2) + request(3))
+    assert [seen.correlation_id for seen in door.requests] == [1, 3], "only what is about the cluster waits"
+    door.gateway.held.end("leader 3 may be dead")
+    door.gateway.end_turn()
+    assert len(door.requests) == 2, "one reason is left"
+    door.gateway.held.end("no UpdateMetadata yet")
+    door.gateway.end_turn()
+
+    assert [seen.correlation_id for seen in door.requests] == [1, 3, 2]
+    answered = [struct.unpack_from(">i", transport.written, 4 + 11 * n)[0] for n in range(3)]
+    assert answered == [1, 2, 3], "answers leave in the order of requests all the same"
+
+
+def test_a_held_question_may_be_parked_again_or_abandoned(loop: asyncio.AbstractEventLoop) -> None:
+    door = Door(loop)
+    connection, transport = door.connect()
+    gone, _ = door.connect()
+    inner = Park()
+    door.decide = lambda request: inner
+    door.gateway.held.begin("a reason")
+    transport.feed(metadata(1))
+    gone.transport.feed(metadata(2))  # type: ignore[union-attr]
+    gone.connection_lost(None)
+
+    door.gateway.held.end("a reason")
+    assert len(door.requests) == 1, "nobody waits for the other one any more"
+    inner.complete(Reply([b"late"]))
+    door.gateway.end_turn()
+
+    assert transport.written.endswith(b"late")
+    assert connection.requests_in_flight == 0
+
+
+def test_a_client_at_work_that_asks_again_is_answered_after_a_moment_of_doubt() -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        door = Door(loop)
+        _, transport = door.connect()
+        transport.feed(metadata(1))
+        assert len(door.requests) == 1, "the first question is answered at once"
+
+        transport.feed(metadata(2))
+        assert len(door.requests) == 1
+        door.gateway.held.begin("leader 3 may be dead")  # noticed in the meantime
+        async with asyncio.timeout(5):
+            while "a client asks again" in door.gateway.held._reasons:
+                await asyncio.sleep(0.001)
+        assert len(door.requests) == 1
+        door.gateway.held.end("leader 3 may be dead")
+        assert len(door.requests) == 2
 
     asyncio.run(scenario())

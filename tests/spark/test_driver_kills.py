@@ -41,7 +41,8 @@ class Pipeline:
     def __init__(self, bootstrap: str, topic: str, directory: Path) -> None:
         self.table = directory / "table"
         self.checkpoint = directory / "checkpoint"
-        self.output = directory / "output"
+        self.directory = directory
+        self.runs = 0
         self._command = [
             *(sys.executable, "-m", "odradek.spark.jobs.topic_to_table", "--memory", "512m"),
             *("--bootstrap", bootstrap, "--topic", topic, "--max-offsets-per-trigger", str(A_BATCH)),
@@ -49,8 +50,10 @@ class Pipeline:
         ]
 
     def begin(self, *more: str) -> subprocess.Popen[bytes]:
-        with open(self.output, "wb") as output:
-            return subprocess.Popen([*self._command, *more], stdout=output, stderr=subprocess.STDOUT)
+        # Files of its own for each run: the JVM of a killed driver may still be writing to the last ones.
+        self.runs += 1
+        with open(self.directory / f"out-{self.runs}", "wb") as out, open(self.log, "wb") as log:
+            return subprocess.Popen([*self._command, *more], stdout=out, stderr=log)
 
     def run(self, *more: str) -> int:
         process = self.begin(*more)
@@ -58,6 +61,14 @@ class Pipeline:
             return process.wait(240)
         finally:
             process.kill()
+
+    @property
+    def log(self) -> Path:
+        return self.directory / f"log-{self.runs}"
+
+    @property
+    def last_words(self) -> str:
+        return self.log.read_text(errors="replace")[-4000:]
 
     @property
     def batches_in_table(self) -> list[int]:
@@ -90,7 +101,7 @@ def test_no_row_is_lost_or_doubled_whenever_the_driver_is_killed(
     for step, batch_id in DEATHS:
         code = pipeline.run("--die-at", step, "--die-batch", str(batch_id))
 
-        told = f"{step} of batch {batch_id}: {pipeline.output.read_text(errors='replace')}"
+        told = f"{step} of batch {batch_id}: {pipeline.last_words}"
         assert code == -signal.SIGKILL, told
         is_committed = step in ("after-commit", "before-checkpoint")
         assert pipeline.batches_in_table == list(range(batch_id + is_committed)), told
@@ -109,9 +120,9 @@ def test_no_row_is_lost_or_doubled_whenever_the_driver_is_killed(
         process.wait(60)
     assert process.returncode == -signal.SIGKILL
 
-    assert pipeline.run() == 0, pipeline.output.read_text(errors="replace")
+    assert pipeline.run() == 0, pipeline.last_words
 
-    summary = json.loads(pipeline.output.read_text().splitlines()[-1])
+    summary = json.loads((tmp_path / f"out-{pipeline.runs}").read_text())
     assert summary["records"] == RECORDS
     assert pipeline.batches_in_table == list(range(RECORDS // A_BATCH))
     rows = DeltaTable(pipeline.table).to_pyarrow_table()

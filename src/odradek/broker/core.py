@@ -145,7 +145,7 @@ class Broker:
         self.being_created: set[str] = set()  # by Metadata, until the store has answered
         self._parked_fetches: dict[int, FetchWait] = {}
         self._reading_configs = False
-        self._read_configs_at_ms = 0
+        self._read_configs_at_ms: int | None = None
         self._shrink_interval_ms = max(settings.replica_lag_time_max_ms // 2, 1)
         self._shrink_at_ms = now_ms + self._shrink_interval_ms
         self._checkpoint_at_ms = now_ms + settings.replica_high_watermark_checkpoint_interval_ms
@@ -176,12 +176,12 @@ class Broker:
 
     def take_effects(self) -> list[Effect]:
         """Ends the turn: whoever was woken in it is answered. Then everything to be done outside, in order."""
+        if self._failed_directories:
+            self._take_directories_offline()
         if self.purgatory.ready:
             self.purgatory.sweep(self._now_ms)
         outbox = self.outbox
         effects = self.effects
-        if self._failed_directories:
-            self._take_directories_offline()
         if outbox.proposals:
             self.isr_channel.submit(outbox.proposals)
             outbox.proposals.clear()
@@ -216,21 +216,20 @@ class Broker:
         self.isr_channel.tick(now_ms)
         self._send_proposals()
         self.producer_ids.tick(now_ms)
-        if self.replicas.unread_topics and self._reading_configs and now_ms >= self._read_configs_at_ms > 0:
+        if self._read_configs_at_ms is not None and now_ms >= self._read_configs_at_ms:
             self._read_topic_configs()
         self._now_ms = now_ms
 
     def next_deadline_ms(self) -> int:
-        times: list[int] = [self._shrink_at_ms, self._checkpoint_at_ms]
-        for due_ms in (
-            self.purgatory.next_deadline_ms(),
-            self.isr_channel.next_deadline_ms(),
-            self.producer_ids.next_deadline_ms(),
-            self._read_configs_at_ms or None,
-        ):
-            if due_ms is not None:
-                times.append(due_ms)
-        return min(times)
+        """Asked at the end of every turn, so only what is under way is looked at."""
+        due_ms = min(self._shrink_at_ms, self._checkpoint_at_ms)
+        parked_ms = self.purgatory.next_deadline_ms()
+        if parked_ms is not None and parked_ms < due_ms:
+            due_ms = parked_ms
+        for other_ms in (self.isr_channel.retry_at_ms, self.producer_ids.retry_at_ms, self._read_configs_at_ms):
+            if other_ms is not None and other_ms < due_ms:
+                due_ms = other_ms
+        return due_ms
 
     # ---------------------------------------------------------------------------------- told by the shell
 
@@ -382,7 +381,7 @@ class Broker:
         """min.insync.replicas and the rest of topics that came to this broker; strictest until they are known."""
         topics = tuple(self.replicas.unread_topics)
         self._reading_configs = True
-        self._read_configs_at_ms = 0
+        self._read_configs_at_ms = None
 
         def answered(result: StoreResult, now_ms: int) -> None:
             self._reading_configs = False

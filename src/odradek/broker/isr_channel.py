@@ -109,8 +109,11 @@ class IsrChannel:
                 del self._retries[topic_partition]
                 partition.propose_again(now_ms)
 
-    def next_deadline_ms(self) -> int | None:
-        return min((due_ms for due_ms, _ in self._retries.values()), default=None)
+    @property
+    def retry_at_ms(self) -> int | None:
+        if not self._retries:
+            return None
+        return min(due_ms for due_ms, _ in self._retries.values())
 
 
 def _partition_data(proposal: IsrProposal) -> AlterPartitionRequestPartitionData:

@@ -28,7 +28,7 @@ class ProducerIds:
         self._end = 0
         self._block: tuple[int, int] | None = None  # the one after this
         self._request_id = -1
-        self._retry_at_ms: int | None = None
+        self.retry_at_ms: int | None = None
         self._waiting: list[Callable[[int, int], None]] = []  # (producer id, now_ms)
 
     def take(self) -> int | None:
@@ -42,7 +42,7 @@ class ProducerIds:
         return producer_id
 
     def ask_if_low(self) -> None:
-        if self._end - self._next < PREFETCH_BELOW and self._block is None and self._retry_at_ms is None:
+        if self._end - self._next < PREFETCH_BELOW and self._block is None and self.retry_at_ms is None:
             self._ask()
 
     def wait(self, given: Callable[[int, int], None]) -> None:
@@ -57,7 +57,7 @@ class ProducerIds:
         broker = self._broker
         if self._request_id >= 0 or broker.broker_epoch is None:
             return
-        self._retry_at_ms = None
+        self.retry_at_ms = None
         self._request_id = broker.questions.next_id()
         message = AllocateProducerIdsRequest(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
         broker.effects.append(SendToController(self._request_id, ALLOCATE_PRODUCER_IDS, message, 0))
@@ -67,7 +67,7 @@ class ProducerIds:
             return
         self._request_id = -1
         if response is None or response.error_code != ErrorCode.NONE or response.producer_id_len <= 0:
-            self._retry_at_ms = now_ms + RETRY_MS
+            self.retry_at_ms = now_ms + RETRY_MS
             return
         self._block = response.producer_id_start, response.producer_id_start + response.producer_id_len
         waiting, self._waiting = self._waiting, []
@@ -80,10 +80,7 @@ class ProducerIds:
         self.ask_if_low()
 
     def tick(self, now_ms: int) -> None:
-        is_due = self._retry_at_ms is not None and self._retry_at_ms <= now_ms
-        if is_due or (self._waiting and self._request_id < 0 and self._retry_at_ms is None):
-            self._retry_at_ms = None
+        is_due = self.retry_at_ms is not None and self.retry_at_ms <= now_ms
+        if is_due or (self._waiting and self._request_id < 0 and self.retry_at_ms is None):
+            self.retry_at_ms = None
             self._ask()
-
-    def next_deadline_ms(self) -> int | None:
-        return self._retry_at_ms

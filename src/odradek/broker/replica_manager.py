@@ -311,7 +311,7 @@ class ReplicaManager:
         self._stop_fetching(topic_partition)
         partition = self.partitions.get(topic_partition)
         if partition is not None:
-            partition.stop(ErrorCode.KAFKA_STORAGE_ERROR)
+            partition.lose_disk()
             del self.partitions[topic_partition]
             self._by_id.pop((partition.topic_id, topic_partition.partition), None)
 

@@ -1,6 +1,6 @@
 """Finding a topic, or saying which ones there are."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from odradek.cli.output import fail
 
@@ -20,12 +20,12 @@ def topic_or_fail(client: "SyncClient", name: str) -> "TopicView":
     no_such_topic(client, name)
 
 
-def no_such_topic(client: "SyncClient", name: str) -> "TopicView":
+def no_such_topic(client: "SyncClient", name: str) -> NoReturn:
     from odradek.model.settings import nearest
 
     there = client.cluster().topics
     guess = nearest(name, there)
     if guess:
-        return fail(f"there is no topic {name}; did you mean {guess}?")
+        fail(f"there is no topic {name}; did you mean {guess}?")
     shown = ", ".join(sorted(there)[:10]) or "none"
-    return fail(f"there is no topic {name}; topics there are: {shown}{', ...' if len(there) > 10 else ''}")
+    fail(f"there is no topic {name}; topics there are: {shown}{', ...' if len(there) > 10 else ''}")

@@ -1,10 +1,11 @@
 """`odradek what-if --kill N`: the controller's own step on a fork of the live metadata.
 
-The metadata comes from any Kafka-compatible cluster by Metadata and DescribeConfigs; nothing is written and
-nothing is told to anybody. Exit code 0 when every partition stays available for acks=all, 1 when one does not.
+The metadata comes from any Kafka-compatible cluster (`--bootstrap`), or from the embedded store's file also
+while no broker runs (`--store`). Exit code 0 when every partition stays available for acks=all, else 1.
 """
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,38 +13,38 @@ import click
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
 
 if TYPE_CHECKING:
-    from odradek.client.sync import ClusterView, SyncClient
     from odradek.controller.what_if import WhatIf
-    from odradek.model.cluster import TopicConfig
-    from odradek.model.facts import MetadataLoaded
 
-# What the controller's decisions depend on.
-READ_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
 BAD = ("goes offline", "stays offline", "falls under min ISR", "stays under min ISR")
 SHOWN_PARTITIONS = 20
 
 
 @click.command(name="what-if")
 @click.option("--kill", multiple=True, required=True, metavar="ID[,ID]", help="Brokers that fail together.")
+@click.option(
+    "--store", "place", type=click.Path(path_type=Path), help="The store's file, instead of a broker."
+)
 @bootstrap_option
 @json_option
-def what_if(kill: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
+def what_if(kill: tuple[str, ...], place: Path | None, bootstrap: str, as_json: bool) -> None:
     """What the controller would do if brokers died."""
-    from odradek.client.sync import SyncClient
+    from odradek.cli.what_if_sources import from_cluster, from_store
     from odradek.controller import what_if as controller
+    from odradek.model.ids import BrokerId
 
     victims = broker_ids(kill)
-    with SyncClient(bootstrap) as client:
-        view = client.cluster()
-        if unknown := [broker for broker in victims if broker not in view.brokers]:
-            alive = ", ".join(map(str, sorted(view.brokers)))
-            fail(f"broker {unknown[0]} is not alive, so it cannot die; brokers alive: {alive}")
-        snapshot = snapshot_of(view, topic_configs(client, view))
-    answer = controller.what_if(controller.context_of(snapshot), kill=victims)
+    source = from_cluster(bootstrap) if place is None else from_store(place)
+    alive = sorted(broker.broker_id for broker in source.snapshot.brokers)
+    if unknown := [broker for broker in victims if broker not in alive]:
+        fail(
+            f"broker {unknown[0]} is not alive, so it cannot die; brokers alive: {', '.join(map(str, alive)) or 'none'}"
+        )
+    context = controller.context_of(source.snapshot, source.settings)
+    answer = controller.what_if(context, kill=[BrokerId(broker) for broker in victims])
     if as_json:
-        print_json(as_dict(answer, view.controller_id in victims))
+        print_json(as_dict(answer, source.controller in victims))
     else:
-        show(answer, view.controller_id if view.controller_id in victims else None)
+        show(answer, source.controller if source.controller in victims else None)
     sys.exit(1 if answer.with_verdict(*BAD) else 0)
 
 
@@ -54,62 +55,6 @@ def broker_ids(texts: tuple[str, ...]) -> list[int]:
         raise click.UsageError(
             f"--kill {' '.join(texts)}: want broker ids, as in --kill 3 or --kill 1,2"
         ) from None
-
-
-def topic_configs(client: "SyncClient", view: "ClusterView") -> "dict[str, TopicConfig]":
-    """The settings that decide, with the brokers' defaults folded in."""
-    from odradek.cli.topic_describe import topic_settings
-    from odradek.model.cluster import TopicConfig
-
-    configs = {}
-    for name in sorted(view.topics):
-        values = topic_settings(client, name)
-        configs[name] = TopicConfig({key: values[key][0] or "" for key in READ_SETTINGS if key in values})
-    return configs
-
-
-def snapshot_of(view: "ClusterView", configs: "dict[str, TopicConfig]") -> "MetadataLoaded":
-    """What Metadata says, in the form a controller loads. Store versions are made up: nothing is written."""
-    from odradek.model.cluster import BrokerRegistration, Endpoint, LeaderAndIsr, ReplicaAssignment
-    from odradek.model.facts import MetadataLoaded, StoredPartitionState, TopicAssignment
-    from odradek.model.ids import (
-        NO_TOPIC_ID,
-        BrokerEpoch,
-        BrokerId,
-        ControllerEpoch,
-        LeaderEpoch,
-        PartitionEpoch,
-        TopicId,
-        TopicPartition,
-    )
-
-    def ids(brokers: tuple[int, ...]) -> tuple[BrokerId, ...]:
-        return tuple(BrokerId(broker) for broker in brokers)
-
-    brokers = tuple(
-        BrokerRegistration(
-            BrokerId(broker.broker_id),
-            BrokerEpoch(0),
-            (Endpoint("PLAINTEXT", "PLAINTEXT", broker.address.host, broker.address.port),),
-            broker.rack,
-        )
-        for broker in sorted(view.brokers.values())
-    )
-    topics, states = [], {}
-    for name in sorted(view.topics):
-        topic = view.topics[name]
-        # A cluster without topic ids gets none here either; the controller gives it one in its own memory.
-        topic_id = TopicId(topic.topic_id) if topic.topic_id != NO_TOPIC_ID else None
-        assignments = {index: ReplicaAssignment(ids(p.replicas)) for index, p in topic.partitions.items()}
-        topics.append(TopicAssignment(name, topic_id, assignments))
-        for index, p in topic.partitions.items():
-            states[TopicPartition(name, index)] = StoredPartitionState(
-                LeaderAndIsr(
-                    BrokerId(p.leader), LeaderEpoch(max(p.leader_epoch, 0)), ids(p.isr), PartitionEpoch(0)
-                ),
-                ControllerEpoch(1),
-            )
-    return MetadataLoaded(brokers, tuple(topics), states, configs)
 
 
 def as_dict(answer: "WhatIf", kills_controller: bool) -> dict[str, object]:

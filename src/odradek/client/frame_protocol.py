@@ -5,10 +5,11 @@ as views into the receive buffer (see receive_buffers.py); several frames that a
 """
 
 import asyncio
+from mmap import mmap
 from struct import Struct
 from typing import cast
 
-from odradek.client.receive_buffers import SCRATCH_BYTES, SMALL_FRAME_BYTES, TRUSTED_BYTES, BufferPool
+from odradek.client.receive_buffers import SCRATCH_BYTES, SMALL_FRAME_BYTES, BufferPool
 
 _SIZE = Struct(">i")
 
@@ -25,8 +26,8 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self._pool = pool
         # Bytes of an incomplete small frame; while not reading, perhaps whole frames that wait.
         self._rest: bytes = b""
-        # A large frame on its way: its buffer, the bytes in it, and how many it can hold of it for now.
-        self._large: bytearray | None = None
+        # A large frame on its way: its buffer, the bytes in it, and how many it will have.
+        self._large: mmap | None = None
         self._large_filled = 0
         self._large_wanted = 0
 
@@ -127,7 +128,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
             (size,) = _SIZE.unpack_from(view, used)
             if size > SMALL_FRAME_BYTES and 4 + size > left:
                 self._rest = b""
-                self._large_wanted = min(4 + size, TRUSTED_BYTES)
+                self._large_wanted = 4 + size
                 self._large = self._pool.take(self._large_wanted)
                 self._large[:left] = view[used:end]
                 self._large_filled = left
@@ -140,17 +141,8 @@ class FrameProtocol(asyncio.BufferedProtocol):
         assert large is not None
         if self._large_filled < self._large_wanted:
             return
-        (size,) = _SIZE.unpack_from(large, 0)
-        whole = 4 + size
-        if self._large_wanted < whole:
-            # The peer has really sent this much: believe it twice as much.
-            self._large_wanted = min(whole, 2 * self._large_wanted)
-            grown = self._pool.take(self._large_wanted)
-            grown[: self._large_filled] = memoryview(large)[: self._large_filled]
-            self._large = grown
-            return
         if not self.may_handle():
             return  # stays where it is; nothing is read meanwhile, `take_up_waiting_frames` comes back
         self._large = None
-        self.frame_received(memoryview(large)[4:whole])
+        self.frame_received(memoryview(large)[4 : self._large_wanted])
         self._pool.give_back(large)

@@ -185,7 +185,8 @@ class SyncConnection:
         except OSError as error:
             self.close()
             raise ConnectionLost(f"{self.address}: {_cause(error)} while waiting for {name}") from error
-        except ConnectionLost:
+        except BaseException:
+            # Whatever it was (Ctrl-C too): the rest of this answer would be taken for the next one's size.
             self.close()
             raise
 
@@ -196,7 +197,7 @@ class SyncConnection:
             self._set_timeout(deadline)
             received = self._socket.recv_into(view[filled:])
             if received == 0:
-                raise ConnectionLost(f"{self.address}: the connection was closed by the other side")
+                raise ConnectionResetError("closed by the other side")
             filled += received
         return view
 

@@ -16,12 +16,15 @@ from hashlib import sha256
 from odradek.controller.partition_states import PartitionState
 from odradek.controller.replica_states import ReplicaState
 from odradek.model.cluster import BrokerRegistration, LeaderAndIsr, ReplicaAssignment
+from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ProducerIdBlock, StoredPartitionState, TopicAssignment
 from odradek.model.ids import (
     NO_TOPIC_ID,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
+    LeaderEpoch,
+    Offset,
     TopicId,
     TopicPartition,
 )
@@ -68,6 +71,18 @@ class Reassignment:
     phase: ReassignmentPhase
 
 
+@dataclass(frozen=True, slots=True)
+class UncleanQuote:
+    """Survivors of an offline partition that were asked what they hold, and what they answered so far."""
+
+    asked: tuple[BrokerId, ...]
+    ends: Mapping[BrokerId, tuple[LeaderEpoch, Offset]]  # last epoch, log end offset
+    deadline_ms: int
+
+
+ElectionResults = Mapping[TopicPartition, tuple[ErrorCode, str]]
+
+
 @dataclass(slots=True)
 class ControllerContext:
     broker: BrokerId
@@ -97,6 +112,9 @@ class ControllerContext:
     # Data left on a broker that died before it could delete it: told to go when the broker returns.
     strays: dict[BrokerId, dict[TopicPartition, TopicId]] = field(default_factory=dict)
     legacy_reassignments: dict[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
+    quotes: dict[TopicPartition, UncleanQuote] = field(default_factory=dict)
+    # Requests for elections that wait for such answers: what is known already, and what is waited for.
+    elections_asked: dict[int, tuple[ElectionResults, frozenset[TopicPartition]]] = field(default_factory=dict)
     topics_to_delete: set[str] = field(default_factory=set)
     deletions_wished: frozenset[str] = frozenset()  # all of `/admin/delete_topics`, also of unreadable topics
     out_of_service: dict[str, str] = field(default_factory=dict)  # topic -> why its nodes cannot be trusted
@@ -199,7 +217,7 @@ class ControllerContext:
         for topic_partition in self.partitions_of(topic):
             moving = self.reassignments.pop(topic_partition, None)
             if moving is not None:
-                self.commit_assignment(topic_partition, ReplicaAssignment(moving.stored.replicas))
+                self.commit_assignment(topic_partition, moving.stored)
             self.leavers.pop(topic_partition, None)
 
     def stored_assignment(self, topic_partition: TopicPartition) -> ReplicaAssignment:
@@ -295,6 +313,7 @@ class ControllerContext:
             self.partitions_on[broker].discard(topic_partition)
         self.reassignments.pop(topic_partition, None)
         self.leavers.pop(topic_partition, None)
+        self.quotes.pop(topic_partition, None)
         self.leaderships.pop(topic_partition, None)
         self.partition_states.pop(topic_partition, None)
         self.unusual_replicas.pop(topic_partition, None)
@@ -358,6 +377,8 @@ class ControllerContext:
             leavers={tp: dict(brokers) for tp, brokers in self.leavers.items()},
             strays={broker: dict(kept) for broker, kept in self.strays.items()},
             legacy_reassignments=dict(self.legacy_reassignments),
+            quotes=dict(self.quotes),
+            elections_asked=dict(self.elections_asked),
             topics_to_delete=set(self.topics_to_delete),
             deletions_wished=self.deletions_wished,
             out_of_service=dict(self.out_of_service),

@@ -10,91 +10,48 @@ Any doubt about our own state ends in `resign`: an illegal transition, a fenced 
 controller, an exception. Memory is dropped; elected again, everything is read anew (rows 24, 31, 37, 145).
 """
 
-from collections.abc import Mapping
 from traceback import format_exc
 
-from odradek.controller import alter_partition, controlled_shutdown, producer_ids
-from odradek.controller.alter_partition import AlterPartition
-from odradek.controller.broker_changes import DirectoriesChanged, ReannounceReplicas, tasks_of_brokers
 from odradek.controller.context import ControllerContext, ControllerSettings
-from odradek.controller.controlled_shutdown import ControlledShutdown
+from odradek.controller.dispatch import (
+    Resign,
+    immediate_answer,
+    not_controller,
+    superseded,
+    tasks_of,
+    tasks_of_election_won,
+)
 from odradek.controller.effects import (
     NOTHING,
-    AllocateProducerIdsAnswer,
-    AlterPartitionAnswer,
-    AlterReassignmentsAnswer,
     Answer,
     BrokerRequest,
-    ControlledShutdownAnswer,
     CreatePartitionState,
     Effects,
-    ListReassignmentsAnswer,
     StateChange,
     Write,
     WritePartitionState,
 )
 from odradek.controller.events import (
-    AllocateProducerIdsRequested,
-    AlterPartitionRequested,
-    AlterReassignmentsRequested,
     Conflict,
-    ControlledShutdownRequested,
     Elected,
     Event,
     Fenced,
-    LeaderAndIsrAnswered,
-    ListReassignmentsRequested,
-    ReassignmentStep,
     Resigned,
-    StopReplicaAnswered,
     Stored,
-    Tick,
-    UpdateMetadataAnswered,
     WritesAnswered,
 )
 from odradek.controller.failover import (
-    Startup,
     commit_initial_states,
     load_context,
     newest_controller_epoch,
 )
-from odradek.controller.metadata_changes import AdoptStates, config_tasks
 from odradek.controller.partition_states import PartitionState
 from odradek.controller.plan import Plan, Telling
-from odradek.controller.producer_ids import AllocateProducerIds
-from odradek.controller.reassignment import RETRY as RETRY_LEAVERS
-from odradek.controller.reassignment import RetryLeavers, tasks_of_step
-from odradek.controller.reassignment import tasks_of_answer as tasks_of_leaver_answer
-from odradek.controller.reassignment_requests import list_answer
-from odradek.controller.reassignment_requests import tasks_of_node as tasks_of_reassignment_node
-from odradek.controller.reassignment_requests import tasks_of_request as tasks_of_reassignments
 from odradek.controller.requests import requests_of
 from odradek.controller.task import Task
-from odradek.controller.topic_changes import GiveTopicIds, OutOfService, tasks_of_assignments, tasks_of_topics
-from odradek.controller.topic_deletion import RETRY as RETRY_DELETIONS
-from odradek.controller.topic_deletion import (
-    CompleteDeletions,
-    DeleteTopics,
-    ForgetDeletions,
-    ResumeDeletions,
-    tasks_of_deletions,
-    unfinished_names,
-)
-from odradek.controller.topic_deletion import tasks_of_answer as tasks_of_deletion_answer
-from odradek.model.error_codes import ErrorCode
-from odradek.model.errors import OdradekError
+from odradek.controller.unclean import commit_asked, questions
 from odradek.model.facts import (
-    BrokersChanged,
-    ConfigChanged,
-    ControllerChanged,
-    DeleteTopicsRequested,
-    IsrChangeNotified,
-    LogDirFailed,
-    PartitionStatesLoaded,
-    ReassignmentRequested,
     StoredPartitionState,
-    TopicAssignmentsChanged,
-    TopicsChanged,
     UnreadableNode,
 )
 from odradek.model.ids import BrokerId, PartitionEpoch, TopicPartition
@@ -118,14 +75,11 @@ class _Work:
     first_tellings: list[Telling] = field(default_factory=list)
     telling: Telling = field(default_factory=Telling)
     outcomes: dict[object, object] = field(default_factory=dict)
+    asks: dict[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
     requests: list[BrokerRequest] = field(default_factory=list)
     changes: list[StateChange] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     follow_up: list[Event] = field(default_factory=list)
-
-
-class Resign(OdradekError):
-    """We are no longer sure of being controller, or of what we believe. Ends the event and our term."""
 
 
 class ControllerCore:
@@ -173,7 +127,7 @@ class ControllerCore:
             return self._resign(str(doubt), event)
         except Exception as mistake:  # ours: nothing we remember can be trusted now (row 31)
             detail = format_exc(limit=-3)
-            return self._resign(f"{type(mistake).__name__}: {mistake}\n{detail}", event)
+            return self._resign(f"{type(mistake).__name__}: {mistake}\n{detail}", event, by_mistake=True)
 
     # ------------------------------------------------------------------------------------ event to tasks
 
@@ -181,77 +135,22 @@ class ControllerCore:
         if isinstance(event, Elected):
             return self._elected(event)
         if self.context is None:
-            answer = _not_controller(event)
+            answer = not_controller(event)
             return Effects(answers=(answer,)) if answer is not None else NOTHING
         if isinstance(event, Resigned):
             return self._resign(event.reason, event)
-        if isinstance(event, ListReassignmentsRequested):
-            return Effects(answers=(list_answer(self.context, event),))
-        refused = _refusal(self.context, event)
-        if refused is not None:
-            return Effects(answers=(refused,))
-        return self._advance(_Work(event, self._tasks(self.context, event)))
+        answer = immediate_answer(self.context, event)
+        if answer is not None:
+            return Effects(answers=(answer,))
+        return self._advance(_Work(event, tasks_of(self.context, event, self._now_ms)))
 
     def _elected(self, event: Elected) -> Effects:
         self.context = None
         epoch, where = newest_controller_epoch(event.snapshot.states)
         if epoch > event.controller_epoch:
-            raise _superseded(where, epoch, event.controller_epoch)
+            raise superseded(where, epoch, event.controller_epoch)
         self.context = load_context(event, self.settings)
-        nameless = tuple(sorted(n.topic for n in event.snapshot.topics if n.topic_id is None))
-        tasks: list[Task] = [GiveTopicIds(nameless)] if nameless else []
-        tasks.append(Startup())
-        tasks += tasks_of_reassignment_node(self.context, event.snapshot.reassignment)
-        tasks += _deletions_taken_up(self.context)
-        return self._advance(_Work(event, tasks))
-
-    def _tasks(self, context: ControllerContext, event: Event) -> list[Task]:
-        match event:
-            case BrokersChanged():
-                return tasks_of_brokers(context, event)
-            case TopicsChanged():
-                _check_epochs(context, event.states)
-                return tasks_of_topics(context, event)
-            case TopicAssignmentsChanged():
-                return tasks_of_assignments(context, event)
-            case IsrChangeNotified() | PartitionStatesLoaded():
-                _check_epochs(context, event.states)
-                tasks: list[Task] = [AdoptStates(event.states)]
-                return [OutOfService(event.unreadable), *tasks] if event.unreadable else tasks
-            case LogDirFailed():
-                return [ReannounceReplicas(event.brokers)]
-            case ConfigChanged():
-                return config_tasks(context, event)
-            case ControllerChanged():
-                if event.controller != context.broker:
-                    raise Resign(f"/controller names {event.controller}, not {context.broker}")
-                return []
-            case AlterPartitionRequested():
-                return [AlterPartition(event)]
-            case ControlledShutdownRequested():
-                return [ControlledShutdown(event.request_id, event.broker)]
-            case AllocateProducerIdsRequested():
-                return [AllocateProducerIds(event.request_id, event.broker)]
-            case LeaderAndIsrAnswered():
-                return _told_to_lead(context, event)
-            case DeleteTopicsRequested():
-                return tasks_of_deletions(context, event)
-            case StopReplicaAnswered():
-                _check_answer(context, event.broker, event.error)
-                return _tasks_of_stop(context, event)
-            case UpdateMetadataAnswered():
-                _check_answer(context, event.broker, event.error)
-                return []
-            case ReassignmentStep():
-                return tasks_of_step(context, event)
-            case AlterReassignmentsRequested():
-                return tasks_of_reassignments(context, event)
-            case ReassignmentRequested():
-                return tasks_of_reassignment_node(context, event)
-            case Tick():
-                return _tasks_of_tick(context, context.commit_due(self._now_ms))
-            case _:
-                return []
+        return self._advance(_Work(event, tasks_of_election_won(self.context, event, self._now_ms)))
 
     # ------------------------------------------------------------------------------ plan, write, commit
 
@@ -314,16 +213,19 @@ class ControllerCore:
         work.first_tellings.extend(plan.first_tellings)
         work.telling.merge(plan.telling)
         work.outcomes.update(plan.outcomes)
+        work.asks.update(plan.asks)
 
     def _finish_task(self, work: _Work) -> None:
         """Everything of the task is stored: now the values of its requests are known."""
         assert self.context is not None and work.task is not None
         work.task.commit_done(self.context, work.outcomes, self._now_ms)
+        commit_asked(self.context, work.asks, self._now_ms)
         for telling in (*work.first_tellings, work.telling):
             work.requests.extend(requests_of(self.context, telling))
+        work.requests.extend(questions(self.context, work.asks))
         work.answers.extend(work.task.answers(self.context, work.outcomes))
         work.follow_up.extend(work.task.follow_up(self.context, work.outcomes))
-        work.first_tellings, work.telling = [], Telling()
+        work.first_tellings, work.telling, work.asks = [], Telling(), {}
         work.task = work.plan = None
 
     def _finish(self, work: _Work) -> Effects:
@@ -335,51 +237,20 @@ class ControllerCore:
             follow_up=tuple(work.follow_up),
         )
 
-    def _resign(self, reason: str, event: Event) -> Effects:
+    def _resign(self, reason: str, event: Event, *, by_mistake: bool = False) -> Effects:
         """Forget everything. What the event had stored is told by the successor, who reads it."""
         asked = self._work.event if self._work is not None else event
-        answer = _not_controller(asked)
+        answer = not_controller(asked)
         who = str(self.context.broker) if self.context is not None else "?"
         self.context = None
         self._work = None
         change = StateChange("controller", "controller", "resigned", reason, name=who)
-        return Effects(changes=(change,), answers=(answer,) if answer is not None else (), resign=reason)
-
-
-def _deletions_taken_up(context: ControllerContext) -> list[Task]:
-    """What a predecessor had begun to delete, and what it had nearly finished."""
-    wished = context.topics_to_delete
-    if not wished:
-        return []
-    if not context.settings.delete_topic_enable:
-        context.topics_to_delete = set()
-        return [ForgetDeletions(tuple(sorted(wished)), "delete.topic.enable is false")]
-    context.deletions_wished = frozenset(wished)
-    unfinished = unfinished_names(context, wished)
-    context.topics_to_delete = {topic for topic in wished if topic in context.topics}
-    tasks: list[Task] = []
-    if unfinished:
-        tasks.append(ForgetDeletions(unfinished, "its node is gone already", with_config=True))
-    if context.topics_to_delete:
-        tasks.append(DeleteTopics(tuple(sorted(context.topics_to_delete)), "deletion taken up by this controller"))
-        tasks.append(CompleteDeletions())
-    return tasks
-
-
-def _tasks_of_stop(context: ControllerContext, event: StopReplicaAnswered) -> list[Task]:
-    registration = context.brokers.get(event.broker)
-    if registration is None or registration.epoch != event.broker_epoch:
-        return []  # an answer of a broker that has died or bounced since
-    return [*tasks_of_deletion_answer(context, event), *tasks_of_leaver_answer(context, event)]
-
-
-def _tasks_of_tick(context: ControllerContext, due: tuple[str, ...]) -> list[Task]:
-    tasks: list[Task] = []
-    if RETRY_DELETIONS in due:
-        tasks.append(ResumeDeletions("deletion tried again"))
-    if RETRY_LEAVERS in due:
-        tasks.append(RetryLeavers())
-    return tasks
+        return Effects(
+            changes=(change,),
+            answers=(answer,) if answer is not None else (),
+            resign=reason,
+            by_mistake=by_mistake,
+        )
 
 
 _STORED = object()
@@ -401,7 +272,7 @@ def _outcome(
     current = answer.current
     if isinstance(current, StoredPartitionState):
         if current.controller_epoch > context.controller_epoch:
-            raise _superseded(topic_partition, current.controller_epoch, context.controller_epoch)
+            raise superseded(topic_partition, current.controller_epoch, context.controller_epoch)
         ours = replace(write.value, partition_epoch=current.leader_and_isr.partition_epoch)
         if current.controller_epoch == context.controller_epoch and current.leader_and_isr == ours:
             plan.leaderships[topic_partition] = ours  # our own write, its acknowledgement was lost
@@ -434,64 +305,3 @@ def _adopt(
     return {tp for tp in retry if tp in context.assignments}
 
 
-def _told_to_lead(context: ControllerContext, event: LeaderAndIsrAnswered) -> list[Task]:
-    """KAFKA_STORAGE_ERROR takes a replica offline; told again without that error, it is well (row 150)."""
-    _check_answer(context, event.broker, event.error)
-    registration = context.brokers.get(event.broker)
-    if registration is None or registration.epoch != event.broker_epoch:
-        return []  # an answer of a broker that has died or bounced since
-    known = context.offline_directories.get(event.broker, frozenset())
-    failed = frozenset(
-        tp
-        for tp, error in event.partition_errors.items()
-        if error is ErrorCode.KAFKA_STORAGE_ERROR and tp not in known and tp in context.assignments
-    )
-    recovered: frozenset[TopicPartition] = frozenset()
-    if known:
-        well = {p.topic_partition for p in event.told} - set(event.partition_errors)
-        recovered = known & well
-    return [DirectoriesChanged(event.broker, failed, recovered)] if failed or recovered else []
-
-
-def _check_answer(context: ControllerContext, broker: BrokerId, error: ErrorCode) -> None:
-    """Of the whole request, this error says that the broker obeys a later controller. Of one partition it
-    says that the broker had that leader epoch already, which is no reason for anything (row 147)."""
-    if error is ErrorCode.STALE_CONTROLLER_EPOCH:
-        raise Resign(f"broker {broker} has heard of a controller epoch above {context.controller_epoch}")
-
-
-def _check_epochs(context: ControllerContext, states: Mapping[TopicPartition, StoredPartitionState]) -> None:
-    epoch, where = newest_controller_epoch(states)
-    if epoch > context.controller_epoch:
-        raise _superseded(where, epoch, context.controller_epoch)
-
-
-def _superseded(where: TopicPartition | None, theirs: int, ours: int) -> Resign:
-    return Resign(f"{where} was written by controller epoch {theirs}, ours is {ours}: another controller leads")
-
-
-def _refusal(context: ControllerContext, event: Event) -> Answer | None:
-    if isinstance(event, AlterPartitionRequested):
-        error = alter_partition.refusal(context, event)
-        return Answer(event.request_id, AlterPartitionAnswer(error)) if error is not None else None
-    if isinstance(event, ControlledShutdownRequested):
-        error = controlled_shutdown.refusal(context, event)
-        return Answer(event.request_id, ControlledShutdownAnswer(error)) if error is not None else None
-    if isinstance(event, AllocateProducerIdsRequested):
-        error = producer_ids.refusal(context, event)
-        return Answer(event.request_id, AllocateProducerIdsAnswer(error)) if error is not None else None
-    return None
-
-
-def _not_controller(event: Event) -> Answer | None:
-    if isinstance(event, AlterPartitionRequested):
-        return Answer(event.request_id, AlterPartitionAnswer(ErrorCode.NOT_CONTROLLER))
-    if isinstance(event, ControlledShutdownRequested):
-        return Answer(event.request_id, ControlledShutdownAnswer(ErrorCode.NOT_CONTROLLER))
-    if isinstance(event, AllocateProducerIdsRequested):
-        return Answer(event.request_id, AllocateProducerIdsAnswer(ErrorCode.NOT_CONTROLLER))
-    if isinstance(event, AlterReassignmentsRequested):
-        return Answer(event.request_id, AlterReassignmentsAnswer(ErrorCode.NOT_CONTROLLER, "", {}))
-    if isinstance(event, ListReassignmentsRequested):
-        return Answer(event.request_id, ListReassignmentsAnswer(ErrorCode.NOT_CONTROLLER, {}))
-    return None

@@ -39,12 +39,16 @@ if TYPE_CHECKING:
 
 
 class WritePartitionState(NamedTuple):
-    """Set the state node, if its version is still `expected_version`. `Stored` carries the new version."""
+    """Set the state node, if its version is still `expected_version`. `Stored` carries the new version.
+
+    `isr_broker_epochs`: the incarnation of each member of the ISR, -1 for one that is not registered.
+    """
 
     topic_partition: TopicPartition
     value: LeaderAndIsr
     controller_epoch: ControllerEpoch
     expected_version: int
+    isr_broker_epochs: tuple[BrokerEpoch, ...] = ()
 
 
 class CreatePartitionState(NamedTuple):
@@ -53,6 +57,7 @@ class CreatePartitionState(NamedTuple):
     topic_partition: TopicPartition
     value: LeaderAndIsr
     controller_epoch: ControllerEpoch
+    isr_broker_epochs: tuple[BrokerEpoch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +343,7 @@ class Effects:
     changes: tuple[StateChange, ...] = ()
     answers: tuple[Answer, ...] = ()
     resign: str | None = None
+    by_mistake: bool = False  # we resign over a mistake of our own: let others stand first, or it may go round
     follow_up: tuple["Event", ...] = ()  # events to hand to `step`, in order, before any other
 
 

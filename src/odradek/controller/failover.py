@@ -19,8 +19,9 @@ from odradek.controller.context import (
     ReassignmentPhase,
     Topic,
 )
+from odradek.controller.election import Election
 from odradek.controller.events import Elected, Event, ReassignmentStep
-from odradek.controller.partition_states import PartitionState
+from odradek.controller.partition_states import PartitionState, plan_partition_move
 from odradek.controller.plan import Plan, Telling
 from odradek.controller.replica_states import TRANSITIONS, ReplicaState, plan_replica_move
 from odradek.controller.task import Task
@@ -157,9 +158,50 @@ def plan_startup(plan: Plan, partitions: list[TopicPartition]) -> None:
             else:
                 dead.append((broker, topic_partition))
     plan.telling.merge(Telling(told, metadata=dict.fromkeys(partitions)))
+    for topic_partition in partitions:
+        plan_restarted_members(plan, topic_partition)
     for broker, topic_partition in sorted(dead):
         plan_replica_move(plan, topic_partition, broker, ReplicaState.OFFLINE)
     plan_online_trigger(plan)
+
+
+def plan_restarted_members(plan: Plan, topic_partition: TopicPartition) -> None:
+    """A member of the ISR was restarted while nobody led the cluster: failure and start-up for it, at once.
+
+    It counts as live, and may have come back with less than it had: its high watermark, what was not flushed, its
+    whole disk. Led on in the same epoch, that epoch would hold two histories that no truncation can tell apart;
+    Apache leaves this open in ZooKeeper mode. So the restarted leave the ISR as long as somebody is in it who was
+    not restarted and has everything, and the leader epoch rises. If all were restarted, nobody is better than
+    another: the ISR stays, and the epoch rises.
+    """
+    context = plan.context
+    stored = context.leaderships.get(topic_partition)
+    if stored is None:
+        return
+    current = stored.leader_and_isr
+    live = [member for member in current.isr if context.is_online(member, topic_partition)]
+    restarted = [member for member in live if _was_restarted(context, stored, member)]
+    if not restarted:
+        return
+    unbroken = tuple(member for member in live if member not in restarted)
+    isr = unbroken or tuple(live)
+    replicas = plan.assignment(topic_partition).replicas
+    first = next((broker for broker in replicas if broker in isr), None)
+    leader = current.leader if current.leader in isr else first
+    if leader is None:
+        return  # members that are not assigned: nobody to choose from; the usual election says why
+    reachable = context.online_of(replicas, topic_partition)
+    who = ", ".join(map(str, restarted))
+    election = Election(leader, isr, False, reachable, f"{who} restarted while there was no controller")
+    plan_partition_move(plan, topic_partition, PartitionState.ONLINE, lambda _plan, _partition, _current: election)
+
+
+def _was_restarted(context: ControllerContext, stored: StoredPartitionState, member: BrokerId) -> bool:
+    epoch = context.brokers[member].epoch
+    if stored.isr_broker_epochs:
+        return stored.isr_broker_epochs[stored.leader_and_isr.isr.index(member)] != epoch
+    # An Apache controller wrote the node. Who registered after that was not the one it meant.
+    return stored.written_zxid >= 0 and epoch > stored.written_zxid
 
 
 def _census(states: Iterable[str]) -> str:

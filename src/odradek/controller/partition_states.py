@@ -117,12 +117,11 @@ def select_offline(plan: "Plan", topic_partition: TopicPartition, current: Leade
     """The selector of rows 43-47, with the topic's own unclean gate (C9)."""
     context = plan.context
     replicas = plan.assignment(topic_partition).replicas
-    return offline_leader(
-        replicas=replicas,
-        isr=current.isr,
-        live=context.online_of(replicas, topic_partition),
-        unclean_allowed=context.is_unclean_election_allowed(topic_partition.topic),
-    )
+    live = context.online_of(replicas, topic_partition)
+    unclean_allowed = context.is_unclean_election_allowed(topic_partition.topic)
+    if unclean_allowed and plan.must_ask(topic_partition, current, live):
+        return None
+    return offline_leader(replicas=replicas, isr=current.isr, live=live, unclean_allowed=unclean_allowed)
 
 
 def _why_nobody(plan: "Plan", topic_partition: TopicPartition, current: LeaderAndIsr | None) -> str:
@@ -130,6 +129,8 @@ def _why_nobody(plan: "Plan", topic_partition: TopicPartition, current: LeaderAn
     live = plan.context.online_of(replicas, topic_partition)
     if current is None:
         return f"none of its replicas {_ids(replicas)} is live, so no first leader can be chosen"
+    if topic_partition in plan.asks or topic_partition in plan.context.quotes:
+        return f"no member of the ISR {_ids(current.isr)} is live; {_ids(live)} are asked what they hold"
     if not live:
         return f"none of its replicas {_ids(replicas)} is live; a member of the ISR {_ids(current.isr)} must return"
     return f"no member of the ISR {_ids(current.isr)} can lead; live replicas are {_ids(live)}"

@@ -17,7 +17,14 @@ from odradek.controller.partition_states import PartitionState
 from odradek.controller.replica_states import ReplicaState
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.facts import StoredPartitionState
-from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
+from odradek.model.ids import (
+    UNKNOWN_BROKER_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    PartitionEpoch,
+    TopicPartition,
+)
 from odradek.model.values import dataclass, field
 
 NO_REPLICAS = ReplicaAssignment(())
@@ -74,6 +81,7 @@ def _merge_flags(mine: Flags, others: Flags) -> None:
 class Plan:
     __slots__ = (
         "_redrafted",
+        "asks",
         "assignments",
         "changes",
         "context",
@@ -108,6 +116,7 @@ class Plan:
         self.changes: list[StateChange] = []
         self.first_tellings: list[Telling] = []  # said before `telling`, in order
         self.telling = Telling()
+        self.asks: dict[TopicPartition, tuple[BrokerId, ...]] = {}  # survivors to ask what they hold
         self.outcomes: dict[object, object] = {}  # what a request is answered, by partition or item
         self._redrafted: set[TopicPartition] = set()
 
@@ -138,6 +147,17 @@ class Plan:
         if planned is not None:
             return planned
         return self.context.assignments.get(topic_partition, NO_REPLICAS)
+
+    def must_ask(
+        self, topic_partition: TopicPartition, current: LeaderAndIsr, live: tuple[BrokerId, ...]
+    ) -> bool:
+        """An unclean election with a choice: ask the survivors before choosing (see `unclean`)."""
+        if len(live) < 2 or any(broker in current.isr for broker in live):
+            return False
+        quote = self.context.quotes.get(topic_partition)
+        if quote is None:
+            self.asks[topic_partition] = live
+        return True
 
     # ----------------------------------------------------------------------------------------- drafting
 
@@ -295,11 +315,18 @@ class Plan:
         for topic_partition, value in self.leaderships.items():
             before = stored.get(topic_partition)
             if before is None:
-                writes.append(CreatePartitionState(topic_partition, value, epoch))
+                writes.append(CreatePartitionState(topic_partition, value, epoch, self._epochs_of(value.isr)))
             else:
                 expected = before.leader_and_isr.partition_epoch
-                writes.append(WritePartitionState(topic_partition, value, epoch, expected))
+                writes.append(
+                    WritePartitionState(topic_partition, value, epoch, expected, self._epochs_of(value.isr))
+                )
         return writes
+
+    def _epochs_of(self, isr: tuple[BrokerId, ...]) -> tuple[BrokerEpoch, ...]:
+        """Whose incarnation the ISR names: the next controller must see who was restarted while nobody led."""
+        registered = self.context.brokers
+        return tuple([registered[b].epoch if b in registered else UNKNOWN_BROKER_EPOCH for b in isr])
 
     def drop(self, partitions: set[TopicPartition]) -> None:
         """Nothing of these partitions happened."""
@@ -311,6 +338,7 @@ class Plan:
             self.replica_states.pop(topic_partition, None)
             self.assignments.pop(topic_partition, None)
             self.outcomes.pop(topic_partition, None)
+            self.asks.pop(topic_partition, None)
         self.changes = [change for change in self.changes if change.topic_partition not in partitions]
         self.telling.forget(partitions)
         for telling in self.first_tellings:

@@ -29,7 +29,6 @@ Cancelling, or replacing a running one, drops replicas that were being added. Th
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from odradek.controller.context import ControllerContext, Reassignment, ReassignmentPhase
 from odradek.controller.effects import Write, WriteReassignmentNode, WriteTopicAssignment
@@ -51,6 +50,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import OdradekError
 from odradek.model.facts import TopicAssignment
 from odradek.model.ids import BrokerId, TopicPartition
+from odradek.model.values import dataclass
 
 GROWING, SHRINKING, STOPPING = ReassignmentPhase
 NEW, ONLINE, OFFLINE = ReplicaState.NEW, ReplicaState.ONLINE, ReplicaState.OFFLINE

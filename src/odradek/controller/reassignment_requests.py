@@ -6,7 +6,6 @@ Apache accepts dead brokers in the node and then hangs (golden 04c); ours refuse
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import (
@@ -35,6 +34,7 @@ from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ReassignmentRequested
 from odradek.model.ids import BrokerId, TopicPartition
+from odradek.model.values import dataclass, field
 
 Refusal = tuple[ErrorCode, str]
 ACCEPTED: Refusal = (ErrorCode.NONE, "")

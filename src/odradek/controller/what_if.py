@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from odradek.controller.context import ControllerContext, ControllerSettings
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import StateChange
-from odradek.controller.events import Elected, Event
+from odradek.controller.events import Elected, Event, Tick
 from odradek.controller.failover import newest_controller_epoch
 from odradek.controller.settle import settle
 from odradek.model.cluster import BrokerRegistration, LeaderAndIsr
@@ -107,6 +107,10 @@ def what_if_events(
     for event in events:
         effects = settle(core, event, now_ms=0)
         changes.extend(effects.changes)
+    while core.context is not None and core.context.quotes:
+        # Survivors of an unclean election cannot be asked in a question: decide as if none had answered.
+        late = max(quote.deadline_ms for quote in core.context.quotes.values())
+        changes.extend(settle(core, Tick(), now_ms=late).changes)
     after = core.context
     assert after is not None, f"the controller resigned: {changes[-1].reason if changes else ''}"
     reasons = {c.topic_partition: c.reason for c in changes if c.kind in ("partition", "failure", "leadership")}

@@ -26,6 +26,7 @@ RATE = 20_000
 # The killed broker returns when this share of the records has been read.
 RESTART_AT = 0.75
 ISR_DEADLINE_S = 60.0
+EXTRAS = ("confluent_kafka", "pyspark", "pyarrow", "numpy", "deltalake")
 
 
 class DemoFailed(OdradekError):
@@ -49,6 +50,7 @@ class Options:
 def run(options: Options, place: Path, screen: Screen) -> DemoResult:
     """What came of it; the caller shows and stores it. Nothing is left running, however this ends."""
     begun = time.monotonic()
+    check_extras()
     files = options.files()
     with screen.working("reading the files"):
         of_files = proof.census_of_files(files)
@@ -80,6 +82,18 @@ def run(options: Options, place: Path, screen: Screen) -> DemoResult:
         screen.say("files, topic and table compared")
     result.seconds = time.monotonic() - begun
     return result
+
+
+def check_extras() -> None:
+    """What a demo needs beyond the package itself, asked for before anything is started."""
+    import importlib.util
+
+    missing = [name for name in EXTRAS if importlib.util.find_spec(name) is None]
+    if missing:
+        raise DemoFailed(f"{', '.join(missing)} not installed; pip install 'odradek[demo]' brings them")
+    from odradek.spark.session import find_java
+
+    find_java()
 
 
 @contextmanager

@@ -22,13 +22,14 @@ class Screen:
 
             self._console = Console(highlight=False)
 
-    def say(self, words: str, *, style: str = "") -> None:
+    def say(self, words: str) -> None:
         if self._quiet:
             return
         seconds = time.monotonic() - self._begun
         if self._console is not None:
-            self._console.print(f"[dim]{seconds:6.1f} s[/dim]  ", end="")
-            self._console.print(words, style=style, markup=False)
+            from rich.text import Text
+
+            self._console.print(Text.assemble((f"{seconds:6.1f} s  ", "dim"), words))
         else:
             print(f"{seconds:6.1f} s  {words}", flush=True)
 

@@ -49,6 +49,10 @@ class FlushState:
         generation, offset = self._flushed
         return offset if generation == self.generation else self._floor
 
+    @property
+    def names_are_synced(self) -> bool:
+        return self.directory_synced == self._directory_changes and not self._parent_changed
+
     def reached(self, generation: int, offset: int) -> None:
         self._flushed = (generation, offset)
 

@@ -356,12 +356,12 @@ class LogManager:
             self._write_offsets(directory, checkpoints.RECOVERY_POINT, directory.recovery_points)
 
     def checkpoint_log_start_offsets(self) -> None:
-        """Only logs that begin inside or behind their first segment: for the others its name says it."""
+        """Of logs that begin inside their first segment. For the others its name says it, once that is synced."""
         for directory in self._online():
             directory.log_starts = {
                 topic_partition: log.log_start_offset
                 for topic_partition, log in self._logs_in(directory)
-                if log.log_start_offset > log.segments[0].base_offset
+                if log.log_start_offset > (log.segments[0].base_offset if log.flushed.names_are_synced else 0)
             } | self._kept(directory, directory.log_starts)
             self._write_offsets(directory, checkpoints.LOG_START, directory.log_starts)
 

@@ -511,7 +511,11 @@ class PartitionLog:
         for _, header in target.headers(position):
             end_offset = min(header.base_offset, offset)
             break
-        self._lower_flushed_point(end_offset)
+        if end_offset <= self.log_start_offset:
+            # Its first batch reaches below its start (DeleteRecords cuts anywhere), and that one goes.
+            self.truncate_fully_and_start_at(self.log_start_offset, now_ms)
+            return self.log_end_offset
+        self._lower_flushed_point(end_offset, nothing_left=position == 0 and target is self.segments[0])
         while self.segments[-1] is not target:
             self._discard([self.segments.pop()])
         if position == 0:
@@ -534,7 +538,7 @@ class PartitionLog:
         """An empty log that begins at `offset`: the leader no longer has what we would need in between."""
         if self.failure is not None:
             raise self.failure
-        self._lower_flushed_point(min(offset, self.log_start_offset))
+        self._lower_flushed_point(min(offset, self.log_start_offset), nothing_left=True)
         while self.segments:
             self._discard([self.segments.pop()])
         for name in self.directory.names():
@@ -546,7 +550,10 @@ class PartitionLog:
         self.epochs.clear()
         self.write_epochs()
 
-    def _lower_flushed_point(self, offset: int) -> None:
+    def _lower_flushed_point(self, offset: int, *, nothing_left: bool) -> None:
+        """`nothing_left`: should the new segment's name be lost, nothing will say where the log began."""
+        if nothing_left:
+            offset = 0
         if self.before_cut_below is not None:
             self.before_cut_below(self, offset)
         self.flushed.cut(offset)

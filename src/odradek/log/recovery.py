@@ -99,9 +99,20 @@ def open_log(
 ) -> Recovered:
     """The log in `parent`'s directory of that name. CorruptLog, or what the disk says, if it cannot be used."""
     directory = parent.child(str(topic_partition))
-    return _Opening(
+    opening = _Opening(
         directory, topic_partition, config, now_ms, was_clean, recovery_point, log_start_offset
-    ).open()
+    )
+    recovered = opening.open()
+    if not opening.was_clean:
+        # The life before may have been killed before it synced the names of what it made, and what we find is
+        # only in the page cache. So the first flush of this life makes all of it durable, this directory's name
+        # included, before the recovery point moves.
+        log = recovered.log
+        log.parent = parent
+        log.flushed.created()
+        for name in (LEADER_EPOCHS, PARTITION_METADATA):
+            log.flushed.name_changed(name)
+    return recovered
 
 
 class _Opening:
@@ -345,19 +356,22 @@ class _Opening:
         still has what was cut off, and the newer one overlaps it: then the newer one is right.
         """
         limit = segment.end_offset
-        file = segment.file
-        position = segment.last_indexed_position()
+        expected = -1
         try:
+            position = segment.position_of(limit - 1)
             for at, header in segment.headers(position):
-                position = at
                 if header.base_offset >= limit:
                     break
                 position = at + header.size_bytes
+                expected = header.next_offset
         except CorruptLog:
+            expected = -1
+        if expected != limit:
             position = self._end_of_batches_below(segment, limit)
-        if position < file.size_bytes:
-            file.truncate(position)
-            self.written_names.append(segment.name())
+        if position < segment.file.size_bytes:
+            segment.file.truncate(position)
+        # Even if it has the right length: that may be the cut of a life that was killed before it synced it.
+        self.written_names.append(segment.name())
 
     def _end_of_batches_below(self, segment: Segment, limit: int) -> int:
         """Where the batch that ends at `limit` ends. What is behind it was cut off; what is before it was flushed."""
@@ -428,7 +442,10 @@ class _Opening:
         return ""
 
     def _refuse_if_flushed(self, end_offset: int, what: str) -> None:
-        if end_offset < self.recovery_point:
+        """Records below the log's start were deleted on request: those may be missing, and when the log is begun
+        anew there (`_start_anew`) they are, one segment after the other.
+        """
+        if end_offset < self.recovery_point and self.recovery_point > self.log_start_offset:
             raise CorruptLog(
                 f"{self.topic_partition}: flushed up to offset {self.recovery_point}, but {what}: records that "
                 "were safe are missing or damaged"

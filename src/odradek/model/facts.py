@@ -10,7 +10,7 @@ missed or told twice does no harm: the next one says everything again.
 from collections.abc import Mapping
 
 from odradek.model.cluster import BrokerRegistration, LeaderAndIsr, ReplicaAssignment, TopicConfig
-from odradek.model.ids import BrokerId, ControllerEpoch, TopicId, TopicPartition
+from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicId, TopicPartition
 from odradek.model.values import dataclass, field
 
 
@@ -32,10 +32,15 @@ class StoredPartitionState:
     """A node `/brokers/topics/<t>/partitions/<p>/state`, with the epoch of the controller that wrote it.
 
     A controller epoch above our own means that somebody else leads by now: resign (behaviour 37).
+
+    `isr_broker_epochs`: which incarnation of each member was meant, as long as the ISR, or empty when whoever
+    wrote the node does not say (Apache). Then `written_zxid` is the transaction that wrote it, -1 if not known.
     """
 
     leader_and_isr: LeaderAndIsr
     controller_epoch: ControllerEpoch
+    isr_broker_epochs: tuple[BrokerEpoch, ...] = ()
+    written_zxid: int = -1
 
 
 @dataclass(frozen=True, slots=True)

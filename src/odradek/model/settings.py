@@ -109,6 +109,7 @@ BROKER_SETTINGS: dict[str, Setting] = dict(
             _rows(settings_acted_on.BROKER, topic=False, acted_on=True)
             | _rows(settings_acted_on.OURS, topic=False, acted_on=True)
             | _rows(settings_listed.BROKER, topic=False, acted_on=False)
+            | _rows(settings_listed.OURS, topic=False, acted_on=False)
         ).items()
     )
 )
@@ -166,7 +167,9 @@ def nearest(name: str, names: Mapping[str, object]) -> str | None:
 def unknown_setting(name: str, names: Mapping[str, Setting], kind: str) -> ConfigurationError:
     guess = nearest(name, names)
     if guess is None:
-        return ConfigurationError(f"{name}: no such {kind} setting; docs/reference/settings.md lists all of them")
+        return ConfigurationError(
+            f"{name}: no such {kind} setting; docs/reference/settings.md lists all of them"
+        )
     return ConfigurationError(f"{name}: no such {kind} setting; did you mean {guess}?")
 
 

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 (a line of facts is one line)
 """The settings this broker acts on: one entry is a line of facts and a line of words.
 
 Facts: name, type, default (`null` = none, `""` = empty), importance, `dynamic` (can be changed while
@@ -53,8 +52,6 @@ log.flush.offset.checkpoint.interval.ms INT 60000 HIGH static [0,...]
     How often the recovery points are written, below which start-up trusts the files.
 log.flush.scheduler.interval.ms LONG 9223372036854775807 HIGH static
     How often partitions are looked over for one that is due to be flushed.
-log.flush.start.offset.checkpoint.interval.ms INT 60000 HIGH static [0,...]
-    How often the log start offsets are written.
 log.index.interval.bytes INT 4096 MEDIUM dynamic [0,...]
     Bytes of log between two entries of the offset index.
 log.index.size.max.bytes INT 10485760 MEDIUM dynamic [4,...]
@@ -93,8 +90,6 @@ max.connections INT 2147483647 MEDIUM dynamic [0,...]
     Connections this broker accepts at one time.
 max.connections.per.ip INT 2147483647 MEDIUM dynamic [0,...]
     Connections accepted from one address at one time.
-max.connections.per.ip.overrides STRING "" MEDIUM dynamic
-    Other limits for single addresses, as address:count pairs.
 max.incremental.fetch.session.cache.slots INT 1000 MEDIUM static [0,...]
     Fetch sessions remembered; a reader that finds no place sends full requests.
 message.max.bytes INT 1048588 HIGH dynamic [0,...]
@@ -105,8 +100,6 @@ node.id INT -1 HIGH static
     Number of this broker in the cluster; the same as broker.id.
 num.partitions INT 1 MEDIUM static [1,...]
     Partitions of a topic that was created without saying how many.
-num.replica.fetchers INT 1 HIGH dynamic
-    Connections to each leader over which this broker follows.
 producer.id.expiration.ms INT 86400000 LOW dynamic [1,...]
     A producer silent for this long is forgotten, its sequence numbers with it.
 queued.max.requests INT 500 HIGH static [1,...]
@@ -125,34 +118,22 @@ replica.high.watermark.checkpoint.interval.ms LONG 5000 HIGH static
     How often the high watermarks are written.
 replica.lag.time.max.ms LONG 30000 HIGH static
     A follower that has not caught up for this long leaves the ISR.
-replica.selector.class STRING null MEDIUM static
-    How a reader's rack chooses the replica it reads from; unset means the leader.
-replica.socket.receive.buffer.bytes INT 65536 HIGH static
-    Receive buffer of a follower's connection.
 replica.socket.timeout.ms INT 30000 HIGH static
     A follower whose leader says nothing for this long connects anew.
 request.timeout.ms INT 30000 HIGH static
     Longest wait of this broker for another's answer.
-reserved.broker.max.id INT 1000 MEDIUM static [0,...]
-    Highest number that may be given to a broker by hand; generated ones start above.
 security.inter.broker.protocol STRING PLAINTEXT MEDIUM static [PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL]
     Protocol the brokers talk over when inter.broker.listener.name is unset.
 socket.connection.setup.timeout.ms LONG 10000 MEDIUM static
     Longest wait for another broker to accept a connection.
 socket.listen.backlog.size INT 50 MEDIUM static [1,...]
     Connections the kernel holds ready before they are accepted.
-socket.receive.buffer.bytes INT 102400 HIGH static
-    Receive buffer of a connection; -1 leaves it to the kernel.
 socket.request.max.bytes INT 104857600 HIGH static [1,...]
     Largest request frame; a larger one closes the connection.
-socket.send.buffer.bytes INT 102400 HIGH static
-    Send buffer of a connection; -1 leaves it to the kernel.
 unclean.leader.election.enable BOOLEAN false HIGH dynamic
     A replica outside the ISR may lead when nobody else lives; acknowledged records can be lost.
 zookeeper.connect STRING null HIGH static
     Addresses of a ZooKeeper ensemble, with an optional chroot; unset means the embedded store.
-zookeeper.connection.timeout.ms INT null HIGH static
-    Longest wait for the first connection to the store; unset means the session timeout.
 zookeeper.session.timeout.ms INT 18000 HIGH static
     A broker the store has not heard of for this long counts as dead.
 """
@@ -160,10 +141,6 @@ zookeeper.session.timeout.ms INT 18000 HIGH static
 OURS = """
 odradek.cluster.size INT 0 LOW static [0,...]
     Brokers this cluster is meant to have; internal topics then get min(3, N) replicas. 0 = not declared.
-odradek.compaction.coordination.timeout.ms LONG 86400000 LOW dynamic [0,...]
-    How long a tombstone or marker waits for every replica's cleaner to pass it before it is removed anyway.
-odradek.controlled.shutdown.refuse STRING none LOW dynamic [none, offline, under-min]
-    Stay up instead of stopping when that would take partitions offline, or below min.insync.replicas.
 odradek.delete.topic.with.offline.replicas BOOLEAN false LOW dynamic
     Finish deleting a topic while a replica's broker is down; it cleans up by topic id when it returns.
 odradek.journal.dir STRING null LOW static

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 (a line of facts is one line)
 """Settings of Apache Kafka 3.9 that are accepted and reported, and that this broker does not act on (yet).
 
 A configuration file made for Apache starts here unchanged, and DescribeConfigs lists what its tools expect.
@@ -174,6 +173,8 @@ log.cleaner.threads INT 1 MEDIUM dynamic [0,...]
     Logs cleaned at one time.
 log.dir.failure.timeout.ms LONG 30000 LOW static [1,...]
     KRaft: a failed directory that cannot be reported in this time stops the broker.
+log.flush.start.offset.checkpoint.interval.ms INT 60000 HIGH static [0,...]
+    How often the log start offsets are written.
 log.local.retention.bytes LONG -2 MEDIUM dynamic [-2,...]
     Tiered storage: bytes kept on local disk; -2 = as log.retention.bytes.
 log.local.retention.ms LONG -2 MEDIUM dynamic [-2,...]
@@ -186,6 +187,8 @@ log.preallocate BOOLEAN false MEDIUM dynamic
     New segments get their full size on disk at once.
 max.connection.creation.rate INT 2147483647 MEDIUM dynamic [0,...]
     New connections a second.
+max.connections.per.ip.overrides STRING "" MEDIUM dynamic
+    Other limits for single addresses, as address:count pairs.
 max.request.partition.size.limit INT 2000 MEDIUM static [1,...]
     Partitions one DescribeTopicPartitions answer may hold.
 metadata.log.dir STRING null HIGH static
@@ -220,6 +223,8 @@ num.recovery.threads.per.data.dir INT 1 HIGH dynamic [1,...]
     Threads that open logs at start-up.
 num.replica.alter.log.dirs.threads INT null HIGH static
     Threads that move replicas between directories.
+num.replica.fetchers INT 1 HIGH dynamic
+    Connections to each leader over which this broker follows.
 offset.metadata.max.bytes INT 4096 HIGH static
     Longest text stored with a committed offset.
 offsets.commit.required.acks SHORT -1 HIGH static
@@ -310,10 +315,16 @@ remote.log.storage.manager.impl.prefix STRING rsm.config. MEDIUM static non-empt
     Tiered storage: prefix of that class's own settings.
 remote.log.storage.system.enable BOOLEAN false MEDIUM static
     Tiered storage, on or off; there is none here.
+replica.selector.class STRING null MEDIUM static
+    How a reader's rack chooses the replica it reads from; unset means the leader.
+replica.socket.receive.buffer.bytes INT 65536 HIGH static
+    Receive buffer of a follower's connection.
 replication.quota.window.num INT 11 LOW static [1,...]
     Samples kept when measuring throttled replication.
 replication.quota.window.size.seconds INT 1 LOW static [1,...]
     Length of one such sample.
+reserved.broker.max.id INT 1000 MEDIUM static [0,...]
+    Highest number that may be given to a broker by hand; generated ones start above.
 sasl.client.callback.handler.class CLASS null MEDIUM static
     SASL: class that answers a login's questions on the client side.
 sasl.enabled.mechanisms LIST GSSAPI MEDIUM dynamic
@@ -384,6 +395,10 @@ security.providers STRING null LOW static
     Java security providers to register.
 socket.connection.setup.timeout.max.ms LONG 30000 MEDIUM static
     Upper bound to which the wait for a connection grows.
+socket.receive.buffer.bytes INT 102400 HIGH static
+    Receive buffer of a connection; -1 leaves it to the kernel.
+socket.send.buffer.bytes INT 102400 HIGH static
+    Send buffer of a connection; -1 leaves it to the kernel.
 ssl.allow.dn.changes BOOLEAN false LOW static
     A reloaded certificate may carry another subject.
 ssl.allow.san.changes BOOLEAN false LOW static
@@ -454,6 +469,8 @@ transactional.id.expiration.ms INT 604800000 HIGH static [1,...]
     A transactional id unused for this long is forgotten.
 zookeeper.clientCnxnSocket STRING null MEDIUM static
     ZooKeeper: Java's socket class.
+zookeeper.connection.timeout.ms INT null HIGH static
+    Longest wait for the first connection to the store; unset means the session timeout.
 zookeeper.max.in.flight.requests INT 10 HIGH static [1,...]
     ZooKeeper: requests sent ahead of their answers.
 zookeeper.metadata.migration.enable BOOLEAN false HIGH static
@@ -486,6 +503,13 @@ zookeeper.ssl.truststore.password PASSWORD null MEDIUM static
     ZooKeeper TLS: password of that file.
 zookeeper.ssl.truststore.type STRING null MEDIUM static
     ZooKeeper TLS: kind of that file.
+"""
+
+OURS = """
+odradek.compaction.coordination.timeout.ms LONG 86400000 LOW dynamic [0,...]
+    How long a tombstone or marker waits for every replica's cleaner to pass it before it is removed anyway.
+odradek.controlled.shutdown.refuse STRING none LOW dynamic [none, offline, under-min]
+    Stay up instead of stopping when that would take partitions offline, or below min.insync.replicas.
 """
 
 TOPIC = """

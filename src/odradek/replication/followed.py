@@ -40,6 +40,7 @@ class FollowedPartition:
     __slots__ = (
         "asked_end",
         "asked_epoch",
+        "asked_start",
         "backoff_ms",
         "delayed_until_ms",
         "in_session",
@@ -62,3 +63,4 @@ class FollowedPartition:
         # What the session at the leader has for us: where our log ended when we last named the partition.
         self.asked_end = -1
         self.asked_epoch = -1
+        self.asked_start = -1

@@ -246,12 +246,13 @@ class FollowerFetcher:
                 self._session_size += 1
             followed.asked_end = log.log_end_offset
             followed.asked_epoch = log.latest_epoch
+            followed.asked_start = log.log_start_offset
             wanted = (
                 index,
                 followed.leader_epoch,
                 followed.asked_end,
                 followed.asked_epoch,
-                log.log_start_offset,
+                followed.asked_start,
                 self.limits.partition_max_bytes,
                 NO_TOPIC_ID,
             )
@@ -417,7 +418,11 @@ class FollowerFetcher:
                 followed.backoff_ms = self.limits.backoff_ms
                 self._delay(followed, now_ms)
                 return
-            if log.log_end_offset != followed.asked_end or log.latest_epoch != followed.asked_epoch:
+            if (
+                log.log_end_offset != followed.asked_end
+                or log.latest_epoch != followed.asked_epoch
+                or log.log_start_offset != followed.asked_start
+            ):
                 self._changed[topic_partition] = followed
                 # The leader waits for this acknowledgement, not for the fetch behind.
                 self._is_urgent = True

@@ -147,11 +147,18 @@ class Partition(Replica):
         self._set_state(Committed(leadership.isr))
         return True
 
-    def stop(self, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER, *, deleted: bool = False) -> None:
+    def stop(self, *, deleted: bool = False) -> None:
         """StopReplica: neither lead nor follow. With `deleted`, whoever waits hears that it is unknown."""
         self.is_deleted = deleted
-        self._resign(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if deleted else error)
+        self.is_hosted = not deleted
         self.leader = NO_LEADER
+        self._resign(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if deleted else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def lose_disk(self) -> None:
+        """The log cannot be used any more, and so this object neither."""
+        self.is_hosted = False
+        self.leader = NO_LEADER
+        self._resign(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _resign(self, error: ErrorCode) -> None:
         self.is_leader = False

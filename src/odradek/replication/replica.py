@@ -40,6 +40,7 @@ class Replica:
         "high_watermark",
         "is_deleted",
         "is_flushing",
+        "is_hosted",
         "is_leader",
         "leader",
         "leader_epoch",
@@ -67,6 +68,7 @@ class Replica:
         self.assignment = ReplicaAssignment(replicas=())
         self.is_leader = False
         self.is_deleted = False
+        self.is_hosted = True  # False: who holds this object has to look the partition up again
         self.leader: BrokerId = NO_LEADER
         self.leader_epoch = LeaderEpoch(-1)
         self.leader_recovery_state = 0

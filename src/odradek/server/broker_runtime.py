@@ -165,15 +165,16 @@ class BrokerRuntime:
     def _open_directories(self) -> list[Directory]:
         """One that cannot be opened at all is left out, as long as another can."""
         found: list[Directory] = []
-        failure: StorageError | None = None
+        failures: list[StorageError] = []
         for path in self.settings.log_directories:
             try:
                 found.append(self._open_directory(path))
             except StorageError as error:
-                failure = error
-                logger.error("log directory %s is offline: %s", path, error)
-        if not found and failure is not None:
-            raise failure
+                failures.append(error)
+        if not found:
+            raise failures[0]
+        for failure in failures:
+            logger.error("this log directory is left out: %s", failure)
         return found
 
     async def _load_logs(self, logs: LogManager) -> None:

@@ -33,10 +33,13 @@ def _encode(write: Write) -> api.ConditionalOps:
             write.topic_partition,
             write.value,
             write.controller_epoch,
+            write.isr_broker_epochs,
             expected_version=write.expected_version,
         )
     if isinstance(write, CreatePartitionState):
-        return groups.create_partition_state(write.topic_partition, write.value, write.controller_epoch)
+        return groups.create_partition_state(
+            write.topic_partition, write.value, write.controller_epoch, write.isr_broker_epochs
+        )
     if isinstance(write, WriteTopicAssignment):
         return groups.write_topic(
             write.topic, write.topic_id, write.partitions, expected_version=write.expected_version

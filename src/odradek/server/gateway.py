@@ -69,7 +69,7 @@ class Gateway:
         self._is_ending_turn = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._is_closed = False
-        self.held = HeldRequests(self._handle_held)
+        self.held = HeldRequests(self._handle_held, self._loop, self.end_turn)
 
     # --- connections
 
@@ -142,6 +142,7 @@ class Gateway:
         self._is_closed = True
         if self._idle_timer is not None:
             self._idle_timer.cancel()
+        self.held.close()
         for connection in list(self._connections.values()):
             connection.close()
 
@@ -162,9 +163,7 @@ class Gateway:
         try:
             header = headers.decode_request_header(frame)
             api_key, api_version, correlation_id, client_id, body_offset = header
-            answer: Answer | None = None
-            if self.held.is_holding:
-                answer = self.held.hold(connection, api_key, frame)
+            answer: Answer | None = self.held.hold(connection, api_key, frame)
             if answer is None:
                 answer = self._handle(
                     Request(

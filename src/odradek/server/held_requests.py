@@ -4,8 +4,12 @@ Two moments. Before the first UpdateMetadata a broker knows of no brokers at all
 makes the client wait a second before it asks again. And when a leader has just died, its clients and its followers
 notice together, within a millisecond; the clients ask for the new leader at once, some ten milliseconds before it is
 elected, and librdkafka, told the old one, asks again only after a second. So the question waits for the answer.
+
+A client may notice a little before we do: the kernel closes the sockets of a dead process one after the other. Who
+already works with us and asks again has a reason, so it waits for `DOUBT_MS`, in which we would have noticed too.
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,9 +18,13 @@ from odradek.server.connection import Connection
 
 METADATA, CREATE_TOPICS, DESCRIBE_CLUSTER = 3, 19, 60
 ABOUT_THE_CLUSTER = frozenset({METADATA, CREATE_TOPICS, DESCRIBE_CLUSTER})
+PRODUCE, FETCH = 0, 1
+DOUBT_MS = 5
 # What is held is copied; nobody sends a larger question.
 LARGEST_HELD_BYTES = 64 * 1024
 MOST_HELD = 10_000
+
+_DOUBT = "a client asks again"
 
 
 class _Held(NamedTuple):
@@ -28,14 +36,18 @@ class _Held(NamedTuple):
 class HeldRequests:
     """`reasons` to wait, by name; what was held is handled when the last of them is gone."""
 
-    def __init__(self, handle: Callable[[Connection, memoryview], Answer]) -> None:
+    def __init__(
+        self,
+        handle: Callable[[Connection, memoryview], Answer],
+        loop: asyncio.AbstractEventLoop,
+        end_turn: Callable[[], None],
+    ) -> None:
         self._handle = handle
+        self._loop = loop
+        self._end_turn = end_turn
         self._reasons: dict[object, None] = {}
         self._held: list[_Held] = []
-
-    @property
-    def is_holding(self) -> bool:
-        return bool(self._reasons)
+        self._is_closed = False
 
     def begin(self, reason: object) -> None:
         self._reasons[reason] = None
@@ -48,15 +60,30 @@ class HeldRequests:
 
     def hold(self, connection: Connection, api_key: int, frame: memoryview) -> Park | None:
         """None: this one is to be handled now."""
-        if (
-            api_key not in ABOUT_THE_CLUSTER
-            or len(frame) > LARGEST_HELD_BYTES
-            or len(self._held) >= MOST_HELD
-        ):
+        if api_key not in ABOUT_THE_CLUSTER:
+            if api_key in (PRODUCE, FETCH):
+                connection.is_at_work = True
+            return None
+        if api_key == METADATA:
+            if connection.is_at_work and _DOUBT not in self._reasons and not self._is_closed:
+                self.begin(_DOUBT)
+                self._loop.call_later(DOUBT_MS / 1000, self._end_doubt)
+            connection.is_at_work = True
+        if not self._reasons or len(frame) > LARGEST_HELD_BYTES or len(self._held) >= MOST_HELD:
             return None
         park = Park()
         self._held.append(_Held(connection, bytearray(frame), park))
         return park
+
+    def close(self) -> None:
+        """Nobody waits any more; what is held is answered as things stand."""
+        self._is_closed = True
+        self._reasons.clear()
+        self._release()
+
+    def _end_doubt(self) -> None:
+        self.end(_DOUBT)
+        self._end_turn()
 
     def _release(self) -> None:
         held, self._held = self._held, []

@@ -311,6 +311,13 @@ def check_path(path: str) -> None:
         raise InvalidPath(path, f"{path!r} is no path of a node: `.` and `..` have no meaning here")
 
 
+def check_characters(paths: Sequence[str]) -> None:
+    """Many paths at once, at the cost of one look: none has a character that no path may have."""
+    if _FORBIDDEN.search("".join(paths)):
+        for path in paths:
+            check_path(path)
+
+
 def parent_of(path: str) -> str:
     return path[: path.rindex("/")] or "/"
 

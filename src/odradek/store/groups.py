@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from odradek.model.cluster import BrokerRegistration, LeaderAndIsr, ReplicaAssignment
 from odradek.model.facts import ProducerIdBlock, TopicAssignment
-from odradek.model.ids import BrokerId, ControllerEpoch, TopicId, TopicPartition
+from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicId, TopicPartition
 from odradek.store import layout
 from odradek.store.api import Check, ConditionalOps, Create, Delete, DeleteTree, Op, Put, Set
 
@@ -70,10 +70,14 @@ def write_topic(
 
 
 def create_partition_state(
-    partition: TopicPartition, state: LeaderAndIsr, controller_epoch: ControllerEpoch
+    partition: TopicPartition,
+    state: LeaderAndIsr,
+    controller_epoch: ControllerEpoch,
+    isr_broker_epochs: tuple[BrokerEpoch, ...] = (),
 ) -> ConditionalOps:
+    value = layout.encode_partition_state(state, controller_epoch, isr_broker_epochs)
     return ConditionalOps(
-        (Create(layout.state_path(partition), layout.encode_partition_state(state, controller_epoch)),),
+        (Create(layout.state_path(partition), value),),
         parents=(layout.partitions_path(partition.topic), layout.partition_path(partition)),
     )
 
@@ -82,10 +86,11 @@ def write_partition_state(
     partition: TopicPartition,
     state: LeaderAndIsr,
     controller_epoch: ControllerEpoch,
+    isr_broker_epochs: tuple[BrokerEpoch, ...] = (),
     *,
     expected_version: int,
 ) -> ConditionalOps:
-    value = layout.encode_partition_state(state, controller_epoch)
+    value = layout.encode_partition_state(state, controller_epoch, isr_broker_epochs)
     return ConditionalOps((Set(layout.state_path(partition), value, expected_version),))
 
 

@@ -212,9 +212,17 @@ def _replica_lists(fields: Fields, name: str) -> dict[int, tuple[BrokerId, ...]]
 # ---- /brokers/topics/<t>/partitions/<p>/state
 
 
-def encode_partition_state(state: LeaderAndIsr, controller_epoch: ControllerEpoch) -> bytes:
+def encode_partition_state(
+    state: LeaderAndIsr,
+    controller_epoch: ControllerEpoch,
+    isr_broker_epochs: tuple[BrokerEpoch, ...] = (),
+) -> bytes:
     """Apache's keys in Apache's order. `elr` and `last_known_elr` are ours, named with the epoch that wrote
-    them: Apache's controller drops keys it does not know, and what it has led over is void (KIP-966)."""
+    them: Apache's controller drops keys it does not know, and what it has led over is void (KIP-966).
+
+    So are `isr_broker_epochs`: the broker epoch of each member of the ISR, in its order. They tell the next
+    controller who has been restarted since (docs/decisions: nobody leads on in the epoch of a former life).
+    """
     recovery = (
         f'"leader_recovery_state":{state.leader_recovery_state},' if state.leader_recovery_state else ""
     )
@@ -223,6 +231,12 @@ def encode_partition_state(state: LeaderAndIsr, controller_epoch: ControllerEpoc
         ours = (
             f',"elr":[{_ids(state.elr)}],"last_known_elr":[{_ids(state.last_known_elr)}],'
             f'"elr_controller_epoch":{controller_epoch}'
+        )
+    if isr_broker_epochs:
+        assert len(isr_broker_epochs) == len(state.isr), "an epoch for each member of the ISR"
+        ours += (
+            f',"isr_broker_epochs":[{",".join(map(str, isr_broker_epochs))}],'
+            f'"isr_broker_epochs_controller_epoch":{controller_epoch}'
         )
     return (
         f'{{"controller_epoch":{controller_epoch},"leader":{state.leader},"version":1,{recovery}'
@@ -234,7 +248,10 @@ def _ids(brokers: Iterable[BrokerId]) -> str:
     return ",".join(map(str, brokers))
 
 
-def decode_partition_state(path: str, data: bytes, version: int) -> StoredPartitionState:
+def decode_partition_state(
+    path: str, data: bytes, version: int, written_zxid: int = -1
+) -> StoredPartitionState:
+    """`written_zxid` is the mzxid of the node; kept only where the node itself does not say enough."""
     fields = Fields(path, data, (1,))
     leader = BrokerId(fields.integer("leader"))
     if leader < NO_LEADER:
@@ -250,18 +267,32 @@ def decode_partition_state(path: str, data: bytes, version: int) -> StoredPartit
     if fields.value.get("elr_controller_epoch") == controller_epoch:
         elr = fields.broker_ids("elr", fields.value.get("elr", []))
         last_known_elr = fields.broker_ids("last_known_elr", fields.value.get("last_known_elr", []))
+    isr = fields.broker_ids("isr", fields.items("isr"))
+    broker_epochs = _isr_broker_epochs(fields, controller_epoch, len(isr))
     return StoredPartitionState(
         LeaderAndIsr(
             leader=leader,
             leader_epoch=LeaderEpoch(leader_epoch),
-            isr=fields.broker_ids("isr", fields.items("isr")),
+            isr=isr,
             partition_epoch=PartitionEpoch(version),
             leader_recovery_state=recovery,
             elr=elr,
             last_known_elr=last_known_elr,
         ),
         ControllerEpoch(controller_epoch),
+        broker_epochs,
+        -1 if broker_epochs else written_zxid,
     )
+
+
+def _isr_broker_epochs(fields: Fields, controller_epoch: int, members: int) -> tuple[BrokerEpoch, ...]:
+    if fields.value.get("isr_broker_epochs_controller_epoch") != controller_epoch:
+        return ()
+    epochs = [
+        BrokerEpoch(fields.as_integer("isr_broker_epochs", epoch))
+        for epoch in fields.items("isr_broker_epochs")
+    ]
+    return tuple(epochs) if len(epochs) == members else ()
 
 
 def decode_partition_states(
@@ -275,16 +306,18 @@ def decode_partition_states(
     states: dict[TopicPartition, StoredPartitionState] = {}
     missing: list[TopicPartition] = []
     unreadable: list[UnreadableNode] = []
-    known: dict[tuple[bytes, int], StoredPartitionState] = {}
+    known: dict[tuple[bytes, int, int], StoredPartitionState] = {}
     for partition, node in zip(partitions, nodes, strict=True):
         if node is None:
             missing.append(partition)
             continue
-        key = (node.data, node.stat.version)
+        # When it was written matters only where the text does not say whose incarnations it names.
+        zxid = -1 if b"isr_broker_epochs" in node.data else node.stat.mzxid
+        key = (node.data, node.stat.version, zxid)
         state = known.get(key)
         if state is None:
             try:
-                state = decode_partition_state(state_path(partition), node.data, node.stat.version)
+                state = decode_partition_state(state_path(partition), node.data, node.stat.version, zxid)
             except Unreadable as error:
                 unreadable.append(error.as_fact())
                 continue

@@ -233,7 +233,7 @@ class FetchWait(Waiter):
     def _look(self, wanted: WantedPartition, so_far: int, now_ms: int) -> tuple[FetchedPartition, int, bool]:
         """(row, bytes of records, must it be told at once). Refuses by ProtocolError."""
         partition = wanted.partition
-        if partition is None or partition.is_deleted:
+        if partition is None or not partition.is_hosted:
             partition = self._resolve(wanted)
         wanted.is_refused = False
         session = self.session
@@ -255,7 +255,7 @@ class FetchWait(Waiter):
                     raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE)
             elif diverging is None and wanted.has_moved:
                 self._note_position(partition, wanted, now_ms)
-            high_watermark = partition.high_watermark
+            stable = high_watermark = partition.high_watermark
             if wanted.sent_high_watermark < 0:
                 is_urgent = True  # the first answer of a session, or after an error
             elif high_watermark > wanted.sent_high_watermark or log.log_start_offset > wanted.sent_log_start:
@@ -264,8 +264,9 @@ class FetchWait(Waiter):
             if not partition.is_leader and self.version < FIRST_FROM_FOLLOWERS:
                 raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             high_watermark = upper_bound = partition.high_watermark
+            stable = partition.last_stable_offset
             if self.body.isolation_level == READ_COMMITTED:
-                upper_bound = partition.last_stable_offset
+                upper_bound = stable
             if wanted.last_fetched_epoch >= 0:
                 diverging = partition.is_diverging(wanted.last_fetched_epoch, offset)
             if diverging is None and (offset > log.log_end_offset or offset < log.log_start_offset):
@@ -296,7 +297,7 @@ class FetchWait(Waiter):
             wanted.index,
             NONE,
             high_watermark,
-            partition.last_stable_offset,
+            stable,
             log.log_start_offset,
             aborted,
             -1,

@@ -31,17 +31,19 @@ if TYPE_CHECKING:
     from odradek.broker.core import Broker, Request
 
 FIRST_BY_ID = 12
+FIRST_FLEXIBLE = 9
+# Null topics, two or three flags, no tags: the request for all topics.
+SIZE_OF_ALL_TOPICS = {9: 5, 10: 5, 11: 4, 12: 4}
 FIRST_WITH_LISTENER_NOT_FOUND = 6
 NOT_ASKED = -2147483648
 # Bits by number of the operation: READ 3 ... DESCRIBE 8, CLUSTER_ACTION 9, configs 10 and 11, IDEMPOTENT_WRITE 12.
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
-REMEMBERED_TOPICS = 64  # longer lists of names are not worth keeping an answer for
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = MetadataRequest.decode(version, request.body)
+    asked = MetadataRequest.decode(version, _without_padding(version, request.body))
     listener = request.connection.listener
     wanted = None if asked.topics is None or (version == 0 and not asked.topics) else asked.topics
     if wanted is None:
@@ -53,6 +55,15 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     if missing and asked.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
         _create(broker, missing)
     return Reply([_response(broker, listener, topics, asked).encode(version)])
+
+
+def _without_padding(version: int, body: memoryview) -> memoryview:
+    """librdkafka writes "all topics" of a flexible version as a four-byte null where one byte belongs, and Apache,
+    which ignores what follows a request, reads it as it was meant. So do we, here and only here.
+    """
+    if FIRST_FLEXIBLE <= version and len(body) == SIZE_OF_ALL_TOPICS[version] + 3 and body[:4] == b"\0\0\0\0":
+        return body[3:]
+    return body
 
 
 def _all(broker: "Broker", version: int, listener: str, asked: MetadataRequest) -> bytes:

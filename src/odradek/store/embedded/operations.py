@@ -37,25 +37,30 @@ from odradek.store.api import (
     Stored,
     StoreError,
     WriteAnswer,
+    check_characters,
     check_path,
     child_path,
-    name_of,
     parent_of,
     sequential_path,
 )
+from odradek.store.embedded import bulk
 from odradek.store.embedded.database import Database
 
 CREATED, CHANGED, DELETED, CHILDREN, SESSION_NEW, SESSION_ENDED = "csdlnx"
 
 _COLUMNS = "data, version, creations, children, czxid, mzxid, owner"
 _BULK = 32  # from here on one statement for many reads is cheaper than one each
-_UPDATES_AT_ONCE = 5_000
 
 Row = tuple[bytes, int, int, int, int, int, int]
 
 
 def key_of(path: str) -> tuple[str, str]:
-    return ("", "") if path == "/" else (parent_of(path), name_of(path))
+    if path == "/":
+        return "", ""
+    parent, slash, name = path.rpartition("/")
+    if not slash or parent == "/":  # `a` and `//a` are no other names of `/a`
+        check_path(path)
+    return parent or "/", name
 
 
 def path_of(parent: str, name: str) -> str:
@@ -77,10 +82,11 @@ class SessionRow(NamedTuple):
 
 class Reading:
     def __init__(self, database: Database) -> None:
-        self._execute = database.execute
+        self.execute = database.execute
 
     def row(self, path: str) -> Row | None:
-        found: Row | None = self._execute(
+        check_path(path)
+        found: Row | None = self.execute(
             f"SELECT {_COLUMNS} FROM nodes WHERE parent = ? AND name = ?", key_of(path)
         ).fetchone()
         return found
@@ -90,21 +96,29 @@ class Reading:
         return Node(row[0], _stat(row))
 
     def exists(self, path: str) -> Stat | None:
-        check_path(path)
         row = self.row(path)
         return None if row is None else _stat(row)
 
     def children(self, path: str) -> list[str]:
         self._existing(path)
-        rows = self._execute("SELECT name FROM nodes WHERE parent = ? AND name <> '' ORDER BY name", (path,))
+        rows = self.execute("SELECT name FROM nodes WHERE parent = ? AND name <> '' ORDER BY name", (path,))
         return [name for (name,) in rows]
 
     def get_many(self, paths: Sequence[str]) -> list[Node | None]:
-        if len(paths) < _BULK:
-            rows = (self.row(path) for path in paths)
-            return [None if row is None else Node(row[0], _stat(row)) for row in rows]
-        # Nodes of one name below many parents (states), or of many names below one (topics): one statement
-        # for each of the fewer.
+        found = self._get_each(paths) if len(paths) < _BULK else self._get_all(paths)
+        for path, node in zip(paths, found, strict=True):
+            if node is None:
+                check_path(path)
+        return found
+
+    def _get_each(self, paths: Sequence[str]) -> list[Node | None]:
+        rows = (self.row(path) for path in paths)
+        return [None if row is None else Node(row[0], _stat(row)) for row in rows]
+
+    def _get_all(self, paths: Sequence[str]) -> list[Node | None]:
+        """Nodes of one name below many parents (states), or of many names below one (topics): one statement
+        for each of the fewer."""
+        check_characters(paths)
         by_name: defaultdict[str, list[int]] = defaultdict(list)
         by_parent: defaultdict[str, list[int]] = defaultdict(list)
         keys = [key_of(path) for path in paths]
@@ -120,7 +134,7 @@ class Reading:
         )
         for value, indexes in (by_name if names_are_fewer else by_parent).items():
             wanted = json.dumps([keys[index][0 if names_are_fewer else 1] for index in indexes])
-            for at, data, version, creations, children, czxid, mzxid, owner in self._execute(
+            for at, data, version, creations, children, czxid, mzxid, owner in self.execute(
                 statement, (wanted, value)
             ):
                 stat = Stat(version, 2 * creations - children, czxid, mzxid, owner)
@@ -128,7 +142,10 @@ class Reading:
         return found
 
     def children_many(self, paths: Sequence[str]) -> list[list[str] | None]:
-        return [self.children(path) if self.row(path) is not None else None for path in paths]
+        there = self.get_many(paths)
+        return [
+            self.children(path) if node is not None else None for path, node in zip(paths, there, strict=True)
+        ]
 
     def below(self, root: str) -> list[tuple[str, Node]]:
         """`root` and all below it, parents first."""
@@ -137,7 +154,7 @@ class Reading:
             return []
         prefix = "" if root == "/" else root
         # Whatever begins with `root/`: 0 is the character after the slash.
-        rows = self._execute(
+        rows = self.execute(
             f"SELECT parent, name, {_COLUMNS} FROM nodes "
             "WHERE name <> '' AND (parent = ? OR (parent >= ? AND parent < ?)) ORDER BY parent, name",
             (root, f"{prefix}/", f"{prefix}0"),
@@ -147,24 +164,23 @@ class Reading:
 
     def sessions(self) -> list[SessionRow]:
         return [
-            SessionRow(*row) for row in self._execute("SELECT id, timeout_ms, pid FROM sessions ORDER BY id")
+            SessionRow(*row) for row in self.execute("SELECT id, timeout_ms, pid FROM sessions ORDER BY id")
         ]
 
     def zxids(self) -> tuple[int, int]:
         """(the last transaction, the last one whose changes are not kept any more)"""
-        zxid, pruned = self._execute("SELECT zxid, pruned_zxid FROM meta").fetchone()
+        zxid, pruned = self.execute("SELECT zxid, pruned_zxid FROM meta").fetchone()
         return zxid, pruned
 
     def changes_after(self, zxid: int) -> list[str]:
         return [
             lines
-            for (lines,) in self._execute("SELECT lines FROM changes WHERE zxid > ? ORDER BY zxid", (zxid,))
+            for (lines,) in self.execute("SELECT lines FROM changes WHERE zxid > ? ORDER BY zxid", (zxid,))
         ]
 
     def _existing(self, path: str) -> Row:
         row = self.row(path)
         if row is None:
-            check_path(path)
             raise NoNode(path)
         return row
 
@@ -177,24 +193,24 @@ class Writing(Reading):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self._executemany = database.executemany
+        self.executemany = database.executemany
         self.zxid, _ = self.zxids()
         self.lines: list[str] = []
 
     def finish(self) -> None:
         if self.lines:
-            self._execute("INSERT INTO changes VALUES (?, ?)", (self.zxid, "\n".join(self.lines)))
-        self._execute("UPDATE meta SET zxid = ?", (self.zxid,))
+            self.execute("INSERT INTO changes VALUES (?, ?)", (self.zxid, "\n".join(self.lines)))
+        self.execute("UPDATE meta SET zxid = ?", (self.zxid,))
 
     def forget_changes_until(self, zxid: int) -> None:
-        self._execute("DELETE FROM changes WHERE zxid <= ?", (zxid,))
-        self._execute("UPDATE meta SET pruned_zxid = max(pruned_zxid, ?)", (zxid,))
+        self.execute("DELETE FROM changes WHERE zxid <= ?", (zxid,))
+        self.execute("UPDATE meta SET pruned_zxid = max(pruned_zxid, ?)", (zxid,))
 
     # ---- sessions
 
     def open_session(self, timeout_ms: int, pid: int) -> int:
         self.zxid += 1
-        session_id = self._execute(
+        session_id = self.execute(
             "INSERT INTO sessions (timeout_ms, pid) VALUES (?, ?)", (timeout_ms, pid)
         ).lastrowid
         assert session_id is not None
@@ -202,14 +218,14 @@ class Writing(Reading):
         return session_id
 
     def has_session(self, session_id: int) -> bool:
-        return self._execute("SELECT 1 FROM sessions WHERE id = ?", (session_id,)).fetchone() is not None
+        return self.execute("SELECT 1 FROM sessions WHERE id = ?", (session_id,)).fetchone() is not None
 
     def end_session(self, session_id: int) -> bool:
         """Its ephemerals go with it, in this one transaction; False when somebody has done so before."""
-        if self._execute("DELETE FROM sessions WHERE id = ?", (session_id,)).rowcount == 0:
+        if self.execute("DELETE FROM sessions WHERE id = ?", (session_id,)).rowcount == 0:
             return False
         self.zxid += 1
-        owned = self._execute("SELECT parent, name FROM nodes WHERE owner = ? AND owner <> 0", (session_id,))
+        owned = self.execute("SELECT parent, name FROM nodes WHERE owner = ? AND owner <> 0", (session_id,))
         for parent, name in sorted(owned.fetchall()):
             self._remove(path_of(parent, name))
         self.lines.append(f"{SESSION_ENDED}{session_id}")
@@ -241,17 +257,14 @@ class Writing(Reading):
                 answers.append(Fenced())
                 at += 1
                 continue
-            run = self._run_of_sets(writes, at, fence)
-            if len(run) >= _BULK and self._set_all(run):
-                answers += [Stored(op.version + 1) for op in run]
-                at += len(run)
-                continue
-            for group in writes[at : at + max(1, len(run))]:
-                answers.append(self._group(session_id, group))
-                at += 1
-                if fence is not None and any(op.path == fence.path for op in group.ops):
-                    holds = self._holds(fence)
-                    break
+            run = bulk.run_at(writes, at, fence)
+            done = bulk.do_all(self, run)
+            if done is None:
+                done = [self._group(session_id, group) for group in run]
+            answers += done
+            at += len(run)
+            if fence is not None and any(op.path == fence.path for group in run for op in group.ops):
+                holds = self._holds(fence)
         return answers
 
     def _holds(self, fence: Fence | None) -> bool:
@@ -260,44 +273,11 @@ class Writing(Reading):
         row = self.row(fence.path)
         return row is not None and row[1] == fence.version
 
-    @staticmethod
-    def _run_of_sets(writes: Sequence[ConditionalOps], start: int, fence: Fence | None) -> list[Set]:
-        """The groups from `start` on that are one conditional set each: the bulk of a controller's work."""
-        run: list[Set] = []
-        for group in writes[start : start + _UPDATES_AT_ONCE]:
-            if len(group.ops) != 1 or group.parents:
-                break
-            op = group.ops[0]
-            if not isinstance(op, Set) or op.version == ANY_VERSION or (fence and op.path == fence.path):
-                break
-            run.append(op)
-        return run
-
-    def _set_all(self, run: Sequence[Set]) -> bool:
-        """All of them in one statement; False, and nothing done, when one of them is in conflict."""
-        zxid = self.zxid
-        self._execute("SAVEPOINT run")
-        done = self._executemany(
-            "UPDATE nodes SET data = ?, version = version + 1, mzxid = ? WHERE parent = ? AND name = ? AND version = ?",
-            [
-                (op.data, number, *key_of(op.path), op.version)
-                for number, op in enumerate(run, start=zxid + 1)
-            ],
-        ).rowcount
-        if done != len(run):
-            self._execute("ROLLBACK TO run")
-            self._execute("RELEASE run")
-            return False
-        self._execute("RELEASE run")
-        self.zxid += len(run)
-        self.lines += [f"{CHANGED}{op.path}" for op in run]
-        return True
-
     def _group(self, session_id: int, group: ConditionalOps) -> WriteAnswer:
         # One op is checked in full before it changes anything; several may have to be taken back.
         needs_way_back = len(group.ops) > 1 or bool(group.parents)
         if needs_way_back:
-            self._execute("SAVEPOINT one")
+            self.execute("SAVEPOINT one")
         before = self.zxid, len(self.lines)
         self.zxid += 1
         try:
@@ -309,20 +289,17 @@ class Writing(Reading):
             answer: WriteAnswer = Stored(-1 if last.stat is None else last.stat.version)
         except (NoNode, NodeExists, BadVersion, NotEmpty, NoChildrenForEphemerals) as error:
             if needs_way_back:
-                self._execute("ROLLBACK TO one")
+                self.execute("ROLLBACK TO one")
             self.zxid = before[0]
             del self.lines[before[1] :]
             row = self.row(error.path)
             answer = Conflict(error.path, None, -1) if row is None else Conflict(error.path, row[0], row[1])
         if needs_way_back:
-            self._execute("RELEASE one")
+            self.execute("RELEASE one")
         return answer
 
     def _ensure(self, path: str) -> None:
-        if (
-            self._execute("SELECT 1 FROM nodes WHERE parent = ? AND name = ?", key_of(path)).fetchone()
-            is None
-        ):
+        if self.execute("SELECT 1 FROM nodes WHERE parent = ? AND name = ?", key_of(path)).fetchone() is None:
             self._create(NO_OWNER, Create(path))
 
     def _apply(self, session_id: int, op: Op) -> Applied:
@@ -356,7 +333,7 @@ class Writing(Reading):
         row = self._existing(op.path)
         if op.version not in (ANY_VERSION, row[1]):
             raise _bad_version(op.path, op.version, row[1])
-        self._execute(
+        self.execute(
             "UPDATE nodes SET data = ?, version = version + 1, mzxid = ? WHERE parent = ? AND name = ?",
             (op.data, self.zxid, *key_of(op.path)),
         )
@@ -381,25 +358,28 @@ class Writing(Reading):
                 path, f"{path}: {parent_path} is ephemeral and can have no children"
             )
         try:
-            self._execute(
+            self.execute(
                 "INSERT INTO nodes VALUES (?, ?, ?, 0, 0, 0, ?, ?, ?)",
                 (*key_of(path), op.data, self.zxid, self.zxid, owner),
             )
         except sqlite3.IntegrityError:
             raise NodeExists(path) from None
-        self._execute(
-            "UPDATE nodes SET creations = creations + 1, children = children + 1 WHERE parent = ? AND name = ?",
-            key_of(parent_path),
-        )
+        self.add_children(parent_path, 1)
         self.lines += (f"{CREATED}{path}", f"{CHILDREN}{parent_path}")
         return Applied(path, Stat(0, 0, self.zxid, self.zxid, owner))
+
+    def add_children(self, path: str, count: int) -> None:
+        self.execute(
+            "UPDATE nodes SET creations = creations + ?1, children = children + ?1 WHERE parent = ?2 AND name = ?3",
+            (count, *key_of(path)),
+        )
 
     def _remove(self, path: str) -> None:
         if path == "/":
             raise NotEmpty("/", "the root cannot be deleted")
         parent_path = parent_of(path)
-        self._execute("DELETE FROM nodes WHERE parent = ? AND name = ?", key_of(path))
-        self._execute(
+        self.execute("DELETE FROM nodes WHERE parent = ? AND name = ?", key_of(path))
+        self.execute(
             "UPDATE nodes SET children = children - 1 WHERE parent = ? AND name = ?", key_of(parent_path)
         )
         self.lines += (f"{DELETED}{path}", f"{CHILDREN}{parent_path}")

@@ -1,0 +1,267 @@
+"""Which tasks follow from which event; who is refused before anything is planned.
+
+One place that names every event: a new one that is missing here does nothing.
+"""
+
+from collections.abc import Mapping
+
+from odradek.controller import alter_partition, controlled_shutdown, producer_ids
+from odradek.controller.alter_partition import AlterPartition
+from odradek.controller.broker_changes import DirectoriesChanged, ReannounceReplicas, tasks_of_brokers
+from odradek.controller.context import ControllerContext
+from odradek.controller.controlled_shutdown import ControlledShutdown
+from odradek.controller.effects import (
+    AllocateProducerIdsAnswer,
+    AlterPartitionAnswer,
+    AlterReassignmentsAnswer,
+    Answer,
+    ControlledShutdownAnswer,
+    ElectLeadersAnswer,
+    ListReassignmentsAnswer,
+)
+from odradek.controller.events import (
+    AllocateProducerIdsRequested,
+    AlterPartitionRequested,
+    AlterReassignmentsRequested,
+    ControlledShutdownRequested,
+    Elected,
+    ElectLeadersRequested,
+    EndOffsetsAnswered,
+    Event,
+    LeaderAndIsrAnswered,
+    ListReassignmentsRequested,
+    ReassignmentStep,
+    StopReplicaAnswered,
+    Tick,
+    UpdateMetadataAnswered,
+)
+from odradek.controller.failover import (
+    Startup,
+    newest_controller_epoch,
+)
+from odradek.controller.metadata_changes import AdoptStates, config_tasks
+from odradek.controller.producer_ids import AllocateProducerIds
+from odradek.controller.reassignment import RETRY as RETRY_LEAVERS
+from odradek.controller.reassignment import RetryLeavers, tasks_of_step
+from odradek.controller.reassignment import tasks_of_answer as tasks_of_leaver_answer
+from odradek.controller.reassignment_requests import list_answer
+from odradek.controller.reassignment_requests import tasks_of_node as tasks_of_reassignment_node
+from odradek.controller.reassignment_requests import tasks_of_request as tasks_of_reassignments
+from odradek.controller.rebalance_leaders import CHECK as IMBALANCE_CHECK
+from odradek.controller.rebalance_leaders import FIRST_CHECK_MS, tasks_of_check
+from odradek.controller.rebalance_leaders import tasks_of_node as tasks_of_election_node
+from odradek.controller.rebalance_leaders import tasks_of_request as tasks_of_election
+from odradek.controller.task import Task
+from odradek.controller.topic_changes import GiveTopicIds, OutOfService, tasks_of_assignments, tasks_of_topics
+from odradek.controller.topic_deletion import RETRY as RETRY_DELETIONS
+from odradek.controller.topic_deletion import (
+    CompleteDeletions,
+    DeleteTopics,
+    ForgetDeletions,
+    ResumeDeletions,
+    tasks_of_deletions,
+    unfinished_names,
+)
+from odradek.controller.topic_deletion import tasks_of_answer as tasks_of_deletion_answer
+from odradek.controller.unclean import DEADLINE as UNCLEAN_DEADLINE
+from odradek.controller.unclean import tasks_of_answer as tasks_of_end_offsets
+from odradek.controller.unclean import tasks_of_deadline as tasks_of_unclean_deadline
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import OdradekError
+from odradek.model.facts import (
+    BrokersChanged,
+    ConfigChanged,
+    ControllerChanged,
+    DeleteTopicsRequested,
+    IsrChangeNotified,
+    LogDirFailed,
+    PartitionStatesLoaded,
+    PreferredElectionRequested,
+    ReassignmentRequested,
+    StoredPartitionState,
+    TopicAssignmentsChanged,
+    TopicsChanged,
+)
+from odradek.model.ids import BrokerId, TopicPartition
+
+
+class Resign(OdradekError):
+    """We are no longer sure of being controller, or of what we believe. Ends the event and our term."""
+
+
+
+def tasks_of(context: ControllerContext, event: Event, now_ms: int) -> list[Task]:
+    """What follows from an event, in order. What the store says is remembered on the way."""
+    match event:
+        case BrokersChanged():
+            return tasks_of_brokers(context, event)
+        case TopicsChanged():
+            _check_epochs(context, event.states)
+            return tasks_of_topics(context, event)
+        case TopicAssignmentsChanged():
+            return tasks_of_assignments(context, event)
+        case IsrChangeNotified() | PartitionStatesLoaded():
+            _check_epochs(context, event.states)
+            tasks: list[Task] = [AdoptStates(event.states)]
+            return [OutOfService(event.unreadable), *tasks] if event.unreadable else tasks
+        case LogDirFailed():
+            return [ReannounceReplicas(event.brokers)]
+        case ConfigChanged():
+            return config_tasks(context, event)
+        case ControllerChanged():
+            if event.controller != context.broker:
+                raise Resign(f"/controller names {event.controller}, not {context.broker}")
+            return []
+        case AlterPartitionRequested():
+            return [AlterPartition(event)]
+        case ControlledShutdownRequested():
+            return [ControlledShutdown(event.request_id, event.broker)]
+        case AllocateProducerIdsRequested():
+            return [AllocateProducerIds(event.request_id, event.broker)]
+        case LeaderAndIsrAnswered():
+            return _told_to_lead(context, event)
+        case DeleteTopicsRequested():
+            return tasks_of_deletions(context, event)
+        case StopReplicaAnswered():
+            _check_answer(context, event.broker, event.error)
+            return _tasks_of_stop(context, event)
+        case UpdateMetadataAnswered():
+            _check_answer(context, event.broker, event.error)
+            return []
+        case ReassignmentStep():
+            return tasks_of_step(context, event)
+        case AlterReassignmentsRequested():
+            return tasks_of_reassignments(context, event)
+        case ReassignmentRequested():
+            return tasks_of_reassignment_node(context, event)
+        case ElectLeadersRequested():
+            return tasks_of_election(context, event)
+        case PreferredElectionRequested():
+            return tasks_of_election_node(context, event)
+        case EndOffsetsAnswered():
+            return tasks_of_end_offsets(context, event)
+        case Tick():
+            return _tasks_of_tick(context, context.commit_due(now_ms), now_ms)
+        case _:
+            return []
+
+
+def tasks_of_election_won(context: ControllerContext, event: Elected, now_ms: int) -> list[Task]:
+    """Row 144: the machines, reassignments, deletions, preferred elections; then the clock starts."""
+    nameless = tuple(sorted(n.topic for n in event.snapshot.topics if n.topic_id is None))
+    tasks: list[Task] = [GiveTopicIds(nameless)] if nameless else []
+    tasks.append(Startup())
+    tasks += tasks_of_reassignment_node(context, event.snapshot.reassignment)
+    tasks += _deletions_taken_up(context)
+    tasks += tasks_of_election_node(context, event.snapshot.preferred_election)
+    if context.settings.auto_leader_rebalance_enable:
+        context.commit_deadline(IMBALANCE_CHECK, now_ms + FIRST_CHECK_MS)
+    return tasks
+
+
+def _deletions_taken_up(context: ControllerContext) -> list[Task]:
+    """What a predecessor had begun to delete, and what it had nearly finished."""
+    wished = context.topics_to_delete
+    if not wished:
+        return []
+    if not context.settings.delete_topic_enable:
+        context.topics_to_delete = set()
+        return [ForgetDeletions(tuple(sorted(wished)), "delete.topic.enable is false")]
+    context.deletions_wished = frozenset(wished)
+    unfinished = unfinished_names(context, wished)
+    context.topics_to_delete = {topic for topic in wished if topic in context.topics}
+    tasks: list[Task] = []
+    if unfinished:
+        tasks.append(ForgetDeletions(unfinished, "its node is gone already", with_config=True))
+    if context.topics_to_delete:
+        tasks.append(DeleteTopics(tuple(sorted(context.topics_to_delete)), "deletion taken up by this controller"))
+        tasks.append(CompleteDeletions())
+    return tasks
+
+
+def _tasks_of_stop(context: ControllerContext, event: StopReplicaAnswered) -> list[Task]:
+    registration = context.brokers.get(event.broker)
+    if registration is None or registration.epoch != event.broker_epoch:
+        return []  # an answer of a broker that has died or bounced since
+    return [*tasks_of_deletion_answer(context, event), *tasks_of_leaver_answer(context, event)]
+
+
+def _tasks_of_tick(context: ControllerContext, due: tuple[str, ...], now_ms: int) -> list[Task]:
+    tasks: list[Task] = []
+    if UNCLEAN_DEADLINE in due:
+        tasks += tasks_of_unclean_deadline(context, now_ms)
+    if IMBALANCE_CHECK in due:
+        tasks += tasks_of_check(context, now_ms)
+    if RETRY_DELETIONS in due:
+        tasks.append(ResumeDeletions("deletion tried again"))
+    if RETRY_LEAVERS in due:
+        tasks.append(RetryLeavers())
+    return tasks
+
+
+def _told_to_lead(context: ControllerContext, event: LeaderAndIsrAnswered) -> list[Task]:
+    """KAFKA_STORAGE_ERROR takes a replica offline; told again without that error, it is well (row 150)."""
+    _check_answer(context, event.broker, event.error)
+    registration = context.brokers.get(event.broker)
+    if registration is None or registration.epoch != event.broker_epoch:
+        return []  # an answer of a broker that has died or bounced since
+    known = context.offline_directories.get(event.broker, frozenset())
+    failed = frozenset(
+        tp
+        for tp, error in event.partition_errors.items()
+        if error is ErrorCode.KAFKA_STORAGE_ERROR and tp not in known and tp in context.assignments
+    )
+    recovered: frozenset[TopicPartition] = frozenset()
+    if known:
+        well = {p.topic_partition for p in event.told} - set(event.partition_errors)
+        recovered = known & well
+    return [DirectoriesChanged(event.broker, failed, recovered)] if failed or recovered else []
+
+
+def _check_answer(context: ControllerContext, broker: BrokerId, error: ErrorCode) -> None:
+    """Of the whole request, this error says that the broker obeys a later controller. Of one partition it
+    says that the broker had that leader epoch already, which is no reason for anything (row 147)."""
+    if error is ErrorCode.STALE_CONTROLLER_EPOCH:
+        raise Resign(f"broker {broker} has heard of a controller epoch above {context.controller_epoch}")
+
+
+def _check_epochs(context: ControllerContext, states: Mapping[TopicPartition, StoredPartitionState]) -> None:
+    epoch, where = newest_controller_epoch(states)
+    if epoch > context.controller_epoch:
+        raise superseded(where, epoch, context.controller_epoch)
+
+
+def superseded(where: TopicPartition | None, theirs: int, ours: int) -> Resign:
+    return Resign(f"{where} was written by controller epoch {theirs}, ours is {ours}: another controller leads")
+
+
+def immediate_answer(context: ControllerContext, event: Event) -> Answer | None:
+    """An answer that needs no plan: a refusal of the whole request, or a list."""
+    if isinstance(event, ListReassignmentsRequested):
+        return list_answer(context, event)
+    if isinstance(event, AlterPartitionRequested):
+        error = alter_partition.refusal(context, event)
+        return Answer(event.request_id, AlterPartitionAnswer(error)) if error is not None else None
+    if isinstance(event, ControlledShutdownRequested):
+        error = controlled_shutdown.refusal(context, event)
+        return Answer(event.request_id, ControlledShutdownAnswer(error)) if error is not None else None
+    if isinstance(event, AllocateProducerIdsRequested):
+        error = producer_ids.refusal(context, event)
+        return Answer(event.request_id, AllocateProducerIdsAnswer(error)) if error is not None else None
+    return None
+
+
+def not_controller(event: Event) -> Answer | None:
+    if isinstance(event, AlterPartitionRequested):
+        return Answer(event.request_id, AlterPartitionAnswer(ErrorCode.NOT_CONTROLLER))
+    if isinstance(event, ControlledShutdownRequested):
+        return Answer(event.request_id, ControlledShutdownAnswer(ErrorCode.NOT_CONTROLLER))
+    if isinstance(event, AllocateProducerIdsRequested):
+        return Answer(event.request_id, AllocateProducerIdsAnswer(ErrorCode.NOT_CONTROLLER))
+    if isinstance(event, AlterReassignmentsRequested):
+        return Answer(event.request_id, AlterReassignmentsAnswer(ErrorCode.NOT_CONTROLLER, "", {}))
+    if isinstance(event, ElectLeadersRequested):
+        return Answer(event.request_id, ElectLeadersAnswer(ErrorCode.NOT_CONTROLLER, {}))
+    if isinstance(event, ListReassignmentsRequested):
+        return Answer(event.request_id, ListReassignmentsAnswer(ErrorCode.NOT_CONTROLLER, {}))
+    return None

@@ -1,0 +1,161 @@
+"""Unclean elections: nobody in the ISR is live, and losing records is allowed; then lose as few as possible.
+
+Before it chooses, the controller asks every live replica what it holds: the epoch of its last record and its log
+end offset. The best of them by (last epoch, log end offset) leads; the others stand in the journal with what
+they would have cost. Nobody answers within half a second: the first in assignment order, as Apache does. A
+single survivor is not asked, there is nothing to choose.
+
+While the question is open the partition stays offline, and a member of the ISR that returns still wins.
+"""
+
+from collections.abc import Iterable
+
+from odradek.controller.context import ControllerContext, UncleanQuote
+from odradek.controller.effects import (
+    Answer,
+    AskEndOffsets,
+    BrokerRequest,
+    ElectLeadersAnswer,
+    StateChange,
+)
+from odradek.controller.election import Election, offline_leader
+from odradek.controller.events import EndOffsetsAnswered
+from odradek.controller.partition_states import PartitionState, plan_partition_move
+from odradek.controller.plan import Plan
+from odradek.controller.task import Task
+from odradek.model.cluster import LeaderAndIsr
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+from odradek.model.values import dataclass
+
+DEADLINE, PATIENCE_MS = "unclean elections", 500
+
+End = tuple[LeaderEpoch, Offset]
+UNKNOWN_END: End = (LeaderEpoch(-1), Offset(-1))
+
+
+def questions(context: ControllerContext, asked: Iterable[TopicPartition]) -> list[BrokerRequest]:
+    """One question a broker, for all partitions that wait for its answer."""
+    by_broker: dict[BrokerId, list[tuple[TopicPartition, LeaderEpoch]]] = {}
+    for topic_partition in sorted(asked):
+        state = context.leadership(topic_partition)
+        epoch = state.leader_epoch if state is not None else LeaderEpoch(-1)
+        for broker in context.quotes[topic_partition].asked:
+            by_broker.setdefault(broker, []).append((topic_partition, epoch))
+    return [
+        AskEndOffsets(broker, context.broker_epoch(broker), tuple(partitions))
+        for broker, partitions in sorted(by_broker.items())
+        if broker in context.brokers
+    ]
+
+
+def commit_asked(
+    context: ControllerContext, asked: dict[TopicPartition, tuple[BrokerId, ...]], now_ms: int
+) -> None:
+    for topic_partition, survivors in asked.items():
+        context.quotes[topic_partition] = UncleanQuote(survivors, {}, now_ms + PATIENCE_MS)
+        context.commit_deadline(DEADLINE, now_ms + PATIENCE_MS)
+
+
+def tasks_of_answer(context: ControllerContext, event: EndOffsetsAnswered) -> list[Task]:
+    """Note what a survivor holds; elect where everybody who is still live has answered."""
+    complete = []
+    for topic_partition, end in sorted(event.ends.items()):
+        quote = context.quotes.get(topic_partition)
+        if quote is None or event.broker not in quote.asked:
+            continue
+        ends = {**quote.ends, event.broker: end}
+        context.quotes[topic_partition] = UncleanQuote(quote.asked, ends, quote.deadline_ms)
+        if all(broker in ends or broker not in context.brokers for broker in quote.asked):
+            complete.append(topic_partition)
+    return [ElectUnclean(tuple(complete))] if complete else []
+
+
+def tasks_of_deadline(context: ControllerContext, now_ms: int) -> list[Task]:
+    due = tuple(tp for tp in sorted(context.quotes) if context.quotes[tp].deadline_ms <= now_ms)
+    later = [quote.deadline_ms for quote in context.quotes.values() if quote.deadline_ms > now_ms]
+    if later:
+        context.commit_deadline(DEADLINE, min(later))
+    return [ElectUnclean(due)] if due else []
+
+
+@dataclass(frozen=True, slots=True)
+class ElectUnclean(Task):
+    """The answers are in, or the time is up."""
+
+    partitions: tuple[TopicPartition, ...]
+
+    def reason(self) -> str:
+        return "unclean election"
+
+    def plan(self, plan: Plan) -> None:
+        context = plan.context
+        for topic_partition in plan.pick(tp for tp in self.partitions if tp in context.quotes):
+            if plan.partition_state(topic_partition) is not PartitionState.OFFLINE:
+                continue  # a member of the ISR returned meanwhile
+            plan.changes.extend(priced(context, topic_partition))
+            plan_partition_move(plan, topic_partition, PartitionState.ONLINE, _select_best)
+
+    def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
+        """Administrators who wait for these elections can be answered when the last of theirs is done."""
+        for topic_partition in self.partitions:
+            context.quotes.pop(topic_partition, None)
+        answered = []
+        for request_id, (results, waiting) in sorted(context.elections_asked.items()):
+            known = {tp: _result(context, tp) for tp in sorted(waiting.intersection(self.partitions))}
+            left = waiting.difference(self.partitions)
+            if left:
+                context.elections_asked[request_id] = ({**results, **known}, left)
+            else:
+                del context.elections_asked[request_id]
+                body = ElectLeadersAnswer(ErrorCode.NONE, {**results, **known})
+                answered.append(Answer(request_id, body))
+        outcomes["answered"] = tuple(answered)
+
+    def answers(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Answer, ...]:
+        answered = outcomes["answered"]
+        assert isinstance(answered, tuple)
+        return answered
+
+
+def _result(context: ControllerContext, topic_partition: TopicPartition) -> tuple[ErrorCode, str]:
+    if context.partition_state(topic_partition) is PartitionState.ONLINE:
+        return ErrorCode.NONE, ""
+    return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"no replica of {topic_partition} is live"
+
+
+def _select_best(plan: Plan, topic_partition: TopicPartition, current: LeaderAndIsr) -> Election | None:
+    """Whether it was allowed was decided when the question was asked."""
+    context = plan.context
+    replicas = plan.assignment(topic_partition).replicas
+    return offline_leader(
+        replicas=replicas,
+        isr=current.isr,
+        live=context.online_of(replicas, topic_partition),
+        unclean_allowed=True,
+        ranked=ranking(context, topic_partition),
+    )
+
+
+def ranking(context: ControllerContext, topic_partition: TopicPartition) -> tuple[BrokerId, ...]:
+    """Those that answered, best first; among equals the assignment order decides."""
+    quote = context.quotes[topic_partition]
+    answered = [b for b in context.assignments[topic_partition].replicas if b in quote.ends]
+    return tuple(sorted(answered, key=lambda broker: quote.ends[broker], reverse=True))
+
+
+def priced(context: ControllerContext, topic_partition: TopicPartition) -> list[StateChange]:
+    """What each candidate holds and what choosing it would lose against the best: the quote."""
+    quote = context.quotes[topic_partition]
+    order = ranking(context, topic_partition)
+    best = quote.ends[order[0]] if order else UNKNOWN_END
+    changes = []
+    for broker in quote.asked:
+        end = quote.ends.get(broker)
+        if end is None:
+            text = f"broker {broker} did not answer what it holds"
+        else:
+            lost = max(0, best[1] - end[1])
+            text = f"broker {broker} holds epoch {end[0]} up to offset {end[1]}: {lost} fewer than the best"
+        changes.append(StateChange("quote", "candidate", "priced", text, topic_partition, broker))
+    return changes

@@ -1,0 +1,668 @@
+"""A session with a ZooKeeper ensemble, through kazoo. The only module that imports it.
+
+kazoo has threads of its own: one for the connection, one for watches, one for answers. The last two would let an
+answer overtake the watch that came before it on the wire, so we take both from the connection's thread as they
+come (`_Inline`) and hand them to the event loop in that order. That is ZooKeeper's own guarantee, kept.
+
+Three things kazoo leaves to us:
+- *A lost connection forgets the watches.* On coming back every armed one is armed again, and what has changed
+  meanwhile is told, before any call is let through.
+- *The client gives up first.* The server ends a session that it has not heard of for the timeout. We measure from
+  the sending of the last request that was answered, which the server heard no earlier, and give up after four
+  fifths of the timeout.
+- *An expired session is replaced silently.* Not here: the session is over and its owner starts again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from kazoo import exceptions as kazoo_errors
+from kazoo.client import KazooClient, KazooState
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.serialization import (
+    CheckVersion,
+    Exists,
+    GetChildren2,
+    GetData,
+    SetData,
+    Transaction,
+)
+from kazoo.protocol.serialization import Create as CreateRequest
+from kazoo.protocol.serialization import Delete as DeleteRequest
+from kazoo.protocol.states import EventType
+from kazoo.retry import KazooRetry
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from odradek.store import zookeeper_plan
+from odradek.store.api import (
+    ANY_VERSION,
+    NO_OWNER,
+    Applied,
+    BadVersion,
+    Check,
+    ConditionalOps,
+    Conflict,
+    Create,
+    Delete,
+    DeleteTree,
+    Fence,
+    Fenced,
+    InvalidPath,
+    NoChildrenForEphemerals,
+    Node,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    OnSession,
+    OnWatch,
+    Op,
+    Put,
+    SessionExpired,
+    SessionState,
+    Set,
+    Stat,
+    Store,
+    Stored,
+    StoreError,
+    StoreUnavailable,
+    WatchEvent,
+    WatchKind,
+    WriteAnswer,
+    check_path,
+    child_path,
+    name_of,
+)
+from odradek.store.chroot import ChrootedStores
+from odradek.store.zookeeper_plan import Planned
+
+T = TypeVar("T")
+
+OWN_PATIENCE = 0.8
+_BEATS_PER_TIMEOUT = 8
+_IN_FLIGHT = 2_000  # reads sent before the first is answered
+_PLANS = 10  # looks at a part of the tree that others keep changing, before we say so
+
+_ERRORS: Mapping[type[Exception], type[StoreError]] = {
+    kazoo_errors.NoNodeError: NoNode,
+    kazoo_errors.NodeExistsError: NodeExists,
+    kazoo_errors.BadVersionError: BadVersion,
+    kazoo_errors.NotEmptyError: NotEmpty,
+    kazoo_errors.NoChildrenForEphemeralsError: NoChildrenForEphemerals,
+    kazoo_errors.BadArgumentsError: InvalidPath,
+    kazoo_errors.SessionExpiredError: SessionExpired,
+}
+_KINDS: Mapping[str, WatchKind] = {
+    EventType.CREATED: WatchKind.CREATED,
+    EventType.DELETED: WatchKind.DELETED,
+    EventType.CHANGED: WatchKind.CHANGED,
+    EventType.CHILD: WatchKind.CHILDREN,
+}
+_log = logging.getLogger(__name__)
+
+
+class ZooKeeperStores:
+    """Sessions with the ensemble that `connect` names: `host:port,host:port/chroot`, as zookeeper.connect."""
+
+    def __init__(
+        self, connect: str, *, connection_timeout_ms: int = 18_000, options: Mapping[str, Any] | None = None
+    ) -> None:
+        self._hosts, _, chroot = connect.partition("/")
+        self._chroot = f"/{chroot}".rstrip("/") or "/"
+        check_path(self._chroot)
+        self._connection_timeout_ms = connection_timeout_ms
+        self._options = dict(options or {})  # of KazooClient: TLS, SASL
+
+    async def open_session(self, session_timeout_ms: int) -> Store:
+        return await ChrootedStores(_Unrooted(self), self._chroot).open_session(session_timeout_ms)
+
+    async def open_unrooted(self, session_timeout_ms: int) -> ZooKeeperStore:
+        return await ZooKeeperStore.open(
+            self._hosts, session_timeout_ms, self._connection_timeout_ms, self._options
+        )
+
+    async def close(self) -> None:
+        """Nothing is held between sessions."""
+
+
+class _Unrooted:
+    def __init__(self, stores: ZooKeeperStores) -> None:
+        self._stores = stores
+
+    async def open_session(self, session_timeout_ms: int) -> Store:
+        return await self._stores.open_unrooted(session_timeout_ms)
+
+    async def close(self) -> None:
+        await self._stores.close()
+
+
+class _Inline(SequentialThreadingHandler):  # type: ignore[misc]
+    """Watches and answers run in the thread of the connection, in the order of the wire."""
+
+    class _Now:
+        def put(self, call: Callable[[], None]) -> None:
+            call()
+
+    def start(self) -> None:
+        self.completion_queue = self._Now()
+        self._running = True
+
+    def stop(self) -> None:
+        self._running = False
+
+    def dispatch_callback(self, callback: Any) -> None:
+        callback.func(*callback.args)
+
+
+class ZooKeeperStore:
+    """One session. All state is touched on the event loop alone; kazoo's thread only posts to it."""
+
+    def __init__(self, hosts: str, session_timeout_ms: int, options: Mapping[str, Any]) -> None:
+        """Use `open`."""
+        self._loop = asyncio.get_running_loop()
+        self._session_timeout_ms = session_timeout_ms
+        self._negotiated_s = session_timeout_ms / 1000
+        self._state = SessionState.SUSPENDED
+        self._session_id = 0
+        self._connected: asyncio.Future[None] = self._loop.create_future()
+        self._last_contact = self._loop.time()
+        self._on_watch: list[OnWatch] = []
+        self._on_session: list[OnSession] = []
+        # What is armed, and what stood there then: None where there was no node.
+        self._data_watches: dict[str, Stat | None] = {}
+        self._children_watches: dict[str, Stat] = {}
+        self._beat: asyncio.Task[None] | None = None
+        self._coming_back: asyncio.Task[None] | None = None
+        self._client = KazooClient(
+            hosts=hosts,
+            timeout=session_timeout_ms / 1000,
+            handler=_Inline(),
+            connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=1.0),
+            logger=_log,
+            **options,
+        )
+        self._client.add_listener(lambda state: self._post(self._kazoo_became, state))
+        self._note_negotiated_timeout()
+
+    @classmethod
+    async def open(
+        cls,
+        hosts: str,
+        session_timeout_ms: int = 6000,
+        connection_timeout_ms: int = 18_000,
+        options: Mapping[str, Any] | None = None,
+    ) -> ZooKeeperStore:
+        store = cls(hosts, session_timeout_ms, options or {})
+        store._client.start_async()
+        try:
+            async with asyncio.timeout(connection_timeout_ms / 1000):
+                await store._connected
+        except TimeoutError:
+            await store._stop_client()
+            raise StoreUnavailable(
+                message=f"no ZooKeeper answered at {hosts} within {connection_timeout_ms} ms. Is it running, "
+                "and is zookeeper.connect right?"
+            ) from None
+        except BaseException:
+            await store._stop_client()
+            raise
+        store._beat = asyncio.ensure_future(store._beat_on())
+        return store
+
+    def _note_negotiated_timeout(self) -> None:
+        """The server may grant less than was asked for; kazoo keeps that to itself."""
+        connection = self._client._connection
+        connect = connection._connect
+
+        def noting(*arguments: Any) -> Any:
+            read_timeout_ms, connect_timeout_ms = connect(*arguments)
+            # kazoo waits for two thirds of the session's timeout.
+            self._post(self._negotiated, read_timeout_ms * 1.5 / 1000)
+            return read_timeout_ms, connect_timeout_ms
+
+        connection._connect = noting
+
+    def _negotiated(self, timeout_s: float) -> None:
+        self._negotiated_s = timeout_s
+
+    @property
+    def session_id(self) -> int:
+        return self._session_id
+
+    @property
+    def session_timeout_ms(self) -> int:
+        return self._session_timeout_ms
+
+    @property
+    def state(self) -> SessionState:
+        return self._state
+
+    def listen(
+        self, *, on_watch: OnWatch | None = None, on_session: OnSession | None = None
+    ) -> Callable[[], None]:
+        if on_watch is not None:
+            self._on_watch.append(on_watch)
+        if on_session is not None:
+            self._on_session.append(on_session)
+
+        def stop() -> None:
+            if on_watch in self._on_watch:
+                self._on_watch.remove(on_watch)
+            if on_session in self._on_session:
+                self._on_session.remove(on_session)
+
+        return stop
+
+    # ---- reading
+
+    async def get(self, path: str, *, watch: bool = False) -> Node:
+        return (await self._reads([path], lambda path: self._get(path, watch)))[0]
+
+    async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
+        return (await self._reads([path], lambda path: self._exists(path, watch)))[0]
+
+    async def children(self, path: str, *, watch: bool = False) -> list[str]:
+        return (await self._reads([path], lambda path: self._children(path, watch)))[0]
+
+    async def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Node | None]:
+        return await self._reads(paths, lambda path: _or_none(self._get(path, watch)))
+
+    async def children_many(self, paths: Sequence[str], *, watch: bool = False) -> list[list[str] | None]:
+        return await self._reads(paths, lambda path: _or_none(self._children(path, watch)))
+
+    async def _reads(self, paths: Sequence[str], read: Callable[[str], Awaitable[T]]) -> list[T]:
+        """Pipelined: all are sent before the first is answered, within reason."""
+        for path in paths:
+            check_path(path)
+        found: list[T] = []
+        for start in range(0, len(paths), _IN_FLIGHT):
+            self._check_usable()
+            found += await asyncio.gather(*[read(path) for path in paths[start : start + _IN_FLIGHT]])
+        return found
+
+    def _get(self, path: str, watch: bool) -> Awaitable[Node]:
+        def read(answer: tuple[bytes | None, Any]) -> Node:
+            node = Node(answer[0] or b"", _stat(answer[1]))
+            if watch:
+                self._data_watches[path] = node.stat
+            return node
+
+        return self._ask(GetData(path, self._kazoo_told if watch else None), path, read)
+
+    def _exists(self, path: str, watch: bool) -> Awaitable[Stat | None]:
+        def read(answer: Any) -> Stat | None:
+            stat = None if answer is None else _stat(answer)
+            if watch:
+                self._data_watches[path] = stat
+            return stat
+
+        return self._ask(Exists(path, self._kazoo_told if watch else None), path, read)
+
+    def _children(self, path: str, watch: bool) -> Awaitable[list[str]]:
+        def read(answer: tuple[list[str], Any]) -> list[str]:
+            if watch:
+                self._children_watches[path] = _stat(answer[1])
+            return sorted(answer[0])
+
+        return self._ask(GetChildren2(path, self._kazoo_told if watch else None), path, read)
+
+    # ---- writing
+
+    async def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> Applied:
+        return (await self.multi([Create(path, data, ephemeral, sequential)]))[0]
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        stat = (await self.multi([Set(path, data, version)]))[0].stat
+        assert stat is not None
+        return stat
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        await self.multi([Delete(path, version)])
+
+    async def multi(self, ops: Sequence[Op]) -> list[Applied]:
+        self._check_usable()
+        for op in ops:
+            assert not isinstance(op, DeleteTree | Put), f"ZooKeeper's multi knows no {op}: use write"
+            check_path(op.path)
+        return await self._multi(ops) if ops else []
+
+    async def write(self, writes: Sequence[ConditionalOps], fence: Fence | None) -> list[WriteAnswer]:
+        answers: list[WriteAnswer] = []
+        while len(answers) < len(writes):
+            self._check_usable()
+            batch = zookeeper_plan.batch_at(writes, len(answers), fence)
+            done = await self._write_batch(batch, fence)
+            if done is None:
+                return answers + [Fenced()] * (len(writes) - len(answers))
+            answers += done
+        return answers
+
+    async def _write_batch(
+        self, batch: Sequence[ConditionalOps], fence: Fence | None
+    ) -> list[WriteAnswer] | None:
+        """The answers, of the first groups at least; None when the fence does not hold."""
+        for _ in range(_PLANS):
+            planned = await self._plan(batch)
+            try:
+                return await self._commit(planned, fence)
+            except _FenceMoved:
+                return None
+            except _Failed as failure:
+                if planned[failure.group].is_stale(failure.op, failure.error):
+                    continue
+                if failure.group:
+                    # Those before it, then by itself: one group in conflict does not stop the others.
+                    return await self._write_batch(batch[: failure.group], fence)
+                return [await self._conflict(failure.error)]
+        raise StoreUnavailable(
+            message=f"{batch[0]} was planned {_PLANS} times, and each time others were faster"
+        )
+
+    async def _plan(self, batch: Sequence[ConditionalOps]) -> list[Planned]:
+        wanted = zookeeper_plan.wanted_by(batch)
+        if not wanted:
+            return zookeeper_plan.plan(batch, {}, {})
+        there: dict[str, bool] = {}
+        by_parent = zookeeper_plan.parents_by_their_parent(wanted.exists)
+        lists = await self.children_many(list(by_parent))
+        for (_, paths), names in zip(by_parent.items(), lists, strict=True):
+            known = frozenset(names or ())
+            there.update((path, name_of(path) in known) for path in paths)
+        trees = {root: await self._tree(root) for root in wanted.trees}
+        return zookeeper_plan.plan(batch, there, trees)
+
+    async def _tree(self, root: str) -> list[str]:
+        found: list[str] = []
+        level = [root]
+        while level:
+            lists = await self.children_many(level)
+            there = [(path, names) for path, names in zip(level, lists, strict=True) if names is not None]
+            found += [path for path, _ in there]
+            level = [child_path(path, name) for path, names in there for name in names]
+        return found
+
+    async def _commit(self, planned: Sequence[Planned], fence: Fence | None) -> list[WriteAnswer]:
+        if len(planned) == 1:
+            *first_parts, last_part = zookeeper_plan.parts_of(planned[0])
+            for part in first_parts:
+                await self._commit([part], fence)
+            planned = [last_part]
+        ops = zookeeper_plan.fenced(planned, fence)
+        offset = 0 if fence is None else 1
+        applied: list[Applied] = []
+        if ops:
+            try:
+                applied = await self._multi(ops)
+            except (NoNode, NodeExists, BadVersion, NotEmpty, NoChildrenForEphemerals) as error:
+                if error.index < offset:
+                    raise _FenceMoved from None
+                raise _failed(planned, error, error.index - offset) from None
+        answers: list[WriteAnswer] = []
+        for group in planned:
+            last = applied[offset + len(group.ops) - 1].stat if group.ops else None
+            answers.append(Stored(-1 if last is None else last.version))
+            offset += len(group.ops)
+        return answers
+
+    async def _conflict(self, error: StoreError) -> Conflict:
+        try:
+            node = await self._get(error.path, watch=False)
+        except NoNode:
+            return Conflict(error.path, None, -1)
+        return Conflict(error.path, node.data, node.stat.version)
+
+    def _multi(self, ops: Sequence[Op]) -> Awaitable[list[Applied]]:
+        def read(answer: list[Any], zxid: int) -> list[Applied]:
+            for index, (op, outcome) in enumerate(zip(ops, answer, strict=True)):
+                if isinstance(outcome, kazoo_errors.KazooException) and not isinstance(
+                    outcome, kazoo_errors.RolledBackError | kazoo_errors.RuntimeInconsistency
+                ):
+                    raise _translated(outcome, op.path, index)
+            return [self._applied(op, outcome, zxid) for op, outcome in zip(ops, answer, strict=True)]
+
+        return self._ask(Transaction([_request(op) for op in ops]), "", read, with_zxid=True)
+
+    def _applied(self, op: Op, outcome: Any, zxid: int) -> Applied:
+        if isinstance(op, Create):
+            # The protocol answers with the path alone; the rest follows from what a creation is.
+            return Applied(outcome, Stat(0, 0, zxid, zxid, self._session_id if op.ephemeral else NO_OWNER))
+        return Applied(op.path, _stat(outcome) if isinstance(op, Set) else None)
+
+    # ---- between the loop and kazoo's thread
+
+    def _post(self, callback: Callable[..., None], *arguments: Any) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(callback, *arguments)
+
+    def _ask(
+        self, request: Any, path: str, read: Callable[..., T], *, with_zxid: bool = False
+    ) -> asyncio.Future[T]:
+        """Send, and have `read` make of the answer what the caller gets: on the loop, in the order of the wire."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        answer = self._client.handler.async_result()
+
+        def settle(value: Any, error: BaseException | None, zxid: int) -> None:
+            if future.done():
+                return
+            try:
+                if error is not None:
+                    raise _translated(error, path)
+                future.set_result(read(value, zxid) if with_zxid else read(value))
+            except StoreError as failure:
+                future.set_exception(failure)
+
+        # In kazoo's thread, right after the answer was read: `last_zxid` is that of this answer.
+        answer.rawlink(lambda a: self._post(settle, a.value, a.exception, self._client.last_zxid))
+        self._client._call(request, answer)
+        return future
+
+    def _kazoo_told(self, event: Any) -> None:
+        kind = _KINDS.get(event.type)
+        if kind is not None:  # NONE: kazoo forgets its watches on a lost connection; we have our own list
+            self._post(self._fire, WatchEvent(kind, event.path))
+
+    def _fire(self, event: WatchEvent) -> None:
+        """Once, though kazoo tells of a deletion once for the data and once for the children."""
+        was_armed = False
+        if event.kind is not WatchKind.CHILDREN and event.path in self._data_watches:
+            del self._data_watches[event.path]
+            was_armed = True
+        if event.kind in (WatchKind.CHILDREN, WatchKind.DELETED) and event.path in self._children_watches:
+            del self._children_watches[event.path]
+            was_armed = True
+        if was_armed:
+            for on_watch in tuple(self._on_watch):
+                on_watch(event)
+
+    # ---- the life of the session
+
+    def _check_usable(self) -> None:
+        if self._state in (SessionState.EXPIRED, SessionState.CLOSED):
+            raise self._ended()
+        if self._is_silent():
+            self._end(SessionState.EXPIRED)
+            raise self._ended()
+        if self._state is SessionState.SUSPENDED:
+            raise StoreUnavailable(message="the connection to ZooKeeper is lost; trying to get it back")
+
+    def _ended(self) -> SessionExpired:
+        return SessionExpired(
+            message=f"session {self._session_id:#x} is {self._state.value}; open another one"
+        )
+
+    def _is_silent(self) -> bool:
+        timeout_s = min(self._session_timeout_ms / 1000, self._negotiated_s)
+        return self._loop.time() - self._last_contact > timeout_s * OWN_PATIENCE
+
+    def _kazoo_became(self, state: str) -> None:
+        if self._state in (SessionState.EXPIRED, SessionState.CLOSED):
+            return
+        if state == KazooState.CONNECTED:
+            session_id = self._client._session_id
+            if not self._connected.done():
+                self._session_id = session_id
+                self._last_contact = self._loop.time()
+                self._become(SessionState.CONNECTED)
+                self._connected.set_result(None)
+            elif session_id != self._session_id:  # kazoo made itself a new one
+                self._end(SessionState.EXPIRED)
+            else:
+                self._coming_back = asyncio.ensure_future(self._come_back())
+        elif state == KazooState.SUSPENDED:
+            if self._coming_back is not None:
+                self._coming_back.cancel()
+            self._become(SessionState.SUSPENDED)
+        elif self._connected.done():
+            self._end(SessionState.EXPIRED)
+
+    async def _come_back(self) -> None:
+        """Arm every watch again, tell what has changed meanwhile, and only then let calls through."""
+        data, children = dict(self._data_watches), dict(self._children_watches)
+        begun = self._loop.time()
+        try:
+            stats = await asyncio.gather(*[self._exists(path, watch=True) for path in data])
+            lists = await asyncio.gather(
+                *[
+                    _or_none(self._ask(GetChildren2(path, self._kazoo_told), path, _second_stat))
+                    for path in children
+                ]
+            )
+        except (StoreUnavailable, SessionExpired):
+            # Lost again; the next time begins anew, from what was known before.
+            self._data_watches, self._children_watches = data, children
+            return
+        for (path, before), now in zip(data.items(), stats, strict=True):
+            kind = _change_of_data(before, now)
+            if kind is not None:
+                self._data_watches[path] = before
+                self._fire(WatchEvent(kind, path))
+        for (path, then), now in zip(children.items(), lists, strict=True):
+            if now is None or now.czxid != then.czxid:
+                self._fire(WatchEvent(WatchKind.DELETED, path))
+            elif now.cversion != then.cversion:
+                self._fire(WatchEvent(WatchKind.CHILDREN, path))
+        self._last_contact = begun
+        self._become(SessionState.CONNECTED)
+
+    async def _beat_on(self) -> None:
+        """kazoo's own pings keep the session; ours tell us that they do."""
+        timeout_s = min(self._session_timeout_ms / 1000, self._negotiated_s)
+        while self._state in (SessionState.CONNECTED, SessionState.SUSPENDED):
+            if self._is_silent():
+                self._end(SessionState.EXPIRED)
+                return
+            if self._state is SessionState.CONNECTED:
+                sent = self._loop.time()
+                self._ask(
+                    Exists("/", None), "/", lambda answer, sent=sent: self._touch(sent)
+                ).add_done_callback(_retrieve)
+            await asyncio.sleep(timeout_s / _BEATS_PER_TIMEOUT)
+
+    def _touch(self, sent: float) -> None:
+        self._last_contact = max(self._last_contact, sent)
+
+    def _become(self, state: SessionState) -> None:
+        if state is not self._state:
+            self._state = state
+            if self._connected.done():
+                for on_session in tuple(self._on_session):
+                    on_session(state)
+
+    def _end(self, state: SessionState) -> None:
+        if self._state in (SessionState.EXPIRED, SessionState.CLOSED):
+            return
+        self._data_watches.clear()
+        self._children_watches.clear()
+        self._become(state)
+        # Where the server can be reached it ends the session at once.
+        self._stopping = asyncio.ensure_future(self._stop_client())
+
+    async def close(self) -> None:
+        if self._state in (SessionState.CONNECTED, SessionState.SUSPENDED):
+            self._end(SessionState.CLOSED)
+        await self._stopping
+
+    async def _stop_client(self) -> None:
+        for task in (self._beat, self._coming_back):
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
+        await self._loop.run_in_executor(None, self._client.stop)
+        await self._loop.run_in_executor(None, self._client.close)
+
+
+class _FenceMoved(Exception):
+    """Somebody else was elected."""
+
+
+class _Failed(Exception):
+    """The `op`th op of the `group`th planned group cannot be done; nothing has happened."""
+
+    def __init__(self, group: int, op: int, error: StoreError) -> None:
+        super().__init__(str(error))
+        self.group = group
+        self.op = op
+        self.error = error
+
+
+def _failed(planned: Sequence[Planned], error: StoreError, index: int) -> _Failed:
+    for number, group in enumerate(planned):
+        if index < len(group.ops):
+            return _Failed(number, index, error)
+        index -= len(group.ops)
+    raise AssertionError(f"op {index} is beyond all groups")
+
+
+def _request(op: Op) -> Any:
+    if isinstance(op, Create):
+        flags = (1 if op.ephemeral else 0) | (2 if op.sequential else 0)
+        return CreateRequest(op.path, op.data, OPEN_ACL_UNSAFE, flags)
+    if isinstance(op, Set):
+        return SetData(op.path, op.data, op.version)
+    if isinstance(op, Delete):
+        return DeleteRequest(op.path, op.version)
+    assert isinstance(op, Check), op
+    return CheckVersion(op.path, op.version)
+
+
+def _stat(stat: Any) -> Stat:
+    return Stat(stat.version, stat.cversion, stat.czxid, stat.mzxid, stat.ephemeralOwner)
+
+
+def _second_stat(answer: tuple[list[str], Any]) -> Stat:
+    return _stat(answer[1])
+
+
+def _change_of_data(before: Stat | None, now: Stat | None) -> WatchKind | None:
+    """The first thing that happened to a node between two looks, as its watch would have told it."""
+    if before is None:
+        return None if now is None else WatchKind.CREATED
+    if now is None or now.czxid != before.czxid:
+        return WatchKind.DELETED
+    return WatchKind.CHANGED if now.mzxid != before.mzxid else None
+
+
+def _translated(error: BaseException, path: str, index: int = 0) -> StoreError:
+    for kind, ours in _ERRORS.items():
+        if isinstance(error, kind):
+            return ours(path, index=index)
+    if isinstance(error, kazoo_errors.KazooException | OSError):
+        return StoreUnavailable(path, f"ZooKeeper: {type(error).__name__} {error}".strip(), index)
+    raise error
+
+
+async def _or_none(answer: Awaitable[T]) -> T | None:
+    try:
+        return await answer
+    except NoNode:
+        return None
+
+
+def _retrieve(future: asyncio.Future[Any]) -> None:
+    """A heartbeat that failed says nothing that the next look at the clock does not say."""
+    if not future.cancelled():
+        future.exception()

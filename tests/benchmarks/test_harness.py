@@ -1,0 +1,175 @@
+"""The harness: frames as the protocol has them, medians, verdicts, and a loss that has no figure."""
+
+import struct
+
+import pytest
+from benchmarks.bench import BEGIN, CELLS, END, write
+from benchmarks.figures import Cell, Figure, Row, number, table
+
+from benchmarks import raw_frames, raw_load
+from odradek.protocol.headers import decode_request_header
+from odradek.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from odradek.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from odradek.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from odradek.records.reader import decode_batch
+
+
+def test_a_raw_produce_frame_is_one_the_broker_decodes():
+    value = raw_load.value_of(300)
+    frame = raw_frames.produce(
+        "orders", 3, raw_frames.batch_of_one(value, 1_700_000_000_000), acks=-1, correlation_id=77
+    )
+    (size,) = struct.unpack_from(">i", frame)
+    assert size == len(frame) - 4
+    header = decode_request_header(memoryview(frame)[4:])
+    assert (header.api_key, header.api_version, header.correlation_id, header.client_id) == (
+        0,
+        7,
+        77,
+        "bench",
+    )
+    assert struct.unpack_from(">i", frame, raw_frames.CORRELATION_AT) == (77,)
+    request = ProduceRequest.decode(7, memoryview(frame)[4:], header.body_offset)
+    assert (request.acks, request.topic_data[0].name) == (-1, "orders")
+    data = request.topic_data[0].partition_data[0]
+    assert data.index == 3
+    (record,) = decode_batch(data.records)
+    assert (record.key, record.value, record.timestamp) == (None, value, 1_700_000_000_000)
+
+
+def test_values_differ_by_kind_and_are_a_hundred_bytes():
+    values = {raw_load.value_of(kind) for kind in range(raw_load.KINDS)}
+    assert len(values) == raw_load.KINDS
+    assert {len(value) for value in values} == {raw_load.RECORD_SIZE}
+
+
+def test_an_answer_is_read_where_its_fields_stand():
+    partition = PartitionProduceResponse(index=3, error_code=19, base_offset=1234, log_append_time_ms=-1)
+    body = ProduceResponse(
+        responses=[TopicProduceResponse(name="orders", partition_responses=[partition])]
+    ).encode(7)
+    answer = raw_frames.ProduceAnswer("orders")
+    whole = struct.pack(">ii", len(body) + 4, 9) + body
+    assert len(whole) == answer.size
+    assert answer.layout.unpack(whole) == (len(body) + 4, 9, 19, 1234)
+
+
+def test_metadata_is_read_as_the_protocol_writes_it():
+    message = MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=2, host="h", port=9, rack=None)],
+        controller_id=2,
+        topics=[
+            MetadataResponseTopic(
+                name="t",
+                partitions=[
+                    MetadataResponsePartition(
+                        partition_index=1, leader_id=2, replica_nodes=[2, 3], isr_nodes=[2]
+                    )
+                ],
+            )
+        ],
+    )
+    found = raw_frames._read_metadata(message.encode(1))
+    assert found == raw_frames.Leadership({2: raw_frames.Broker("h", 9)}, 2, {1: 2}, {1: [2]})
+
+
+def test_the_error_of_create_topics_is_found():
+    topic = CreatableTopicResult(name="orders", error_code=36, error_message="it is there")
+    assert raw_frames._create_topics_error(CreateTopicsResponse(topics=[topic]).encode(2)) == 36
+
+
+@pytest.mark.parametrize("value", [0, 1, 63, 64, -1, -64, -65, 300, 2**31])
+def test_varints_are_zigzag(value):
+    data = raw_frames.varint(value)
+    number_, shift = 0, 0
+    for byte in data:
+        number_ |= (byte & 0x7F) << shift
+        shift += 7
+    assert (number_ >> 1) ^ -(number_ & 1) == value
+
+
+def row(cell, ours=(), theirs=()):
+    made = Row(cell)
+    for value in ours:
+        made.add("odradek", Figure(value, cpu_s_per_gb=2.0, rss_mb=30.0, notes={"p99 us": value * 2}))
+    for value in theirs:
+        made.add("apache", Figure(value))
+    return made
+
+
+MORE = Cell("X", "PX", "more of it", "MB/s", ratio_reach=1.5, client_limit="mock")
+LESS = Cell("Y", "PY", "less of it", "ms", more_is_better=False, limit=300)
+
+
+def test_a_ratio_above_one_is_good_whichever_way_the_measure_goes():
+    assert row(MORE, [30, 20, 10], [10]).ratio() == 2.0
+    assert row(LESS, [10], [30]).ratio() == 3.0
+    assert row(MORE, [30]).ratio() is None
+
+
+def test_verdicts():
+    assert row(MORE, [30], [10]).verdict({}) == "reached"
+    assert row(MORE, [14], [10]).verdict({}) == "missed (>= 1.5x)"
+    assert row(MORE, [14]).verdict({}) == "no peer (>= 1.5x)"
+    assert row(MORE, [30], [10]).verdict({"mock": 33}) == "reached, client-bound"
+    assert row(LESS, [301]).verdict({}) == "missed (<= 300 ms)"
+    assert row(LESS, [300]).verdict({}) == "reached"
+    assert row(Cell("Z", "PZ", "z", "rows/s", floor=100), [99]).verdict({}) == "missed (>= 100 rows/s)"
+
+
+def test_a_cell_with_a_loss_has_no_figure():
+    lossy = row(MORE, [30, 31], [10])
+    lossy.add("odradek", Figure(99.0, problem="3 lost, 0 damaged"))
+    assert lossy.median("odradek") is None
+    assert lossy.ratio() is None
+    assert lossy.verdict({}) == "no figure"
+    text = table([lossy], {}, ["odradek", "apache"], {})
+    assert "no figure: 3 lost, 0 damaged" in text
+
+
+def test_the_table_has_median_spread_cost_and_why_a_peer_is_missing():
+    text = table([row(MORE, [30, 20, 10])], {}, ["odradek", "apache"], {"apache": "no java on this machine"})
+    (line,) = text.splitlines()[2:]
+    assert "20.0 (10.0 - 30.0)" in line
+    assert "2 CPU s/GB, 30.0 MB RSS, p99 us 40.0" in line
+    assert "not run (no java on this machine)" in line
+    assert line.count("|") == text.splitlines()[0].count("|")
+
+
+def test_numbers_are_short():
+    assert [number(v) for v in (None, 0.1234, 5, 12.345, 123.4, 12345.6)] == [
+        "-",
+        "0.123",
+        "5",
+        "12.3",
+        "123",
+        "12,346",
+    ]
+
+
+def test_the_cells_have_names_of_their_own():
+    assert len({cell.key for cell in CELLS}) == len(CELLS)
+    measures = {cell.measure for cell in CELLS}
+    assert {"P1", "P2", "P4", "P6", "P8", "P9", "P10", "P11"} <= measures
+    assert sum(cell.measure == "P8" for cell in CELLS) == 6
+
+
+def test_write_replaces_what_stands_between_the_marks_alone(tmp_path):
+    path = tmp_path / "benchmarks.md"
+    write("first", path)
+    path.write_text(path.read_text().replace(BEGIN, f"Words of a person.\n\n{BEGIN}") + "\nAnd after.\n")
+    write("second", path)
+    text = path.read_text()
+    assert "first" not in text
+    assert text.index("Words of a person.") < text.index(BEGIN) < text.index("second") < text.index(END)
+    assert text.endswith("And after.\n")

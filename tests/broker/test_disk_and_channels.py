@@ -1,0 +1,275 @@
+"""The broker between its disk, the controller's channel and the clock: effects out, outcomes in."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.broker import effects as fx
+from odradek.broker.draws import Draws
+from odradek.log.errors import DiskFault
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages import alter_partition as ap
+from tests.broker.world import World
+
+T0 = TopicPartition("t", 0)
+
+
+def taken(world: World, kind: type, broker: int = 1) -> list[Any]:
+    return [effect for effect in world[broker].broker.take_effects() if isinstance(effect, kind)]
+
+
+# -------------------------------------------------------------------------------------------------------- flushes
+
+
+@pytest.fixture
+def durable(tmp_path: Path) -> World:
+    world = World(tmp_path, brokers=(1,))
+    world.configs["topics", "t"] = {"flush.messages": "1"}
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    return world
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_with_flush_messages_1_nothing_is_acknowledged_before_it_is_on_the_disk(durable: World, acks: int) -> None:
+    asked = [durable.produce(1, b"%d" % n, acks=acks) for n in range(3)]
+    (flush,) = taken(durable, fx.FlushLog)
+    assert flush.topic_partition == T0
+    late = durable.produce(1, b"late", acks=acks)
+    assert not any(pending.is_answered for pending in asked)
+    flush.plan.run()
+    durable[1].broker.log_flushed(T0, flush.plan, None, durable.now_ms)
+    (second,) = taken(durable, fx.FlushLog)
+    assert [durable.produced(pending) for pending in asked] == [(ErrorCode.NONE, n) for n in range(3)]
+    assert not late.is_answered
+    second.plan.run()
+    durable[1].broker.log_flushed(T0, second.plan, None, durable.now_ms)
+    assert taken(durable, fx.FlushLog) == []
+    assert durable.produced(late) == (ErrorCode.NONE, 3)
+
+
+def test_a_flush_that_fails_takes_the_directory_offline_and_everybody_is_told(durable: World) -> None:
+    asked = durable.produce(1, b"a", acks=-1)
+    (flush,) = taken(durable, fx.FlushLog)
+    health = durable[1].logs.directories[0].root.health
+    health.fail(DiskFault("fsync: Input/output error"))
+    durable[1].broker.log_flushed(T0, flush.plan, "fsync: Input/output error", durable.now_ms)
+    effects = durable[1].broker.take_effects()
+    assert [e for e in effects if isinstance(e, fx.LogDirectoryFailed)] == [
+        fx.LogDirectoryFailed(str(durable[1].path))
+    ]
+    durable[1].broker.take_effects()
+    assert durable.produced(asked)[0] == ErrorCode.KAFKA_STORAGE_ERROR
+    assert durable.produced(durable.produce(1, b"b"))[0] == ErrorCode.KAFKA_STORAGE_ERROR
+    row = durable.consume(1, 0).message.responses[0].partitions[0]
+    assert row.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+# ------------------------------------------------------------------------------------------------ a disk that dies
+
+
+@pytest.fixture
+def two_disks(tmp_path: Path) -> World:
+    world = World(tmp_path, brokers=(1,))
+    node = world[1]
+    from odradek.log.files import OsDirectory
+    from odradek.log.log_manager import LogDirectory
+
+    second = LogDirectory(OsDirectory.create(str(tmp_path / "second")))
+    second.root.health.on_failure = node.logs._failure_of(second)
+    node.logs.directories.append(second)
+    for index in (0, 1):
+        world.lead(1, isr=(1,), replicas=(1,), index=index, is_new=True)
+    assert {node.logs.directory_of(TopicPartition("t", i)) for i in (0, 1)} == {str(node.path), str(tmp_path / "second")}
+    return world
+
+
+def test_one_dead_disk_takes_only_its_own_partitions(two_disks: World) -> None:
+    node = two_disks[1]
+    dead = next(i for i in (0, 1) if node.logs.directory_of(TopicPartition("t", i)) == str(node.path))
+    parked = two_disks.consume(1, 0, index=dead, max_wait_ms=60_000)
+    node.logs.directories[0].root.health.fail(DiskFault("read: Input/output error"))
+    two_disks.settle()
+    assert two_disks.produced(two_disks.produce(1, b"a", index=dead))[0] == ErrorCode.KAFKA_STORAGE_ERROR
+    assert two_disks.produced(two_disks.produce(1, b"a", index=1 - dead))[0] == ErrorCode.NONE
+    assert parked.message.responses[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert [e.directory for e in node.told if isinstance(e, fx.LogDirectoryFailed)] == [str(node.path)]
+    key = TopicPartition("t", dead)
+    two_disks.leadership[key]["leader_epoch"] += 1
+    assert two_disks.tell_leader(1, key) == ErrorCode.KAFKA_STORAGE_ERROR, "so the controller takes it offline"
+    assert two_disks.stop_replica(1, key, leader_epoch=-1) == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_replica_that_is_not_new_is_not_made_anew_while_a_disk_is_missing(two_disks: World) -> None:
+    """It may be on the disk that died: an empty copy would be taken for it."""
+    node = two_disks[1]
+    node.logs.directories[0].root.health.fail(DiskFault("gone"))
+    key = TopicPartition("t", 5)
+    two_disks.lead(1, isr=(1,), replicas=(1,), index=5, tell=())
+    assert two_disks.tell_leader(1, key) == ErrorCode.KAFKA_STORAGE_ERROR
+    two_disks.leadership[key]["leader_epoch"] += 1
+    assert two_disks.tell_leader(1, key, is_new=True) == ErrorCode.NONE
+
+
+# ---------------------------------------------------------------------------------------- AlterPartition on its way
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path, replica_lag_time_max_ms="10000")
+    world.on_alter = "hold"
+    return world
+
+
+def test_one_request_is_in_flight_and_carries_all_partitions_that_wait(world: World) -> None:
+    for index in range(3):
+        world.lead(1, index=index, isr=(1, 2), is_new=True)
+    node = world[1]
+    assert len(node.alters) == 1
+    assert [p.partition_index for t in node.alters[0][1].topics for p in t.partitions] == [0]
+    world.answer_alter(node, "commit")
+    world.settle()
+    assert len(node.alters) == 1
+    assert [p.partition_index for t in node.alters[0][1].topics for p in t.partitions] == [1, 2]
+    world.answer_alter(node, "commit")
+    world.settle()
+    assert not node.alters
+    assert all(world[1].partition(index=i).isr == (1, 2, 3) for i in range(3))
+
+
+@pytest.mark.behaviour(159)
+@pytest.mark.parametrize("error", [ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_BROKER_EPOCH, None])
+def test_a_request_refused_as_a_whole_or_lost_is_made_again_with_the_same_proposal(
+    world: World, error: ErrorCode | None
+) -> None:
+    world.lead(1, isr=(1, 2), is_new=True)
+    node = world[1]
+    request_id, first = node.alters.popleft()
+    response = None if error is None else ap.AlterPartitionResponse(error_code=error)
+    node.broker.controller_channel_answered(request_id, response, world.now_ms)
+    world.settle()
+    assert not node.alters
+    assert node.partition().state.maximal_isr == (1, 2, 3)
+    world.advance(60)
+    assert node.alters[0][1] == first
+
+
+@pytest.mark.behaviour(159)
+def test_an_answer_that_leaves_a_partition_out_counts_as_lost_for_it(world: World) -> None:
+    world.lead(1, isr=(1, 2), is_new=True)
+    node = world[1]
+    request_id, _ = node.alters.popleft()
+    node.broker.controller_channel_answered(request_id, ap.AlterPartitionResponse(), world.now_ms)
+    world.advance(60)
+    assert len(node.alters) == 1
+
+
+@pytest.mark.behaviour(159)
+def test_a_repeat_of_a_committed_change_is_answered_with_success_and_taken(world: World) -> None:
+    """The first answer was lost; the controller says: that is what I have (KAFKA-14144)."""
+    world.lead(1, isr=(1, 2), is_new=True)
+    node = world[1]
+    world.leadership[T0]["isr"] = [1, 2, 3]
+    world.leadership[T0]["partition_epoch"] += 1
+    world.answer_alter(node, "lost")
+    world.advance(60)
+    (_, message) = node.alters[0]
+    assert message.topics[0].partitions[0].partition_epoch == 0, "it does not know better yet"
+    request_id, _ = node.alters.popleft()
+    state = world.leadership[T0]
+    row = ap.AlterPartitionResponsePartitionData(
+        partition_index=0, leader_id=1, leader_epoch=0, isr=[1, 2, 3], partition_epoch=state["partition_epoch"]
+    )
+    topic = ap.AlterPartitionResponseTopicData(topic_id=state["topic_id"], partitions=[row])
+    node.broker.controller_channel_answered(request_id, ap.AlterPartitionResponse(topics=[topic]), world.now_ms)
+    assert node.partition().isr == (1, 2, 3)
+    assert node.partition().partition_epoch == 1
+
+
+def test_an_ineligible_replica_is_asked_for_again_after_a_while(world: World) -> None:
+    world.lead(1, isr=(1, 2), is_new=True)
+    node = world[1]
+    world.answer_alter(node, ErrorCode.INELIGIBLE_REPLICA)
+    world.settle()
+    assert node.partition().isr == (1, 2)
+    assert not node.alters
+    world.advance(300)
+    assert len(node.alters) == 1
+    world.answer_alter(node, "commit")
+    assert node.partition().isr == (1, 2, 3)
+
+
+def test_a_leader_that_is_not_registered_asks_nothing(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    node = world[1]
+    node.broker.isr_channel.broker_epoch = None
+    world.on_alter = "hold"
+    world.lead(1, isr=(1, 2), is_new=True)
+    assert not node.alters
+    node.broker.registered(500, world.now_ms)
+    world.settle()
+    assert node.alters[0][1].broker_epoch == 500
+
+
+# ------------------------------------------------------------------------------------------- fetchers and the clock
+
+
+def test_a_leader_that_moves_to_another_address_is_connected_there(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.lead(1, is_new=True)
+    node = world[2]
+    node.broker.metadata.brokers[1].endpoints["PLAINTEXT"]
+    from odradek.protocol.messages import update_metadata as um
+
+    request = um.UpdateMetadataRequest(
+        controller_id=1,
+        controller_epoch=1,
+        broker_epoch=node.epoch,
+        live_brokers=[
+            um.UpdateMetadataBroker(
+                id=1,
+                endpoints=[um.UpdateMetadataEndpoint(port=7777, host="elsewhere", listener="PLAINTEXT", security_protocol=0)],
+            )
+        ],
+    )
+    assert world.send(2, request, 8).message.error_code == 0
+    effects = [e for e in node.broker.take_effects() if isinstance(e, fx.StopFetcher | fx.StartFetcher)]
+    assert [type(e) for e in effects] == [fx.StopFetcher, fx.StartFetcher]
+    assert (effects[1].endpoint.host, effects[1].endpoint.port) == ("elsewhere", 7777)
+
+
+def test_a_follower_told_of_a_leader_nobody_knows_yet_connects_when_it_is_known(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.kill(1)
+    world.tell_metadata()
+    world.lead(1, tell=(), is_new=True)
+    assert world.tell_leader(2, T0) == ErrorCode.NONE
+    assert taken(world, fx.StartFetcher, 2) == []
+    world.restart(1)
+    world.tell_metadata()
+    (start,) = taken(world, fx.StartFetcher, 2)
+    assert start.leader == 1
+
+
+def test_a_broker_that_has_nothing_to_do_says_when_it_will(tmp_path: Path) -> None:
+    world = World(tmp_path, replica_high_watermark_checkpoint_interval_ms="5000")
+    broker = world[1].broker
+    broker.take_effects()
+    due = broker.next_deadline_ms()
+    assert world.now_ms < due <= world.now_ms + 5_000
+    broker.tick(due)
+    assert taken(world, fx.CheckpointHighWatermarks) == [fx.CheckpointHighWatermarks({})]
+    assert broker.next_deadline_ms() > due
+
+
+def test_draws_are_the_same_for_the_same_seed_and_topic_ids_look_as_they_should() -> None:
+    one, two, other = Draws(b"a" * 16), Draws(b"a" * 16), Draws(b"b" * 16)
+    assert [one.below(1000) for _ in range(5)] == [two.below(1000) for _ in range(5)]
+    ids = [one.topic_id() for _ in range(500)]
+    assert len(set(ids)) == 500
+    assert ids[0] != other.topic_id()
+    from odradek.model.ids import topic_id_to_text
+
+    assert not any(topic_id_to_text(topic_id).startswith("-") for topic_id in ids)
+    assert all(0 < one.session_id() < 2**31 for _ in range(100))

@@ -1,0 +1,502 @@
+"""Fetch: long polls, sessions, limits, what a reader may see."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.broker.core import ConnectionInfo
+from odradek.broker.fetch_sessions import MIN_EVICTION_MS
+from odradek.broker.handlers.fetch import NEWS_MS
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages import fetch as fm
+from odradek.records.reader import decode_batch
+from tests.broker.world import TOPIC_ID, Pending, World, batch
+
+T0 = TopicPartition("t", 0)
+U_ID = bytes([2] * 16)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """One broker, topics t (2 partitions) and u, one replica each."""
+    world = World(tmp_path, brokers=(1,), max_incremental_fetch_session_cache_slots="3")
+    for index in (0, 1):
+        world.lead(1, isr=(1,), replicas=(1,), index=index, is_new=True)
+    world.lead(1, isr=(1,), replicas=(1,), topic="u", topic_id=U_ID, is_new=True)
+    return world
+
+
+def rows(pending: Pending) -> dict[tuple[int, int], Any]:
+    """(first byte of the topic id, partition) -> row."""
+    return {(t.topic_id[0], p.partition_index): p for t in pending.message.responses for p in t.partitions}
+
+
+def values(row: Any) -> list[bytes]:
+    data, found, position = bytes(row.records or b""), [], 0
+    while position < len(data):
+        size = int.from_bytes(data[position + 8 : position + 12], "big") + 12
+        if position + size > len(data):
+            break  # cut by the limit
+        found += [bytes(r.value) for r in decode_batch(data[position : position + size])]
+        position += size
+    return found
+
+
+class Reader:
+    """A consumer with a fetch session of its own."""
+
+    def __init__(self, world: World, connection: ConnectionInfo | None = None, **options: Any) -> None:
+        self.world = world
+        self.session_id = 0
+        self.session_epoch = 0
+        self.options = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 24} | options
+        self.connection = connection or world.connection()
+
+    def fetch(
+        self, *wanted: tuple[bytes, int, int], forget: list[tuple[bytes, int]] | None = None, version: int = 13, **options: Any
+    ) -> Pending:
+        """`wanted`: topic id, partition, offset."""
+        request = fm.FetchRequest(
+            session_id=self.session_id,
+            session_epoch=self.session_epoch,
+            topics=[
+                fm.FetchTopic(
+                    topic="t",
+                    topic_id=topic_id,
+                    partitions=[
+                        fm.FetchPartition(
+                            partition=index,
+                            fetch_offset=offset,
+                            partition_max_bytes=options.get("partition_max_bytes", 1 << 20),
+                        )
+                    ],
+                )
+                for topic_id, index, offset in wanted
+            ],
+            forgotten_topics_data=[
+                fm.ForgottenTopic(topic="t", topic_id=topic_id, partitions=[index]) for topic_id, index in forget or []
+            ],
+            **{**self.options, **{k: v for k, v in options.items() if k != "partition_max_bytes"}},
+        )
+        pending = self.world.send(1, request, version, connection=self.connection)
+        if pending.is_answered:
+            self.note(pending)
+        return pending
+
+    def note(self, pending: Pending) -> Pending:
+        if pending.message.error_code == 0:
+            self.session_id = pending.message.session_id
+            self.session_epoch += 1
+        return pending
+
+
+T, U = TOPIC_ID, U_ID
+T_0, T_1, U_0 = (1, 0), (1, 1), (2, 0)
+
+
+# ------------------------------------------------------------------------------------------------- without session
+
+
+@pytest.mark.parametrize("version", range(4, 18))
+def test_every_version_of_fetch_reads(world: World, version: int) -> None:
+    world.produce(1, b"a", b"b")
+    row = world.consume(1, 0, version=version).message.responses[0].partitions[0]
+    assert (row.error_code, row.high_watermark) == (0, 2)
+    assert values(row) == [b"a", b"b"]
+
+
+def test_an_offset_inside_a_batch_returns_the_whole_batch(world: World) -> None:
+    world.produce(1, b"a", b"b", b"c")
+    assert values(rows(world.consume(1, 1))[T_0]) == [b"a", b"b", b"c"]
+
+
+def test_the_first_batch_comes_even_above_the_limits(world: World) -> None:
+    world.produce(1, b"x" * 5_000)
+    world.produce(1, b"y" * 5_000, index=1)
+    request = Reader(world, max_bytes=100)
+    answer = rows(request.fetch((T, 0, 0), (T, 1, 0), partition_max_bytes=10))
+    assert values(answer[T_0]) == [b"x" * 5_000]
+    assert bytes(answer[T_1].records) == b"", "there was no room for a second"
+
+
+@pytest.mark.parametrize(("offset", "error"), [(0, 0), (2, 0), (3, 1), (-1, 1)])
+def test_outside_the_log_is_out_of_range(world: World, offset: int, error: int) -> None:
+    world.produce(1, b"a", b"b")
+    assert rows(world.consume(1, offset))[T_0].error_code == error
+
+
+def test_below_the_start_is_out_of_range_and_the_start_is_told(world: World) -> None:
+    world.produce(1, b"a", b"b")
+    world[1].partition().delete_records(2)
+    row = rows(world.consume(1, 1))[T_0]
+    assert (row.error_code, row.log_start_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, 2)
+
+
+def test_epochs_are_fenced_both_ways_and_the_new_leader_is_named(world: World) -> None:
+    world.lead(1, isr=(1,), replicas=(1,), epoch=3)
+    assert rows(world.consume(1, 0, leader_epoch=3))[T_0].error_code == 0
+    assert rows(world.consume(1, 0, leader_epoch=4))[T_0].error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    answer = world.consume(1, 0, leader_epoch=2, version=16)
+    row = rows(answer)[T_0]
+    assert row.error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == (1, 3)
+    assert [(n.node_id, n.host, n.port) for n in answer.message.node_endpoints] == [(1, "localhost", 9001)]
+
+
+def test_unknown_topics_by_id_and_by_name(world: World) -> None:
+    assert rows(world.consume(1, 0, topic_id=bytes([9] * 16)))[9, 0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert rows(world.consume(1, 0, index=7))[1, 7].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    by_name = world.consume(1, 0, topic="none", version=12).message.responses[0].partitions[0]
+    assert by_name.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_divergence_is_told_to_consumers_too(world: World) -> None:
+    world.produce(1, b"a", b"b")
+    world.lead(1, isr=(1,), replicas=(1,), epoch=3)
+    row = rows(world.consume(1, 3, last_fetched_epoch=1))[T_0]
+    assert (row.error_code, row.diverging_epoch.epoch, row.diverging_epoch.end_offset) == (0, 0, 2)
+
+
+def test_read_committed_stops_at_the_first_open_transaction(world: World) -> None:
+    world.produce(1, b"a")
+    open_one = batch(b"open", producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
+    partition = world[1].partition()
+    partition.append(memoryview(bytearray(open_one)), acks=1, now_ms=world.now_ms, from_coordinator=True)
+    world.produce(1, b"b")
+    row = rows(world.consume(1, 0, isolation_level=1))[T_0]
+    assert (row.high_watermark, row.last_stable_offset) == (3, 1)
+    assert values(row) == [b"a"]
+    assert row.aborted_transactions == []
+    assert values(rows(world.consume(1, 0))[T_0]) == [b"a", b"open", b"b"]
+    from odradek.records.control import build_end_marker
+
+    abort = build_end_marker(producer_id=9, producer_epoch=0, is_commit=False, coordinator_epoch=0, timestamp=5)
+    partition.append(memoryview(bytearray(abort)), acks=1, now_ms=world.now_ms, from_coordinator=True)
+    row = rows(world.consume(1, 0, isolation_level=1))[T_0]
+    assert row.last_stable_offset == 4
+    assert [(a.producer_id, a.first_offset) for a in row.aborted_transactions] == [(9, 1)]
+
+
+# -------------------------------------------------------------------------------------------------------- long polls
+
+
+def test_a_fetch_waits_for_records_and_is_answered_in_the_turn_they_come(world: World) -> None:
+    waiting = world.consume(1, 0, max_wait_ms=60_000)
+    assert not waiting.is_answered
+    world.produce(1, b"a")
+    world.settle()
+    assert values(rows(waiting)[T_0]) == [b"a"]
+
+
+def test_a_fetch_waits_no_longer_than_it_said(world: World) -> None:
+    waiting = world.consume(1, 0, max_wait_ms=500)
+    world.advance(499)
+    assert not waiting.is_answered
+    world.advance(10)
+    row = rows(waiting)[T_0]
+    assert (row.error_code, values(row)) == (0, [])
+
+
+def test_a_fetch_waits_until_there_are_min_bytes_of_all_its_partitions_together(world: World) -> None:
+    size = len(batch(b"x" * 100))
+    reader = Reader(world, max_wait_ms=60_000, min_bytes=3 * size)
+    waiting = reader.fetch((T, 0, 0), (T, 1, 0), (U, 0, 0))
+    for index in (0, 1):
+        world.produce(1, b"x" * 100, index=index)
+        world.settle()
+        assert not waiting.is_answered
+    world.produce(1, b"x" * 100, topic="u")
+    world.settle()
+    assert {key: len(values(row)) for key, row in rows(waiting).items()} == {T_0: 1, T_1: 1, U_0: 1}
+
+
+def test_an_error_of_one_partition_is_told_at_once(world: World) -> None:
+    reader = Reader(world, max_wait_ms=60_000)
+    answer = rows(reader.fetch((T, 0, 0), (T, 9, 0)))
+    assert answer[1, 9].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert answer[T_0].error_code == 0
+
+
+def test_a_closed_connection_leaves_nothing_parked(world: World) -> None:
+    connection = world.connection()
+    reader = Reader(world, connection, max_wait_ms=60_000, session_epoch=-1)
+    request = fm.FetchRequest(
+        max_wait_ms=60_000,
+        min_bytes=1,
+        topics=[fm.FetchTopic(topic_id=T, partitions=[fm.FetchPartition(partition=0, partition_max_bytes=100)])],
+    )
+    waiting = world.send(1, request, 13, connection=reader.connection)
+    assert len(world[1].broker.purgatory) == 1
+    world[1].broker.connection_closed(connection.id, world.now_ms)
+    assert len(world[1].broker.purgatory) == 0
+    assert world[1].partition().consumer_readers == {}
+    world.produce(1, b"a")
+    world.settle()
+    assert not waiting.is_answered
+
+
+def test_acks_all_of_one_client_wakes_the_readers_of_another_only_when_committed(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.cut.add((3, 1))
+    world.lead(1, is_new=True)
+    waiting = world.consume(1, 0, max_wait_ms=60_000)
+    world.produce(1, b"a")
+    world.settle()
+    assert not waiting.is_answered
+    world.cut.clear()
+    world.settle()
+    assert values(rows(waiting)[T_0]) == [b"a"]
+
+
+# ----------------------------------------------------------------------------------------------------------- sessions
+
+
+def test_a_session_answers_in_full_once_and_then_only_what_is_new(world: World) -> None:
+    world.produce(1, b"a")
+    reader = Reader(world)
+    first = reader.fetch((T, 0, 0), (T, 1, 0), (U, 0, 0))
+    assert first.message.session_id > 0
+    assert set(rows(first)) == {T_0, T_1, U_0}
+    second = reader.fetch((T, 0, 1))
+    assert rows(second) == {}
+    world.produce(1, b"b", topic="u")
+    third = reader.fetch()
+    assert {key: values(row) for key, row in rows(third).items()} == {U_0: [b"b"]}
+    fourth = reader.fetch()
+    assert {key: values(row) for key, row in rows(fourth).items()} == {U_0: [b"b"]}, "the reader did not move on"
+    assert rows(reader.fetch((U, 0, 1))) == {}
+
+
+def test_a_session_tells_a_new_start_or_mark_without_records(world: World) -> None:
+    world.produce(1, b"a", b"b")
+    reader = Reader(world)
+    reader.fetch((T, 0, 2))
+    world[1].partition().delete_records(1)
+    (row,) = rows(reader.fetch()).values()
+    assert (row.log_start_offset, values(row)) == (1, [])
+    assert rows(reader.fetch()) == {}
+
+
+def test_forgotten_partitions_are_looked_at_no_more(world: World) -> None:
+    reader = Reader(world)
+    reader.fetch((T, 0, 0), (U, 0, 0))
+    world.produce(1, b"a")
+    assert rows(reader.fetch(forget=[(T, 0)])) == {}
+    assert world[1].partition().consumer_readers == {}
+
+
+def test_a_parked_session_is_woken_by_any_of_its_partitions(world: World) -> None:
+    reader = Reader(world, max_wait_ms=60_000)
+    reader.fetch((T, 0, 0), (T, 1, 0), (U, 0, 0), max_wait_ms=0)
+    waiting = reader.fetch()
+    assert not waiting.is_answered
+    world.produce(1, b"a", index=1)
+    world.settle()
+    assert set(rows(reader.note(waiting))) == {T_1}
+
+
+def test_what_found_no_room_comes_first_next_time(world: World) -> None:
+    for name, index in (("t", 0), ("t", 1), ("u", 0)):
+        world.produce(1, b"x" * 3_000, topic=name, index=index)
+    reader = Reader(world, max_bytes=100)
+    served = []
+    answer = rows(reader.fetch((T, 0, 0), (T, 1, 0), (U, 0, 0)))
+    for _ in range(3):
+        (key,) = [key for key, row in answer.items() if row.records]
+        served.append(key)
+        topic_id = T if key[0] == 1 else U
+        answer = rows(reader.fetch((topic_id, key[1], 1)))
+    assert served == [T_0, T_1, U_0]
+
+
+def test_sessions_refuse_wrong_ids_and_epochs(world: World) -> None:
+    reader = Reader(world)
+    reader.fetch((T, 0, 0))
+    reader.session_epoch = 5
+    assert reader.fetch().message.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    reader.session_epoch = 1
+    assert reader.fetch(version=12).message.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    reader.session_id += 1
+    assert reader.fetch().message.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_final_fetch_closes_its_session(world: World) -> None:
+    reader = Reader(world)
+    reader.fetch((T, 0, 0))
+    session_id = reader.session_id
+    reader.session_epoch = -1
+    assert reader.fetch((T, 0, 0)).message.session_id == 0
+    reader.session_id, reader.session_epoch = session_id, 1
+    assert reader.fetch().message.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert world[1].partition().consumer_readers == {}
+
+
+def test_with_no_room_a_reader_gets_answers_but_no_session_until_one_grows_old(world: World) -> None:
+    readers = [Reader(world) for _ in range(4)]
+    for reader in readers:
+        reader.fetch((T, 0, 0))
+    assert [reader.session_id > 0 for reader in readers] == [True, True, True, False]
+    world.now_ms += MIN_EVICTION_MS + 1
+    late = Reader(world)
+    late.fetch((T, 0, 0))
+    assert late.session_id > 0
+    assert readers[0].fetch().message.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_follower_puts_out_a_consumers_session_when_there_is_no_room(tmp_path: Path) -> None:
+    world = World(tmp_path, max_incremental_fetch_session_cache_slots="2")
+    world.cut |= {(2, 1), (3, 1)}
+    world.lead(1, is_new=True)
+    for _ in range(2):
+        Reader(world).fetch((T, 0, 0))
+    world.cut.clear()
+    world.settle()
+    assert [s.replica_id for s in world[1].broker.fetch_sessions._sessions.values()] == [2, 3]
+
+
+def test_a_partition_made_again_under_the_same_name_is_not_the_one_the_session_knows(world: World) -> None:
+    world.produce(1, b"old", topic="u")
+    reader = Reader(world)
+    reader.fetch((U, 0, 0))
+    key = TopicPartition("u", 0)
+    world.stop_replica(1, key, leader_epoch=-2, delete=True)
+    world.leadership[key]["leader"] = -2
+    world.tell_metadata()
+    del world.leadership[key]
+    world.lead(1, isr=(1,), replicas=(1,), topic="u", topic_id=bytes([7] * 16), is_new=True)
+    world.produce(1, b"new", topic="u")
+    row = rows(reader.fetch())[U_0]
+    assert row.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert not row.records
+
+
+# ---------------------------------------------------------------------------------------------------------- followers
+
+
+class Follower:
+    """A follower's fetches, made by hand: broker 2 of a partition that 1 leads."""
+
+    def __init__(self, world: World, broker: int = 2) -> None:
+        self.world = world
+        self.broker = broker
+        self.session_id = 0
+        self.session_epoch = 0
+        self.connection = world.connection()
+
+    def fetch(
+        self, offset: int | None, *, epoch: int = 0, last_epoch: int = -1, broker_epoch: int = 50, max_wait_ms: int = 500
+    ) -> Pending:
+        partitions = []
+        if offset is not None:
+            partitions = [
+                fm.FetchPartition(
+                    partition=0,
+                    fetch_offset=offset,
+                    current_leader_epoch=epoch,
+                    last_fetched_epoch=last_epoch,
+                    log_start_offset=0,
+                    partition_max_bytes=1 << 20,
+                )
+            ]
+        request = fm.FetchRequest(
+            replica_id=self.broker,
+            replica_state=fm.ReplicaState(replica_id=self.broker, replica_epoch=broker_epoch),
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            session_id=self.session_id,
+            session_epoch=self.session_epoch,
+            topics=[fm.FetchTopic(topic_id=TOPIC_ID, partitions=partitions)] if partitions else [],
+        )
+        pending = self.world.send(1, request, 17, connection=self.connection)
+        self.session_epoch += 1
+        if pending.is_answered and pending.message.error_code == 0:
+            self.session_id = pending.message.session_id
+        return pending
+
+
+@pytest.fixture
+def led(tmp_path: Path) -> World:
+    world = World(tmp_path)
+    world.cut |= {(2, 1), (3, 1)}
+    world.lead(1, is_new=True)
+    return world
+
+
+def test_a_follower_reads_to_the_log_end(led: World) -> None:
+    led.produce(1, b"a", acks=1)
+    row = rows(Follower(led).fetch(0))[T_0]
+    assert (row.high_watermark, values(row)) == (0, [b"a"])
+
+
+def test_a_follower_behind_in_the_mark_is_answered_within_moments_and_not_after_the_long_poll(led: World) -> None:
+    two, three = Follower(led, 2), Follower(led, 3)
+    led.produce(1, b"a", acks=1)
+    two.fetch(0)
+    three.fetch(0)
+    waiting = two.fetch(1)
+    assert not waiting.is_answered
+    three.fetch(1)
+    led.settle()
+    led.advance(NEWS_MS + 4)
+    row = rows(waiting)[T_0]
+    assert (row.high_watermark, values(row)) == (1, [])
+
+
+def test_news_of_the_mark_travel_with_records_that_come_meanwhile(led: World) -> None:
+    two, three = Follower(led, 2), Follower(led, 3)
+    led.produce(1, b"a", acks=1)
+    two.fetch(0)
+    three.fetch(0)
+    waiting = two.fetch(1)
+    three.fetch(1)
+    led.produce(1, b"b", acks=1)
+    led.settle()
+    row = rows(waiting)[T_0]
+    assert (row.high_watermark, values(row)) == (1, [b"b"])
+
+
+def test_a_second_fetch_of_a_follower_answers_the_one_that_is_parked(led: World) -> None:
+    two = Follower(led)
+    two.fetch(0)
+    parked = two.fetch(None)
+    assert not parked.is_answered
+    two.fetch(None)
+    assert parked.is_answered
+
+
+def test_a_follower_that_is_no_replica_is_sent_away(led: World) -> None:
+    assert rows(Follower(led, 9).fetch(0))[T_0].error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert rows(Follower(led, 9).fetch(0, epoch=-1))[T_0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_diverging_follower_is_told_where_and_its_position_is_not_counted(led: World) -> None:
+    """KAFKA-13141."""
+    led.produce(1, b"a", b"b", acks=1)
+    led.lead(1, tell=(1,), epoch=4)
+    led.produce(1, b"c", acks=1)
+    row = rows(Follower(led).fetch(3, epoch=4, last_epoch=2))[T_0]
+    assert (row.diverging_epoch.epoch, row.diverging_epoch.end_offset) == (0, 2)
+    follower = led[1].partition().followers[2]
+    assert not follower.has_fetched
+    assert follower.log_end_offset == -1
+
+
+def test_an_offset_beyond_the_leaders_end_is_not_counted(led: World) -> None:
+    led.produce(1, b"a", acks=1)
+    assert rows(Follower(led).fetch(5))[T_0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert led[1].partition().followers[2].log_end_offset == -1
+
+
+def test_a_stale_fetch_of_a_follower_that_restarted_is_refused(led: World) -> None:
+    Follower(led).fetch(0, broker_epoch=60)
+    assert rows(Follower(led).fetch(0, broker_epoch=59))[T_0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_zombie_follower_of_an_older_epoch_is_fenced_and_not_counted(led: World) -> None:
+    led.produce(1, b"a", acks=1)
+    led.lead(1, tell=(1,))
+    assert rows(Follower(led).fetch(1, epoch=0))[T_0].error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert rows(Follower(led).fetch(1, epoch=2))[T_0].error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert led[1].partition().followers[2].log_end_offset == -1

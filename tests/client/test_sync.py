@@ -1,0 +1,292 @@
+"""The blocking client: what it says when the world is wrong, and what it tries again."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from odradek.client import sync_connection
+from odradek.client.sync import ANY, CONTROLLER, LATEST, SyncClient
+from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded, Unreachable, parse_addresses
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ConfigurationError, ProtocolError
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.messages.create_topics import CreateTopicsRequest
+from odradek.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from odradek.protocol.schema import Request
+from odradek.records.builder import NewRecord, build_batch
+from tests.client.support import HANG_UP, ScriptedBroker
+
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def broker() -> Iterator[ScriptedBroker]:
+    with ScriptedBroker() as scripted:
+        scripted.partitions["orders"] = [1]
+        yield scripted
+
+
+@pytest.fixture
+def client(broker: ScriptedBroker) -> Iterator[SyncClient]:
+    with SyncClient(broker.address, request_timeout_s=5) as connected:
+        yield connected
+
+
+def offsets_answer(code: int, offset: int = 7) -> ListOffsetsResponse:
+    partition = ListOffsetsPartitionResponse(
+        partition_index=0, error_code=code, offset=offset, leader_epoch=4
+    )
+    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="orders", partitions=[partition])])
+
+
+def produce_answer(code: int) -> ProduceResponse:
+    partition = PartitionProduceResponse(index=0, error_code=code, base_offset=42)
+    return ProduceResponse(responses=[TopicProduceResponse(name="orders", partition_responses=[partition])])
+
+
+# Addresses --------------------------------------------------------------------------------------------------
+
+
+def test_addresses_are_host_and_port_and_ipv6_stands_in_brackets() -> None:
+    assert [str(a) for a in parse_addresses("a:1, [::1]:9092,b.c:65535")] == [
+        "a:1",
+        "[::1]:9092",
+        "b.c:65535",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "localhost", "localhost:", ":9092", "a:1,,b:2", "a:0", "a:65536", "a:http"]
+)
+def test_an_address_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="want host:port"):
+        parse_addresses(text)
+
+
+# Nobody there -----------------------------------------------------------------------------------------------
+
+
+def test_a_port_where_nobody_listens_is_named_with_the_cause() -> None:
+    with pytest.raises(Unreachable, match=r"nobody answers at 127\.0\.0\.1:1: connection refused"):
+        SyncClient("127.0.0.1:1").cluster()
+
+
+def test_every_address_that_was_tried_is_named() -> None:
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1: .*; .*127\.0\.0\.1:2: "):
+        SyncClient("127.0.0.1:1,127.0.0.1:2").cluster()
+
+
+def test_a_name_nobody_knows_is_named() -> None:
+    with pytest.raises(Unreachable, match=r"at no-such-host\.invalid:9092: the name no-such-host\.invalid"):
+        SyncClient("no-such-host.invalid:9092").cluster()
+
+
+def test_a_resolver_that_hangs_is_given_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    released = threading.Event()
+
+    def hang(*_: object, **__: object) -> list[object]:
+        released.wait(30)
+        return []
+
+    monkeypatch.setattr(sync_connection.socket, "getaddrinfo", hang)
+    began = time.monotonic()
+    try:
+        with pytest.raises(Unreachable, match=r"slow\.example is not resolved in time"):
+            SyncClient("slow.example:9092", bootstrap_timeout_s=0.2).cluster()
+    finally:
+        released.set()
+    assert time.monotonic() - began < 5
+
+
+def test_a_listener_that_never_answers_is_given_up_on() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(
+            Unreachable, match=f"127.0.0.1:{port} accepts connections but .*no answer in time"
+        ):
+            SyncClient(f"127.0.0.1:{port}", bootstrap_timeout_s=0.2).cluster()
+
+
+def test_a_silent_host_leaves_time_for_the_next_one(broker: ScriptedBroker) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with SyncClient(f"127.0.0.1:{port},{broker.address}", bootstrap_timeout_s=1.0) as client:
+            assert client.cluster().cluster_id == "c"
+
+
+def test_a_web_server_is_not_taken_for_a_broker() -> None:
+    answer = b"HTTP/1.1 400 Bad Request\r\n\r\n"
+    with ScriptedBroker() as web:
+        web.answer(ApiVersionsRequest, lambda request, version: answer)
+        with pytest.raises(Unreachable, match=r"does not speak Kafka: .* an answer of 1213486160 bytes"):
+            SyncClient(web.address).cluster()
+
+
+def test_an_answer_cut_short_is_a_lost_connection(broker: ScriptedBroker, client: SyncClient) -> None:
+    broker.answer(MetadataRequest, lambda request, version: b"\x00\x00\x00\x10\x00\x00" + HANG_UP)
+
+    with pytest.raises(ConnectionLost, match="closed by the other side while waiting for MetadataResponse"):
+        client.cluster()
+
+
+def test_an_answer_to_another_question_ends_the_connection(
+    broker: ScriptedBroker, client: SyncClient
+) -> None:
+    broker.answer(
+        MetadataRequest, lambda request, version: b"\x00\x00\x00\x08\x00\x00\x00\x63\x00\x00\x00\x00"
+    )
+
+    with pytest.raises(ConnectionLost, match="answer 99 to request 1"):
+        client.cluster()
+
+
+# Versions ---------------------------------------------------------------------------------------------------
+
+
+def test_a_broker_that_only_knows_the_first_apiversions_is_understood(broker: ScriptedBroker) -> None:
+    """KIP-511: it answers version 3 in the form of version 0, with UNSUPPORTED_VERSION."""
+    import struct
+
+    served = [
+        ApiVersion(api_key=3, min_version=0, max_version=5),
+        ApiVersion(api_key=18, min_version=0, max_version=0),
+    ]
+
+    def versions(request: Request, version: int) -> ApiVersionsResponse | bytes:
+        if version == 0:
+            return ApiVersionsResponse(api_keys=served)
+        body = b"\x00\x00\x00\x00" + ApiVersionsResponse(error_code=35, api_keys=served[1:]).encode(0)
+        return struct.pack(">i", len(body)) + body
+
+    broker.answer(ApiVersionsRequest, versions)
+
+    with SyncClient(broker.address) as client:
+        assert client.cluster().controller_id == 1
+
+
+def test_a_key_the_broker_does_not_serve_is_a_sentence(client: SyncClient) -> None:
+    with pytest.raises(ProtocolError, match="does not serve CreateTopics; this client speaks") as caught:
+        client.call(ANY, CreateTopicsRequest())
+    assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_broker_that_is_not_in_the_cluster_is_a_sentence(client: SyncClient) -> None:
+    with pytest.raises(Unreachable, match="broker 9 is not in the cluster; brokers alive: 1"):
+        client.call(9, MetadataRequest())
+
+
+# Trying again -----------------------------------------------------------------------------------------------
+
+
+def test_a_moved_leader_is_looked_up_and_asked_again(broker: ScriptedBroker, client: SyncClient) -> None:
+    codes = [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NONE]
+    broker.answer(ListOffsetsRequest, lambda request, version: offsets_answer(codes.pop(0)))
+
+    assert client.list_offsets({ORDERS: LATEST})[ORDERS].offset == 7
+    asked = [type(r) for r in broker.requests if not isinstance(r, ApiVersionsRequest)]
+    assert asked == [MetadataRequest, ListOffsetsRequest] * 3
+
+
+def test_a_connection_that_breaks_is_made_again(broker: ScriptedBroker, client: SyncClient) -> None:
+    answers = [None, offsets_answer(0)]
+    broker.answer(ListOffsetsRequest, lambda request, version: answers.pop(0))
+
+    assert client.end_offsets([ORDERS]) == {ORDERS: 7}
+
+
+def test_what_cannot_pass_is_not_tried_again(broker: ScriptedBroker, client: SyncClient) -> None:
+    broker.answer(ListOffsetsRequest, lambda request, version: offsets_answer(29))
+
+    with pytest.raises(ProtocolError, match="orders-0: TOPIC_AUTHORIZATION_FAILED"):
+        client.end_offsets([ORDERS])
+    assert len([r for r in broker.requests if isinstance(r, ListOffsetsRequest)]) == 1
+
+
+def test_the_deadline_ends_trying_and_tells_the_last_answer(broker: ScriptedBroker) -> None:
+    broker.answer(ListOffsetsRequest, lambda request, version: offsets_answer(5))
+
+    with (
+        SyncClient(broker.address, request_timeout_s=0.3) as client,
+        pytest.raises(DeadlineExceeded, match="the last answer was: orders-0: LEADER_NOT_AVAILABLE"),
+    ):
+        client.end_offsets([ORDERS])
+
+
+def test_a_code_from_the_future_is_told_by_its_number(broker: ScriptedBroker, client: SyncClient) -> None:
+    broker.answer(ListOffsetsRequest, lambda request, version: offsets_answer(999))
+
+    with pytest.raises(ProtocolError, match="orders-0: error code 999"):
+        client.end_offsets([ORDERS])
+
+
+def test_a_topic_that_does_not_exist_is_said_at_once(client: SyncClient) -> None:
+    with pytest.raises(ProtocolError, match="topic nothing: UNKNOWN_TOPIC_OR_PARTITION"):
+        client.topic("nothing")
+    with pytest.raises(ProtocolError, match="orders-5: the topic has 1 partitions, 0 to 0"):
+        client.leader(TopicPartition("orders", 5))
+
+
+def test_a_batch_is_sent_again_only_where_nothing_was_appended(
+    broker: ScriptedBroker, client: SyncClient
+) -> None:
+    batch = build_batch([NewRecord(b"k", b"v")])
+    codes = [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE]
+    broker.answer(ProduceRequest, lambda request, version: produce_answer(codes.pop(0)))
+    assert client.produce(ORDERS, batch) == 42
+
+    codes = [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+    with pytest.raises(ProtocolError, match="NOT_ENOUGH_REPLICAS_AFTER_APPEND"):
+        client.produce(ORDERS, batch)
+
+
+def test_a_batch_whose_answer_was_lost_is_the_callers_to_judge(
+    broker: ScriptedBroker, client: SyncClient
+) -> None:
+    broker.answer(ProduceRequest, lambda request, version: None)
+
+    with pytest.raises(ConnectionLost, match="orders-0: whether the batch was appended is not known"):
+        client.produce(ORDERS, build_batch([NewRecord(b"k", b"v")]))
+    assert len([r for r in broker.requests if isinstance(r, ProduceRequest)]) == 1
+
+
+def test_without_a_controller_a_request_to_it_is_a_sentence(
+    broker: ScriptedBroker, client: SyncClient
+) -> None:
+    def metadata(request: Request, version: int) -> object:
+        answer = broker.metadata()
+        answer.controller_id = -1
+        return answer
+
+    broker.answer(MetadataRequest, metadata)  # type: ignore[arg-type]
+
+    with pytest.raises(Unreachable, match="no controller at the moment"):
+        client.call(CONTROLLER, MetadataRequest())
+
+
+# Order of answers -------------------------------------------------------------------------------------------
+
+
+def test_answers_may_be_asked_for_in_any_order(client: SyncClient) -> None:
+    deadline = client.deadline()
+    connection = client.connection_to(ANY, deadline)
+    first = connection.send(MetadataRequest(topics=[]), 12, deadline)
+    second = connection.send(MetadataRequest(topics=None), 12, deadline)
+
+    assert connection.receive(second, deadline).controller_id == 1
+    assert connection.receive(first, deadline).controller_id == 1

@@ -1,0 +1,215 @@
+"""Exact ranges: what covers them, in order, and an error for everything that is not there."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from odradek.client.sync import CONTROLLER, SyncClient
+from odradek.client.sync_connection import DeadlineExceeded
+from odradek.client.sync_fetch import OffsetsGone, TopicRecreated, read_range, whole_batches
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from odradek.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from odradek.protocol.schema import Request
+from odradek.records.builder import NewRecord, build_batch
+from odradek.records.reader import decode_batch
+from odradek.testing.process_cluster import ProcessCluster
+from tests.client.support import TOPIC_ID, ScriptedBroker
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def batch(base_offset: int, count: int = 10) -> bytes:
+    records = [NewRecord(None, b"%d" % n) for n in range(base_offset, base_offset + count)]
+    return build_batch(records, base_offset=base_offset)
+
+
+class ScriptedLog(ScriptedBroker):
+    """A partition with one batch of ten records per Fetch."""
+
+    def __init__(self, *, end: int = 50) -> None:
+        super().__init__()
+        self.end = end
+        self.high_watermark = end
+        self.errors: list[int] = []
+        self.partitions["orders"] = [1]
+        self.answer(FetchRequest, self._fetch)
+        self.answer(ListOffsetsRequest, self._list_offsets)
+
+    @property
+    def fetched_at(self) -> list[int]:
+        return [r.topics[0].partitions[0].fetch_offset for r in self.requests if isinstance(r, FetchRequest)]
+
+    def _fetch(self, request: Request, version: int) -> FetchResponse:
+        assert isinstance(request, FetchRequest)
+        topic = request.topics[0]
+        offset = topic.partitions[0].fetch_offset
+        base = offset - offset % 10
+        data = PartitionData(
+            partition_index=0,
+            error_code=self.errors.pop(0) if self.errors else 0,
+            high_watermark=self.high_watermark,
+            last_stable_offset=self.high_watermark,
+            aborted_transactions=[AbortedTransaction(producer_id=5, first_offset=3)] if offset == 0 else None,
+            records=batch(base) + batch(base + 10)[:40] if base < self.end else b"",
+        )
+        answer = FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=[data])
+        return FetchResponse(responses=[answer])
+
+    def _list_offsets(self, request: Request, version: int) -> ListOffsetsResponse:
+        assert isinstance(request, ListOffsetsRequest)
+        timestamp = request.topics[0].partitions[0].timestamp
+        offset = 30 if timestamp == -2 else self.end
+        partition = ListOffsetsPartitionResponse(partition_index=0, offset=offset)
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="orders", partitions=[partition])])
+
+
+@pytest.fixture
+def log() -> Iterator[ScriptedLog]:
+    with ScriptedLog() as scripted:
+        yield scripted
+
+
+@pytest.fixture
+def client(log: ScriptedLog) -> Iterator[SyncClient]:
+    with SyncClient(log.address, request_timeout_s=5) as connected:
+        yield connected
+
+
+def test_a_range_is_covered_and_not_one_fetch_goes_beyond_it(client: SyncClient, log: ScriptedLog) -> None:
+    fetched = list(read_range(client, ORDERS, 5, 35))
+
+    assert [f.next_offset for f in fetched] == [10, 20, 30, 40]
+    assert log.fetched_at == [5, 10, 20, 30]
+
+
+def test_an_empty_range_asks_for_nothing(client: SyncClient, log: ScriptedLog) -> None:
+    assert list(read_range(client, ORDERS, 5, 5)) == []
+    assert log.requests == []
+
+
+def test_the_next_fetch_is_on_its_way_while_an_answer_is_looked_at(
+    client: SyncClient, log: ScriptedLog
+) -> None:
+    reading = read_range(client, ORDERS, 0, 30)
+    next(reading)
+
+    connection = client.connection_to(1, client.deadline())
+    assert len(connection._expected) == 1, "one Fetch is ahead"
+    assert [f.next_offset for f in reading] == [20, 30]
+    assert log.fetched_at == [0, 10, 20]
+
+
+def test_a_batch_that_the_answer_cuts_short_is_left_for_the_next(client: SyncClient) -> None:
+    (fetched,) = read_range(client, ORDERS, 0, 10)
+
+    assert bytes(fetched.records) == batch(0)
+    assert fetched.aborted == ((5, 3),)
+    assert whole_batches(batch(0) + batch(10)[:-1]) == (batch(0), 10)
+    assert whole_batches(batch(0)[:-1]) == (b"", -1)
+    assert whole_batches(None) == (b"", -1)
+
+
+def test_the_topic_id_of_the_metadata_is_asked_for(client: SyncClient, log: ScriptedLog) -> None:
+    list(read_range(client, ORDERS, 0, 10, topic_id=TOPIC_ID))
+
+    assert [r.topics[0].topic_id for r in log.requests if isinstance(r, FetchRequest)] == [TOPIC_ID]
+
+
+def test_another_topic_id_is_an_error_before_anything_is_read(client: SyncClient, log: ScriptedLog) -> None:
+    with pytest.raises(
+        TopicRecreated, match="orders was deleted and created again: the offsets belong to topic id"
+    ):
+        list(read_range(client, ORDERS, 0, 10, topic_id=b"x" * 16))
+    assert log.fetched_at == []
+
+
+def test_offsets_out_of_range_tell_what_the_log_still_holds(client: SyncClient, log: ScriptedLog) -> None:
+    log.errors = [ErrorCode.OFFSET_OUT_OF_RANGE]
+
+    with pytest.raises(
+        OffsetsGone, match="orders-0: offsets 5 to 35 were asked for, but the log now holds 30 to 50"
+    ):
+        list(read_range(client, ORDERS, 5, 35))
+
+
+def test_a_log_that_ends_too_early_is_an_error_after_a_while(client: SyncClient, log: ScriptedLog) -> None:
+    with pytest.raises(OffsetsGone, match=r"offsets up to 70 were asked for, .* only up to 50"):
+        list(read_range(client, ORDERS, 40, 70, patience_s=0.2))
+
+
+def test_a_hole_that_compaction_left_at_the_end_is_no_error(client: SyncClient, log: ScriptedLog) -> None:
+    log.high_watermark = 70
+
+    assert [f.next_offset for f in read_range(client, ORDERS, 40, 70)] == [50]
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_TOPIC_ID]
+)
+def test_a_moved_leader_in_the_middle_is_found_again(client: SyncClient, log: ScriptedLog, code: int) -> None:
+    log.errors = [0, code]
+
+    assert [f.next_offset for f in read_range(client, ORDERS, 0, 30)] == [10, 20, 30]
+    assert log.fetched_at == [0, 10, 10, 20]
+
+
+def test_what_cannot_pass_is_told_at_once(client: SyncClient, log: ScriptedLog) -> None:
+    log.errors = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+
+    with pytest.raises(ProtocolError, match="orders-0: TOPIC_AUTHORIZATION_FAILED"):
+        list(read_range(client, ORDERS, 0, 30))
+    assert log.fetched_at == [0]
+
+
+def test_an_error_that_stays_is_told_with_the_range(client: SyncClient, log: ScriptedLog) -> None:
+    log.errors = [ErrorCode.KAFKA_STORAGE_ERROR] * 100
+
+    with pytest.raises(DeadlineExceeded, match=r"offsets 0 to 30 could not be read .*KAFKA_STORAGE_ERROR"):
+        list(read_range(client, ORDERS, 0, 30, patience_s=0.2))
+
+
+def test_a_reading_that_is_given_up_leaves_no_answer_behind(client: SyncClient, log: ScriptedLog) -> None:
+    reading = read_range(client, ORDERS, 0, 30)
+    next(reading)
+    reading.close()  # type: ignore[attr-defined]
+
+    assert [f.next_offset for f in read_range(client, ORDERS, 20, 30)] == [30]
+
+
+@pytest.mark.process
+def test_a_range_is_whole_although_its_leader_is_killed_while_it_is_read(tmp_path: Path) -> None:
+    with ProcessCluster(tmp_path, brokers=3) as cluster, SyncClient(cluster.bootstrap) as client:
+        topic = CreatableTopic(name="orders", num_partitions=1, replication_factor=3)
+        client.call(CONTROLLER, CreateTopicsRequest(topics=[topic], timeout_ms=30_000))
+        for start in range(0, 1000, 10):
+            records = [NewRecord(None, b"%d" % n) for n in range(start, start + 10)]
+            assert client.produce(ORDERS, build_batch(records)) == start
+        reading = read_range(client, ORDERS, 3, 997, max_bytes=2_000)
+
+        values = []
+        for number, fetched in enumerate(reading):
+            position = 0
+            while position < len(fetched.records):
+                found = decode_batch(fetched.records, position)
+                values += [record.value for record in found if 3 <= record.offset < 997]
+                position += int.from_bytes(fetched.records[position + 8 : position + 12], "big") + 12
+            if number == 3:
+                cluster.kill(client.leader(ORDERS)[0])
+
+        assert values == [b"%d" % n for n in range(3, 997)]

@@ -1,0 +1,229 @@
+"""Unclean elections: ask first, then lose as few records as possible."""
+
+import pytest
+
+from odradek.controller.effects import AskEndOffsets, Effects, ElectLeadersAnswer
+from odradek.controller.events import ElectLeadersRequested, EndOffsetsAnswered, Tick
+from odradek.controller.partition_states import PartitionState
+from odradek.controller.unclean import PATIENCE_MS
+from odradek.controller.what_if import what_if
+from odradek.model.error_codes import ErrorCode
+from odradek.model.facts import ConfigChanged
+from odradek.model.ids import BrokerId, LeaderEpoch, Offset
+from tests.controller.world import World, answer_of, failures, moves, three, tp
+
+ALLOWED = {"unclean.leader.election.enable": "true"}
+
+
+def lost(assignment: list[int], *, allowed: bool) -> World:
+    """The first replica was alone in the ISR when it died; the others are live and behind."""
+    world = three("u", assignment)
+    if allowed:
+        world.step(ConfigChanged("topics", "u", ALLOWED))
+    first, *others = assignment
+    for other in others:
+        world.alter("u-0", [b for b in world.leader("u-0")[1] if b != other])
+    world.kill(first)
+    return world
+
+
+def ends(broker: int, epoch: int, offset: int, text: str = "u-0") -> EndOffsetsAnswered:
+    return EndOffsetsAnswered(BrokerId(broker), {tp(text): (LeaderEpoch(epoch), Offset(offset))})
+
+
+def asked(effects: Effects) -> list[int]:
+    return [r.broker for r in effects.requests if isinstance(r, AskEndOffsets)]
+
+
+def elect_unclean(world: World, *partitions: str) -> Effects:
+    return world.step(ElectLeadersRequested(5, True, tuple(tp(text) for text in partitions) or None))
+
+
+def stored(world: World) -> tuple[int, tuple[int, ...], int]:
+    value = world.states[tp("u-0")].leader_and_isr
+    return value.leader, value.isr, value.leader_recovery_state
+
+
+@pytest.mark.behaviour(47)
+def test_survivors_are_asked_what_they_hold_before_one_is_chosen() -> None:
+    world = three("u", [2, 1, 3])
+    world.step(ConfigChanged("topics", "u", ALLOWED))
+    world.alter("u-0", [2])
+    effects = world.kill(2)
+    assert asked(effects) == [1, 3]
+    assert world.partition_state("u-0") is PartitionState.OFFLINE
+    assert stored(world) == (-1, (2,), 0)
+    assert world.core.next_deadline_ms() == world.now_ms + PATIENCE_MS
+    assert "[1,3] are asked what they hold" in failures(effects)[0].reason
+    world.step(ends(1, 0, 900))
+    assert world.partition_state("u-0") is PartitionState.OFFLINE, "3 has not answered yet"
+    effects = world.step(ends(3, 0, 1000))
+    assert stored(world) == (3, (3,), 1)
+    assert ("u-0", "Offline", "Online") in moves(effects)
+    assert world.context.quotes == {}
+
+
+@pytest.mark.behaviour(47)
+def test_the_last_epoch_counts_before_the_length_of_the_log() -> None:
+    world = lost([2, 1, 3], allowed=True)
+    world.step(ends(3, 4, 100))
+    world.step(ends(1, 3, 99_999))
+    assert stored(world)[0] == 3
+
+
+@pytest.mark.behaviour(47)
+def test_among_equals_the_assignment_order_decides() -> None:
+    world = lost([2, 3, 1], allowed=True)
+    world.step(ends(1, 4, 100))
+    world.step(ends(3, 4, 100))
+    assert stored(world)[0] == 3
+
+
+@pytest.mark.behaviour(47)
+def test_when_nobody_answers_in_time_the_first_in_assignment_order_leads() -> None:
+    world = lost([2, 3, 1], allowed=True)
+    world.now_ms += PATIENCE_MS
+    world.step(Tick())
+    assert stored(world) == (3, (3,), 1)
+
+
+@pytest.mark.behaviour(47)
+def test_one_answer_is_better_than_none_when_the_time_is_up() -> None:
+    world = lost([2, 3, 1], allowed=True)
+    world.step(ends(1, 0, 7))
+    world.now_ms += PATIENCE_MS
+    world.step(Tick())
+    assert stored(world)[0] == 1
+
+
+def test_the_quote_stands_in_the_journal() -> None:
+    world = lost([2, 1, 3], allowed=True)
+    world.step(ends(1, 0, 900))
+    effects = world.step(ends(3, 0, 1000))
+    assert [(c.replica, c.reason) for c in effects.changes if c.kind == "quote"] == [
+        (1, "broker 1 holds epoch 0 up to offset 900: 100 fewer than the best"),
+        (3, "broker 3 holds epoch 0 up to offset 1000: 0 fewer than the best"),
+    ]
+
+
+@pytest.mark.behaviour(47)
+def test_a_single_survivor_is_not_asked() -> None:
+    world = lost([2, 3], allowed=True)  # golden 08
+    assert stored(world) == (3, (3,), 1)
+    assert world.context.quotes == {}
+
+
+@pytest.mark.behaviour(43)
+def test_a_member_of_the_isr_that_returns_while_the_question_is_open_wins() -> None:
+    world = lost([2, 1, 3], allowed=True)
+    world.step(ends(1, 0, 900))
+    world.start(2)
+    assert stored(world) == (2, (2,), 0)
+    late = world.step(ends(3, 0, 1000))
+    assert moves(late) == [] and stored(world)[0] == 2
+
+
+def test_a_survivor_that_dies_is_not_waited_for() -> None:
+    world = World().brokers(1, 2, 3, 4)
+    world.elect(1)
+    world.step(ConfigChanged("topics", "u", ALLOWED))
+    world.create("u", [2, 1, 3, 4])
+    world.step(ConfigChanged("topics", "u", ALLOWED))
+    world.alter("u-0", [2])
+    world.kill(2)
+    world.kill(3)
+    world.step(ends(4, 0, 5))
+    effects = world.step(ends(1, 0, 900))
+    assert stored(world)[0] == 1
+    assert "broker 3 did not answer what it holds" in [c.reason for c in effects.changes]
+
+
+def test_the_last_survivor_leads_at_once() -> None:
+    world = lost([2, 1, 3], allowed=True)
+    world.kill(3)
+    assert stored(world) == (1, (1,), 1)
+
+
+@pytest.mark.behaviour(46)
+def test_nothing_is_asked_where_it_is_not_allowed() -> None:
+    world = lost([2, 1, 3], allowed=False)
+    assert world.context.quotes == {} and stored(world) == (-1, (2,), 0)
+
+
+@pytest.mark.behaviour(166)
+def test_turning_it_on_asks_at_once() -> None:
+    world = lost([2, 1, 3], allowed=False)
+    assert asked(world.step(ConfigChanged("topics", "u", ALLOWED))) == [1, 3]
+
+
+# ------------------------------------------------------------------------------------------ by an administrator
+
+
+def test_an_administrator_may_ask_for_it_whatever_the_topic_allows() -> None:
+    world = lost([2, 3], allowed=False)
+    effects = elect_unclean(world, "u-0")
+    answer = answer_of(effects)
+    assert answer == ElectLeadersAnswer(ErrorCode.NONE, {tp("u-0"): (ErrorCode.NONE, "")})
+    assert stored(world) == (3, (3,), 1)
+
+
+def test_an_administrator_is_answered_when_the_survivors_have() -> None:
+    world = lost([2, 1, 3], allowed=False)
+    world.create("v", [1])
+    effects = elect_unclean(world, "u-0", "v-0")
+    assert effects.answers == () and asked(effects) == [1, 3]
+    world.step(ends(1, 0, 900))
+    effects = world.step(ends(3, 0, 1000))
+    answer = answer_of(effects)
+    assert isinstance(answer, ElectLeadersAnswer)
+    assert {str(t): e for t, (e, _) in answer.partitions.items()} == {
+        "u-0": ErrorCode.NONE,
+        "v-0": ErrorCode.ELECTION_NOT_NEEDED,
+    }
+    assert world.context.elections_asked == {}
+
+
+def test_an_administrator_is_answered_when_the_time_is_up() -> None:
+    world = lost([2, 1, 3], allowed=False)
+    elect_unclean(world, "u-0")
+    world.now_ms += PATIENCE_MS
+    answer = answer_of(world.step(Tick()))
+    assert answer == ElectLeadersAnswer(ErrorCode.NONE, {tp("u-0"): (ErrorCode.NONE, "")})
+
+
+def test_without_any_live_replica_nobody_is_eligible() -> None:
+    world = three("u", [2])
+    world.kill(2)
+    answer = answer_of(elect_unclean(world, "u-0"))
+    assert isinstance(answer, ElectLeadersAnswer)
+    error, why = answer.partitions[tp("u-0")]
+    assert error is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    assert why == (
+        "Failed to elect leader for partition u-0 under strategy OfflinePartitionLeaderElectionStrategy(true)"
+    )
+
+
+def test_a_partition_that_has_a_leader_is_never_elected_unclean() -> None:
+    world = three("u", [2, 3])
+    answer = answer_of(elect_unclean(world, "u-0"))
+    assert isinstance(answer, ElectLeadersAnswer)
+    assert answer.partitions[tp("u-0")][0] is ErrorCode.ELECTION_NOT_NEEDED
+
+
+def test_if_the_isr_returned_meanwhile_the_administrator_hears_that_there_is_a_leader() -> None:
+    world = lost([2, 1, 3], allowed=False)
+    elect_unclean(world, "u-0")
+    world.start(2)
+    world.now_ms += PATIENCE_MS
+    answer = answer_of(world.step(Tick()))
+    assert answer == ElectLeadersAnswer(ErrorCode.NONE, {tp("u-0"): (ErrorCode.NONE, "")})
+    assert stored(world) == (2, (2,), 0), "and it is the clean one"
+
+
+def test_a_question_what_if_decides_as_if_nobody_had_answered() -> None:
+    world = three("u", [2, 1, 3])
+    world.step(ConfigChanged("topics", "u", ALLOWED))
+    world.alter("u-0", [2])
+    (outcome,) = what_if(world.context, kill=[BrokerId(2)]).outcomes
+    assert (outcome.leader_after, outcome.verdict) == (1, "new leader")
+    assert world.context.quotes == {}

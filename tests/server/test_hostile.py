@@ -1,0 +1,212 @@
+"""Strangers at the door of a real broker: each gets an answer or a closed connection, and the others notice nothing."""
+
+import random
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from odradek.protocol.api_keys import APIS, ApiKey
+from odradek.protocol.headers import encode_request
+from odradek.protocol.messages import request_class
+from odradek.protocol.messages.api_versions import ApiVersionsResponse
+from tests.server.processes import OneBroker, is_closed_by_peer, receive
+from tests.support import eventually
+
+pytestmark = pytest.mark.process
+
+METADATA = 3
+ANSWER_WITHIN_S = 5.0  # a second of the broker's own, on a machine that does other things too
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneBroker]:
+    one = OneBroker(tmp_path_factory.mktemp("hostile"), connections_max_idle_ms="3000")
+    one.start()
+    one.create_topic("orders")
+    yield one
+    one.stop()
+
+
+@pytest.fixture(autouse=True)
+def still_well(broker: OneBroker) -> Iterator[None]:
+    """Whatever a test did: afterwards the broker serves, and has not written its diary about it."""
+    before = broker.process.log_file.stat().st_size
+    yield
+    assert broker.is_serving()
+    written = broker.process.log_file.read_bytes()[before:]
+    assert len(written) < 64 * 1024, f"{len(written)} bytes of log, beginning with {written[:500]!r}"
+    assert b"Traceback" not in written, written.decode()
+
+
+def answered_or_closed(connection: socket.socket) -> bytes:
+    connection.settimeout(ANSWER_WITHIN_S)
+    try:
+        return receive(connection)
+    except ConnectionResetError:
+        return b""
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        struct.pack(">i", -1),
+        struct.pack(">i", -(2**31)),
+        struct.pack(">i", 0),
+        struct.pack(">i", 7) + bytes(7),
+        struct.pack(">i", 2**31 - 1),
+        struct.pack(">i", 104_857_601),
+        b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(64),  # a TLS handshake
+        struct.pack(">ihhih", 10, METADATA, 9, 1, 30_000),
+        struct.pack(">ihhih", 10, METADATA, 9, 1, -2),
+    ],
+    ids=["-1", "-2^31", "0", "7", "2^31-1", "max+1", "http", "tls", "long client id", "client id of -2"],
+)
+def test_a_frame_of_nonsense_closes_the_connection(broker: OneBroker, data: bytes) -> None:
+    with broker.connect() as connection:
+        connection.sendall(data)
+        assert answered_or_closed(connection) == b""
+
+
+def test_random_bytes_never_hang_and_never_harm(broker: OneBroker) -> None:
+    draw = random.Random(20240601)
+    for _ in range(200):
+        with broker.connect() as connection:
+            body = draw.randbytes(draw.randrange(8, 400))
+            connection.sendall(struct.pack(">i", len(body)) + body)
+            answered_or_closed(connection)
+
+
+@pytest.mark.parametrize("key", sorted(APIS), ids=lambda key: ApiKey(key).name)
+def test_random_and_truncated_bodies_of_every_key_are_answered_or_closed(broker: OneBroker, key: int) -> None:
+    draw = random.Random(key)
+    api = APIS[key]
+    for version in sorted({api.first_version, api.last_version}):
+        whole = request_class(key)().encode(version)
+        bodies = [whole[: draw.randrange(len(whole))] if whole else b"\x01", whole + b"\x00"]
+        bodies += [draw.randbytes(draw.randrange(1, 200)) for _ in range(5)]
+        # Counts and lengths that are all ones, or all set but the sign: two thousand million of something.
+        bodies += [b"\xff" * 40, b"\x7f" + b"\xff" * 39, b"\x00" * 200]
+        for body in bodies:
+            with broker.connect() as connection:
+                connection.sendall(encode_request(key, version, 77, "fuzz", body))
+                connection.shutdown(socket.SHUT_WR)
+                answer = answered_or_closed(connection)
+                assert answer == b"" or struct.unpack_from(">i", answer)[0] == 77
+
+
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0(broker: OneBroker) -> None:
+    with broker.connect() as connection:
+        connection.sendall(encode_request(18, 99, 5, "future", b"\x01\x01\x00"))
+        answer = receive(connection)
+
+    decoded = ApiVersionsResponse.decode(0, answer, 4)
+    assert struct.unpack_from(">i", answer)[0] == 5
+    assert decoded.error_code == 35
+    assert [(api.api_key, api.min_version, api.max_version) for api in decoded.api_keys] == [(18, 0, 4)]
+
+
+def test_a_peer_that_does_not_read_is_not_read_from(broker: OneBroker) -> None:
+    """Ten thousand pipelined requests whose answers are left unread: memory stays, and nothing is lost."""
+    count = 10_000
+    version = 12
+    body = request_class(METADATA)(topics=None).encode(version)
+    requests = b"".join(encode_request(METADATA, version, n, "greedy", body) for n in range(count))
+    before = broker.resident_bytes()
+    with broker.connect() as connection:
+        sender = threading.Thread(target=connection.sendall, args=(requests,))
+        sender.start()
+        with broker.connect() as polite:
+            polite.sendall(encode_request(METADATA, version, 1, "polite", body))
+            assert struct.unpack_from(">i", answered_or_closed(polite))[0] == 1
+        assert broker.resident_bytes() - before < 64 * 1024 * 1024
+        found = [struct.unpack_from(">i", receive(connection))[0] for _ in range(count)]
+        sender.join()
+
+    assert found == list(range(count))
+
+
+def test_claims_of_large_frames_cost_no_memory(broker: OneBroker) -> None:
+    before = broker.resident_bytes()
+    claims = []
+    try:
+        for _ in range(50):
+            connection = broker.connect()
+            claims.append(connection)
+            connection.sendall(struct.pack(">ihhih", 100 * 1024 * 1024, METADATA, 9, 1, -1) + bytes(1000))
+        assert broker.is_serving()
+        # Five gigabytes are claimed; a page is touched only when bytes come.
+        assert broker.resident_bytes() - before < 8 * 1024 * 1024
+    finally:
+        for connection in claims:
+            connection.close()
+
+
+def test_one_byte_now_and_then_holds_up_nobody_and_is_cut_off(broker: OneBroker) -> None:
+    """Slow loris: two hundred connections that never finish their first frame."""
+    frame = encode_request(METADATA, 12, 1, "slow", bytes(100))
+    slow = [broker.connect() for _ in range(200)]
+    try:
+        for connection in slow:
+            connection.sendall(frame[:1])
+        begun = time.monotonic()
+        position = 1
+        while time.monotonic() - begun < 2.0:
+            for connection in slow[:20]:
+                connection.sendall(frame[position : position + 1])
+            position += 1
+            asked = time.monotonic()
+            assert broker.is_serving()
+            assert time.monotonic() - asked < ANSWER_WITHIN_S
+        # connections.max.idle.ms counts whole requests.
+        for connection in slow:
+            connection.settimeout(30)
+            assert is_closed_by_peer(connection)
+    finally:
+        for connection in slow:
+            connection.close()
+
+
+def test_thousands_of_connections_come_and_go(broker: OneBroker) -> None:
+    before = broker.resident_bytes()
+    for _ in range(30):
+        crowd = [broker.connect() for _ in range(100)]
+        for connection in crowd:
+            connection.close()
+    eventually(broker.is_serving, 30, "it serves")
+    assert broker.resident_bytes() - before < 16 * 1024 * 1024
+
+
+def test_answers_keep_the_order_of_requests_when_some_wait(broker: OneBroker) -> None:
+    """A long poll in front, questions behind it: correlation ids come back as they were sent."""
+    fetch, version = request_class(1), 4
+    long_poll = fetch(replica_id=-1, max_wait_ms=700, min_bytes=1, max_bytes=1000, topics=[])
+    asked = [encode_request(1, version, 0, "me", long_poll.encode(version))]
+    asked += [encode_request(18, 0, n, "me", b"") for n in range(1, 50)]
+    with broker.connect() as connection:
+        connection.sendall(b"".join(asked))
+        found = [struct.unpack_from(">i", receive(connection))[0] for _ in asked]
+
+    assert found == list(range(50))
+
+
+def test_the_log_says_once_who_it_was(broker: OneBroker) -> None:
+    path: Path = broker.process.log_file
+    before = path.stat().st_size
+    # Another source address: of 127.0.0.1 something was said just now.
+    for _ in range(20):
+        connection = socket.create_connection(
+            (broker.process.host, broker.process.port), timeout=30, source_address=("127.0.0.9", 0)
+        )
+        with connection:
+            connection.sendall(struct.pack(">i", -1))
+            assert answered_or_closed(connection) == b""
+
+    lines = [line for line in path.read_text()[before:].splitlines() if "127.0.0.9" in line]
+    assert len(lines) == 1
+    assert "closed: a frame of -1 bytes" in lines[0]

@@ -1,0 +1,223 @@
+"""The planning half of the stream, asked directly: no JVM, a real broker."""
+
+import json
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+
+from odradek.client.sync import SyncClient
+from odradek.client.sync_fetch import TopicRecreated
+from odradek.model.errors import ConfigurationError
+from odradek.spark.options import parse
+from odradek.spark.source import OdradekSource, StreamReader, schema_of
+from odradek.spark.subscription import DataLoss, Subscription
+from odradek.testing.process_cluster import ProcessCluster
+from tests.spark.conftest import fill
+
+MakeTopic = Callable[..., str]
+EVERYTHING = ReadAllAvailable()
+
+
+def reader(cluster: ProcessCluster, topic: str, **options: str) -> StreamReader:
+    parsed = parse({"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, **options})
+    return StreamReader(parsed, schema_of(parsed))
+
+
+def offsets(json_offsets: dict[str, Any], topic: str) -> dict[str, int]:
+    found: dict[str, int] = json_offsets[topic]["offsets"]
+    return found
+
+
+def ten(client: SyncClient, topic: str, partition: int = 0) -> None:
+    fill(client, topic, partition, [b"%d" % n for n in range(10)])
+
+
+def test_a_stream_begins_at_the_end_unless_told_otherwise(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    ten(client, topic)
+
+    assert offsets(reader(cluster, topic).initialOffset(), topic) == {"0": 10}
+    assert offsets(reader(cluster, topic, startingOffsets="earliest").initialOffset(), topic) == {"0": 0}
+
+
+def test_nothing_new_is_the_same_text(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(partitions=12)
+    ten(client, topic, 11)
+    stream = reader(cluster, topic, startingOffsets="earliest")
+    start = json.loads(json.dumps(stream.initialOffset()))
+
+    first = stream.latestOffset(start, EVERYTHING)
+    second = stream.latestOffset(json.loads(json.dumps(first)), EVERYTHING)
+
+    assert json.dumps(first) == json.dumps(second)
+    assert stream.partitions(first, second) == []
+    assert stream.reportLatestOffset() is not None
+
+
+def test_available_now_stops_at_what_was_there_when_it_began(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    ten(client, topic)
+    stream = reader(cluster, topic, startingOffsets="earliest")
+    stream.prepareForTriggerAvailableNow()
+    ten(client, topic)
+
+    end = stream.latestOffset(stream.initialOffset(), EVERYTHING)
+
+    assert offsets(end, topic) == {"0": 10}
+    assert stream.latestOffset(end, EVERYTHING) == end
+
+
+def test_a_limit_is_kept_and_a_later_one_is_ignored_when_spark_says_so(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    ten(client, topic)
+    stream = reader(cluster, topic, startingOffsets="earliest", maxOffsetsPerTrigger="4")
+    start = stream.initialOffset()
+
+    assert stream.getDefaultReadLimit() == ReadMaxRows(4)
+    assert offsets(stream.latestOffset(start, ReadMaxRows(4)), topic) == {"0": 4}
+    assert offsets(stream.latestOffset(start, EVERYTHING), topic) == {"0": 10}
+
+
+def test_too_little_that_is_new_is_waited_for_but_not_for_ever(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    ten(client, topic)
+    options = {"startingOffsets": "earliest", "minOffsetsPerTrigger": "15"}
+    patient = reader(cluster, topic, **options)
+    impatient = reader(cluster, topic, maxTriggerDelay="0ms", **options)
+    start = patient.initialOffset()
+    limit = patient.getDefaultReadLimit()
+
+    assert limit == ReadMinRows(15)
+    assert patient.latestOffset(start, limit) == start
+    assert offsets(impatient.latestOffset(start, limit), topic) == {"0": 10}
+    ten(client, topic)
+    assert offsets(patient.latestOffset(start, limit), topic) == {"0": 20}
+
+
+def test_a_partition_that_came_later_is_read_from_its_beginning(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(partitions=2)
+    ten(client, topic, 1)
+    stream = reader(cluster, topic)
+    start = stream.initialOffset()
+    for kind in ("offsets", "epochs"):
+        del start[topic][kind]["1"]
+
+    end = stream.latestOffset(start, EVERYTHING)
+
+    (task,) = stream.partitions(start, end)
+    assert [(r.partition, r.start, r.end) for r in task.value] == [(1, 0, 10)]
+
+
+def test_a_log_that_was_cut_below_the_query_is_data_loss(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    ten(client, topic)
+    start = reader(cluster, topic).initialOffset()
+    start[topic]["offsets"]["0"] = 25
+
+    with pytest.raises(
+        DataLoss,
+        match=rf"{topic}-0: this query has read up to offset 25 in leader epoch 0, but .* ends at 10",
+    ):
+        reader(cluster, topic).latestOffset(start, EVERYTHING)
+    start[topic]["epochs"]["0"] = -1
+    with pytest.raises(
+        DataLoss, match=rf"{topic}-0: this query has read up to offset 25, but the log ends at 10"
+    ):
+        reader(cluster, topic).latestOffset(start, EVERYTHING)
+    with pytest.warns(UserWarning, match="but the log ends at 10"):
+        end = reader(cluster, topic, failOnDataLoss="false").latestOffset(start, EVERYTHING)
+    assert offsets(end, topic) == {"0": 10}
+
+
+def test_a_topic_created_again_is_an_error_or_read_from_its_beginning(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    ten(client, topic)
+    start = reader(cluster, topic).initialOffset()
+    start[topic]["id"] = "AAECAwQFBgcICQoLDA0ODw"
+
+    with pytest.raises(TopicRecreated, match=f"{topic} was deleted and created again"):
+        reader(cluster, topic).latestOffset(start, EVERYTHING)
+    stream = reader(cluster, topic, failOnDataLoss="false")
+    with pytest.warns(UserWarning, match="deleted and created again"):
+        end = stream.latestOffset(start, EVERYTHING)
+    (task,) = stream.partitions(start, end)
+    assert [(r.start, r.end) for r in task.value] == [(0, 10)]
+
+
+def test_starting_offsets_of_another_topic_id_are_refused(
+    cluster: ProcessCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    given = {topic: {"epochs": {"0": 0}, "id": "AAECAwQFBgcICQoLDA0ODw", "offsets": {"0": 0}}}
+
+    with pytest.raises(TopicRecreated):
+        reader(cluster, topic, startingOffsets=json.dumps(given)).initialOffset()
+
+
+def test_a_partition_that_is_not_there_is_a_sentence(cluster: ProcessCluster, make_topic: MakeTopic) -> None:
+    topic = make_topic(partitions=2)
+
+    with pytest.raises(ConfigurationError, match=f"startingOffsets names {topic}-7, which is not among"):
+        reader(cluster, topic, startingOffsets=f'{{"{topic}":{{"7":1}}}}').initialOffset()
+    options = parse({"kafka.bootstrap.servers": cluster.bootstrap, "assign": f'{{"{topic}":[0,5]}}'})
+    with pytest.raises(ConfigurationError, match=f"assign names partition 5 of {topic}, which has 2: 0 to 1"):
+        Subscription(options).partitions()
+
+
+def test_a_timestamp_after_the_last_record_is_an_error_or_the_end(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    ten(client, topic)
+    late = {"startingTimestamp": "1900000000000"}
+
+    with pytest.raises(
+        ConfigurationError, match=f"{topic}-0 has no record at or after timestamp 1900000000000"
+    ):
+        reader(cluster, topic, **late).initialOffset()
+    at_end = reader(cluster, topic, startingOffsetsByTimestampStrategy="latest", **late).initialOffset()
+    assert offsets(at_end, topic) == {"0": 10}
+
+
+def test_what_executors_get_is_small_and_has_no_sockets(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    ten(client, topic)
+    stream = reader(cluster, topic, startingOffsets="earliest")
+    tasks = stream.partitions(stream.initialOffset(), stream.latestOffset(stream.initialOffset(), EVERYTHING))
+
+    copy = pickle.loads(pickle.dumps(stream))
+
+    (batch,) = copy.read(tasks[0])
+    assert batch.column("value").to_pylist() == [b"%d" % n for n in range(10)]
+    assert len(pickle.dumps(stream)) < 5_000
+
+
+def test_a_schema_that_no_topic_has_is_refused() -> None:
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    source = OdradekSource({"kafka.bootstrap.servers": "a:1", "subscribe": "orders"})
+    with pytest.raises(
+        ConfigurationError, match="there is no column value string in a topic; there are key binary"
+    ):
+        source.reader(schema=StructType([StructField("value", StringType())]))
