@@ -34,12 +34,18 @@ from odradek.testing.process_cluster import ProcessCluster
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The newest the connector was published for; it runs on pyspark 4.3 too.
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+# The newest the connector was published for (it runs on pyspark 4.3 too), and all that it needs. Named one by
+# one: Spark's own POM would send Maven to a mirror that not every network reaches.
+CONNECTOR = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",  # 4.2.0 of it is not served
+    "org.apache.kafka:kafka-clients:3.9.2",
+    "org.apache.commons:commons-pool2:2.12.1",
+)
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>x</groupId><artifactId>x</artifactId><version>1</version><dependencies><dependency>
-<groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency></dependencies></project>"""
-_NEEDED = ("spark-sql-kafka-0-10", "spark-token-provider-kafka-0-10", "kafka-clients", "commons-pool2")
+<groupId>x</groupId><artifactId>x</artifactId><version>1</version><dependencies>{}</dependencies></project>"""
+_DEPENDENCY = """<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version><exclusions>
+<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>"""
 
 
 def connector_jars(directory: Path) -> list[str]:
@@ -47,14 +53,15 @@ def connector_jars(directory: Path) -> list[str]:
     if not shutil.which("mvn"):
         return []
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "pom.xml").write_text(_POM.format(*CONNECTOR.split(":")))
+    dependencies = "".join(_DEPENDENCY.format(*jar.split(":")) for jar in CONNECTOR)
+    (directory / "pom.xml").write_text(_POM.format(dependencies))
     command = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=jars"]
-    if not list(directory.glob("jars/spark-sql-kafka*.jar")):
+    if len(list(directory.glob("jars/*.jar"))) < len(CONNECTOR):
         done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
         if done.returncode:
             print(f"no jars of the connector: {done.stdout.strip().splitlines()[:1]}", file=sys.stderr)
             return []
-    return [str(p) for p in sorted(directory.glob("jars/*.jar")) if p.name.startswith(_NEEDED)]
+    return [str(path) for path in sorted(directory.glob("jars/*.jar"))]
 
 
 def fill(bootstrap: str, topic: str, records: int, size: int, partitions: int) -> None:

@@ -15,7 +15,9 @@ def no_racks(*brokers: int) -> dict[int, str | None]:
 
 def test_ten_partitions_over_five_brokers_shift_by_one_each_time_round() -> None:
     """The table in the comment of Apache's AdminUtils: followers move on when the leaders have gone round."""
-    assignment = assign_replicas(no_racks(0, 1, 2, 3, 4), partitions=10, replication_factor=3, start=0, shift=0)
+    assignment = assign_replicas(
+        no_racks(0, 1, 2, 3, 4), partitions=10, replication_factor=3, start=0, shift=0
+    )
     assert [assignment[p] for p in range(10)] == [
         (0, 1, 2),
         (1, 2, 3),
@@ -81,7 +83,9 @@ def test_partitions_added_later_are_numbered_on() -> None:
         ({"racks": {}}, ErrorCode.INVALID_REPLICATION_FACTOR),
     ],
 )
-def test_what_cannot_be_placed_is_refused_with_a_sentence(options: dict[str, object], error: ErrorCode) -> None:
+def test_what_cannot_be_placed_is_refused_with_a_sentence(
+    options: dict[str, object], error: ErrorCode
+) -> None:
     arguments = {"racks": no_racks(1, 2, 3), "partitions": 1, "replication_factor": 1, "start": 0, "shift": 0}
     with pytest.raises(ProtocolError) as refusal:
         assign_replicas(**{**arguments, **options})  # type: ignore[arg-type]

@@ -105,7 +105,9 @@ def test_requests_of_apaches_classes_with_arbitrary_values(world: World, key: in
 def test_an_absurd_count_is_refused_before_anything_is_made_room_for(world: World, count: int) -> None:
     body = b"\xff\xff" + b"\0\1" + b"\0\0\0\x05" + count.to_bytes(4, "big") + b"\0\1t"
     assert isinstance(give(world, 0, 3, body), CloseConnection)
-    body = b"\xff\xff\xff\xff" + b"\0" * 4 + b"\0" * 4 + b"\0" * 4 + b"\0" + b"\0" * 8 + count.to_bytes(4, "big")
+    body = (
+        b"\xff\xff\xff\xff" + b"\0" * 4 + b"\0" * 4 + b"\0" * 4 + b"\0" + b"\0" * 8 + count.to_bytes(4, "big")
+    )
     assert isinstance(give(world, 1, 10, body), CloseConnection)
     still_serves(world)
 
@@ -117,7 +119,9 @@ def test_every_cut_of_a_produce_request_is_noticed_and_appends_nothing(world: Wo
     body = pm.ProduceRequest(
         acks=1,
         topic_data=[
-            pm.TopicProduceData(name="t", partition_data=[pm.PartitionProduceData(index=0, records=batch(b"abc"))])
+            pm.TopicProduceData(
+                name="t", partition_data=[pm.PartitionProduceData(index=0, records=batch(b"abc"))]
+            )
         ],
     ).encode(9)
     for end in range(len(body)):

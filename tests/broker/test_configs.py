@@ -28,7 +28,9 @@ from tests.support import GOLDEN
 TOPIC, BROKER = 2, 4
 SOURCES = {"DEFAULT_CONFIG": DEFAULT, "STATIC_BROKER_CONFIG": STATIC_BROKER}
 GOLDEN_CONFIGS: dict[str, list[dict[str, Any]]] = json.loads((GOLDEN / "configs.json").read_text())
-GIVEN = {row["name"]: row["value"] for row in GOLDEN_CONFIGS["broker"] if row["source"] == "STATIC_BROKER_CONFIG"}
+GIVEN = {
+    row["name"]: row["value"] for row in GOLDEN_CONFIGS["broker"] if row["source"] == "STATIC_BROKER_CONFIG"
+}
 LAYERS = BrokerLayers(BrokerSettings(GIVEN))
 
 
@@ -74,7 +76,9 @@ def test_every_setting_is_reported_as_apache_reports_it(kind: str) -> None:
 
 def test_passwords_are_never_told() -> None:
     layers = BrokerLayers(BrokerSettings({"ssl.key.password": "secret"}), {"ssl.keystore.password": "x"})
-    entries = {e.setting.name: e for e in broker_entries(layers, {"ssl.key.password": 1, "ssl.keystore.password": 1})}
+    entries = {
+        e.setting.name: e for e in broker_entries(layers, {"ssl.key.password": 1, "ssl.keystore.password": 1})
+    }
     for name in ("ssl.key.password", "ssl.keystore.password"):
         entry = entries[name]
         assert entry.is_sensitive
@@ -85,7 +89,9 @@ def test_passwords_are_never_told() -> None:
 
 def test_the_nearest_source_wins_and_all_of_them_are_listed() -> None:
     layers = BrokerLayers(
-        BrokerSettings({"min.insync.replicas": "2"}), {"min.insync.replicas": "4"}, {"min.insync.replicas": "3"}
+        BrokerSettings({"min.insync.replicas": "2"}),
+        {"min.insync.replicas": "4"},
+        {"min.insync.replicas": "3"},
     )
     (entry,) = topic_entries({"min.insync.replicas": "5"}, layers, {"min.insync.replicas": None})
     assert (entry.value, entry.source) == ("5", DYNAMIC_TOPIC)
@@ -117,7 +123,9 @@ class Store:
             if not requests:
                 return
             for request in requests:
-                node.broker.store_answered(request.request_id, self._answer(request.question), self.world.now_ms)
+                node.broker.store_answered(
+                    request.request_id, self._answer(request.question), self.world.now_ms
+                )
 
     def _answer(self, question: Any) -> Any:
         if isinstance(question, fx.ReadConfigs):
@@ -154,7 +162,9 @@ def store(world: World) -> Store:
     return Store(world)
 
 
-def describe(world: World, store: Store, *resources: tuple[int, str, list[str] | None], version: int = 4) -> Any:
+def describe(
+    world: World, store: Store, *resources: tuple[int, str, list[str] | None], version: int = 4
+) -> Any:
     request = dm.DescribeConfigsRequest(
         resources=[
             dm.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
@@ -189,7 +199,9 @@ def test_only_the_keys_asked_for_are_told(world: World, store: Store) -> None:
 def test_the_resource_without_a_name_is_the_default_of_all_brokers(world: World, store: Store) -> None:
     store.nodes["brokers", "<default>"] = ({"log.cleaner.threads": "3"}, 0)
     everybody, one = describe(world, store, (BROKER, "", None), (BROKER, "1", ["log.cleaner.threads"]))
-    assert [(r.name, r.value, r.config_source) for r in everybody.configs] == [("log.cleaner.threads", "3", 3)]
+    assert [(r.name, r.value, r.config_source) for r in everybody.configs] == [
+        ("log.cleaner.threads", "3", 3)
+    ]
     assert [(r.value, r.config_source) for r in one.configs] == [("3", DYNAMIC_DEFAULT_BROKER)]
 
 
@@ -211,7 +223,9 @@ def test_resources_that_cannot_be_described(
 
 
 def test_a_store_that_cannot_be_asked_is_an_answer(world: World) -> None:
-    request = dm.DescribeConfigsRequest(resources=[dm.DescribeConfigsResource(resource_type=TOPIC, resource_name="t")])
+    request = dm.DescribeConfigsRequest(
+        resources=[dm.DescribeConfigsResource(resource_type=TOPIC, resource_name="t")]
+    )
     pending = world.send(1, request, 4)
     (effect,) = [e for e in world[1].broker.take_effects() if isinstance(e, fx.StoreRequest)]
     world[1].broker.store_answered(effect.request_id, fx.StoreFailed("session lost"), world.now_ms)
@@ -220,7 +234,13 @@ def test_a_store_that_cannot_be_asked_is_an_answer(world: World) -> None:
 
 
 def alter(
-    world: World, store: Store, configs: dict[str, str | None], *, kind: int = TOPIC, name: str = "t", **options: Any
+    world: World,
+    store: Store,
+    configs: dict[str, str | None],
+    *,
+    kind: int = TOPIC,
+    name: str = "t",
+    **options: Any,
 ) -> tuple[ErrorCode, str | None]:
     rows = [am.AlterableConfig(name=key, value=value) for key, value in configs.items()]
     request = am.AlterConfigsRequest(
@@ -264,7 +284,9 @@ def test_incremental_changes_leave_the_rest_alone(world: World, store: Store) ->
     assert change(world, store, ("retention.ms", SET, "5"), ("segment.bytes", DELETE, None))[0] == 0
     assert store.nodes["topics", "t"] == ({"retention.ms": "5"}, 5)
     assert change(world, store, ("cleanup.policy", APPEND, "compact"))[0] == 0
-    assert store.nodes["topics", "t"][0]["cleanup.policy"] == "delete,compact", "from the value it had by default"
+    assert store.nodes["topics", "t"][0]["cleanup.policy"] == "delete,compact", (
+        "from the value it had by default"
+    )
     assert change(world, store, ("cleanup.policy", SUBTRACT, "delete"))[0] == 0
     assert store.nodes["topics", "t"][0]["cleanup.policy"] == "compact"
 
@@ -317,14 +339,19 @@ def test_broker_settings_change_only_where_they_are_dynamic(world: World, store:
 
 
 def test_the_same_key_or_resource_twice_is_refused(world: World, store: Store) -> None:
-    assert change(world, store, ("retention.ms", SET, "5"), ("retention.ms", DELETE, None))[0] == ErrorCode.INVALID_REQUEST
+    assert (
+        change(world, store, ("retention.ms", SET, "5"), ("retention.ms", DELETE, None))[0]
+        == ErrorCode.INVALID_REQUEST
+    )
     row = am.AlterConfigsResource(resource_type=TOPIC, resource_name="t")
     pending = world.send(1, am.AlterConfigsRequest(resources=[row, row]), 2)
     assert [r.error_code for r in pending.message.responses] == [ErrorCode.INVALID_REQUEST]
 
 
 def test_a_change_reaches_the_partitions_at_once(world: World) -> None:
-    world[1].broker.topic_config_changed("t", {"max.message.bytes": "100", "min.insync.replicas": "1"}, world.now_ms)
+    world[1].broker.topic_config_changed(
+        "t", {"max.message.bytes": "100", "min.insync.replicas": "1"}, world.now_ms
+    )
     assert world.produced(world.produce(1, b"x" * 200))[0] == ErrorCode.MESSAGE_TOO_LARGE
     assert world[1].logs.config_of("t").max_message_bytes == 100
     world[1].broker.topic_config_changed("t", {}, world.now_ms)

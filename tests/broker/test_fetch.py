@@ -55,7 +55,11 @@ class Reader:
         self.connection = connection or world.connection()
 
     def fetch(
-        self, *wanted: tuple[bytes, int, int], forget: list[tuple[bytes, int]] | None = None, version: int = 13, **options: Any
+        self,
+        *wanted: tuple[bytes, int, int],
+        forget: list[tuple[bytes, int]] | None = None,
+        version: int = 13,
+        **options: Any,
     ) -> Pending:
         """`wanted`: topic id, partition, offset."""
         request = fm.FetchRequest(
@@ -76,7 +80,8 @@ class Reader:
                 for topic_id, index, offset in wanted
             ],
             forgotten_topics_data=[
-                fm.ForgottenTopic(topic="t", topic_id=topic_id, partitions=[index]) for topic_id, index in forget or []
+                fm.ForgottenTopic(topic="t", topic_id=topic_id, partitions=[index])
+                for topic_id, index in forget or []
             ],
             **{**self.options, **{k: v for k, v in options.items() if k != "partition_max_bytes"}},
         )
@@ -172,7 +177,9 @@ def test_read_committed_stops_at_the_first_open_transaction(world: World) -> Non
     assert values(rows(world.consume(1, 0))[T_0]) == [b"a", b"open", b"b"]
     from odradek.records.control import build_end_marker
 
-    abort = build_end_marker(producer_id=9, producer_epoch=0, is_commit=False, coordinator_epoch=0, timestamp=5)
+    abort = build_end_marker(
+        producer_id=9, producer_epoch=0, is_commit=False, coordinator_epoch=0, timestamp=5
+    )
     partition.append(memoryview(bytearray(abort)), acks=1, now_ms=world.now_ms, from_coordinator=True)
     row = rows(world.consume(1, 0, isolation_level=1))[T_0]
     assert row.last_stable_offset == 4
@@ -225,7 +232,9 @@ def test_a_closed_connection_leaves_nothing_parked(world: World) -> None:
     request = fm.FetchRequest(
         max_wait_ms=60_000,
         min_bytes=1,
-        topics=[fm.FetchTopic(topic_id=T, partitions=[fm.FetchPartition(partition=0, partition_max_bytes=100)])],
+        topics=[
+            fm.FetchTopic(topic_id=T, partitions=[fm.FetchPartition(partition=0, partition_max_bytes=100)])
+        ],
     )
     waiting = world.send(1, request, 13, connection=reader.connection)
     assert len(world[1].broker.purgatory) == 1
@@ -265,7 +274,9 @@ def test_a_session_answers_in_full_once_and_then_only_what_is_new(world: World) 
     third = reader.fetch()
     assert {key: values(row) for key, row in rows(third).items()} == {U_0: [b"b"]}
     fourth = reader.fetch()
-    assert {key: values(row) for key, row in rows(fourth).items()} == {U_0: [b"b"]}, "the reader did not move on"
+    assert {key: values(row) for key, row in rows(fourth).items()} == {U_0: [b"b"]}, (
+        "the reader did not move on"
+    )
     assert rows(reader.fetch((U, 0, 1))) == {}
 
 
@@ -386,7 +397,13 @@ class Follower:
         self.connection = world.connection()
 
     def fetch(
-        self, offset: int | None, *, epoch: int = 0, last_epoch: int = -1, broker_epoch: int = 50, max_wait_ms: int = 500
+        self,
+        offset: int | None,
+        *,
+        epoch: int = 0,
+        last_epoch: int = -1,
+        broker_epoch: int = 50,
+        max_wait_ms: int = 500,
     ) -> Pending:
         partitions = []
         if offset is not None:
@@ -430,7 +447,9 @@ def test_a_follower_reads_to_the_log_end(led: World) -> None:
     assert (row.high_watermark, values(row)) == (0, [b"a"])
 
 
-def test_a_follower_behind_in_the_mark_is_answered_within_moments_and_not_after_the_long_poll(led: World) -> None:
+def test_a_follower_behind_in_the_mark_is_answered_within_moments_and_not_after_the_long_poll(
+    led: World,
+) -> None:
     two, three = Follower(led, 2), Follower(led, 3)
     led.produce(1, b"a", acks=1)
     two.fetch(0)

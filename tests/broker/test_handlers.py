@@ -132,7 +132,9 @@ def _error_codes(message: Any) -> list[int]:
 
 
 @pytest.mark.parametrize(("key", "version"), [(8, 99), (29, 1), (38, 0), (1000, 0), (1, 3), (0, 12)])
-def test_a_request_nobody_could_read_an_answer_to_closes_the_connection(world: World, key: int, version: int) -> None:
+def test_a_request_nobody_could_read_an_answer_to_closes_the_connection(
+    world: World, key: int, version: int
+) -> None:
     frame = key.to_bytes(2, "big") + version.to_bytes(2, "big") + b"\0\0\0\1" + b"\xff\xff\0"
     pending = world.send_frame(1, frame, Pending(None, 0), world.connection())
     assert isinstance(pending.result, CloseConnection)
@@ -144,7 +146,12 @@ def test_a_request_nobody_could_read_an_answer_to_closes_the_connection(world: W
 def test_produce_answers_with_offsets_and_the_start_of_the_log(world: World) -> None:
     first = world.produce(1, b"a", b"b", acks=1).message.responses[0].partition_responses[0]
     second = world.produce(1, b"c", acks=-1).message.responses[0].partition_responses[0]
-    assert (first.error_code, first.base_offset, first.log_append_time_ms, first.log_start_offset) == (0, 0, -1, 0)
+    assert (first.error_code, first.base_offset, first.log_append_time_ms, first.log_start_offset) == (
+        0,
+        0,
+        -1,
+        0,
+    )
     assert (second.error_code, second.base_offset) == (0, 2)
 
 
@@ -186,7 +193,11 @@ def test_acks_are_0_1_or_all(world: World, acks: int) -> None:
 def test_what_is_wrong_with_records_is_said_with_its_code(world: World) -> None:
     damaged = bytearray(batch(b"a"))
     damaged[-1] ^= 1
-    old = next(bytes.fromhex(line["hex"]) for line in golden_lines("records.jsonl.gz") if line["name"].startswith("v1"))
+    old = next(
+        bytes.fromhex(line["hex"])
+        for line in golden_lines("records.jsonl.gz")
+        if line["name"].startswith("v1")
+    )
     cases = {
         ErrorCode.CORRUPT_MESSAGE: bytes(damaged),
         ErrorCode.INVALID_RECORD: b"",
@@ -218,7 +229,9 @@ def test_one_bad_partition_does_not_hold_up_the_others(world: World) -> None:
                     pm.PartitionProduceData(index=5, records=batch(b"b")),
                 ],
             ),
-            pm.TopicProduceData(name="no-such", partition_data=[pm.PartitionProduceData(index=0, records=batch(b"c"))]),
+            pm.TopicProduceData(
+                name="no-such", partition_data=[pm.PartitionProduceData(index=0, records=batch(b"c"))]
+            ),
         ],
     )
     answer = world.call(1, request, 9)
@@ -241,11 +254,16 @@ def test_a_transactional_produce_is_refused_while_there_is_no_coordinator(world:
         transactional_id="tx",
         acks=-1,
         topic_data=[
-            pm.TopicProduceData(name="t", partition_data=[pm.PartitionProduceData(index=0, records=batch(b"a"))])
+            pm.TopicProduceData(
+                name="t", partition_data=[pm.PartitionProduceData(index=0, records=batch(b"a"))]
+            )
         ],
     )
     row = world.call(1, request, 9).responses[0].partition_responses[0]
     assert row.error_code == ErrorCode.INVALID_TXN_STATE
+    smuggled = batch(b"a", producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True)
+    assert world.produced(world.produce(1, records=smuggled))[0] == ErrorCode.INVALID_TXN_STATE
+    assert world[1].values() == []
 
 
 def test_a_produce_that_is_not_committed_in_time_is_told_so_and_the_records_stay(tmp_path: Path) -> None:
@@ -265,7 +283,14 @@ def test_a_produce_that_is_not_committed_in_time_is_told_so_and_the_records_stay
 
 
 def list_offsets(
-    world: World, timestamp: int, *, version: int = 9, replica_id: int = -1, to: int = 1, epoch: int = -1, isolation: int = 0
+    world: World,
+    timestamp: int,
+    *,
+    version: int = 9,
+    replica_id: int = -1,
+    to: int = 1,
+    epoch: int = -1,
+    isolation: int = 0,
 ) -> Any:
     request = lm.ListOffsetsRequest(
         replica_id=replica_id,
@@ -274,7 +299,9 @@ def list_offsets(
             lm.ListOffsetsTopic(
                 name="t",
                 partitions=[
-                    lm.ListOffsetsPartition(partition_index=0, timestamp=timestamp, current_leader_epoch=epoch)
+                    lm.ListOffsetsPartition(
+                        partition_index=0, timestamp=timestamp, current_leader_epoch=epoch
+                    )
                 ],
             )
         ],
@@ -287,7 +314,16 @@ def test_list_offsets_by_place_and_by_time(world: World) -> None:
 
     for time in (100, 300, 200):
         world.produce(1, records=build_batch([NewRecord(None, b"x", time)]))
-    cases = {-1: (3, -1), -2: (0, -1), -3: (1, 300), -4: (0, -1), -5: (-1, -1), 150: (1, 300), 300: (1, 300), 301: (-1, -1)}
+    cases = {
+        -1: (3, -1),
+        -2: (0, -1),
+        -3: (1, 300),
+        -4: (0, -1),
+        -5: (-1, -1),
+        150: (1, 300),
+        300: (1, 300),
+        301: (-1, -1),
+    }
     for timestamp, expected in cases.items():
         row = list_offsets(world, timestamp)
         assert (row.offset, row.timestamp) == expected, timestamp
@@ -329,12 +365,19 @@ def test_a_new_leader_whose_mark_lags_does_not_name_an_end_yet(tmp_path: Path) -
 
 def test_epochs_are_fenced_both_ways_in_list_offsets_and_offset_for_leader_epoch(world: World) -> None:
     world.lead(1, isr=(1,), replicas=(1,))
-    for epoch, error in ((0, ErrorCode.FENCED_LEADER_EPOCH), (1, 0), (2, ErrorCode.UNKNOWN_LEADER_EPOCH), (-1, 0)):
+    for epoch, error in (
+        (0, ErrorCode.FENCED_LEADER_EPOCH),
+        (1, 0),
+        (2, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (-1, 0),
+    ):
         assert list_offsets(world, -1, epoch=epoch).error_code == error
         assert end_of_epoch(world, 0, current=epoch).error_code == error
 
 
-def end_of_epoch(world: World, epoch: int, *, current: int = -1, to: int = 1, replica_id: int = -1, version: int = 4) -> Any:
+def end_of_epoch(
+    world: World, epoch: int, *, current: int = -1, to: int = 1, replica_id: int = -1, version: int = 4
+) -> Any:
     request = om.OffsetForLeaderEpochRequest(
         replica_id=replica_id,
         topics=[
@@ -362,7 +405,9 @@ def test_the_end_of_an_epoch_is_told_with_the_largest_epoch_not_above_the_asked_
 # ------------------------------------------------------------------------------------------------------- Metadata
 
 
-def metadata(world: World, *names: str, version: int = 9, to: int = 2, auto: bool = False, **options: Any) -> Any:
+def metadata(
+    world: World, *names: str, version: int = 9, to: int = 2, auto: bool = False, **options: Any
+) -> Any:
     topics = [mm.MetadataRequestTopic(name=name) for name in names]
     request = mm.MetadataRequest(topics=topics, allow_auto_topic_creation=auto, **options)
     return world.call(to, request, version)
@@ -373,7 +418,10 @@ def test_metadata_tells_brokers_leaders_and_offline_replicas(world: World) -> No
     world.kill(2)
     world.tell_metadata()
     answer = metadata(world, "t", to=3)
-    assert [(b.node_id, b.host, b.port) for b in answer.brokers] == [(1, "localhost", 9001), (3, "localhost", 9003)]
+    assert [(b.node_id, b.host, b.port) for b in answer.brokers] == [
+        (1, "localhost", 9001),
+        (3, "localhost", 9003),
+    ]
     assert (answer.cluster_id, answer.controller_id) == ("test-cluster", 1)
     (partition,) = answer.topics[0].partitions
     assert (partition.leader_id, partition.leader_epoch, partition.error_code) == (1, 1, 0)
@@ -388,8 +436,12 @@ def test_every_version_of_metadata_lists_all_topics(world: World, version: int) 
     assert answer.topics[0].partitions[0].leader_id == 1
 
 
-@pytest.mark.parametrize(("version", "flags"), [(9, b"\1\0\0"), (10, b"\1\0\0"), (11, b"\1\0"), (12, b"\1\0")])
-def test_librdkafkas_way_of_asking_for_all_topics_is_understood(world: World, version: int, flags: bytes) -> None:
+@pytest.mark.parametrize(
+    ("version", "flags"), [(9, b"\1\0\0"), (10, b"\1\0\0"), (11, b"\1\0"), (12, b"\1\0")]
+)
+def test_librdkafkas_way_of_asking_for_all_topics_is_understood(
+    world: World, version: int, flags: bytes
+) -> None:
     """Its null array is four bytes long in flexible versions too; found with confluent-kafka's list_topics()."""
     body = b"\0\0\0\0" + flags + b"\0"
     frame = encode_request(3, version, 7, "rdkafka", body)[4:]
@@ -461,7 +513,9 @@ def test_describe_cluster_tells_the_same(world: World) -> None:
 # ---------------------------------------------------------------------------------- topics, by way of the controller
 
 
-def create(world: World, *topics: ct.CreatableTopic, to: int = 1, version: int = 7, **options: Any) -> Pending:
+def create(
+    world: World, *topics: ct.CreatableTopic, to: int = 1, version: int = 7, **options: Any
+) -> Pending:
     request = ct.CreateTopicsRequest(topics=list(topics), timeout_ms=5_000, **options)
     return world.send(to, request, version)
 
@@ -474,7 +528,9 @@ def test_only_the_controller_changes_topics_and_answers_for_itself(world: World)
     assert create(world, topic("new"), to=2).message.topics[0].error_code == ErrorCode.NOT_CONTROLLER
     deletion = dt.DeleteTopicsRequest(topics=[dt.DeleteTopicState(name="t")], timeout_ms=1_000)
     assert world.call(2, deletion, 6).responses[0].error_code == ErrorCode.NOT_CONTROLLER
-    growth = cp.CreatePartitionsRequest(topics=[cp.CreatePartitionsTopic(name="t", count=3, assignments=None)])
+    growth = cp.CreatePartitionsRequest(
+        topics=[cp.CreatePartitionsTopic(name="t", count=3, assignments=None)]
+    )
     assert world.call(2, growth, 3).results[0].error_code == ErrorCode.NOT_CONTROLLER
     assert world.call(2, ap.AlterPartitionRequest(), 3).error_code == ErrorCode.NOT_CONTROLLER
     assert world.call(2, cs.ControlledShutdownRequest(), 3).error_code == ErrorCode.NOT_CONTROLLER
@@ -505,7 +561,9 @@ def test_create_topics_answers_when_every_partition_has_a_leader_here(world: Wor
 def test_create_topics_times_out_with_the_topic_made(world: World) -> None:
     asked = create(world, topic("new"))
     (request,) = told(world, fx.StoreRequest)
-    world[1].broker.store_answered(request.request_id, fx.TopicsWritten({"new": (ErrorCode.NONE, "")}), world.now_ms)
+    world[1].broker.store_answered(
+        request.request_id, fx.TopicsWritten({"new": (ErrorCode.NONE, "")}), world.now_ms
+    )
     world.advance(4_990)
     assert not asked.is_answered
     world.advance(20)
@@ -517,7 +575,9 @@ def test_what_the_store_refuses_is_answered_at_once(world: World) -> None:
     (request,) = told(world, fx.StoreRequest)
     there = (ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'new' already exists.")
     broken = (ErrorCode.UNKNOWN_SERVER_ERROR, "no")
-    world[1].broker.store_answered(request.request_id, fx.TopicsWritten({"new": there, "other": broken}), world.now_ms)
+    world[1].broker.store_answered(
+        request.request_id, fx.TopicsWritten({"new": there, "other": broken}), world.now_ms
+    )
     world.settle()
     assert [(t.error_code, t.error_message) for t in asked.message.topics] == [there, broken]
     asked = create(world, topic("third"))
@@ -538,11 +598,22 @@ def test_what_the_store_refuses_is_answered_at_once(world: World) -> None:
         (topic("new", 1_000_000), ErrorCode.INVALID_PARTITIONS),
         (topic("new", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR),
         (topic("new", 1, 4), ErrorCode.INVALID_REPLICATION_FACTOR),
-        (topic("new", configs=[ct.CreatableTopicConfig(name="nonsense", value="1")]), ErrorCode.INVALID_CONFIG),
-        (topic("new", configs=[ct.CreatableTopicConfig(name="segment.bytes", value="x")]), ErrorCode.INVALID_CONFIG),
-        (topic("new", configs=[ct.CreatableTopicConfig(name="segment.bytes", value=None)]), ErrorCode.INVALID_CONFIG),
         (
-            topic("new", 1, 1, assignments=[ct.CreatableReplicaAssignment(partition_index=0, broker_ids=[1])]),
+            topic("new", configs=[ct.CreatableTopicConfig(name="nonsense", value="1")]),
+            ErrorCode.INVALID_CONFIG,
+        ),
+        (
+            topic("new", configs=[ct.CreatableTopicConfig(name="segment.bytes", value="x")]),
+            ErrorCode.INVALID_CONFIG,
+        ),
+        (
+            topic("new", configs=[ct.CreatableTopicConfig(name="segment.bytes", value=None)]),
+            ErrorCode.INVALID_CONFIG,
+        ),
+        (
+            topic(
+                "new", 1, 1, assignments=[ct.CreatableReplicaAssignment(partition_index=0, broker_ids=[1])]
+            ),
             ErrorCode.INVALID_REQUEST,
         ),
         *(
@@ -552,7 +623,8 @@ def test_what_the_store_refuses_is_answered_at_once(world: World) -> None:
                     -1,
                     -1,
                     assignments=[
-                        ct.CreatableReplicaAssignment(partition_index=p, broker_ids=brokers) for p, brokers in rows
+                        ct.CreatableReplicaAssignment(partition_index=p, broker_ids=brokers)
+                        for p, brokers in rows
                     ],
                 ),
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -604,7 +676,9 @@ def test_delete_topics_is_written_and_answered_when_the_topic_has_left_the_cache
     asked = world.send(1, request, 6)
     (effect,) = told(world, fx.StoreRequest)
     assert effect.question == fx.DeleteTopics(("t",))
-    world[1].broker.store_answered(effect.request_id, fx.TopicsWritten({"t": (ErrorCode.NONE, "")}), world.now_ms)
+    world[1].broker.store_answered(
+        effect.request_id, fx.TopicsWritten({"t": (ErrorCode.NONE, "")}), world.now_ms
+    )
     world.settle()
     assert not asked.is_answered
     world.leadership[T0]["leader"] = LEADER_DURING_DELETE
@@ -636,7 +710,9 @@ def test_create_partitions_goes_on_where_the_topic_began(world: World) -> None:
     asked = grow(world, 4)
     (effect,) = told(world, fx.StoreRequest)
     assert effect.question == fx.AddPartitions("t", {1: (3, 2), 2: (1, 3), 3: (2, 3)})
-    world[1].broker.store_answered(effect.request_id, fx.TopicsWritten({"t": (ErrorCode.NONE, "")}), world.now_ms)
+    world[1].broker.store_answered(
+        effect.request_id, fx.TopicsWritten({"t": (ErrorCode.NONE, "")}), world.now_ms
+    )
     for index in (1, 2, 3):
         world.settle()
         assert not asked.is_answered
@@ -674,10 +750,16 @@ def test_partitions_are_added_only_to_topics_there_are(world: World) -> None:
 # --------------------------------------------------------------------------- requests for the controller in here
 
 
-def test_alter_partition_becomes_a_question_to_the_controller_and_its_answer_the_response(world: World) -> None:
+def test_alter_partition_becomes_a_question_to_the_controller_and_its_answer_the_response(
+    world: World,
+) -> None:
     member = ap.BrokerState(broker_id=2, broker_epoch=22)
     data = ap.AlterPartitionRequestPartitionData(
-        partition_index=0, leader_epoch=3, new_isr_with_epochs=[member], partition_epoch=4, leader_recovery_state=0
+        partition_index=0,
+        leader_epoch=3,
+        new_isr_with_epochs=[member],
+        partition_epoch=4,
+        leader_recovery_state=0,
     )
     request = ap.AlterPartitionRequest(
         broker_id=2,
@@ -696,7 +778,13 @@ def test_alter_partition_becomes_a_question_to_the_controller_and_its_answer_the
         effect.request_id, fx.AlterPartitionAnswered(ErrorCode.NONE, (outcome,)), world.now_ms
     )
     (row,) = asked.message.topics[0].partitions
-    assert (row.error_code, row.leader_id, row.leader_epoch, row.isr, row.partition_epoch) == (0, 2, 3, [2], 5)
+    assert (row.error_code, row.leader_id, row.leader_epoch, row.isr, row.partition_epoch) == (
+        0,
+        2,
+        3,
+        [2],
+        5,
+    )
 
 
 def test_controlled_shutdown_and_producer_ids_travel_the_same_way(world: World) -> None:
@@ -706,7 +794,9 @@ def test_controlled_shutdown_and_producer_ids_travel_the_same_way(world: World) 
     assert first.ask == fx.ControlledShutdownAsked(2, 22)
     assert second.ask == fx.AllocateProducerIdsAsked(2, 22)
     broker = world[1].broker
-    broker.controller_answered(first.request_id, fx.ControlledShutdownAnswered(ErrorCode.NONE, (T0,)), world.now_ms)
+    broker.controller_answered(
+        first.request_id, fx.ControlledShutdownAnswered(ErrorCode.NONE, (T0,)), world.now_ms
+    )
     broker.controller_answered(
         second.request_id, fx.AllocateProducerIdsAnswered(ErrorCode.NONE, 5_000, 1_000), world.now_ms
     )
@@ -738,7 +828,9 @@ def test_producer_ids_come_from_blocks_asked_for_when_they_run_low(world: World)
     assert init().message.producer_id == 7_001
 
 
-def test_a_controller_that_cannot_be_reached_is_asked_again_and_the_client_hears_to_retry(world: World) -> None:
+def test_a_controller_that_cannot_be_reached_is_asked_again_and_the_client_hears_to_retry(
+    world: World,
+) -> None:
     asked = world.send(2, ip.InitProducerIdRequest(transactional_id=None), 4)
     for _ in range(3):
         (effect,) = told(world, fx.SendToController, 2)
@@ -793,7 +885,10 @@ def test_a_transaction_marker_is_appended_as_a_control_batch_and_waits_for_its_c
     world.cut.clear()
     world.settle()
     rows = asked.message.markers[0].topics[0].partitions
-    assert [(r.partition_index, r.error_code) for r in rows] == [(0, 0), (8, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+    assert [(r.partition_index, r.error_code) for r in rows] == [
+        (0, 0),
+        (8, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
     from odradek.records.batch import read_header
 
     assert read_header(world[1].raw()).is_control
@@ -802,7 +897,9 @@ def test_a_transaction_marker_is_appended_as_a_control_batch_and_waits_for_its_c
 def test_an_envelope_is_opened_and_its_answer_comes_back_inside(world: World) -> None:
     inner = ct.CreateTopicsRequest(topics=[topic("t")], timeout_ms=100)
     data = encode_request(19, 7, 77, "client", inner.encode(7))[4:]
-    request = em.EnvelopeRequest(request_data=data, request_principal=b"\0\0\x05User\x06alice\0\0", client_host_address=b"\x7f\0\0\1")
+    request = em.EnvelopeRequest(
+        request_data=data, request_principal=b"\0\0\x05User\x06alice\0\0", client_host_address=b"\x7f\0\0\1"
+    )
     answer = world.call(1, request, 0)
     assert answer.error_code == 0
     assert answer.response_data[:5] == b"\0\0\0\x4d\0"
@@ -926,7 +1023,9 @@ def test_every_version_of_leader_and_isr_makes_a_leader(tmp_path: Path, version:
     assert world[1].partition().is_leader
 
 
-def test_strays_are_put_aside_after_a_full_request_by_topic_id_and_never_after_a_partial_one(tmp_path: Path) -> None:
+def test_strays_are_put_aside_after_a_full_request_by_topic_id_and_never_after_a_partial_one(
+    tmp_path: Path,
+) -> None:
     world = World(tmp_path, brokers=(1,))
     for number, name in enumerate(("a", "b", "c")):
         world.lead(1, isr=(1,), replicas=(1,), topic=name, topic_id=bytes([number + 1] * 16))
@@ -949,7 +1048,11 @@ def test_strays_are_put_aside_after_a_full_request_by_topic_id_and_never_after_a
     answer = world.call(1, full, 7)
     errors = [e.error_code for t in answer.topics for e in t.partition_errors]
     assert errors == [0, ErrorCode.INCONSISTENT_TOPIC_ID]
-    names = sorted(p.name.split(".")[0] + ("-stray" if p.name.endswith("-stray") else "") for p in world[1].path.iterdir() if p.is_dir())
+    names = sorted(
+        p.name.split(".")[0] + ("-stray" if p.name.endswith("-stray") else "")
+        for p in world[1].path.iterdir()
+        if p.is_dir()
+    )
     assert names == ["a-0", "b-0-stray", "c-0-stray"]
     assert world[1].values("a") == [b"a"]
 
@@ -966,7 +1069,9 @@ def test_find_coordinator_and_offset_commit_say_what_was_asked_for(world: World)
     assert [(c.key, c.error_code) for c in answer.coordinators] == [("g", ErrorCode.UNSUPPORTED_VERSION)]
     commit = oc.OffsetCommitRequest(
         topics=[
-            oc.OffsetCommitRequestTopic(name="t", partitions=[oc.OffsetCommitRequestPartition(partition_index=4)])
+            oc.OffsetCommitRequestTopic(
+                name="t", partitions=[oc.OffsetCommitRequestPartition(partition_index=4)]
+            )
         ]
     )
     rows = world.call(1, commit, 8).topics

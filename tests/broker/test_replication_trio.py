@@ -55,16 +55,12 @@ def test_the_leader_appends_and_waits_for_its_own_log_end(world: World) -> None:
 @pytest.mark.behaviour(129)
 def test_requests_of_a_partition_are_answered_in_the_order_of_their_offsets(world: World) -> None:
     world.cut |= {(2, 1), (3, 1)}
-    answered: list[int] = []
     asked = [world.produce(1, b"%d" % n) for n in range(5)]
-    for n, pending in enumerate(asked):
-        put = pending.put
-        pending.put = lambda result, n=n, put=put: (answered.append(n), put(result))  # type: ignore[method-assign]
-    for pending in asked:
-        assert not pending.is_answered
-    # The Park calls back what `put` was when it was sent, so look at the order by what each answer says.
+    assert not any(pending.is_answered for pending in asked)
+    world.completed.clear()
     world.cut.clear()
     world.settle()
+    assert [pending for pending in world.completed if pending in asked] == asked
     assert [world.produced(pending) for pending in asked] == [(ErrorCode.NONE, n) for n in range(5)]
 
 
@@ -342,6 +338,24 @@ def test_losing_leadership_answers_whoever_waits(world: World) -> None:
     world.lead(2, tell=(1,))
     assert world.produced(produced)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert fetched.message.responses[0].partitions[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+
+@pytest.mark.parametrize("version", [4, 10, 11, 17])
+def test_losing_leadership_answers_every_parked_fetch_whatever_it_says_of_epochs(world: World, version: int) -> None:
+    fetched = world.consume(1, 0, max_wait_ms=60_000, version=version)
+    assert not fetched.is_answered
+    world.lead(2, tell=(1,))
+    assert fetched.is_answered
+    row = fetched.message.responses[0].partitions[0]
+    # From version 11 on a consumer may read on from what is a follower now.
+    assert row.error_code == (ErrorCode.NOT_LEADER_OR_FOLLOWER if version < 11 else ErrorCode.NONE)
+
+
+def test_stopping_a_replica_answers_every_parked_fetch(world: World) -> None:
+    fetched = world.consume(1, 0, max_wait_ms=60_000)
+    assert world.stop_replica(1, T0, leader_epoch=0) == ErrorCode.NONE
+    world.settle()
+    assert fetched.is_answered
 
 
 def test_deletion_answers_whoever_waits_that_there_is_no_such_partition(world: World) -> None:

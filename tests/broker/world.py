@@ -142,6 +142,7 @@ class World:
         self.leadership: dict[TopicPartition, dict[str, Any]] = {}
         # What the controller says to AlterPartition: "commit", "hold" (no answer yet), or an error.
         self.on_alter: str | ErrorCode = "commit"
+        self.completed: list[Pending] = []  # requests that were parked, in the order of their answers
         self.nodes = {
             number: Node(self, number, path / f"broker-{number}", self.settings) for number in brokers
         }
@@ -184,7 +185,7 @@ class World:
 
     def _take(self, answer: Answer, pending: Pending) -> None:
         if isinstance(answer, Park):
-            answer.on_complete(pending.put)
+            answer.on_complete(lambda result: (self.completed.append(pending), pending.put(result)))  # type: ignore[func-returns-value]
         else:
             pending.put(answer)
 

@@ -179,7 +179,7 @@ async def test_many_sets_with_a_conflict_in_the_middle(world: World) -> None:
     again = await store.write([_one(Set(path, b"y", 1)) for path in paths], fence)
     assert again == [Stored(2)] * 300
     stats = [node.stat for node in await store.get_many(paths) if node]
-    assert len({stat.mzxid for stat in stats}) == 300, "each group is a transaction"
+    # Several groups may share a transaction, where the store has only multi.
     assert [stat.mzxid for stat in stats] == sorted(stat.mzxid for stat in stats)
     assert (await store.set("/t", b"later")).mzxid > stats[-1].mzxid
 

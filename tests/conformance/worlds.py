@@ -1,17 +1,19 @@
 """The stores under test, behind one face: sessions, and how a session is lost."""
 
 import asyncio
+import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
-from odradek.store.api import SessionState, Store, WatchEvent
+from odradek.store.api import ConditionalOps, Fence, SessionState, Store, WatchEvent, WriteAnswer
 from odradek.store.embedded import EmbeddedStore
 from odradek.store.embedded.worker import Job
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
+from odradek.store.zookeeper_write import write_groups
 
 DEADLINE_S = 20.0
 
@@ -61,16 +63,75 @@ class EmbeddedWorld:
             await session.close()
 
 
-WORLDS: dict[str, Callable[[Path], World]] = {"memory": MemoryWorld, "embedded": EmbeddedWorld}
+class _MultiOnly(MemorySession):
+    """A session whose `write` is made of `multi`, as a session with ZooKeeper has to make it."""
+
+    async def write(self, writes: Sequence[ConditionalOps], fence: Fence | None) -> list[WriteAnswer]:
+        return await write_groups(self, writes, fence)
+
+
+class MultiOnlyWorld(MemoryWorld):
+    async def open(self, session_timeout_ms: int = 6000) -> Store:
+        tree = self._ensemble.tree
+        session = _MultiOnly(self._ensemble, tree.open_session(session_timeout_ms), session_timeout_ms)
+        self._ensemble.sessions[session.session_id] = session
+        return session
+
+
+class ZooKeeperWorld:
+    """Each test below a node of its own, so that all share one server."""
+
+    _number = 0
+
+    def __init__(self, address: str) -> None:
+        from odradek.store.zookeeper import ZooKeeperStores
+
+        type(self)._number += 1
+        self._address = address
+        self._stores = ZooKeeperStores(f"{address}/test-{os.getpid()}-{self._number}")
+        self._sessions: list[Store] = []
+
+    async def open(self, session_timeout_ms: int = 6000) -> Store:
+        session = await self._stores.open_session(session_timeout_ms)
+        self._sessions.append(session)
+        return session
+
+    async def lose(self, session: Store) -> None:
+        # Whoever has the id and the password of a session may end it.
+        client = session._session._client  # type: ignore[attr-defined]
+        await asyncio.to_thread(self._end_session, client.client_id)
+
+    def _end_session(self, client_id: tuple[int, bytes]) -> None:
+        from kazoo.client import KazooClient
+
+        usurper = KazooClient(self._address, client_id=client_id)
+        usurper.start()
+        usurper.stop()
+        usurper.close()
+
+    async def close(self) -> None:
+        for session in self._sessions:
+            await session.close()
+
+
+KINDS = ["memory", "memory-by-multi", "embedded", pytest.param("zookeeper", marks=pytest.mark.process)]
+
+
+def make_world(kind: str, request: pytest.FixtureRequest, directory: Path) -> World:
+    if kind == "zookeeper":
+        return ZooKeeperWorld(request.getfixturevalue("zookeeper").address)
+    return {"memory": MemoryWorld, "memory-by-multi": MultiOnlyWorld, "embedded": EmbeddedWorld}[kind](
+        directory
+    )
 
 
 def on_every_store(scenario: Callable[[World], Awaitable[None]]) -> Any:
     """Make a test of an async function that takes a world: one run a store."""
 
-    @pytest.mark.parametrize("kind", WORLDS)
-    def test(kind: str, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("kind", KINDS)
+    def test(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
         async def run() -> None:
-            world = WORLDS[kind](tmp_path)
+            world = make_world(kind, request, tmp_path)
             try:
                 await scenario(world)
             finally:
@@ -94,8 +155,3 @@ async def until(predicate: Callable[[], Any], what: str = "") -> None:
     while not predicate():
         assert time.monotonic() < end, f"not within {DEADLINE_S} s: {what or predicate}"
         await asyncio.sleep(0.001)  # a poll under a deadline
-
-
-def as_memory(session: Store) -> MemorySession:
-    assert isinstance(session, MemorySession)
-    return session

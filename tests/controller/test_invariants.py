@@ -43,6 +43,12 @@ def break_replica(context: ControllerContext) -> None:
     context.commit_replica_states(T0, {BrokerId(3): ReplicaState.OFFLINE})
 
 
+def break_eligible(context: ControllerContext) -> None:
+    stored = context.leaderships[T0]
+    both = replace(stored.leader_and_isr, elr=(BrokerId(1),))
+    context.commit_leadership(T0, StoredPartitionState(both, stored.controller_epoch))
+
+
 def break_epoch(context: ControllerContext) -> None:
     stored = context.leaderships[T0]
     context.commit_leadership(T0, StoredPartitionState(stored.leader_and_isr, ControllerEpoch(9)))
@@ -69,6 +75,7 @@ def break_leaderless(context: ControllerContext) -> None:
         ("OnlineHasALiveLeader", break_online),
         ("OfflineHasNoLiveLeader", break_offline),
         ("OfflineReplicasAreNotInSync", break_replica),
+        ("EligibleAreOutsideTheIsr", break_eligible),
         ("ControllerEpochIsNotAboveOurs", break_epoch),
         ("IndexesAgree", break_index),
         ("IndexesAgree", break_leaderless),

@@ -55,10 +55,10 @@ def test_deletion_takes_the_partitions_out_of_the_machine_at_its_start_and_stops
     assert moves(effects) == [
         ("d-0", "Online", "Offline"),
         ("d-0", "Offline", "NonExistent"),
-        ("d-0/2", "Online", "Offline"),
-        ("d-0/2", "Offline", "ReplicaDeletionStarted"),
         ("d-0/1", "Online", "Offline"),
         ("d-0/1", "Offline", "ReplicaDeletionStarted"),
+        ("d-0/2", "Online", "Offline"),
+        ("d-0/2", "Offline", "ReplicaDeletionStarted"),
         ("d-0/3", "Online", "Offline"),
         ("d-0/3", "Offline", "ReplicaDeletionStarted"),
     ]

@@ -71,9 +71,9 @@ from odradek.model.ids import (
 )
 
 
-def registration(broker: int, epoch: int, port: int | None = None) -> BrokerRegistration:
+def registration(broker: int, epoch: int, port: int | None = None, clean: int = -1) -> BrokerRegistration:
     endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", port or 9000 + broker)
-    return BrokerRegistration(BrokerId(broker), BrokerEpoch(epoch), (endpoint,))
+    return BrokerRegistration(BrokerId(broker), BrokerEpoch(epoch), (endpoint,), None, BrokerEpoch(clean))
 
 
 def topic_id_of(topic: str, generation: int = 0) -> TopicId:
@@ -212,6 +212,12 @@ class World:
 
     def start(self, *brokers: int) -> Effects:
         self.brokers(*brokers)
+        return self.step(self.brokers_changed())
+
+    def start_clean(self, broker: int, *, stopped_as: int) -> Effects:
+        """It comes back, and its clean-shutdown file names the incarnation that stopped."""
+        self.next_czxid += 1
+        self.registrations[broker] = registration(broker, self.next_czxid, clean=stopped_as)
         return self.step(self.brokers_changed())
 
     def bounce(self, *brokers: int) -> Effects:

@@ -288,6 +288,7 @@ def test_15_recovery_is_killed_again_and_again(seed: int) -> None:
             world.start()
         except Crashed:
             continue
+        world.disk.crash_at(1 << 60)
         expected = state(world.log)
         break
     world.disk.restart()

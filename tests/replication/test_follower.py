@@ -1,5 +1,6 @@
 """The fetcher without a socket: what it asks, and what it makes of every answer. The test plays the leader."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,12 @@ class Follows:
         self.sent: list[tuple[int, int, int]] = []  # key, version, correlation id of what is in flight
 
     def partition(
-        self, topic: str = "t", *, epoch: int = 5, written: list[tuple[int, int]] = [], number: int = 1  # noqa: B006
+        self,
+        topic: str = "t",
+        *,
+        epoch: int = 5,
+        written: Sequence[tuple[int, int]] = (),
+        number: int = 1,
     ) -> Partition:
         log = a_log(self.path / topic, topic)
         for batch_epoch, count in written:
@@ -83,7 +89,9 @@ class Follows:
         frame = response_header(key, version, correlation_id) + response.encode(version)
         self.fetcher.handle_response(memoryview(frame), self.now_ms)
 
-    def answer_fetch(self, *rows: tuple[str, int, fm.PartitionData], error: int = 0, session: int = SESSION) -> None:
+    def answer_fetch(
+        self, *rows: tuple[str, int, fm.PartitionData], error: int = 0, session: int = SESSION
+    ) -> None:
         """Rows of (topic, number of its id, data)."""
         self.answer(
             fm.FetchResponse(
@@ -98,9 +106,16 @@ class Follows:
 
 
 def row(
-    *, records: bytes | memoryview = b"", mark: int = 0, error: int = 0, start: int = 0, diverging: tuple[int, int] | None = None
+    *,
+    records: bytes | memoryview = b"",
+    mark: int = 0,
+    error: int = 0,
+    start: int = 0,
+    diverging: tuple[int, int] | None = None,
 ) -> fm.PartitionData:
-    data = fm.PartitionData(error_code=error, high_watermark=mark, log_start_offset=start, records=bytes(records))
+    data = fm.PartitionData(
+        error_code=error, high_watermark=mark, log_start_offset=start, records=bytes(records)
+    )
     if diverging is not None:
         data.diverging_epoch = fm.EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
     return data
@@ -243,7 +258,9 @@ def test_an_error_delays_its_partition_alone_and_longer_each_time(follows: Follo
         follows.now_ms = due
         request = follows.asks()
         assert wanted(request) == {1: (5, 0, -1)}
-        follows.answer_fetch(("u", 2, row(records=a_batch(b"y", epoch=5, base_offset=other.log.log_end_offset))))
+        follows.answer_fetch(
+            ("u", 2, row(records=a_batch(b"y", epoch=5, base_offset=other.log.log_end_offset)))
+        )
         follows.answer_fetch(("t", 1, row(error=error)))
         follows.asks()
     assert pauses == [5, 10, 20, 40, 80, 100, 100]
@@ -327,7 +344,9 @@ def test_out_of_range_above_the_leaders_end_is_cut_to_it(follows: Follows) -> No
     follows.answer_fetch(("t", 1, row(error=ErrorCode.OFFSET_OUT_OF_RANGE)))
     follows.asks()
     answer = lm.ListOffsetsPartitionResponse(partition_index=0, offset=2)
-    follows.answer(lm.ListOffsetsResponse(topics=[lm.ListOffsetsTopicResponse(name="t", partitions=[answer])]))
+    follows.answer(
+        lm.ListOffsetsResponse(topics=[lm.ListOffsetsTopicResponse(name="t", partitions=[answer])])
+    )
     assert partition.log.log_end_offset == 2
     assert wanted(follows.asks()) == {1: (5, 2, 3)}
 
@@ -353,7 +372,9 @@ def test_a_log_without_epochs_asks_before_it_fetches(follows: Follows) -> None:
     assert (asked.current_leader_epoch, asked.leader_epoch, request.replica_id) == (5, -1, 2)
     answer = om.EpochEndOffset(partition=0, leader_epoch=-1, end_offset=-1)
     follows.answer(
-        om.OffsetForLeaderEpochResponse(topics=[om.OffsetForLeaderTopicResult(topic="t", partitions=[answer])])
+        om.OffsetForLeaderEpochResponse(
+            topics=[om.OffsetForLeaderTopicResult(topic="t", partitions=[answer])]
+        )
     )
     assert partition.log.log_end_offset == 0, "the high watermark is all there is to go by"
     assert wanted(follows.asks()) == {1: (5, 0, -1)}
@@ -364,7 +385,9 @@ def test_an_error_while_truncating_delays_and_asks_again(follows: Follows) -> No
     follows.asks()
     answer = om.EpochEndOffset(partition=0, error_code=ErrorCode.UNKNOWN_LEADER_EPOCH)
     follows.answer(
-        om.OffsetForLeaderEpochResponse(topics=[om.OffsetForLeaderTopicResult(topic="t", partitions=[answer])])
+        om.OffsetForLeaderEpochResponse(
+            topics=[om.OffsetForLeaderTopicResult(topic="t", partitions=[answer])]
+        )
     )
     assert follows.asks() is None
     follows.now_ms += 5

@@ -35,7 +35,9 @@ def test_every_move_of_the_isr_is_in_the_table_or_is_refused(state: IsrState, to
     if type(to) in TRANSITIONS[type(state)]:
         assert move(state, to, what="t-0") is to
     else:
-        with pytest.raises(AssertionError, match=f"t-0: {type(state).__name__} -> {type(to).__name__}; legal: "):
+        with pytest.raises(
+            AssertionError, match=f"t-0: {type(state).__name__} -> {type(to).__name__}; legal: "
+        ):
             move(state, to, what="t-0")
 
 
@@ -179,7 +181,9 @@ def test_a_follower_joins_at_the_mark_and_not_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.behaviour(156)
-def test_a_follower_below_the_start_of_the_epoch_does_not_join_although_it_is_at_the_mark(tmp_path: Path) -> None:
+def test_a_follower_below_the_start_of_the_epoch_does_not_join_although_it_is_at_the_mark(
+    tmp_path: Path,
+) -> None:
     """KAFKA-7128: the mark of a new leader lags. Below the start of its epoch the follower may hold a fork."""
     led = Led(tmp_path, isr=(1, 2))
     led.append(b"a", b"b")
@@ -234,7 +238,9 @@ def test_a_member_leaves_only_when_it_lags_by_time_and_by_records(tmp_path: Path
     assert led.proposed() == (1, 2)
 
 
-def test_a_follower_that_keeps_up_with_a_steady_load_stays_although_it_is_never_at_the_end(tmp_path: Path) -> None:
+def test_a_follower_that_keeps_up_with_a_steady_load_stays_although_it_is_never_at_the_end(
+    tmp_path: Path,
+) -> None:
     led = Led(tmp_path, replicas=(1, 2), isr=(1, 2))
     end = led.append(b"a")
     for _ in range(50):
@@ -380,7 +386,8 @@ def test_members_are_named_with_the_broker_epochs_their_fetches_told(tmp_path: P
 
 @pytest.mark.behaviour(157)
 @pytest.mark.parametrize(
-    ("min_isr", "replicas", "effective"), [(1, 3, 1), (2, 3, 2), (3, 3, 3), (4, 3, 3), (2, 1, 1), (None, 3, 3)]
+    ("min_isr", "replicas", "effective"),
+    [(1, 3, 1), (2, 3, 2), (3, 3, 3), (4, 3, 3), (2, 1, 1), (None, 3, 3)],
 )
 def test_the_effective_minimum_is_never_more_than_there_are_replicas(
     tmp_path: Path, min_isr: int | None, replicas: int, effective: int

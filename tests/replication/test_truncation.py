@@ -98,5 +98,9 @@ def test_a_leader_that_knows_no_epochs_leaves_only_the_high_watermark(tmp_path: 
 @pytest.mark.parametrize("end", [0, 3, 9])
 def test_an_answer_never_makes_the_log_longer(tmp_path: Path, end: int) -> None:
     follower = written(tmp_path, "follower", [(0, 5)])
-    assert plan_truncation(follower, leader_epoch=0, leader_end_offset=end, high_watermark=0).offset == min(5, end)
-    assert plan_truncation(follower, leader_epoch=-1, leader_end_offset=end, high_watermark=0).offset == min(5, end)
+    assert plan_truncation(follower, leader_epoch=0, leader_end_offset=end, high_watermark=0).offset == min(
+        5, end
+    )
+    assert plan_truncation(follower, leader_epoch=-1, leader_end_offset=end, high_watermark=0).offset == min(
+        5, end
+    )

@@ -116,7 +116,7 @@ class Member:
             settings=BrokerSettings({}),
             pool=cluster.pool,
             inter_broker_listener="PLAINTEXT",
-            journal=Journal(self.journal, broker.broker_id, log),
+            journal=Journal(self.journal, broker.broker_id, log, cluster.seams),
             log=log,
             metrics=Metrics(),
             after_turn=lambda: None,

@@ -16,7 +16,7 @@ The only function the broker keeps and calls is `Park.complete`'s.
 
 from typing import TYPE_CHECKING, Any
 
-from odradek.broker.answers import Answer, CloseConnection
+from odradek.broker.answers import Answer, CloseConnection, Park
 from odradek.broker.draws import Draws
 from odradek.broker.effects import (
     ConfigsRead,
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from odradek.log.log_manager import LogManager
 
 CONFIG_RETRY_MS = 500
+MOST_CACHED_ANSWERS = 256
 
 
 class ConnectionInfo:
@@ -114,6 +115,7 @@ class Broker:
         self.cluster_id = cluster_id
         self.inter_broker_listener = inter_broker_listener
         self.broker_epoch: BrokerEpoch | None = None
+        self._early: list[tuple[Request, Park]] = []  # of a controller, before we know our epoch
         self.is_controller = False
         self.draws = Draws(seed)
         self.metadata = MetadataCache()
@@ -136,9 +138,8 @@ class Broker:
         self.producer_ids = ProducerIds(self)
         self.fetch_sessions = FetchSessionCache(settings.max_incremental_fetch_session_cache_slots)
         self.fetch_max_bytes: int = settings.fetch_max_bytes
-        self.cached_answers: dict[
-            object, bytes
-        ] = {}  # encoded, valid while `_cached_epoch` is the metadata's
+        # Encoded, valid while the metadata's epoch is this one.
+        self._cached_answers: dict[object, bytes] = {}
         self._cached_epoch = -1
         self._now_ms = now_ms
         self.handlers: dict[int, tuple[Handler, int, int]] = HANDLERS
@@ -146,9 +147,9 @@ class Broker:
         self._parked_fetches: dict[int, FetchWait] = {}
         self._reading_configs = False
         self._read_configs_at_ms: int | None = None
-        self._shrink_interval_ms = max(settings.replica_lag_time_max_ms // 2, 1)
-        self._shrink_at_ms = now_ms + self._shrink_interval_ms
-        self._checkpoint_at_ms = now_ms + settings.replica_high_watermark_checkpoint_interval_ms
+        self._shrink_interval_ms: int = max(settings.replica_lag_time_max_ms // 2, 1)
+        self._shrink_at_ms: int = now_ms + self._shrink_interval_ms
+        self._checkpoint_at_ms: int = now_ms + settings.replica_high_watermark_checkpoint_interval_ms
         # Filled by whoever notices, perhaps a thread that flushes; emptied by the next call into the broker.
         self._failed_directories: list[tuple[str, StorageError]] = []
         logs.on_directory_failure = lambda path, fault: self._failed_directories.append((path, fault))
@@ -226,7 +227,11 @@ class Broker:
         parked_ms = self.purgatory.next_deadline_ms()
         if parked_ms is not None and parked_ms < due_ms:
             due_ms = parked_ms
-        for other_ms in (self.isr_channel.retry_at_ms, self.producer_ids.retry_at_ms, self._read_configs_at_ms):
+        for other_ms in (
+            self.isr_channel.retry_at_ms,
+            self.producer_ids.retry_at_ms,
+            self._read_configs_at_ms,
+        ):
             if other_ms is not None and other_ms < due_ms:
                 due_ms = other_ms
         return due_ms
@@ -237,6 +242,12 @@ class Broker:
         """Our node in /brokers/ids is there; its czxid is our epoch until the session ends."""
         self.broker_epoch = BrokerEpoch(broker_epoch)
         self.isr_channel.broker_epoch = self.broker_epoch
+        early, self._early = self._early, []
+        for request, park in early:
+            if not park.abandoned:
+                answer = self.handle(request, now_ms)
+                assert not isinstance(answer, Park), "a request of the controller waits for nothing else"
+                park.complete(answer)
         self._send_proposals()
 
     def controller_status(self, is_controller: bool, controller_epoch: int, now_ms: int) -> None:
@@ -260,7 +271,7 @@ class Broker:
     def broker_settings_changed(self, settings: BrokerSettings, now_ms: int) -> None:
         self.settings = settings
         self.replicas.set_broker_settings(settings, now_ms)
-        self.cached_answers.clear()
+        self._cached_answers.clear()
         self._now_ms = now_ms
 
     def connection_closed(self, connection_id: int, now_ms: int) -> None:
@@ -305,6 +316,25 @@ class Broker:
 
     # ----------------------------------------------------------------------------------------- for handlers
 
+    def is_early(self, broker_epoch: int) -> bool:
+        """We serve before we are registered, so a controller that has not missed us yet may still speak to our
+        former life: to lead in its epoch, or to delete what we hold. Which life is meant we cannot tell before
+        we know our own epoch; until then such a request waits (`until_registered`)."""
+        return self.broker_epoch is None and broker_epoch != UNKNOWN_BROKER_EPOCH
+
+    def until_registered(self, request: Request) -> Park:
+        park = Park()
+        kept = Request(
+            request.api_key,
+            request.api_version,
+            request.correlation_id,
+            request.client_id,
+            memoryview(bytes(request.body)),
+            request.connection,
+        )
+        self._early.append((kept, park))
+        return park
+
     def why_stale(self, broker_epoch: int, *, is_kraft: bool) -> ErrorCode:
         """Whether a request of a controller is meant for this broker in this life (KIP-380). A larger epoch is
         ours too: the controller may read of our registration before we do."""
@@ -347,16 +377,17 @@ class Broker:
             connection.parked = None
             del self._parked_fetches[connection.id]
 
-    def cached(self, key: object, make: Any) -> bytes:
-        """An encoded answer that holds while the metadata stand still."""
+    def recall(self, key: object) -> bytes | None:
+        """An encoded answer, if it was made since the metadata changed last."""
         if self._cached_epoch != self.metadata.epoch:
-            self.cached_answers.clear()
+            self._cached_answers.clear()
             self._cached_epoch = self.metadata.epoch
-        answer = self.cached_answers.get(key)
-        if answer is None:
-            if len(self.cached_answers) >= 256:
-                self.cached_answers.clear()
-            answer = self.cached_answers[key] = make()
+        return self._cached_answers.get(key)
+
+    def remember(self, key: object, answer: bytes) -> bytes:
+        if len(self._cached_answers) >= MOST_CACHED_ANSWERS:
+            self._cached_answers.clear()
+        self._cached_answers[key] = answer
         return answer
 
     def node_endpoints(self, brokers: Any, listener: str) -> list[tuple[int, str, int, str | None]]:
@@ -380,8 +411,10 @@ class Broker:
     def _read_topic_configs(self) -> None:
         """min.insync.replicas and the rest of topics that came to this broker; strictest until they are known."""
         topics = tuple(self.replicas.unread_topics)
-        self._reading_configs = True
+        self._reading_configs = bool(topics)
         self._read_configs_at_ms = None
+        if not topics:
+            return  # they left while a failed question waited to be asked again
 
         def answered(result: StoreResult, now_ms: int) -> None:
             self._reading_configs = False

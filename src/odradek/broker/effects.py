@@ -10,6 +10,7 @@ The shell drains after every call into the broker, does what stands there, and t
 | `StartFetcher`, `StopFetcher`, `WakeFetcher` | the fetcher's own methods, see `replication.follower` |
 | `FlushLog` | `broker.log_flushed(topic_partition, plan, error, now_ms)`; `error` None or what failed |
 | `CheckpointHighWatermarks` | nothing: done in a thread, failures are log lines |
+| `RegisterAgain` | `broker.registered(broker_epoch, now_ms)` |
 | `LogDirectoryFailed`, `LogLine`, `StateChangeLine` | nothing |
 
 Requests carry ids and no functions, so that an effect can be printed, compared and stored. They are
@@ -285,6 +286,13 @@ class StateChangeLine(NamedTuple):
     text: str
 
 
+class RegisterAgain(NamedTuple):
+    """Take our node in /brokers/ids away and make it anew in one transaction: the controller sees a broker that
+    was restarted, and raises the leader epochs of what it leads."""
+
+    reason: str
+
+
 Effect = (
     SendToController
     | ControllerRequest
@@ -295,6 +303,7 @@ Effect = (
     | FlushLog
     | CheckpointHighWatermarks
     | LogDirectoryFailed
+    | RegisterAgain
     | LogLine
     | StateChangeLine
 )

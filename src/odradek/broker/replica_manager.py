@@ -14,6 +14,7 @@ from odradek.broker.effects import (
     CheckpointHighWatermarks,
     Effect,
     LogLine,
+    RegisterAgain,
     StartFetcher,
     StateChangeLine,
     StopFetcher,
@@ -91,6 +92,7 @@ class ReplicaManager:
         self.offline: dict[TopicPartition, str] = {}  # hosted, but the disk is gone: why
         self.unread_topics: dict[str, None] = {}  # hosted, their configuration still to be read
         self._by_id: dict[tuple[bytes, int], Partition] = {}
+        self._hosted_of: dict[str, int] = {}  # topic -> how many of its partitions are here
         self._outbox = outbox
         self._effects = effects
         self._broker_epoch = broker_epoch
@@ -154,8 +156,13 @@ class ReplicaManager:
     def commit_leadership(self, told: Iterable[Leadership], now_ms: int) -> dict[TopicPartition, ErrorCode]:
         """Become leader or follower of each, as far as its epoch allows. An answer for every one."""
         errors: dict[TopicPartition, ErrorCode] = {}
+        former: list[TopicPartition] = []
         for leadership in told:
             topic_partition = leadership.topic_partition
+            if self._is_of_a_former_life(leadership):
+                former.append(topic_partition)
+                errors[topic_partition] = ErrorCode.STALE_CONTROLLER_EPOCH
+                continue
             try:
                 errors[topic_partition] = self._commit_one(leadership, now_ms)
             except ProtocolError as refusal:
@@ -163,7 +170,25 @@ class ReplicaManager:
                 self._effects.append(LogLine("error", f"{topic_partition}: LeaderAndIsr refused: {refusal}"))
                 if isinstance(refusal, StorageError):
                     self._take_offline(topic_partition, refusal)
+        if former:
+            named = ", ".join(map(str, former[:3])) + (" ..." if len(former) > 3 else "")
+            self._effects.append(RegisterAgain(f"told to lead {named} in an epoch of this broker's former life"))
         return errors
+
+    def _is_of_a_former_life(self, told: Leadership) -> bool:
+        """We are to lead in an epoch that our log knows already, and this process has not led in it.
+
+        The log, and what was committed of it, may be shorter now than it was then: records appended now would
+        give one epoch two histories, and no follower could tell them apart. A controller that took over while we
+        were away does not know that we were (Apache's; ours does, by `isr_broker_epochs` in the state node).
+        """
+        leadership = told.leader_and_isr
+        if leadership.leader != self.broker or told.topic_partition in self.partitions:
+            return False
+        log = self.logs.logs.get(told.topic_partition)
+        if log is None or (told.topic_id != NO_TOPIC_ID and log.topic_id not in (NO_TOPIC_ID, told.topic_id)):
+            return False
+        return log.latest_epoch >= leadership.leader_epoch
 
     def _commit_one(self, told: Leadership, now_ms: int) -> ErrorCode:
         topic_partition = told.topic_partition
@@ -231,6 +256,7 @@ class ReplicaManager:
         )
         self.partitions[topic_partition] = partition
         self._by_id[partition.topic_id, topic_partition.partition] = partition
+        self._hosted_of[topic] = self._hosted_of.get(topic, 0) + 1
         if is_configured:
             self._configure(partition, self.topic_configs.settings_of(topic), now_ms)
         return partition
@@ -280,12 +306,14 @@ class ReplicaManager:
         return ErrorCode.NONE
 
     def _forget(self, partition: Partition) -> None:
-        topic_partition = partition.topic_partition
+        topic, index = topic_partition = partition.topic_partition
         del self.partitions[topic_partition]
-        self._by_id.pop((partition.topic_id, topic_partition.partition), None)
-        if not any(tp.topic == topic_partition.topic for tp in self.partitions):
-            self.topic_configs.forget(topic_partition.topic)
-            self.unread_topics.pop(topic_partition.topic, None)
+        self._by_id.pop((partition.topic_id, index), None)
+        self._hosted_of[topic] -= 1
+        if not self._hosted_of[topic]:
+            del self._hosted_of[topic]
+            self.topic_configs.forget(topic)
+            self.unread_topics.pop(topic, None)
 
     def commit_strays(self, assigned: Mapping[TopicPartition, TopicId], now_ms: int) -> list[TopicPartition]:
         """After a *full* LeaderAndIsr: replicas on our disks whose topic id and partition it does not name.
@@ -312,8 +340,7 @@ class ReplicaManager:
         partition = self.partitions.get(topic_partition)
         if partition is not None:
             partition.lose_disk()
-            del self.partitions[topic_partition]
-            self._by_id.pop((partition.topic_id, topic_partition.partition), None)
+            self._forget(partition)
 
     def take_directory_offline(self, topic_partitions: Iterable[TopicPartition], fault: StorageError) -> None:
         for topic_partition in topic_partitions:
@@ -369,11 +396,6 @@ class ReplicaManager:
         for partition in self.partitions.values():
             if partition.is_leader and partition.is_isr_settled:
                 partition.propose_again(now_ms)
-
-    def forget_expired_waiters(self) -> None:
-        for partition in self.partitions.values():
-            partition.commit_line.forget_expired()
-            partition.flush_line.forget_expired()
 
     # -------------------------------------------------------------------------------------------- fetchers
 

@@ -8,6 +8,7 @@ broker just hears of the new endpoints.
 from collections.abc import Iterable
 
 from odradek.controller.context import ControllerContext
+from odradek.controller.eligible import has_stopped_cleanly, plan_unclean_return
 from odradek.controller.events import Event
 from odradek.controller.partition_states import PartitionState, plan_partition_move
 from odradek.controller.plan import Plan, Telling
@@ -114,11 +115,16 @@ class BrokerStartup(Task):
                 Telling(metadata=everything, metadata_to=started, bare_metadata=True)
             )
         plan_replicas_online(plan, replicas_on(plan, started))
+        for registration in self.registrations:
+            if not has_stopped_cleanly(context, registration):
+                broker = registration.broker_id
+                plan_unclean_return(plan, broker, plan.pick(context.partitions_on.get(broker, ())))
         plan_online_trigger(plan)
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
         for registration in self.registrations:
             context.strays.pop(registration.broker_id, None)
+            context.last_epochs.pop(registration.broker_id, None)
 
     def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
         """Row 106: reassignments that touch the new brokers go on."""

@@ -93,6 +93,7 @@ class ControllerContext:
     ids_given: int = 0
 
     brokers: dict[BrokerId, BrokerRegistration] = field(default_factory=dict)  # registered, also shutting down
+    last_epochs: dict[BrokerId, BrokerEpoch] = field(default_factory=dict)  # of brokers that are gone
     shutting_down_brokers: set[BrokerId] = field(default_factory=set)
     offline_directories: dict[BrokerId, frozenset[TopicPartition]] = field(default_factory=dict)
 
@@ -157,7 +158,9 @@ class ControllerContext:
         self.brokers[registration.broker_id] = registration
 
     def commit_broker_gone(self, broker: BrokerId) -> None:
-        self.brokers.pop(broker, None)
+        gone = self.brokers.pop(broker, None)
+        if gone is not None:
+            self.last_epochs[broker] = gone.epoch
         self.shutting_down_brokers.discard(broker)
         self.offline_directories.pop(broker, None)
 
@@ -244,6 +247,20 @@ class ControllerContext:
         if configured is None:
             return self.settings.unclean_leader_election_enable
         return configured.strip().lower() == "true"
+
+    def effective_min_isr(self, topic_partition: TopicPartition) -> int:
+        """min.insync.replicas, but never more than there are replicas (row 157)."""
+        assignment = self.assignments.get(topic_partition)
+        replicas = len(assignment.replicas) if assignment is not None else 1
+        return min(self.min_insync_replicas(topic_partition.topic), replicas)
+
+    def eligible(self, topic_partition: TopicPartition) -> tuple[BrokerId, ...]:
+        """Who may lead without loss although outside the ISR: nobody, once the ISR is large enough by what
+        min.insync.replicas says *now*, for then records are committed without them (KIP-966)."""
+        state = self.leadership(topic_partition)
+        if state is None or not state.elr or len(state.isr) >= self.effective_min_isr(topic_partition):
+            return ()
+        return state.elr
 
     def min_insync_replicas(self, topic: str) -> int:
         configured = self.topic_setting(topic, "min.insync.replicas")
@@ -363,6 +380,7 @@ class ControllerContext:
             id_seed=self.id_seed,
             ids_given=self.ids_given,
             brokers=dict(self.brokers),
+            last_epochs=dict(self.last_epochs),
             shutting_down_brokers=set(self.shutting_down_brokers),
             offline_directories=dict(self.offline_directories),
             topics=dict(self.topics),

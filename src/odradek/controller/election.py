@@ -11,6 +11,7 @@ from odradek.model.ids import BrokerId
 from odradek.model.values import dataclass
 
 CLEAN = "first assigned replica that is live and in the ISR"
+ELIGIBLE = "nobody in the ISR is live; first assigned replica that is live and eligible"
 UNCLEAN = "nobody in the ISR is live; unclean election is allowed"
 REASSIGNED = "first target replica that is live and in the ISR"
 PREFERRED = "preferred replica, live and in the ISR"
@@ -39,15 +40,20 @@ def offline_leader(
     live: tuple[BrokerId, ...],
     unclean_allowed: bool = False,
     ranked: tuple[BrokerId, ...] = (),
+    eligible: tuple[BrokerId, ...] = (),
 ) -> Election | None:
     """The first assigned replica that is live and in the ISR; the new ISR is what is live of the old.
 
+    Else the first that is live and eligible (KIP-966): it has every committed record, and starts alone.
     Else, if unclean is allowed: the best of `ranked` (live replicas by what their log holds, best first)
     or, when nobody answered, the first live replica; alone in the ISR. Else nobody (rows 43-47).
     """
     for broker in replicas:
         if broker in live and broker in isr:
             return Election(broker, tuple(member for member in isr if member in live), False, live, CLEAN)
+    for broker in replicas:
+        if broker in eligible and broker in live:
+            return Election(broker, (broker,), False, live, ELIGIBLE)
     if not unclean_allowed:
         return None
     for broker in (*ranked, *replicas):

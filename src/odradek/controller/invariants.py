@@ -87,6 +87,17 @@ def offline_replicas_are_not_in_sync(context: ControllerContext, topic_partition
             yield f"OfflineReplica {broker} is in the ISR {state.isr}"
 
 
+def eligible_are_outside_the_isr(context: ControllerContext, topic_partition: TopicPartition) -> Iterator[str]:
+    """KIP-966: eligible and last known are no members of the ISR, nor of each other."""
+    state = context.leadership(topic_partition)
+    if state is None:
+        return
+    for first, second in ((state.isr, state.elr), (state.isr, state.last_known_elr), (state.elr, state.last_known_elr)):
+        both = sorted(set(first) & set(second))
+        if both:
+            yield f"brokers {both} twice: ISR {state.isr}, eligible {state.elr}, last known {state.last_known_elr}"
+
+
 def controller_epoch_is_not_above_ours(
     context: ControllerContext, topic_partition: TopicPartition
 ) -> Iterator[str]:
@@ -115,6 +126,7 @@ INVARIANTS: dict[str, Invariant] = {
     "OnlineHasALiveLeader": online_has_a_live_leader,
     "OfflineHasNoLiveLeader": offline_has_no_live_leader,
     "OfflineReplicasAreNotInSync": offline_replicas_are_not_in_sync,
+    "EligibleAreOutsideTheIsr": eligible_are_outside_the_isr,
     "ControllerEpochIsNotAboveOurs": controller_epoch_is_not_above_ours,
     "IndexesAgree": indexes_agree,
 }

@@ -44,18 +44,42 @@ class AdoptStates(Task):
 
 def config_tasks(context: ControllerContext, event: ConfigChanged) -> list[Task]:
     """Remember the new configuration; unclean election newly allowed is tried at once (golden 08)."""
+    waiting = sorted({tp.topic for tp in context.leaderless})
+    forbidden = [topic for topic in waiting if not context.is_unclean_election_allowed(topic)]
     if event.entity_type == "topics":
-        before = context.is_unclean_election_allowed(event.entity_name)
         context.topic_configs[event.entity_name] = dict(event.config)
-        after = context.is_unclean_election_allowed(event.entity_name)
-        return [UncleanElectionEnabled((event.entity_name,))] if after and not before else []
-    if event.entity_type == "brokers":
-        waiting = sorted({tp.topic for tp in context.leaderless})
-        forbidden = [topic for topic in waiting if not context.is_unclean_election_allowed(topic)]
+        about = context.partitions_of(event.entity_name)
+    elif event.entity_type == "brokers":
         context.broker_configs[event.entity_name] = dict(event.config)
-        allowed = tuple(topic for topic in forbidden if context.is_unclean_election_allowed(topic))
-        return [UncleanElectionEnabled(allowed)] if allowed else []
-    return []
+        about = sorted(context.leaderships)
+    else:
+        return []
+    tasks: list[Task] = []
+    void = tuple(tp for tp in about if (s := context.leadership(tp)) and s.elr and not context.eligible(tp))
+    if void:
+        tasks.append(EligibleNoMore(void))
+    allowed = tuple(topic for topic in forbidden if context.is_unclean_election_allowed(topic))
+    return [*tasks, UncleanElectionEnabled(allowed)] if allowed else tasks
+
+
+@dataclass(frozen=True, slots=True)
+class EligibleNoMore(Task):
+    """min.insync.replicas was lowered to the size of the ISR: records are committed without those that were
+    eligible from now on (KIP-966). Their names go, with a new epoch, so that the leader hears of it."""
+
+    partitions: tuple[TopicPartition, ...]
+
+    def reason(self) -> str:
+        return "min.insync.replicas lowered"
+
+    def plan(self, plan: Plan) -> None:
+        for topic_partition in plan.pick(self.partitions):
+            current = plan.leadership(topic_partition)
+            if current is not None:
+                plan.lead(topic_partition, leader=current.leader, isr=current.isr)
+                for broker in plan.assignment(topic_partition).replicas:
+                    plan.tell_leader_and_isr(broker, topic_partition)
+                plan.tell_metadata(topic_partition)
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,13 @@ def select_offline(plan: "Plan", topic_partition: TopicPartition, current: Leade
     unclean_allowed = context.is_unclean_election_allowed(topic_partition.topic)
     if unclean_allowed and plan.must_ask(topic_partition, current, live):
         return None
-    return offline_leader(replicas=replicas, isr=current.isr, live=live, unclean_allowed=unclean_allowed)
+    return offline_leader(
+        replicas=replicas,
+        isr=current.isr,
+        live=live,
+        unclean_allowed=unclean_allowed,
+        eligible=context.eligible(topic_partition),
+    )
 
 
 def _why_nobody(plan: "Plan", topic_partition: TopicPartition, current: LeaderAndIsr | None) -> str:

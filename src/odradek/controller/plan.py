@@ -25,7 +25,7 @@ from odradek.model.ids import (
     PartitionEpoch,
     TopicPartition,
 )
-from odradek.model.values import dataclass, field
+from odradek.model.values import dataclass, field, replace
 
 NO_REPLICAS = ReplicaAssignment(())
 
@@ -80,6 +80,7 @@ def _merge_flags(mine: Flags, others: Flags) -> None:
 
 class Plan:
     __slots__ = (
+        "_minimum",
         "_redrafted",
         "asks",
         "assignments",
@@ -119,6 +120,7 @@ class Plan:
         self.asks: dict[TopicPartition, tuple[BrokerId, ...]] = {}  # survivors to ask what they hold
         self.outcomes: dict[object, object] = {}  # what a request is answered, by partition or item
         self._redrafted: set[TopicPartition] = set()
+        self._minimum: dict[str, int] = {}  # min.insync.replicas, looked up once a topic
 
     # ------------------------------------------------------------------------------------------ reading
 
@@ -152,7 +154,8 @@ class Plan:
         self, topic_partition: TopicPartition, current: LeaderAndIsr, live: tuple[BrokerId, ...]
     ) -> bool:
         """An unclean election with a choice: ask the survivors before choosing (see `unclean`)."""
-        if len(live) < 2 or any(broker in current.isr for broker in live):
+        clean = {*current.isr, *self.context.eligible(topic_partition)}
+        if len(live) < 2 or any(broker in clean for broker in live):
             return False
         quote = self.context.quotes.get(topic_partition)
         if quote is None:
@@ -166,6 +169,10 @@ class Plan:
         current = self.leadership(topic_partition)
         recovering = 1 if election.unclean else (current.leader_recovery_state if current is not None else 0)
         self.lead(topic_partition, leader=election.leader, isr=election.isr, recovery_state=recovering)
+        if election.unclean:  # the history of those that were eligible is not the new leader's
+            drafted = self.leaderships[topic_partition]
+            known = tuple(b for b in (*drafted.elr, *drafted.last_known_elr) if b != election.leader)
+            self.leaderships[topic_partition] = replace(drafted, elr=(), last_known_elr=known)
 
     def lead(
         self,
@@ -189,14 +196,40 @@ class Plan:
             self._redrafted.add(topic_partition)
         latest = drafted if drafted is not None else stored
         raised = raise_epoch or latest.leader_epoch > stored.leader_epoch
+        elr, last_known = self._eligible(topic_partition, latest, isr)
         self.leaderships[topic_partition] = LeaderAndIsr(
             leader,
             LeaderEpoch(stored.leader_epoch + 1) if raised else stored.leader_epoch,
             isr,
             PartitionEpoch(stored.partition_epoch + 1),
             latest.leader_recovery_state if recovery_state is None else recovery_state,
-            latest.elr,
-            latest.last_known_elr,
+            elr,
+            last_known,
+        )
+
+    def _eligible(
+        self, topic_partition: TopicPartition, before: LeaderAndIsr, isr: tuple[BrokerId, ...]
+    ) -> tuple[tuple[BrokerId, ...], tuple[BrokerId, ...]]:
+        """Who may lead without loss although it is not in the new ISR (see `eligible`)."""
+        minimum = self._minimum.get(topic_partition.topic)
+        if minimum is None:
+            minimum = self._minimum[topic_partition.topic] = self.context.min_insync_replicas(topic_partition.topic)
+        if len(isr) >= minimum or len(isr) >= len(self.assignment(topic_partition).replicas):
+            return (), ()
+        return eligible_after(before, isr)
+
+    def mark_unclean(self, topic_partition: TopicPartition, broker: BrokerId) -> None:
+        """This replica may have lost what it had: not eligible any more, only last known to have been."""
+        drafted = self.leaderships[topic_partition]
+        if broker in drafted.elr:
+            known = (*drafted.last_known_elr, broker)
+            elr = tuple(b for b in drafted.elr if b != broker)
+            self.leaderships[topic_partition] = replace(drafted, elr=elr, last_known_elr=known)
+        why = f"broker {broker} returned without a clean shutdown"
+        after = self.leaderships[topic_partition]
+        before = self.context.leadership(topic_partition)
+        self.changes.append(
+            StateChange("eligible", "eligible", "last known", why, topic_partition, broker, after, before)
         )
 
     def assign(self, topic_partition: TopicPartition, broker: BrokerId) -> None:
@@ -368,3 +401,14 @@ class Plan:
         assert change.topic_partition is not None
         return change._replace(leader_and_isr=self.leaderships[change.topic_partition])
 
+
+
+def eligible_after(
+    before: LeaderAndIsr, isr: tuple[BrokerId, ...]
+) -> tuple[tuple[BrokerId, ...], tuple[BrokerId, ...]]:
+    """(eligible, last known) once `isr`, which is smaller than min.insync.replicas, takes the place of the old:
+    those that leave it now, and those that were eligible before, hold every committed record (KIP-966)."""
+    left = [b for b in before.isr if b not in isr and b not in before.elr]
+    eligible = (*[b for b in before.elr if b not in isr], *left)
+    known = tuple([b for b in before.last_known_elr if b not in isr and b not in eligible])
+    return eligible, known

@@ -163,7 +163,13 @@ def select_unclean(plan: Plan, topic_partition: TopicPartition, current: LeaderA
     live = plan.context.online_of(replicas, topic_partition)
     if plan.must_ask(topic_partition, current, live):
         return None
-    return offline_leader(replicas=replicas, isr=current.isr, live=live, unclean_allowed=True)
+    return offline_leader(
+        replicas=replicas,
+        isr=current.isr,
+        live=live,
+        unclean_allowed=True,
+        eligible=plan.context.eligible(topic_partition),
+    )
 
 
 @dataclass(frozen=True, slots=True)

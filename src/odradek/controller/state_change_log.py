@@ -21,15 +21,22 @@ from odradek.model.cluster import LeaderAndIsr
 Line = tuple[str, str]  # level, text
 
 
-def lines(effects: Effects, controller_id: int, controller_epoch: int) -> Iterator[Line]:
-    """Changes first, then what was sent, each with the prefix that names the controller and its epoch."""
+def lines(
+    effects: Effects, controller_id: int, controller_epoch: int, *, with_trace: bool = True
+) -> Iterator[Line]:
+    """Changes first, then what was sent, each with the prefix that names the controller and its epoch.
+
+    Lines of level TRACE are most of the lines of a large election, and nobody reads them unless asked to.
+    """
     prefix = f"[Controller id={controller_id} epoch={controller_epoch}] "
     for change in effects.changes:
+        if change.kind == "replica" and not with_trace:
+            continue
         line = change_line(change, controller_id, controller_epoch)
         if line is not None:
             yield line[0], prefix + line[1]
     for request in effects.requests:
-        for level, text in request_lines(request):
+        for level, text in request_lines(request, with_trace=with_trace):
             yield level, prefix + text
 
 
@@ -82,11 +89,13 @@ def replica_failure(change: StateChange) -> str:
     return f"Failed to change state of {subject} since {change.reason}"
 
 
-def request_lines(request: BrokerRequest) -> Iterator[Line]:
+def request_lines(request: BrokerRequest, *, with_trace: bool = True) -> Iterator[Line]:
     if isinstance(request, LeaderAndIsrRequest):
         leads = 0
         for p in request.partitions:
             leads += p.leader == request.broker
+            if not with_trace:
+                continue
             role = "become-leader" if p.leader == request.broker else "become-follower"
             yield (
                 "TRACE",
@@ -109,7 +118,7 @@ def request_lines(request: BrokerRequest) -> Iterator[Line]:
             f"Sending UpdateMetadata request to broker {request.broker} for {len(request.partitions)} partitions",
         )
     elif isinstance(request, StopReplicaRequest):
-        for s in request.partitions:
+        for s in request.partitions if with_trace else ():
             yield (
                 "TRACE",
                 f"Sending StopReplica request StopReplicaPartitionState(partitionIndex={s.topic_partition.partition}, "

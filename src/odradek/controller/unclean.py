@@ -134,6 +134,7 @@ def _select_best(plan: Plan, topic_partition: TopicPartition, current: LeaderAnd
         live=context.online_of(replicas, topic_partition),
         unclean_allowed=True,
         ranked=ranking(context, topic_partition),
+        eligible=context.eligible(topic_partition),
     )
 
 

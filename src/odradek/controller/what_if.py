@@ -136,9 +136,7 @@ def _outcome(
     before: ControllerContext, after: ControllerContext, topic_partition: TopicPartition, reason: str
 ) -> PartitionOutcome:
     old, new = before.leadership(topic_partition), after.leadership(topic_partition)
-    minimum = before.min_insync_replicas(topic_partition.topic)
-    replicas = before.assignments[topic_partition].replicas
-    minimum = min(minimum, len(replicas))
+    minimum = before.effective_min_isr(topic_partition)
     leader_before, leader_after = _leader(before, old), _leader(after, new)
     isr_before, isr_after = old.isr if old else (), new.isr if new else ()
     if leader_after == NO_LEADER:

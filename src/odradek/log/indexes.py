@@ -24,6 +24,7 @@ OFFSET_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
 TRANSACTION_ENTRY = Struct(">hqqqq")
 MAX_RELATIVE_OFFSET = 2**31 - 1
+BLOCK_ENTRIES = 512  # a page of the offset index
 
 
 class TimestampOffset(NamedTuple):
@@ -152,10 +153,34 @@ class TimeIndex:
         return len(self._timestamps)
 
 
-def floor_in_file(file: File, entry: Struct, key: int) -> tuple[int, int]:
-    """The last entry of an index file whose first field is at or below `key`; (-1, 0) if there is none."""
-    low, high = 0, file.size_bytes // entry.size
-    found = (-1, 0)
+def floor_offset_in_file(file: File, relative_offset: int, end_offset: int) -> tuple[int, int]:
+    """As `OffsetIndex.floor`, of an index in a file. `end_offset` is where the segment ends, relative as well.
+
+    Offsets rise nearly evenly, so the entry is looked for where it would be if they did: one read finds it in
+    most indexes, and an uneven one is halved from there.
+    """
+    size = OFFSET_ENTRY.size
+    count = file.size_bytes // size
+    middle = count * relative_offset // end_offset if end_offset > 0 else 0
+    first = max(0, min(middle - BLOCK_ENTRIES // 2, count - BLOCK_ENTRIES))
+    block = OffsetIndex.from_bytes(file.read_at(first * size, BLOCK_ENTRIES * size))
+    found = block.floor(relative_offset)
+    if found[0] >= 0:
+        if first + BLOCK_ENTRIES >= count or found != block.last():
+            return found
+        return floor_in_file(file, OFFSET_ENTRY, relative_offset, low=first + BLOCK_ENTRIES, found=found)
+    return floor_in_file(file, OFFSET_ENTRY, relative_offset, high=first)
+
+
+def floor_in_file(
+    file: File, entry: Struct, key: int, *, low: int = 0, high: int = -1, found: tuple[int, int] = (-1, 0)
+) -> tuple[int, int]:
+    """The last entry of an index file whose first field is at or below `key`; (-1, 0) if there is none.
+
+    Only entries from `low` to `high` are looked at; `found` is the answer if none of them will do.
+    """
+    if high < 0:
+        high = file.size_bytes // entry.size
     while low < high:
         middle = (low + high) // 2
         first, second = entry.unpack(file.read_at(middle * entry.size, entry.size))

@@ -143,6 +143,7 @@ class _Opening:
         self.producers = Producers()
         self.replay_from = 0
         self.scanned_epoch = -1
+        self.epochs_on_disk: list[EpochEntry] | None = None
 
     def open(self) -> Recovered:
         names = self._clear_leftovers(self.directory.names())
@@ -334,6 +335,7 @@ class _Opening:
                 self._drop_segments_from(at)
                 break
             expected, position, reason = self._scan(segment)
+            self._sync_with_first_flush(segment)
             if position < segment.file.size_bytes:
                 if reason and segment.end_offset != expected:
                     cut = True
@@ -342,7 +344,6 @@ class _Opening:
                     # Later segments first: were the file cut first, a crash in between could leave a hole.
                     self._drop_segments_from(at + 1)
                 segment.file.truncate(position)
-                self.written_names.append(segment.name())
             at += 1
         self._refuse_if_flushed(expected, f"the log ends at {expected}")
         for segment in self.segments[:-1]:
@@ -370,8 +371,11 @@ class _Opening:
             position = self._end_of_batches_below(segment, limit)
         if position < segment.file.size_bytes:
             segment.file.truncate(position)
-        # Even if it has the right length: that may be the cut of a life that was killed before it synced it.
-        self.written_names.append(segment.name())
+        self._sync_with_first_flush(segment)
+
+    def _sync_with_first_flush(self, segment: Segment) -> None:
+        """Whether we changed it or not: what we find may be the work of a life that was killed before it synced."""
+        self.written_names += [segment.name(), segment.name(TRANSACTION_INDEX_SUFFIX)]
 
     def _end_of_batches_below(self, segment: Segment, limit: int) -> int:
         """Where the batch that ends at `limit` ends. What is behind it was cut off; what is before it was flushed."""
@@ -474,7 +478,8 @@ class _Opening:
         if data is None:
             return False
         try:
-            self.epochs = LeaderEpochs(read_epochs(data))
+            self.epochs_on_disk = read_epochs(data)
+            self.epochs = LeaderEpochs(self.epochs_on_disk)
         except MalformedCheckpoint as error:
             self.notes.append(f"{error}; rebuilt from the batches")
             return False
@@ -482,7 +487,6 @@ class _Opening:
 
     def _settle_epochs(self, log_end_offset: int, were_good: bool) -> None:
         """The file may be ahead of the log (cut, then crashed), behind it, or of no use: the batches know."""
-        before = list(self.epochs.entries)
         self.epochs.truncate_from_start(self.log_start_offset)
         self.epochs.truncate_from_end(log_end_offset)
         last_epoch = self._last_epoch() if self.last_epoch is None else self.last_epoch
@@ -493,7 +497,7 @@ class _Opening:
             or (not self.was_clean and self._epochs_begin_too_late())
         ):
             self.epochs = LeaderEpochs(self._epochs_of_batches())
-        if self.epochs.entries != before or not were_good:
+        if self.epochs.entries != self.epochs_on_disk:
             self.directory.replace(LEADER_EPOCHS, epochs_to_bytes(self.epochs.entries), durable=False)
             self.written_names.append(LEADER_EPOCHS)
 
@@ -560,4 +564,3 @@ class _Opening:
         kept = [entry for entry in segment.transactions if entry.last_offset < min(start, end)]
         if kept + list(replayed) != segment.transactions:
             segment.replace_transactions(kept + list(replayed))
-            self.written_names.append(segment.name(TRANSACTION_INDEX_SUFFIX))

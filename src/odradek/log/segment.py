@@ -17,6 +17,7 @@ from odradek.log.indexes import (
     OffsetIndex,
     TimeIndex,
     floor_in_file,
+    floor_offset_in_file,
     last_in_file,
     read_transactions,
     transaction_to_bytes,
@@ -186,12 +187,13 @@ class Segment:
         if known is not None:
             return known
         relative, position = self._floor(offset - self.base_offset)
-        if position and not self._batch_stands_at(position, self.base_offset + relative):
+        file = self.file
+        data = file.read_at(position, HEADER_WINDOW)
+        if position and not self._is_indexed_batch(data, position, self.base_offset + relative):
             self.rebuild_indexes()
             relative, position = self._floor(offset - self.base_offset)
-        file = self.file
+            data = file.read_at(position, HEADER_WINDOW)
         end = file.size_bytes
-        data = b""
         at = 0
         while True:
             if at + BATCH_OVERHEAD > len(data):
@@ -212,7 +214,7 @@ class Segment:
     def _floor(self, relative_offset: int) -> tuple[int, int]:
         if self.offset_index is not None:
             return self.offset_index.floor(relative_offset)
-        return floor_in_file(self._open_index(), OFFSET_ENTRY, relative_offset)
+        return floor_offset_in_file(self._open_index(), relative_offset, self.end_offset - self.base_offset)
 
     def _open_index(self) -> File:
         if self._index_file is None:
@@ -235,8 +237,12 @@ class Segment:
 
     def _batch_stands_at(self, position: int, last_offset: int) -> bool:
         """Whether a batch begins here that may be the one an index entry with this offset meant."""
-        data = self.file.read_at(position, BATCH_OVERHEAD)
-        if position < 0 or len(data) < BATCH_OVERHEAD:
+        return position >= 0 and self._is_indexed_batch(
+            self.file.read_at(position, BATCH_OVERHEAD), position, last_offset
+        )
+
+    def _is_indexed_batch(self, data: bytes, position: int, last_offset: int) -> bool:
+        if len(data) < BATCH_OVERHEAD:
             return False
         base, length, magic, delta = _LOOK.unpack_from(data, 0)
         # Apache up to 3.9 names the last offset of a whole append, so the batch may end before it.

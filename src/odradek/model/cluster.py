@@ -1,6 +1,6 @@
 """What the controller, the store and the brokers tell each other about: brokers, assignments, leadership."""
 
-from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
+from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
 from odradek.model.values import dataclass, field
 
 
@@ -14,12 +14,17 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """A live broker as its node in `/brokers/ids` says. `epoch` is the czxid of that node."""
+    """A live broker as its node in `/brokers/ids` says. `epoch` is the czxid of that node.
+
+    `clean_epoch` is the epoch its clean-shutdown file named when it started: the incarnation that flushed all
+    it had. -1: there was no such file, or the broker is Apache's and does not say (KIP-966).
+    """
 
     broker_id: BrokerId
     epoch: BrokerEpoch
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
+    clean_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,9 +68,7 @@ def decode_records(header: BatchHeader, block: Buffer) -> list[Record]:
             size, position = _varint(data, position)
             end = position + size
             if size < 0 or end > len(data):
-                raise InvalidRecord(
-                    f"record {index}: {size} bytes long where {len(data) - position} are left", index
-                )
+                raise InvalidRecord(f"{size} bytes long where {len(data) - position} are left")
             timestamp_delta, at = _varint(data, position + 1)
             offset_delta, at = _varint(data, at)
             key, at = _bytes(data, at, end)
@@ -78,6 +76,8 @@ def decode_records(header: BatchHeader, block: Buffer) -> list[Record]:
             headers, at = _headers(data, at, end)
         except IndexError:
             raise InvalidRecord(f"record {index}: the block ends inside it", index) from None
+        except InvalidRecord as error:
+            raise InvalidRecord(f"record {index}: {error.message}", index) from None
         if at != end:
             raise InvalidRecord(f"record {index}: {end - at} bytes are left over in it", index)
         position = end

@@ -130,6 +130,8 @@ class Partition(Replica):
             # A member of the ISR has the whole lag time to make its first fetch.
             follower.reset(caught_up_at_ms=now_ms if follower.is_in_maximal_isr else NEVER_MS)
         self._retry_isr_at_ms = NEVER_MS
+        if self.flushes_before_ack and self.log.recovery_point < self.log.log_end_offset:
+            self._ask_for_flush()
         self._answer_if_under_min_isr()
         self._advance_high_watermark(now_ms)
         self._wake_readers()
@@ -337,6 +339,11 @@ class Partition(Replica):
         the log and may be read later: NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
         if self.is_leader and self.is_under_min_isr:
             self.commit_line.settle(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
+    def forget_expired_waiters(self) -> None:
+        """A parked request was answered by its deadline."""
+        self.commit_line.forget_expired()
+        self.flush_line.forget_expired()
 
     # ------------------------------------------------------------------------------------------------- ISR
 

@@ -35,7 +35,7 @@ from odradek.server.journal import Journal
 from odradek.server.listener import Listeners, inter_broker_listener, security_protocols
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
-from odradek.server.registration import prepare_tree, register
+from odradek.server.registration import prepare_tree, register, register_again
 from odradek.server.seams import Seams
 from odradek.server.suspects import Suspects
 from odradek.store import api, layout
@@ -66,14 +66,20 @@ class BrokerRuntime:
         stores: api.StoreProvider,
         *,
         open_directory: Callable[[str], Directory] = OsDirectory.create,
+        is_alone: bool = False,
         host_name: Callable[[], str] = socket.gethostname,
         pool: BufferPool | None = None,
     ) -> None:
+        """`is_alone`: the only broker of this process, so what is the process's is its own (the state-change
+        log).
+        """
         self.settings = settings
         self.broker_id = BrokerId(settings.broker_id)
         self.metrics = Metrics()
         self.broken: asyncio.Future[BaseException] = seams.loop.create_future()
         self.registration: BrokerRegistration | None = None
+        self._session_wake: asyncio.Event | None = None
+        self._wants_new_epoch = False
         self.endpoints: tuple[Endpoint, ...] = ()
         self._seams = seams
         self._loop = seams.loop
@@ -82,6 +88,7 @@ class BrokerRuntime:
         self._open_directory = open_directory
         self._host_name = host_name
         self._pool = pool or BufferPool()
+        self._is_alone = is_alone
         self._log = LimitedLog(logger, seams.loop.time)
         self._listener = inter_broker_listener(settings)
 
@@ -93,6 +100,7 @@ class BrokerRuntime:
         self._fetchers: Fetchers | None = None
         self._channel: ControllerChannel | None = None
         self._controller: ControllerRuntime | None = None
+        self._journal: Journal | None = None
         self._disk: Disk | None = None
         self._listeners = Listeners()
         self._known_controller: tuple[BrokerId, Endpoint] | None = None
@@ -233,13 +241,17 @@ class BrokerRuntime:
             after_turn=gateway.end_turn,
             log=self._log,
         )
+        journal_directory = self._open_directory(self.journal_directory)
+        if self._is_alone:
+            state_change_log.write_to(journal_directory, self._log)
+        self._journal = Journal(journal_directory, self.broker_id, self._log, seams)
         self._controller = ControllerRuntime(
             broker=self.broker_id,
             seams=seams,
             settings=settings,
             pool=pool,
             inter_broker_listener=self._listener,
-            journal=Journal(self._open_directory(self.journal_directory), self.broker_id, self._log),
+            journal=self._journal,
             log=self._log,
             metrics=self.metrics,
             after_turn=gateway.end_turn,
@@ -292,7 +304,8 @@ class BrokerRuntime:
     async def _session(self, store: api.Store) -> None:
         """Ends with SessionExpired."""
         assert self._controller is not None and self._broker is not None
-        wake = asyncio.Event()
+        wake = self._session_wake = asyncio.Event()
+        self._wants_new_epoch = False  # this session brings one
         stop_listening = store.listen(on_session=lambda state: wake.set())
         controller: asyncio.Task[None] | None = None
         facts = BrokerFacts(store, wake.set)
@@ -316,6 +329,11 @@ class BrokerRuntime:
                 if controller.done():
                     controller.result()
                 try:
+                    if self._wants_new_epoch:
+                        self.registration = await register_again(store, self._seams, self.registration)
+                        self._wants_new_epoch = False
+                        self._broker.registered(self.registration.epoch, self._now_ms())
+                        self._end_turn()
                     for fact in await facts.take():
                         await self._deliver(store, fact)
                 except api.StoreUnavailable as error:
@@ -402,9 +420,16 @@ class BrokerRuntime:
             effects.FlushLog: self._flush_log,
             effects.CheckpointHighWatermarks: self._checkpoint_high_watermarks,
             effects.LogDirectoryFailed: self._log_directory_failed,
+            effects.RegisterAgain: self._register_again,
             effects.LogLine: lambda effect: logger.log(_LEVELS[effect.level], "%s", effect.text),
             effects.StateChangeLine: lambda effect: state_change_log.write_line(effect.level, effect.text),
         }
+
+    def _register_again(self, effect: effects.RegisterAgain) -> None:
+        logger.warning("registering again: %s", effect.reason)
+        self._wants_new_epoch = True
+        if self._session_wake is not None:
+            self._session_wake.set()
 
     def _end_turn(self) -> None:
         assert self._gateway is not None
@@ -562,6 +587,8 @@ class BrokerRuntime:
             await asyncio.wait({self._life})
         for question in list(self._questions):
             question.cancel()
+        if self._journal is not None:
+            await self._journal.finish()
         if self._disk is not None:
             await self._disk.finish()
         if self._logs is not None:

@@ -164,7 +164,8 @@ class ControllerTerm:
         """Everything but the writes: it depended on none, or on writes that are done."""
         self._journal.record(self._seams.clock.now_ms(), self.epoch, event, effects)
         if (effects.changes or effects.requests) and state_change_log.is_wanted():
-            for level, text in lines(effects, self._broker, self.epoch):
+            with_trace = state_change_log.is_wanted(state_change_log.TRACE)
+            for level, text in lines(effects, self._broker, self.epoch, with_trace=with_trace):
                 state_change_log.write_line(level, text)
         for request in effects.requests:
             self._outboxes.send(request)

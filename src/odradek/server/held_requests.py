@@ -1,12 +1,14 @@
 """Questions about the cluster that are better answered a moment later.
 
-Two moments. Before the first UpdateMetadata a broker knows of no brokers at all: an answer now would be an error that
-makes the client wait a second before it asks again. And when a leader has just died, its clients and its followers
-notice together, within a millisecond; the clients ask for the new leader at once, some ten milliseconds before it is
-elected, and librdkafka, told the old one, asks again only after a second. So the question waits for the answer.
+Two moments. Before the first UpdateMetadata a broker knows of no brokers at all: an answer now would be an
+error that makes the client wait a second before it asks again. And when a leader has just died, its clients
+and its followers notice together, within a millisecond; the clients ask for the new leader at once, some ten
+milliseconds before it is elected, and librdkafka, told the old one, asks again only after a second. So the
+question waits for the answer.
 
-A client may notice a little before we do: the kernel closes the sockets of a dead process one after the other. Who
-already works with us and asks again has a reason, so it waits for `DOUBT_MS`, in which we would have noticed too.
+A client may notice a little before we do: the kernel closes the sockets of a dead process one after the
+other. Who already works with us and asks again has a reason, so it waits for `DOUBT_MS`, in which we would
+have noticed too.
 """
 
 import asyncio

@@ -72,7 +72,7 @@ async def _serve(
         os.set_blocking(stop_when_closed, False)
         loop.add_reader(stop_when_closed, stop.parent_gone, stop_when_closed)
     seams = Seams(loop)
-    runtime = BrokerRuntime(settings, seams, open_provider(settings))
+    runtime = BrokerRuntime(settings, seams, open_provider(settings), is_alone=True)
     starting = loop.create_task(runtime.start())
     await asyncio.wait({starting, stop.asked}, return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():

@@ -97,6 +97,21 @@ async def register(
             )
 
 
+async def register_again(
+    store: api.Store, seams: Seams, registration: BrokerRegistration
+) -> BrokerRegistration:
+    """A new node in place of ours, in one transaction: nobody sees us gone, everybody a new broker epoch."""
+    path = layout.broker_path(registration.broker_id)
+    made = groups.register_broker(registration, timestamp_ms=seams.clock.now_ms())
+    await store.multi((api.Delete(path), *made))
+    stat = await store.exists(path)
+    if stat is None:
+        raise api.SessionExpired(message="our registration is gone")
+    return BrokerRegistration(
+        registration.broker_id, BrokerEpoch(stat.czxid), registration.endpoints, registration.rack
+    )
+
+
 async def _wait_until_gone(store: api.Store, seams: Seams, path: str, deadline: float) -> bool:
     changed = asyncio.Event()
 

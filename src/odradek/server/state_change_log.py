@@ -1,10 +1,14 @@
 """The logger of the classic state-change lines, of the controller and of the broker (row 83).
 
-The words are made by `controller.state_change_log` and by the broker; here they only get their level. TRACE, at which
-Apache says what happens to single replicas, is below DEBUG.
+The words are made by `controller.state_change_log` and by the broker; here they only get their level. TRACE,
+at which Apache says what happens to single replicas, is below DEBUG.
 """
 
 import logging
+
+from odradek.log.files import Directory
+from odradek.server.appended_file import AppendedFile
+from odradek.server.log_limits import LimitedLog
 
 TRACE = 5
 logging.addLevelName(TRACE, "TRACE")
@@ -20,10 +24,28 @@ _LEVELS = {
 }
 
 
+class FileHandler(logging.Handler):
+    """`state-change.log` beside the journal, in Apache's form."""
+
+    def __init__(self, directory: Directory, log: LimitedLog) -> None:
+        super().__init__()
+        self._file = AppendedFile(directory, "state-change.log", log)
+        self.setFormatter(logging.Formatter("[%(asctime)s] %(levelname)s %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._file.append((self.format(record) + "\n").encode())
+
+
+def write_to(directory: Directory, log: LimitedLog) -> None:
+    """For a process with one broker: these lines go to their file instead of the broker's own log."""
+    logger.addHandler(FileHandler(directory, log))
+    logger.propagate = False
+
+
 def write_line(level: str, text: str) -> None:
     logger.log(_LEVELS[level.upper()], "%s", text)
 
 
-def is_wanted() -> bool:
+def is_wanted(level: int = logging.INFO) -> bool:
     """Making the lines of a large election takes longer than the election."""
-    return logger.isEnabledFor(logging.INFO)
+    return logger.isEnabledFor(level)

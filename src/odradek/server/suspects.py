@@ -1,7 +1,7 @@
 """Who may have died a moment ago, and until when questions about the cluster wait for the answer.
 
-A broken connection to a leader is news, though only of a suspicion: the controller's UpdateMetadata makes it a fact,
-a new connection takes it back, and after a second it is dropped, for a question must not wait longer.
+A broken connection to a leader is news, though only of a suspicion: the controller's UpdateMetadata makes it
+a fact, a new connection takes it back, and after a second it is dropped, for a question must not wait longer.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """What a broker will need in its first bad moment, got ready in a quiet one.
 
-Codecs are compiled, and the controller's modules imported, when they are first used. For a start that is right. For
-a failover it is not: the survivors would spend the first tenth of a second reading Python files. So once the broker
-serves, a thread does it.
+Codecs are compiled, and the controller's modules imported, when they are first used. For a start that is
+right. For a failover it is not: the survivors would spend the first tenth of a second reading Python files.
+So once the broker serves, a thread does it.
 """
 
 from importlib import import_module

@@ -9,7 +9,7 @@ The slow decoder that this one is held equal to is `odradek.records.reader`.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,8 +46,8 @@ class _Parsed(NamedTuple):
     data: Bytes
     offset: Positions
     timestamp_ms: Positions
-    timestamp_type: npt.NDArray[np.int32]
-    leader_epoch: npt.NDArray[np.int32]
+    timestamp_type: Positions
+    leader_epoch: Positions
     key: Positions
     key_length: Positions
     value: Positions
@@ -151,22 +151,22 @@ def _parse(records: memoryview | bytes, chosen: Sequence[tuple[int, BatchHeader]
     if bool((at[header_count == 0] != record_ends[header_count == 0]).any()):
         raise CorruptBatch("a record is longer than its fields")
 
-    def of_batch(values: Iterable[int], dtype: Any = np.int64) -> Any:
-        return np.repeat(np.array(list(values), dtype=dtype), counts)
+    def of_batch(values: Iterable[int]) -> Positions:
+        return np.repeat(np.array(list(values), dtype=np.int64), counts)
 
     append_time = [bool(header.attributes & LOG_APPEND_TIME) for header in headers]
     timestamp_ms = timestamp_delta + of_batch(h.base_timestamp for h in headers)
     if any(append_time):
         # KIP-32: with LogAppendTime the batch's max timestamp is the timestamp of all its records.
         timestamp_ms = np.where(
-            of_batch(append_time, np.bool_), of_batch(h.max_timestamp for h in headers), timestamp_ms
+            of_batch(append_time) == 1, of_batch(h.max_timestamp for h in headers), timestamp_ms
         )
     return _Parsed(
         data=data,
         offset=offset_delta + of_batch(h.base_offset for h in headers),
         timestamp_ms=timestamp_ms,
-        timestamp_type=of_batch(append_time, np.int32),
-        leader_epoch=of_batch((h.leader_epoch for h in headers), np.int32),
+        timestamp_type=of_batch(append_time),
+        leader_epoch=of_batch(h.leader_epoch for h in headers),
         key=key,
         key_length=key_length,
         value=value,

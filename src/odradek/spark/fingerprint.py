@@ -17,9 +17,9 @@ top in one lane is in the middle of the other.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,11 +39,12 @@ _FIELD_DISTANCE = 0x6A09E667F3BCC909
 _BLOCK = 8192
 
 
-class Fingerprint(NamedTuple):
+@dataclass(frozen=True, slots=True, order=True)
+class Fingerprint:
     count: int = 0
     total: int = 0
 
-    def __add__(self, other: "Fingerprint") -> "Fingerprint":  # type: ignore[override]
+    def __add__(self, other: "Fingerprint") -> "Fingerprint":
         return Fingerprint(self.count + other.count, (self.total + other.total) & _MASK_128)
 
     @property
@@ -91,10 +92,7 @@ def of_arrow(key: pa.Array | pa.ChunkedArray, value: pa.Array | pa.ChunkedArray)
     """Of two columns of binary (or strings, as UTF-8) with a row per record."""
     if isinstance(key, pa.ChunkedArray) or isinstance(value, pa.ChunkedArray):
         table = pa.table({"key": key, "value": value})
-        total = EMPTY
-        for batch in table.to_batches():
-            total += of_arrow(batch.column(0), batch.column(1))
-        return total
+        return sum((of_arrow(*batch.columns) for batch in table.to_batches()), EMPTY)
     count = len(key)
     assert count == len(value), "a key and a value to each record"
     total = 0
@@ -171,8 +169,9 @@ def _add_words(data: Words, begin: Positions, length: Positions, field: int, low
             going_on = np.flatnonzero(length > 8 * (index + 1))
             if 4 * len(going_on) < 3 * len(length):
                 place = going_on if place is None else place[going_on]
-                at, shift, unshift, current = (a[going_on] for a in (at, shift, unshift, current))
-                length, word, other = length[going_on], word[going_on], other[going_on]
+                at, length = at[going_on], length[going_on]
+                shift, unshift, current = shift[going_on], unshift[going_on], current[going_on]
+                word, other = word[going_on], other[going_on]
                 shortest = int(length.min(initial=longest))
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from odradek.model.errors import ConfigurationError
-from odradek.model.ids import NO_TOPIC_ID, TopicPartition, topic_id_from_text, topic_id_to_text
+from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_from_text, topic_id_to_text
 
 LATEST = -1
 EARLIEST = -2
@@ -38,7 +38,7 @@ class Offsets(NamedTuple):
             places = {text: self.places[TopicPartition(topic, int(text))] for text in by_text}
             found[topic] = {
                 "epochs": {text: int(place.epoch) for text, place in places.items()},
-                "id": topic_id_to_text(self.topic_ids.get(topic, NO_TOPIC_ID)),
+                "id": topic_id_to_text(TopicId(self.topic_ids.get(topic, NO_TOPIC_ID))),
                 "offsets": {text: int(place.offset) for text, place in places.items()},
             }
         return found

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from odradek.model.errors import OdradekError
-from odradek.model.ids import NO_TOPIC_ID, TopicPartition, topic_id_from_text, topic_id_to_text
+from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_from_text, topic_id_to_text
 from odradek.spark.fingerprint import EMPTY, Fingerprint
 
 
@@ -62,7 +62,7 @@ def to_json(parts: Iterable[Part]) -> list[dict[str, Any]]:
     return [
         {
             "topic": part.topic,
-            "topicId": topic_id_to_text(part.topic_id),  # type: ignore[arg-type]
+            "topicId": topic_id_to_text(TopicId(part.topic_id)),
             "partition": part.partition,
             "start": part.start,
             "end": part.end,

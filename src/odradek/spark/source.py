@@ -135,7 +135,8 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
         self._last_advance = time.monotonic()
 
     def initialOffset(self) -> dict[str, Any]:
-        return self._subscribed().start(default=LATEST).to_json()
+        begin: Offsets = self._subscribed().start(default=LATEST)
+        return begin.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         # Spark knows one limit a source; with both options set the lower one is kept by `latestOffset`.

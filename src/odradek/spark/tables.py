@@ -177,7 +177,9 @@ def _add(
     schema: pa.Schema,
 ) -> None:
     now_ms = int(time.time() * 1000)
-    actions = [AddAction(file.name, file.size_bytes, {}, now_ms, True, file.stats) for file in files]
+    actions: list[Any] = [
+        AddAction(file.name, file.size_bytes, {}, now_ms, True, file.stats) for file in files
+    ]
     note: dict[str, Any] = {
         "appId": app_id,
         "batchId": batch_id,

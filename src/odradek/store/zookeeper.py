@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from kazoo import exceptions as kazoo_errors
@@ -34,10 +36,8 @@ from kazoo.protocol.serialization import (
 from kazoo.protocol.serialization import Create as CreateRequest
 from kazoo.protocol.serialization import Delete as DeleteRequest
 from kazoo.protocol.states import EventType
-from kazoo.retry import KazooRetry
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from odradek.store import zookeeper_plan
 from odradek.store.api import (
     ANY_VERSION,
     NO_OWNER,
@@ -45,12 +45,10 @@ from odradek.store.api import (
     BadVersion,
     Check,
     ConditionalOps,
-    Conflict,
     Create,
     Delete,
     DeleteTree,
     Fence,
-    Fenced,
     InvalidPath,
     NoChildrenForEphemerals,
     Node,
@@ -66,25 +64,22 @@ from odradek.store.api import (
     Set,
     Stat,
     Store,
-    Stored,
     StoreError,
     StoreUnavailable,
     WatchEvent,
     WatchKind,
     WriteAnswer,
     check_path,
-    child_path,
-    name_of,
 )
 from odradek.store.chroot import ChrootedStores
-from odradek.store.zookeeper_plan import Planned
+from odradek.store.zookeeper_write import write_groups
 
 T = TypeVar("T")
 
 OWN_PATIENCE = 0.8
 _BEATS_PER_TIMEOUT = 8
+_STOP_PATIENCE_S = 2.0
 _IN_FLIGHT = 2_000  # reads sent before the first is answered
-_PLANS = 10  # looks at a part of the tree that others keep changing, before we say so
 
 _ERRORS: Mapping[type[Exception], type[StoreError]] = {
     kazoo_errors.NoNodeError: NoNode,
@@ -176,11 +171,12 @@ class ZooKeeperStore:
         self._children_watches: dict[str, Stat] = {}
         self._beat: asyncio.Task[None] | None = None
         self._coming_back: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
         self._client = KazooClient(
             hosts=hosts,
             timeout=session_timeout_ms / 1000,
             handler=_Inline(),
-            connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=1.0),
+            connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
             logger=_log,
             **options,
         )
@@ -292,14 +288,15 @@ class ZooKeeperStore:
 
         return self._ask(GetData(path, self._kazoo_told if watch else None), path, read)
 
-    def _exists(self, path: str, watch: bool) -> Awaitable[Stat | None]:
+    def _exists(self, path: str, watch: bool, coming_back: bool = False) -> Awaitable[Stat | None]:
         def read(answer: Any) -> Stat | None:
             stat = None if answer is None else _stat(answer)
             if watch:
                 self._data_watches[path] = stat
             return stat
 
-        return self._ask(Exists(path, self._kazoo_told if watch else None), path, read)
+        request = Exists(path, self._kazoo_told if watch else None)
+        return self._ask(request, path, read, coming_back=coming_back)
 
     def _children(self, path: str, watch: bool) -> Awaitable[list[str]]:
         def read(answer: tuple[list[str], Any]) -> list[str]:
@@ -329,94 +326,13 @@ class ZooKeeperStore:
         for op in ops:
             assert not isinstance(op, DeleteTree | Put), f"ZooKeeper's multi knows no {op}: use write"
             check_path(op.path)
-        return await self._multi(ops) if ops else []
+        return await self._transaction(ops) if ops else []
 
     async def write(self, writes: Sequence[ConditionalOps], fence: Fence | None) -> list[WriteAnswer]:
-        answers: list[WriteAnswer] = []
-        while len(answers) < len(writes):
-            self._check_usable()
-            batch = zookeeper_plan.batch_at(writes, len(answers), fence)
-            done = await self._write_batch(batch, fence)
-            if done is None:
-                return answers + [Fenced()] * (len(writes) - len(answers))
-            answers += done
-        return answers
+        self._check_usable()
+        return await write_groups(self, writes, fence)
 
-    async def _write_batch(
-        self, batch: Sequence[ConditionalOps], fence: Fence | None
-    ) -> list[WriteAnswer] | None:
-        """The answers, of the first groups at least; None when the fence does not hold."""
-        for _ in range(_PLANS):
-            planned = await self._plan(batch)
-            try:
-                return await self._commit(planned, fence)
-            except _FenceMoved:
-                return None
-            except _Failed as failure:
-                if planned[failure.group].is_stale(failure.op, failure.error):
-                    continue
-                if failure.group:
-                    # Those before it, then by itself: one group in conflict does not stop the others.
-                    return await self._write_batch(batch[: failure.group], fence)
-                return [await self._conflict(failure.error)]
-        raise StoreUnavailable(
-            message=f"{batch[0]} was planned {_PLANS} times, and each time others were faster"
-        )
-
-    async def _plan(self, batch: Sequence[ConditionalOps]) -> list[Planned]:
-        wanted = zookeeper_plan.wanted_by(batch)
-        if not wanted:
-            return zookeeper_plan.plan(batch, {}, {})
-        there: dict[str, bool] = {}
-        by_parent = zookeeper_plan.parents_by_their_parent(wanted.exists)
-        lists = await self.children_many(list(by_parent))
-        for (_, paths), names in zip(by_parent.items(), lists, strict=True):
-            known = frozenset(names or ())
-            there.update((path, name_of(path) in known) for path in paths)
-        trees = {root: await self._tree(root) for root in wanted.trees}
-        return zookeeper_plan.plan(batch, there, trees)
-
-    async def _tree(self, root: str) -> list[str]:
-        found: list[str] = []
-        level = [root]
-        while level:
-            lists = await self.children_many(level)
-            there = [(path, names) for path, names in zip(level, lists, strict=True) if names is not None]
-            found += [path for path, _ in there]
-            level = [child_path(path, name) for path, names in there for name in names]
-        return found
-
-    async def _commit(self, planned: Sequence[Planned], fence: Fence | None) -> list[WriteAnswer]:
-        if len(planned) == 1:
-            *first_parts, last_part = zookeeper_plan.parts_of(planned[0])
-            for part in first_parts:
-                await self._commit([part], fence)
-            planned = [last_part]
-        ops = zookeeper_plan.fenced(planned, fence)
-        offset = 0 if fence is None else 1
-        applied: list[Applied] = []
-        if ops:
-            try:
-                applied = await self._multi(ops)
-            except (NoNode, NodeExists, BadVersion, NotEmpty, NoChildrenForEphemerals) as error:
-                if error.index < offset:
-                    raise _FenceMoved from None
-                raise _failed(planned, error, error.index - offset) from None
-        answers: list[WriteAnswer] = []
-        for group in planned:
-            last = applied[offset + len(group.ops) - 1].stat if group.ops else None
-            answers.append(Stored(-1 if last is None else last.version))
-            offset += len(group.ops)
-        return answers
-
-    async def _conflict(self, error: StoreError) -> Conflict:
-        try:
-            node = await self._get(error.path, watch=False)
-        except NoNode:
-            return Conflict(error.path, None, -1)
-        return Conflict(error.path, node.data, node.stat.version)
-
-    def _multi(self, ops: Sequence[Op]) -> Awaitable[list[Applied]]:
+    def _transaction(self, ops: Sequence[Op]) -> Awaitable[list[Applied]]:
         def read(answer: list[Any], zxid: int) -> list[Applied]:
             for index, (op, outcome) in enumerate(zip(ops, answer, strict=True)):
                 if isinstance(outcome, kazoo_errors.KazooException) and not isinstance(
@@ -440,7 +356,13 @@ class ZooKeeperStore:
             self._loop.call_soon_threadsafe(callback, *arguments)
 
     def _ask(
-        self, request: Any, path: str, read: Callable[..., T], *, with_zxid: bool = False
+        self,
+        request: Any,
+        path: str,
+        read: Callable[..., T],
+        *,
+        with_zxid: bool = False,
+        coming_back: bool = False,
     ) -> asyncio.Future[T]:
         """Send, and have `read` make of the answer what the caller gets: on the loop, in the order of the wire."""
         future: asyncio.Future[T] = self._loop.create_future()
@@ -452,6 +374,10 @@ class ZooKeeperStore:
             try:
                 if error is not None:
                     raise _translated(error, path)
+                if self._state is not SessionState.CONNECTED and not coming_back:
+                    # Sent again by kazoo on a new connection, whose watches are not armed yet: the reader
+                    # would see newer data before its watch fired.
+                    raise StoreUnavailable(path, "the connection to ZooKeeper was lost on the way")
                 future.set_result(read(value, zxid) if with_zxid else read(value))
             except StoreError as failure:
                 future.set_exception(failure)
@@ -519,19 +445,18 @@ class ZooKeeperStore:
             self._become(SessionState.SUSPENDED)
         elif self._connected.done():
             self._end(SessionState.EXPIRED)
+        else:
+            self._connected.set_exception(
+                StoreUnavailable(message="ZooKeeper refused the session; are its credentials right?")
+            )
 
     async def _come_back(self) -> None:
         """Arm every watch again, tell what has changed meanwhile, and only then let calls through."""
         data, children = dict(self._data_watches), dict(self._children_watches)
         begun = self._loop.time()
         try:
-            stats = await asyncio.gather(*[self._exists(path, watch=True) for path in data])
-            lists = await asyncio.gather(
-                *[
-                    _or_none(self._ask(GetChildren2(path, self._kazoo_told), path, _second_stat))
-                    for path in children
-                ]
-            )
+            stats = await asyncio.gather(*[self._exists(path, watch=True, coming_back=True) for path in data])
+            lists = await asyncio.gather(*[_or_none(self._children_stat(path)) for path in children])
         except (StoreUnavailable, SessionExpired):
             # Lost again; the next time begins anew, from what was known before.
             self._data_watches, self._children_watches = data, children
@@ -548,6 +473,12 @@ class ZooKeeperStore:
                 self._fire(WatchEvent(WatchKind.CHILDREN, path))
         self._last_contact = begun
         self._become(SessionState.CONNECTED)
+
+    def _children_stat(self, path: str) -> Awaitable[Stat]:
+        def read(answer: tuple[list[str], Any]) -> Stat:
+            return _stat(answer[1])
+
+        return self._ask(GetChildren2(path, self._kazoo_told), path, read, coming_back=True)
 
     async def _beat_on(self) -> None:
         """kazoo's own pings keep the session; ours tell us that they do."""
@@ -585,36 +516,30 @@ class ZooKeeperStore:
     async def close(self) -> None:
         if self._state in (SessionState.CONNECTED, SessionState.SUSPENDED):
             self._end(SessionState.CLOSED)
-        await self._stopping
+        if self._stopping is not None:
+            await self._stopping
 
     async def _stop_client(self) -> None:
+        """In a thread of its own, for kazoo waits until its connection's thread has noticed: at once where the
+        server answers, else for as long as a session timeout. Nobody has to wait for that."""
         for task in (self._beat, self._coming_back):
             if task is not None and task is not asyncio.current_task():
                 task.cancel()
-        await self._loop.run_in_executor(None, self._client.stop)
-        await self._loop.run_in_executor(None, self._client.close)
+        stopped: asyncio.Future[None] = self._loop.create_future()
 
+        def settle() -> None:
+            if not stopped.done():
+                stopped.set_result(None)
 
-class _FenceMoved(Exception):
-    """Somebody else was elected."""
+        def stop() -> None:
+            self._client.stop()
+            self._client.close()
+            self._post(settle)
 
-
-class _Failed(Exception):
-    """The `op`th op of the `group`th planned group cannot be done; nothing has happened."""
-
-    def __init__(self, group: int, op: int, error: StoreError) -> None:
-        super().__init__(str(error))
-        self.group = group
-        self.op = op
-        self.error = error
-
-
-def _failed(planned: Sequence[Planned], error: StoreError, index: int) -> _Failed:
-    for number, group in enumerate(planned):
-        if index < len(group.ops):
-            return _Failed(number, index, error)
-        index -= len(group.ops)
-    raise AssertionError(f"op {index} is beyond all groups")
+        threading.Thread(target=stop, name="store end of session", daemon=True).start()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_PATIENCE_S):
+                await stopped
 
 
 def _request(op: Op) -> Any:
@@ -631,10 +556,6 @@ def _request(op: Op) -> Any:
 
 def _stat(stat: Any) -> Stat:
     return Stat(stat.version, stat.cversion, stat.czxid, stat.mzxid, stat.ephemeralOwner)
-
-
-def _second_stat(answer: tuple[list[str], Any]) -> Stat:
-    return _stat(answer[1])
 
 
 def _change_of_data(before: Stat | None, now: Stat | None) -> WatchKind | None:

@@ -54,6 +54,7 @@ class Planned:
 
     ops: tuple[Op, ...]
     derived: Collection[int] = ()
+    is_parents_only: bool = False
 
     def is_stale(self, index: int, error: StoreError) -> bool:
         if index not in self.derived:
@@ -140,7 +141,7 @@ def plan(
                 ops.append(op)
                 if isinstance(op, Create | Delete):
                     known[op.path] = isinstance(op, Create)
-        planned.append(Planned(tuple(ops), tuple(derived)))
+        planned.append(Planned(tuple(ops), tuple(derived), is_parents_only=not group.ops))
     return planned
 
 
@@ -167,7 +168,7 @@ def parts_of(group: Planned) -> list[Planned]:
             ops, size = [], 0
         ops.append(op)
     derived = group.derived if not parts else range(len(ops))
-    return [*parts, Planned(tuple(ops), derived)]
+    return [*parts, Planned(tuple(ops), derived, group.is_parents_only)]
 
 
 def parents_by_their_parent(paths: Collection[str]) -> dict[str, list[str]]:

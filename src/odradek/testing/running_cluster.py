@@ -45,7 +45,11 @@ class LocalCluster:
                 "listeners": f"PLAINTEXT://127.0.0.1:{self._ports.get(broker_id, 0)}",
                 "log.dirs": str(self.directory / f"broker-{broker_id}"),
                 "odradek.cluster.size": str(len(self.ids)),
-                **self.settings,
+                # `$broker` in a value is this broker's own name.
+                **{
+                    name: text.replace("$broker", f"broker-{broker_id}")
+                    for name, text in self.settings.items()
+                },
             }
         )
 

@@ -27,7 +27,8 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         _is_software_name(asked.client_software_name) and _is_software_name(asked.client_software_version)
     ):
         return Reply([ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST).encode(version)])
-    return Reply([broker.cached(("ApiVersions", version), lambda: _encode(broker, version))])
+    key = "ApiVersions", version
+    return Reply([broker.recall(key) or broker.remember(key, _encode(broker, version))])
 
 
 def _encode(broker: "Broker", version: int) -> bytes:

@@ -34,7 +34,8 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = CreateTopicsRequest.decode(version, request.body)
     names = list(dict.fromkeys(topic.name for topic in asked.topics))
-    if not broker.is_controller:
+    if not broker.is_controller or not broker.metadata.brokers:
+        # A controller that has not told its own broker of anybody yet is none to its clients either.
         rows = [_refused(name, ErrorCode.NOT_CONTROLLER, None) for name in names]
         return Reply([CreateTopicsResponse(topics=rows).encode(version)])
     results: dict[str, CreatableTopicResult] = {}

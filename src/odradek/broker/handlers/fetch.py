@@ -243,7 +243,10 @@ class FetchWait(Waiter):
             raise ProtocolError(partition.check_epoch(current_epoch))
         log = partition.log
         diverging = None
-        is_urgent = False
+        # Leadership moved while the fetch was parked: its reader has to look around, so answer at once.
+        role = partition.leader_epoch, partition.is_leader
+        is_urgent = self.park is not None and wanted.role != role
+        wanted.role = role
         if session.replica_id >= 0:
             if not partition.is_leader:
                 raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

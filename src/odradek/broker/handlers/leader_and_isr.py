@@ -43,6 +43,8 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = LeaderAndIsrRequest.decode(version, request.body)
     replicas = broker.replicas
+    if broker.is_early(asked.broker_epoch):
+        return broker.until_registered(request)
     error = broker.why_stale(asked.broker_epoch, is_kraft=asked.is_k_raft_controller)
     if not error and replicas.is_stale(asked.controller_epoch):
         error = ErrorCode.STALE_CONTROLLER_EPOCH

@@ -36,6 +36,7 @@ FIRST_FLEXIBLE = 9
 SIZE_OF_ALL_TOPICS = {9: 5, 10: 5, 11: 4, 12: 4}
 FIRST_WITH_LISTENER_NOT_FOUND = 6
 NOT_ASKED = -2147483648
+REMEMBERED_TOPICS = 64  # answers to longer lists of names are not worth keeping
 # Bits by number of the operation: READ 3 ... DESCRIBE 8, CLUSTER_ACTION 9, configs 10 and 11, IDEMPOTENT_WRITE 12.
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
@@ -46,30 +47,31 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     asked = MetadataRequest.decode(version, _without_padding(version, request.body))
     listener = request.connection.listener
     wanted = None if asked.topics is None or (version == 0 and not asked.topics) else asked.topics
+    flags = asked.include_topic_authorized_operations, asked.include_cluster_authorized_operations
+    names = None if wanted is None else tuple((topic.name, bytes(topic.topic_id)) for topic in wanted)
+    key = "Metadata", version, listener, flags, names
+    known = broker.recall(key)
+    if known is not None:
+        return Reply([known])
     if wanted is None:
-        flags = asked.include_topic_authorized_operations, asked.include_cluster_authorized_operations
-        key = ("Metadata", version, listener, flags)
-        return Reply([broker.cached(key, lambda: _all(broker, version, listener, asked))])
+        wanted = [MetadataRequestTopic(name=name) for name in sorted(broker.metadata.topics)]
     topics = [_topic(broker, version, listener, topic, asked) for topic in wanted]
     missing = [row for row in topics if row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and row.name]
     if missing and asked.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
         _create(broker, missing)
-    return Reply([_response(broker, listener, topics, asked).encode(version)])
+    answer = _response(broker, listener, topics, asked).encode(version)
+    if not missing and (names is None or len(names) <= REMEMBERED_TOPICS):
+        broker.remember(key, answer)
+    return Reply([answer])
 
 
 def _without_padding(version: int, body: memoryview) -> memoryview:
     """librdkafka writes "all topics" of a flexible version as a four-byte null where one byte belongs, and Apache,
     which ignores what follows a request, reads it as it was meant. So do we, here and only here.
     """
-    if FIRST_FLEXIBLE <= version and len(body) == SIZE_OF_ALL_TOPICS[version] + 3 and body[:4] == b"\0\0\0\0":
+    if version >= FIRST_FLEXIBLE and len(body) == SIZE_OF_ALL_TOPICS[version] + 3 and not any(body[:4]):
         return body[3:]
     return body
-
-
-def _all(broker: "Broker", version: int, listener: str, asked: MetadataRequest) -> bytes:
-    names = [MetadataRequestTopic(name=name) for name in sorted(broker.metadata.topics)]
-    topics = [_topic(broker, version, listener, topic, asked) for topic in names]
-    return _response(broker, listener, topics, asked).encode(version)
 
 
 def _response(
@@ -155,6 +157,8 @@ def _partition(
 
 def _create(broker: "Broker", missing: Iterable[MetadataResponseTopic]) -> None:
     """Written straight to the store, as any broker may; the client asks again until there are leaders."""
+    if not broker.metadata.brokers:
+        return  # just started: the controller has not told us of anybody to give replicas to
     new: list[NewTopic] = []
     for row in missing:
         assert row.name is not None

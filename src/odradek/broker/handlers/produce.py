@@ -21,6 +21,7 @@ from odradek.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from odradek.records.batch import ATTRIBUTES_OFFSET, TRANSACTIONAL
 from odradek.replication.partition import Partition
 from odradek.replication.waiting import AckWaiter
 
@@ -32,6 +33,7 @@ FIRST_WITH_MESSAGES = 8
 FIRST_WITH_LEADERS = 10
 NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 EMPTY = memoryview(b"")
+FLAGS_AT = ATTRIBUTES_OFFSET + 1  # the lower byte of a batch's attributes
 
 TopicAnswers = list[tuple[str, list[PartitionAnswer]]]
 
@@ -56,6 +58,9 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
                 partition = hosted.get((topic, index))  # type: ignore[call-overload]
                 if partition is None:
                     raise broker.replicas.why_not_hosted(topic, index)
+                if records is not None and len(records) > FLAGS_AT and records[FLAGS_AT] & TRANSACTIONAL:
+                    # It would open a transaction that nobody can end, and hold readers up for ever.
+                    raise ProtocolError(ErrorCode.INVALID_TXN_STATE, "no transaction coordinator knows of this")
                 result = partition.append(EMPTY if records is None else records, acks=acks, now_ms=now_ms)
             except ProtocolError as refusal:
                 rows.append(_refused(broker, version, topic, index, refusal))
@@ -139,15 +144,13 @@ class ProduceWait(AckWaiter):
 
     def expire(self, now_ms: int) -> None:
         """The records stay where they are; whether they will be committed is not known."""
-        for slot, place in enumerate(self.places):
-            if place is not None:
-                self.places[slot] = None
-                self._put(place, ErrorCode.REQUEST_TIMED_OUT)
+        late = [place for place in self.places if place is not None]
+        self.places = [None] * len(self.places)
         self.open = 0
         self.broker.purgatory.leave(self)
-        for place in self.places:
-            assert place is None
-        self.broker.replicas.forget_expired_waiters()
+        for place in late:
+            self._put(place, ErrorCode.REQUEST_TIMED_OUT)
+            place[0].forget_expired_waiters()
         self.park.complete(Reply([encode_response(self.version, self.answers)]))
 
 

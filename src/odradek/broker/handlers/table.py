@@ -1,35 +1,21 @@
-"""Which request is answered by which function, and in which versions. ApiVersions answers from here."""
+"""Which request is answered by which function, and in which versions. ApiVersions answers from here.
+
+What every broker is asked in its first second is imported with this table; the others when somebody asks for
+them first, because each brings its messages along and a broker should serve within moments of its start.
+"""
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer
 from odradek.broker.handlers import (
-    allocate_producer_ids,
-    alter_configs,
-    alter_partition,
     api_versions,
-    controlled_shutdown,
-    create_partitions,
-    create_topics,
-    delete_records,
-    delete_topics,
-    describe_cluster,
-    describe_configs,
-    envelope,
     fetch,
-    incremental_alter_configs,
-    init_producer_id,
     leader_and_isr,
-    list_offsets,
     metadata,
-    offset_for_leader_epoch,
     produce,
-    sasl_authenticate,
-    sasl_handshake,
-    stop_replica,
     update_metadata,
-    write_txn_markers,
 )
 from odradek.protocol.api_keys import SERVED, ApiKey
 
@@ -38,32 +24,45 @@ if TYPE_CHECKING:
 
 Handler = Callable[["Broker", "Request", int], Answer]
 
+
+def _when_asked(name: str) -> Handler:
+    """The `handle` of handlers/<name>.py, imported at its first request and then in the table itself."""
+
+    def first(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+        handle: Handler = import_module(f"odradek.broker.handlers.{name}").handle
+        _, lowest, highest = HANDLERS[request.api_key]
+        HANDLERS[request.api_key] = handle, lowest, highest
+        return handle(broker, request, now_ms)
+
+    return first
+
+
 _HANDLERS: dict[int, Handler] = {
     ApiKey.PRODUCE: produce.handle,
     ApiKey.FETCH: fetch.handle,
-    ApiKey.LIST_OFFSETS: list_offsets.handle,
+    ApiKey.LIST_OFFSETS: _when_asked("list_offsets"),
     ApiKey.METADATA: metadata.handle,
     ApiKey.LEADER_AND_ISR: leader_and_isr.handle,
-    ApiKey.STOP_REPLICA: stop_replica.handle,
+    ApiKey.STOP_REPLICA: _when_asked("stop_replica"),
     ApiKey.UPDATE_METADATA: update_metadata.handle,
-    ApiKey.CONTROLLED_SHUTDOWN: controlled_shutdown.handle,
-    ApiKey.SASL_HANDSHAKE: sasl_handshake.handle,
+    ApiKey.CONTROLLED_SHUTDOWN: _when_asked("controlled_shutdown"),
+    ApiKey.SASL_HANDSHAKE: _when_asked("sasl_handshake"),
     ApiKey.API_VERSIONS: api_versions.handle,
-    ApiKey.CREATE_TOPICS: create_topics.handle,
-    ApiKey.DELETE_TOPICS: delete_topics.handle,
-    ApiKey.DELETE_RECORDS: delete_records.handle,
-    ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
-    ApiKey.WRITE_TXN_MARKERS: write_txn_markers.handle,
-    ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
-    ApiKey.ALTER_CONFIGS: alter_configs.handle,
-    ApiKey.SASL_AUTHENTICATE: sasl_authenticate.handle,
-    ApiKey.CREATE_PARTITIONS: create_partitions.handle,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
-    ApiKey.ALTER_PARTITION: alter_partition.handle,
-    ApiKey.ENVELOPE: envelope.handle,
-    ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
-    ApiKey.ALLOCATE_PRODUCER_IDS: allocate_producer_ids.handle,
+    ApiKey.CREATE_TOPICS: _when_asked("create_topics"),
+    ApiKey.DELETE_TOPICS: _when_asked("delete_topics"),
+    ApiKey.DELETE_RECORDS: _when_asked("delete_records"),
+    ApiKey.INIT_PRODUCER_ID: _when_asked("init_producer_id"),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _when_asked("offset_for_leader_epoch"),
+    ApiKey.WRITE_TXN_MARKERS: _when_asked("write_txn_markers"),
+    ApiKey.DESCRIBE_CONFIGS: _when_asked("describe_configs"),
+    ApiKey.ALTER_CONFIGS: _when_asked("alter_configs"),
+    ApiKey.SASL_AUTHENTICATE: _when_asked("sasl_authenticate"),
+    ApiKey.CREATE_PARTITIONS: _when_asked("create_partitions"),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _when_asked("incremental_alter_configs"),
+    ApiKey.ALTER_PARTITION: _when_asked("alter_partition"),
+    ApiKey.ENVELOPE: _when_asked("envelope"),
+    ApiKey.DESCRIBE_CLUSTER: _when_asked("describe_cluster"),
+    ApiKey.ALLOCATE_PRODUCER_IDS: _when_asked("allocate_producer_ids"),
 }
 
 # key -> (handler, lowest version, highest version)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = UpdateMetadataRequest.decode(version, request.body)
+    if broker.is_early(asked.broker_epoch):
+        return broker.until_registered(request)
     error = broker.why_stale(asked.broker_epoch, is_kraft=asked.is_k_raft_controller)
     if not error and broker.replicas.is_stale(asked.controller_epoch):
         error = ErrorCode.STALE_CONTROLLER_EPOCH

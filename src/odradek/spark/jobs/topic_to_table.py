@@ -25,7 +25,7 @@ from odradek.spark.kill_switch import OFF, STEPS, KillSwitch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 class Job(NamedTuple):

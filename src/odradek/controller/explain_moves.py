@@ -1,0 +1,144 @@
+"""Why a reassignment does not end, why a topic is not deleted: the same trees as `explain`, for work of many steps.
+
+Both keep their phase in the context, so the tree is read off it: which step is open, who owes what since when.
+"""
+
+from odradek.controller.context import ControllerContext, ReassignmentPhase
+from odradek.controller.explain import Why
+from odradek.controller.replica_states import ReplicaState
+from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
+
+# Below this a leaver is only slow; above it, it is named as stuck (row 172).
+SLOW_LEAVER_MS = 5 * 60 * 1000
+
+
+def why_reassignment_stuck(
+    context: ControllerContext, topic_partition: TopicPartition, now_ms: int
+) -> Why:
+    """What the next step of this reassignment waits for."""
+    moving = context.reassignments.get(topic_partition)
+    if moving is None:
+        owing = context.leavers.get(topic_partition)
+        if owing:
+            return Why(
+                f"{topic_partition} is settled",
+                False,
+                "a cancelled reassignment leaves data behind",
+                because=_leavers(context, topic_partition, now_ms),
+            )
+        return Why(f"{topic_partition} is settled", True, "no reassignment is in progress")
+    target = moving.stored.target_replicas
+    wish = f"{topic_partition} is on {list(target)}"
+    if moving.phase is ReassignmentPhase.GROWING:
+        caught_up = tuple(_caught_up(context, topic_partition, b) for b in target)
+        everybody = Why(
+            "every target replica is in the ISR (step 4)",
+            all(w.holds for w in caught_up),
+            _isr(context, topic_partition),
+            because=caught_up,
+        )
+        return Why(wish, False, f"phase {moving.phase}", because=(everybody, _leads(context, topic_partition)))
+    return Why(
+        wish,
+        False,
+        f"phase {moving.phase}: the target leads, the leavers delete their data (step 9)",
+        because=_leavers(context, topic_partition, now_ms),
+    )
+
+
+def why_not_deleted(context: ControllerContext, topic: str) -> Why:
+    """What the deletion of this topic waits for."""
+    wish = f"{topic} is deleted"
+    if topic in context.out_of_service:
+        reason = Why(
+            f"the nodes of {topic} can be read",
+            False,
+            context.out_of_service[topic],
+            "mend or remove the node; nobody knows where its replicas are",
+        )
+        return Why(wish, False, "it cannot be read", because=(reason,))
+    if topic not in context.topics:
+        return Why(wish, True, "no such topic")
+    if topic not in context.topics_to_delete:
+        wanted = Why(
+            "somebody asked for it",
+            False,
+            unblocked_by=f"DeleteTopics, which creates /admin/delete_topics/{topic}",
+        )
+        enabled = Why("delete.topic.enable", context.settings.delete_topic_enable)
+        return Why(wish, False, "it is not being deleted", because=(wanted, enabled))
+    replicas = [
+        _deleted(context, topic_partition, broker)
+        for topic_partition in context.partitions_of(topic)
+        for broker in sorted(context.assignments[topic_partition].replicas)
+    ]
+    missing = [why for why in replicas if not why.holds]
+    done = len(replicas) - len(missing)
+    return Why(wish, not missing, f"{done} of {len(replicas)} replicas are gone", because=tuple(missing))
+
+
+def _deleted(context: ControllerContext, topic_partition: TopicPartition, broker: BrokerId) -> Why:
+    state = context.replica_state(topic_partition, broker)
+    condition = f"broker {broker} has deleted {topic_partition}"
+    if state is ReplicaState.DELETION_SUCCESSFUL:
+        return Why(condition, True)
+    if broker not in context.brokers:
+        help_ = f"start broker {broker}: it is told to delete at once"
+        if not context.settings.delete_topic_with_offline_replicas:
+            help_ += ", or set odradek.delete.topic.with.offline.replicas=true"
+        return Why(condition, False, f"{state}: the broker is not live", help_)
+    if state is ReplicaState.DELETION_INELIGIBLE:
+        return Why(condition, False, f"{state}: it answered with an error", "asked again within ten seconds")
+    return Why(condition, False, f"{state}: it was told and has not answered", "its answer")
+
+
+def _caught_up(context: ControllerContext, topic_partition: TopicPartition, broker: BrokerId) -> Why:
+    condition = f"broker {broker} is in the ISR"
+    state = context.leadership(topic_partition)
+    if state is not None and broker in state.isr:
+        return Why(condition, True)
+    if broker not in context.brokers:
+        return Why(condition, False, "not registered", f"start broker {broker}, or cancel and choose another")
+    if broker in context.shutting_down_brokers:
+        return Why(condition, False, "shutting down", "a broker that leaves may not join (KIP-841)")
+    if topic_partition in context.offline_directories.get(broker, ()):
+        return Why(condition, False, "its log directory failed", f"mend the disk and restart broker {broker}")
+    return Why(condition, False, "it copies", "it catches up; a throttle may hold it back")
+
+
+def _leads(context: ControllerContext, topic_partition: TopicPartition) -> Why:
+    state = context.leadership(topic_partition)
+    led = state is not None and state.leader != NO_LEADER and state.leader in context.brokers
+    return Why(
+        "the partition has a leader to copy from",
+        led,
+        "" if led else "nobody leads",
+        "" if led else f"see: why {topic_partition} offline",
+    )
+
+
+def _leavers(context: ControllerContext, topic_partition: TopicPartition, now_ms: int) -> tuple[Why, ...]:
+    reasons = []
+    for broker, since_ms in sorted(context.leavers.get(topic_partition, {}).items()):
+        waited_s = max(0, now_ms - since_ms) // 1000
+        stuck = now_ms - since_ms >= SLOW_LEAVER_MS
+        state = context.replica_state(topic_partition, broker)
+        refused = state is ReplicaState.DELETION_INELIGIBLE
+        detail = f"{'it answered with an error' if refused else 'no answer'} for {waited_s} s"
+        if stuck:
+            detail += ": stuck"
+        reasons.append(
+            Why(
+                f"broker {broker} has deleted its copy",
+                False,
+                detail,
+                f"its answer; it is asked for ever. If it cannot answer, stop broker {broker}: "
+                f"then the reassignment ends without it",
+            )
+        )
+    return tuple(reasons)
+
+
+def _isr(context: ControllerContext, topic_partition: TopicPartition) -> str:
+    state = context.leadership(topic_partition)
+    return f"ISR {list(state.isr)}" if state is not None else "no ISR yet"

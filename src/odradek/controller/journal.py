@@ -1,0 +1,131 @@
+"""The journal's lines, in both directions: events and effects as JSON, and back.
+
+A line holds one `core.step`: the event, and what came of it. A record is an object with its type's name under
+`type`; a partition is `orders-3`; bytes are hex; an enumeration is its name. From the type hints of the events
+the way back is read, so a new event needs nothing here.
+"""
+
+from collections.abc import Mapping
+from enum import Enum, IntEnum
+from types import NoneType, UnionType
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+
+from odradek.controller import effects as effects_module
+from odradek.controller import events as events_module
+from odradek.controller.effects import Effects
+from odradek.controller.events import Event
+from odradek.model import cluster, facts
+from odradek.model.errors import OdradekError
+from odradek.model.ids import TopicPartition
+
+_TYPES: dict[str, type] = {
+    name: kind
+    for module in (events_module, effects_module, facts, cluster)
+    for name, kind in vars(module).items()
+    if isinstance(kind, type) and hasattr(kind, "__match_args__")
+}
+
+
+class UnreadableJournal(OdradekError):
+    """A line of the journal cannot be understood; the message says which part."""
+
+
+def as_json(value: Any) -> Any:
+    """A value of the controller as what `json` can write."""
+    if value is None or isinstance(value, str | bool | float):
+        return value
+    if isinstance(value, TopicPartition):
+        return str(value)
+    if isinstance(value, int):
+        return value.name if isinstance(value, Enum) else value
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, set | frozenset):
+        return sorted((as_json(item) for item in value), key=str)
+    names = getattr(type(value), "_fields", None) or getattr(type(value), "__match_args__", None)
+    if names:
+        return {"type": type(value).__name__, **{name: as_json(getattr(value, name)) for name in names}}
+    if isinstance(value, tuple | list):
+        return [as_json(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): as_json(item) for key, item in value.items()}
+    if hasattr(value, "__match_args__"):
+        return {"type": type(value).__name__}
+    return str(value)
+
+
+def effects_as_json(effects: Effects) -> dict[str, Any]:
+    """What of an Effects stands in a line, under the same names."""
+    return {
+        "writes": as_json(effects.writes),
+        "requests": as_json(effects.requests),
+        "changes": as_json(effects.changes),
+        "answers": as_json(effects.answers),
+    }
+
+
+def event_from_json(value: Any) -> Event:
+    if not isinstance(value, dict) or value.get("type") not in _TYPES:
+        found = value.get("type") if isinstance(value, dict) else value
+        raise UnreadableJournal(f"no such event: {found!r}")
+    return cast(Event, _record(_TYPES[value["type"]], value))
+
+
+def _record(kind: type, value: Mapping[str, Any]) -> Any:
+    hints = get_type_hints(kind)
+    names = cast("tuple[str, ...]", getattr(kind, "__match_args__", ()))
+    known = {name: _read(hints[name], value[name]) for name in names if name in value}
+    try:
+        return kind(**known)
+    except TypeError as error:
+        raise UnreadableJournal(f"{kind.__name__}: {error}") from error
+
+
+def _read(hint: Any, value: Any) -> Any:
+    hint = getattr(hint, "__supertype__", hint)  # a NewType is its number, or its bytes
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return _read_union(arguments, value)
+    if origin is tuple:
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return tuple(_read(arguments[0], item) for item in value)
+        return tuple(_read(inner, item) for inner, item in zip(arguments, value, strict=True))
+    if origin is frozenset:
+        return frozenset(_read(arguments[0], item) for item in value)
+    if origin is not None and issubclass(origin, Mapping):
+        key, inner = arguments
+        return {_read_key(key, name): _read(inner, item) for name, item in value.items()}
+    if hint is TopicPartition:
+        return _partition(value)
+    if hint is bytes:
+        return bytes.fromhex(value)
+    if isinstance(hint, type) and issubclass(hint, IntEnum):
+        return hint[value]
+    if hint is object and isinstance(value, dict):
+        return _record(_TYPES[value["type"]], value)
+    if isinstance(value, dict) and value.get("type") in _TYPES:
+        return _record(_TYPES[value["type"]], value)
+    return value
+
+
+def _read_union(arguments: tuple[Any, ...], value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, dict) and "type" in value:
+        return _record(_TYPES[value["type"]], value)
+    (hint,) = [a for a in arguments if a is not NoneType and not hasattr(a, "__match_args__")] or arguments[:1]
+    return _read(hint, value)
+
+
+def _read_key(hint: Any, text: str) -> Any:
+    hint = getattr(hint, "__supertype__", hint)
+    if hint is TopicPartition:
+        return _partition(text)
+    return int(text) if hint is int else text
+
+
+def _partition(text: str) -> TopicPartition:
+    topic, _, number = text.rpartition("-")
+    if not topic or not number.isdigit():
+        raise UnreadableJournal(f"{text!r} is no partition: want topic-number")
+    return TopicPartition(topic, int(number))

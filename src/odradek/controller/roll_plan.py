@@ -1,0 +1,191 @@
+"""Restarting brokers without an outage: an order with a certificate, or a counter-example.
+
+A plan is a list of batches. Brokers of a batch are restarted together, and the next batch waits until every ISR is
+full again. It is safe if at no moment - a batch down, and one more broker, any, dying at the worst time - a
+partition is left without a live member of its ISR: then nothing goes offline, and every acknowledged record is on
+somebody who lives. Partitions that fall under min.insync.replicas meanwhile are named: at RF 3 and min ISR 2 one
+restart plus one death always does that.
+
+The certificate is the list of all these moments with what was left. `check` does not believe it: it asks the
+controller's own step (`what_if`) about every one of them again.
+"""
+
+from collections.abc import Collection, Iterator
+
+from odradek.controller.context import ControllerContext
+from odradek.controller.what_if import what_if
+from odradek.model.ids import BrokerId, TopicPartition
+from odradek.model.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CounterExample:
+    """With `down` restarting, the death of `dies` leaves `topic_partition` without a live member of its ISR.
+
+    `dies` None: it is enough that they restart.
+    """
+
+    down: tuple[BrokerId, ...]
+    dies: BrokerId | None
+    topic_partition: TopicPartition
+    isr: tuple[BrokerId, ...]
+
+    def sentence(self) -> str:
+        who = ",".join(map(str, self.down))
+        death = f" and broker {self.dies} dies" if self.dies is not None else ""
+        return f"while {who} restarts{death}, nobody of the ISR {list(self.isr)} of {self.topic_partition} is live"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One batch down: partitions under min.insync.replicas by the restart alone, and with one more death."""
+
+    down: tuple[BrokerId, ...]
+    under_min_isr: tuple[TopicPartition, ...]
+    under_min_isr_after_a_death: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RollPlan:
+    """`batches` in order with their certificate; or no batches and the counter-examples."""
+
+    batches: tuple[tuple[BrokerId, ...], ...]
+    certificate: tuple[Moment, ...]
+    counter_examples: tuple[CounterExample, ...]
+    survives: int  # deaths on top of the restart
+
+    @property
+    def is_safe(self) -> bool:
+        return not self.counter_examples
+
+    def sentences(self) -> list[str]:
+        if not self.is_safe:
+            return ["no order is safe:", *(f"  {example.sentence()}" for example in self.counter_examples)]
+        lines = []
+        for number, moment in enumerate(self.certificate, start=1):
+            text = f"{number}. restart {','.join(map(str, moment.down))}"
+            if moment.under_min_isr:
+                text += f"; meanwhile {len(moment.under_min_isr)} partitions refuse acks=all"
+            elif moment.under_min_isr_after_a_death:
+                text += f"; if one more dies, {len(moment.under_min_isr_after_a_death)} partitions refuse acks=all"
+            lines.append(text)
+        return lines
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "safe": self.is_safe,
+            "survives_deaths": self.survives,
+            "batches": [list(batch) for batch in self.batches],
+            "certificate": [
+                {
+                    "down": list(m.down),
+                    "under_min_isr": [str(tp) for tp in m.under_min_isr],
+                    "under_min_isr_after_a_death": [str(tp) for tp in m.under_min_isr_after_a_death],
+                }
+                for m in self.certificate
+            ],
+            "counter_examples": [
+                {
+                    "down": list(e.down),
+                    "dies": e.dies,
+                    "partition": str(e.topic_partition),
+                    "isr": list(e.isr),
+                }
+                for e in self.counter_examples
+            ],
+        }
+
+
+def roll_plan(
+    context: ControllerContext, brokers: Collection[BrokerId], *, survives: int = 1, at_once: int | None = None
+) -> RollPlan:
+    """Batches for restarting `brokers`; the controller last. `survives` is 1 or 0 further deaths.
+
+    Greedy: each batch takes as many brokers as stay safe together (at most `at_once`), lowest id first.
+    """
+    assert survives in (0, 1), "one more death, or none"
+    wanted = sorted(set(brokers))
+    unknown = [b for b in wanted if b not in context.brokers]
+    if unknown:
+        raise ValueError(f"cannot restart {unknown}: live brokers are {sorted(context.brokers)}")
+    alone = [example for b in wanted for example in _dangers(context, (b,), survives)]
+    if alone:
+        return RollPlan((), (), tuple(alone), survives)
+    waiting = [b for b in wanted if b != context.broker]
+    batches: list[tuple[BrokerId, ...]] = []
+    while waiting:
+        batch: list[BrokerId] = []
+        for broker in waiting:
+            full = at_once is not None and len(batch) >= at_once
+            if not full and next(_dangers(context, (*batch, broker), survives), None) is None:
+                batch.append(broker)
+        batches.append(tuple(batch))
+        waiting = [b for b in waiting if b not in batch]
+    if context.broker in wanted:
+        batches.append((context.broker,))
+    return RollPlan(tuple(batches), tuple(_moment(context, b, survives) for b in batches), (), survives)
+
+
+def check(context: ControllerContext, plan: RollPlan) -> list[str]:
+    """Everything that is wrong with a plan, by the controller's own step on a copy; empty: it holds.
+
+    Moments are independent: between batches every ISR is full again, so each is asked of `context`.
+    """
+    wrong: list[str] = []
+    named = [b for batch in plan.batches for b in batch]
+    if len(set(named)) != len(named):
+        wrong.append("a broker is restarted twice")
+    for batch, moment in zip(plan.batches, plan.certificate, strict=True):
+        if batch != moment.down:
+            wrong.append(f"the certificate speaks of {moment.down}, the plan of {batch}")
+        others = [b for b in sorted(context.brokers) if b not in batch]
+        deaths: list[tuple[BrokerId, ...]] = [(), *((b,) for b in others)] if plan.survives else [()]
+        for dead in deaths:
+            answer = what_if(context, kill=[*batch, *dead])
+            wrong.extend(
+                f"{o.topic_partition} goes offline when {list(batch)} restarts and {list(dead)} dies"
+                for o in answer.with_verdict("goes offline")
+            )
+            certified = moment.under_min_isr_after_a_death if dead else moment.under_min_isr
+            unnamed = {o.topic_partition for o in answer.with_verdict("falls under min ISR")} - set(certified)
+            wrong.extend(f"{tp} falls under min ISR and is not named" for tp in sorted(unnamed))
+    return wrong
+
+
+def _dangers(
+    context: ControllerContext, down: tuple[BrokerId, ...], survives: int
+) -> Iterator[CounterExample]:
+    """Partitions that would be left without a live member of the ISR, lowest first."""
+    for topic_partition in sorted(_touched(context, down)):
+        state = context.leadership(topic_partition)
+        if state is None or state.leader not in context.brokers:
+            continue  # offline before anybody restarts: not made so by us
+        left = [b for b in state.isr if b in context.brokers and b not in down]
+        if not left:
+            yield CounterExample(down, None, topic_partition, state.isr)
+        elif survives and len(left) == 1:
+            yield CounterExample(down, left[0], topic_partition, state.isr)
+
+
+def _moment(context: ControllerContext, down: tuple[BrokerId, ...], survives: int) -> Moment:
+    under: list[TopicPartition] = []
+    after_death: list[TopicPartition] = []
+    partitions = set(context.assignments) if survives else _touched(context, down)
+    for topic_partition in sorted(partitions):
+        state = context.leadership(topic_partition)
+        if state is None or state.leader not in context.brokers:
+            continue
+        minimum = context.effective_min_isr(topic_partition)
+        left = [b for b in state.isr if b in context.brokers and b not in down]
+        if len(state.isr) >= minimum > len(left):
+            under.append(topic_partition)
+        if survives and len(state.isr) >= minimum > len(left) - 1:
+            after_death.append(topic_partition)
+    return Moment(down, tuple(under), tuple(after_death))
+
+
+def _touched(context: ControllerContext, brokers: tuple[BrokerId, ...]) -> set[TopicPartition]:
+    touched: set[TopicPartition] = set()
+    for broker in brokers:
+        touched |= context.partitions_on.get(broker, set())
+    return touched

@@ -1,0 +1,31 @@
+"""A file for people that only grows: journal, state-change log. Losing a line of it must never stop a broker."""
+
+from odradek.log.files import Directory, File
+from odradek.model.errors import OdradekError
+from odradek.server.log_limits import LimitedLog
+
+# Beyond this the file is put aside as `.1` and a new one begun.
+LARGEST_FILE_BYTES = 256 * 1024 * 1024
+
+
+class AppendedFile:
+    def __init__(
+        self, directory: Directory, name: str, log: LimitedLog, *, largest_bytes: int = LARGEST_FILE_BYTES
+    ) -> None:
+        self._directory = directory
+        self._name = name
+        self._log = log
+        self._largest_bytes = largest_bytes
+        self._file: File | None = None
+
+    def append(self, data: bytes) -> None:
+        """Not flushed. What cannot be written is said, not too often, and left out."""
+        try:
+            if self._file is None:
+                self._file = self._directory.open(self._name, create=True)
+            if self._file.size_bytes > self._largest_bytes:
+                self._directory.rename(self._name, f"{self._name}.1")
+                self._file = self._directory.open(self._name, create=True)
+            self._file.append(data)
+        except OdradekError as error:
+            self._log.warning(f"file {self._name}", f"{self._name} cannot be written: {error}")

@@ -1,0 +1,157 @@
+"""`write` over a store that has only `multi`: many groups in one transaction, and each its own answer.
+
+One op that cannot be done fails the whole multi. The groups before it are then sent again without it, it gets
+its answer by itself, and the rest goes on: an undisturbed write of a thousand groups is one round, and each
+conflict costs two more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from odradek.store import zookeeper_plan
+from odradek.store.api import (
+    Applied,
+    BadVersion,
+    ConditionalOps,
+    Conflict,
+    Fence,
+    Fenced,
+    NoChildrenForEphemerals,
+    Node,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Op,
+    Stored,
+    StoreError,
+    StoreUnavailable,
+    WriteAnswer,
+    child_path,
+    name_of,
+)
+from odradek.store.zookeeper_plan import Planned
+
+# Looks at a part of the tree that others keep changing, before we say so.
+_PLANS = 10
+
+
+class MultiStore(Protocol):
+    async def get(self, path: str) -> Node: ...
+
+    async def children_many(self, paths: Sequence[str]) -> list[list[str] | None]: ...
+
+    async def multi(self, ops: Sequence[Op]) -> list[Applied]: ...
+
+
+class _FenceMoved(Exception):
+    """Somebody else was elected."""
+
+
+class _Failed(Exception):
+    """The `op`th op of the `group`th planned group cannot be done; nothing has happened."""
+
+    def __init__(self, group: int, op: int, error: StoreError) -> None:
+        super().__init__(str(error))
+        self.group = group
+        self.op = op
+        self.error = error
+
+
+async def write_groups(
+    store: MultiStore, writes: Sequence[ConditionalOps], fence: Fence | None
+) -> list[WriteAnswer]:
+    answers: list[WriteAnswer] = []
+    while len(answers) < len(writes):
+        batch = zookeeper_plan.batch_at(writes, len(answers), fence)
+        done = await _write_batch(store, batch, fence)
+        if done is None:
+            return answers + [Fenced()] * (len(writes) - len(answers))
+        answers += done
+    return answers
+
+
+async def _write_batch(
+    store: MultiStore, batch: Sequence[ConditionalOps], fence: Fence | None
+) -> list[WriteAnswer] | None:
+    """The answers, of the first groups at least; None when the fence does not hold."""
+    for _ in range(_PLANS):
+        planned = await _plan(store, batch)
+        try:
+            return await _commit(store, planned, fence)
+        except _FenceMoved:
+            return None
+        except _Failed as failure:
+            if planned[failure.group].is_stale(failure.op, failure.error):
+                continue
+            if failure.group:
+                return await _write_batch(store, batch[: failure.group], fence)
+            return [await _conflict(store, failure.error)]
+    raise StoreUnavailable(message=f"{batch[0]} was planned {_PLANS} times; each time others were faster")
+
+
+async def _plan(store: MultiStore, batch: Sequence[ConditionalOps]) -> list[Planned]:
+    wanted = zookeeper_plan.wanted_by(batch)
+    there: dict[str, bool] = {}
+    by_parent = zookeeper_plan.parents_by_their_parent(wanted.exists)
+    lists = await store.children_many(list(by_parent)) if by_parent else []
+    for (_, paths), names in zip(by_parent.items(), lists, strict=True):
+        known = frozenset(names or ())
+        there.update((path, name_of(path) in known) for path in paths)
+    trees = {root: await _tree(store, root) for root in wanted.trees}
+    return zookeeper_plan.plan(batch, there, trees)
+
+
+async def _tree(store: MultiStore, root: str) -> list[str]:
+    """`root` and all below it; nothing when it is not there."""
+    found: list[str] = []
+    level = [root]
+    while level:
+        lists = await store.children_many(level)
+        there = [(path, names) for path, names in zip(level, lists, strict=True) if names is not None]
+        found += [path for path, _ in there]
+        level = [child_path(path, name) for path, names in there for name in names]
+    return found
+
+
+async def _commit(store: MultiStore, planned: Sequence[Planned], fence: Fence | None) -> list[WriteAnswer]:
+    if len(planned) == 1:
+        *first_parts, last_part = zookeeper_plan.parts_of(planned[0])
+        for part in first_parts:
+            await _commit(store, [part], fence)
+        planned = [last_part]
+    ops = zookeeper_plan.fenced(planned, fence)
+    offset = 0 if fence is None else 1
+    applied: list[Applied] = []
+    if ops:
+        try:
+            applied = await store.multi(ops)
+        except (NoNode, NodeExists, BadVersion, NotEmpty, NoChildrenForEphemerals) as error:
+            if error.index < offset:
+                raise _FenceMoved from None
+            raise _failed(planned, error, error.index - offset) from None
+    answers: list[WriteAnswer] = []
+    for group in planned:
+        last = None
+        if group.ops and not group.is_parents_only:
+            last = applied[offset + len(group.ops) - 1].stat
+        answers.append(Stored(-1 if last is None else last.version))
+        offset += len(group.ops)
+    return answers
+
+
+def _failed(planned: Sequence[Planned], error: StoreError, index: int) -> _Failed:
+    for number, group in enumerate(planned):
+        if index < len(group.ops):
+            return _Failed(number, index, error)
+        index -= len(group.ops)
+    raise AssertionError(f"op {index} is beyond all groups")
+
+
+async def _conflict(store: MultiStore, error: StoreError) -> Conflict:
+    try:
+        node = await store.get(error.path)
+    except NoNode:
+        return Conflict(error.path, None, -1)
+    return Conflict(error.path, node.data, node.stat.version)

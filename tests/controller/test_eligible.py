@@ -1,0 +1,207 @@
+"""Eligible leader replicas (KIP-966): when the ISR is too small, who else has every committed record."""
+
+import pytest
+
+from odradek.controller.effects import Effects
+from odradek.controller.events import Resigned
+from odradek.model.facts import ConfigChanged
+from odradek.model.ids import BrokerId
+from tests.controller.world import World, lai_brokers, moves, three, tp
+
+MIN_ISR_2 = {"min.insync.replicas": "2"}
+
+
+def guarded(*assignment: list[int], config: dict[str, str] | None = None) -> World:
+    """A topic with min.insync.replicas 2."""
+    world = three("e", *(assignment or ([2, 1, 3],)))
+    world.configs["e"] = dict(config or MIN_ISR_2)
+    world.step(ConfigChanged("topics", "e", world.configs["e"]))
+    return world
+
+
+def eligible(world: World, text: str = "e-0") -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """(ISR, eligible, last known) as stored."""
+    state = world.states[tp(text)].leader_and_isr
+    return state.isr, state.elr, state.last_known_elr
+
+
+def told_unclean(effects: Effects) -> list[tuple[str, str]]:
+    return [(c.target, c.reason) for c in effects.changes if c.kind == "eligible"]
+
+
+def test_one_that_leaves_while_the_isr_stays_large_enough_is_not_eligible() -> None:
+    world = guarded()
+    world.alter("e-0", [2, 1])
+    assert eligible(world) == ((2, 1), (), ())
+
+
+def test_one_whose_leaving_makes_the_isr_too_small_is_eligible() -> None:
+    world = guarded()
+    world.alter("e-0", [2, 1])
+    world.alter("e-0", [2])
+    assert eligible(world) == ((2,), (1,), ())
+
+
+def test_a_death_makes_eligible_just_as_a_shrink_does() -> None:
+    world = guarded([2, 1])
+    world.kill(1)
+    assert eligible(world) == ((2,), (1,), ())
+
+
+def test_when_the_isr_is_large_enough_again_nobody_is() -> None:
+    world = guarded()
+    world.alter("e-0", [2])
+    assert eligible(world) == ((2,), (1, 3), ())
+    world.alter("e-0", [2, 3])
+    assert eligible(world) == ((2, 3), (), ())
+
+
+def test_an_eligible_replica_leads_when_the_isr_is_gone_and_nothing_is_lost() -> None:
+    world = guarded()
+    world.alter("e-0", [2, 1])
+    world.alter("e-0", [2])
+    effects = world.kill(2)
+    state = world.states[tp("e-0")].leader_and_isr
+    assert (state.leader, state.isr, state.leader_recovery_state) == (1, (1,), 0), "a clean election"
+    assert "first assigned replica that is live and eligible" in effects.changes[2].reason
+    assert eligible(world) == ((1,), (2,), ()), "the one that died held everything too"
+
+
+def test_one_that_left_before_the_isr_was_too_small_does_not_lead() -> None:
+    world = guarded()
+    world.alter("e-0", [2, 1])
+    world.alter("e-0", [2])
+    world.kill(1)
+    world.kill(2)
+    assert world.leader("e-0")[0] == -1, "3 is live and misses records"
+
+
+def test_with_min_isr_one_everything_is_as_in_apache() -> None:
+    world = guarded(config={"min.insync.replicas": "1"})
+    world.alter("e-0", [2])
+    assert eligible(world) == ((2,), (), ())
+    world.kill(2)
+    assert world.leader("e-0")[0] == -1
+
+
+# ----------------------------------------------------------------------------------------------- unclean stops
+
+
+def last_one_standing() -> World:
+    """ISR [2], eligible [1]; then both die, and 3 never had everything."""
+    world = guarded()
+    world.alter("e-0", [2, 1])
+    world.alter("e-0", [2])
+    world.kill(1)
+    world.kill(2)
+    assert eligible(world) == ((2,), (1,), ())
+    return world
+
+
+def test_hole_h2_a_last_member_that_lost_its_page_cache_waits_for_one_that_did_not() -> None:
+    world = last_one_standing()
+    effects = world.start(2)  # no clean-shutdown file: the page cache may be gone
+    assert world.leader("e-0")[0] == -1, "Apache elects it, and loses what it had acknowledged"
+    assert eligible(world) == ((1,), (), (2,))
+    assert told_unclean(effects) == [("e-0/2", "broker 2 returned without a clean shutdown")]
+    world.start_clean(1, stopped_as=world.context.last_epochs[BrokerId(1)])
+    assert world.leader("e-0")[:2] == (1, (1,))
+
+
+def test_a_last_member_that_stopped_cleanly_leads_again() -> None:
+    world = last_one_standing()
+    world.start_clean(2, stopped_as=world.context.last_epochs[BrokerId(2)])
+    assert world.leader("e-0")[:2] == (2, (2,))
+    assert eligible(world) == ((2,), (1,), ())
+
+
+def test_a_file_of_another_incarnation_proves_nothing() -> None:
+    world = last_one_standing()
+    world.start_clean(2, stopped_as=7)
+    assert world.leader("e-0")[0] == -1
+
+
+def test_an_eligible_replica_that_returns_unclean_is_only_last_known() -> None:
+    world = guarded()
+    world.alter("e-0", [2, 1])
+    world.alter("e-0", [2])
+    effects = world.bounce(1)
+    assert eligible(world) == ((2,), (), (1,))
+    assert told_unclean(effects) == [("e-0/1", "broker 1 returned without a clean shutdown")]
+    world.kill(2)
+    assert world.leader("e-0")[0] == -1
+
+
+def test_an_eligible_replica_that_returns_clean_stays_eligible() -> None:
+    world = guarded()
+    world.alter("e-0", [2, 1])
+    world.alter("e-0", [2])
+    epoch = world.registrations[1].epoch
+    world.kill(1)
+    world.start_clean(1, stopped_as=epoch)
+    assert eligible(world) == ((2,), (1,), ())
+    world.kill(2)
+    assert world.leader("e-0")[:2] == (1, (1,))
+
+
+def test_a_new_controller_that_never_knew_the_broker_believes_its_file() -> None:
+    world = last_one_standing()
+    epoch = world.context.last_epochs[BrokerId(2)]
+    world.core.step(Resigned("it died"), 0)
+    world.elect(3)
+    assert world.context.last_epochs == {}
+    world.start_clean(2, stopped_as=epoch)
+    assert world.leader("e-0")[:2] == (2, (2,))
+
+
+def test_the_only_replica_leads_again_whatever_became_of_its_cache() -> None:
+    world = guarded([2])
+    world.kill(2)
+    world.start(2)
+    assert world.leader("e-0")[:2] == (2, (2,)), "there is nobody else: waiting would help nobody"
+
+
+def test_after_an_unclean_election_nobody_is_eligible() -> None:
+    world = guarded(config={**MIN_ISR_2, "unclean.leader.election.enable": "true"})
+    world.alter("e-0", [2, 1])
+    world.alter("e-0", [2])
+    world.kill(1)
+    world.kill(2)
+    state = world.states[tp("e-0")].leader_and_isr
+    assert (state.leader, state.leader_recovery_state, state.elr) == (3, 1, ())
+    assert set(state.last_known_elr) == {1, 2}
+
+
+# ----------------------------------------------------------------------------------------------- configuration
+
+
+@pytest.mark.parametrize("entity", [("topics", "e"), ("brokers", "<default>")])
+def test_lowering_min_isr_to_the_size_of_the_isr_ends_eligibility(entity: tuple[str, str]) -> None:
+    world = guarded()
+    world.alter("e-0", [2])
+    if entity[0] == "brokers":
+        world.context.topic_configs["e"] = {}
+        world.context.broker_configs["<default>"] = MIN_ISR_2
+    effects = world.step(ConfigChanged(*entity, {"min.insync.replicas": "1"}))
+    assert eligible(world) == ((2,), (), ())
+    assert world.leader("e-0") == (2, (2,), 1)
+    assert lai_brokers(effects) == [1, 2, 3] and moves(effects) == []
+
+
+def test_raising_it_makes_nobody_eligible_afterwards() -> None:
+    world = guarded(config={"min.insync.replicas": "1"})
+    world.alter("e-0", [2])
+    world.step(ConfigChanged("topics", "e", MIN_ISR_2))
+    assert eligible(world) == ((2,), (), ())
+    world.kill(2)
+    assert world.leader("e-0")[0] == -1
+
+
+def test_min_isr_above_the_number_of_replicas_counts_as_all_of_them() -> None:
+    world = guarded([2, 1], config={"min.insync.replicas": "3"})
+    assert world.context.effective_min_isr(tp("e-0")) == 2
+    world.kill(1)
+    assert eligible(world) == ((2,), (1,), ())
+    world.start(1)
+    world.catch_up("e-0", 1)
+    assert eligible(world) == ((2, 1), (), ())

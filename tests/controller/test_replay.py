@@ -1,0 +1,143 @@
+"""A journal played again."""
+
+import json
+from typing import Any
+
+import pytest
+
+from odradek.controller.context import ControllerSettings
+from odradek.controller.events import Event, WritesAnswered
+from odradek.controller.journal import UnreadableJournal, as_json, effects_as_json, event_from_json
+from odradek.controller.replay import first_difference, replay
+from odradek.model.facts import ConfigChanged
+from tests.controller.world import World, state, tp
+
+
+def written_down(world: World) -> list[dict[str, Any]]:
+    """Make the world keep a journal, as the shell does: a line a step, through JSON text."""
+    lines: list[dict[str, Any]] = []
+    original = world.core.step
+
+    def step(event: Event, now_ms: int) -> Any:
+        effects = original(event, now_ms)
+        line = {"at_ms": now_ms, "event": as_json(event), **effects_as_json(effects)}
+        lines.append(json.loads(json.dumps(line)))
+        return effects
+
+    world.core.step = step  # type: ignore[method-assign]
+    return lines
+
+
+def story() -> tuple[World, list[dict[str, Any]]]:
+    world = World().brokers(1, 2, 3)
+    lines = written_down(world)
+    world.elect(1)
+    world.create("t", [2, 1, 3], [3, 2, 1])
+    world.step(ConfigChanged("topics", "t", {"min.insync.replicas": "2"}))
+    world.now_ms += 1000
+    world.alter("t-0", [2, 1])
+    world.kill(2)
+    world.start(2)
+    world.catch_up("t-0", 2)
+    world.reassign({"t-1": [1, 2]})
+    world.stopped(3, "t-1")
+    world.shut_down(1)
+    world.delete_topics = ("t",)
+    return world, lines
+
+
+def test_every_event_and_effect_goes_through_json_and_back() -> None:
+    _, lines = story()
+    for line in lines:
+        event = event_from_json(line["event"])
+        assert as_json(event) == line["event"]
+        again = event_from_json(json.loads(json.dumps(as_json(event))))
+        assert again == event
+
+
+def test_a_journal_played_again_says_the_same_at_every_step() -> None:
+    world, lines = story()
+    steps, core = replay(lines)
+    assert len(steps) == len(lines)
+    assert first_difference(steps) is None
+    assert core.context is not None
+    assert core.context.leaderships == world.context.leaderships
+    assert core.context.unusual_replicas == world.context.unusual_replicas
+
+
+def test_it_can_stop_at_a_point_in_time() -> None:
+    _, lines = story()
+    _, core = replay(lines, until_ms=1_000_000)
+    assert core.context is not None
+    assert core.context.leadership(tp("t-0")).isr == (2, 1, 3)  # type: ignore[union-attr]
+
+
+def test_without_the_death_of_a_broker_its_partitions_keep_their_leader() -> None:
+    world = World().brokers(1, 2, 3)
+    lines = written_down(world)
+    world.elect(1)
+    world.create("t", [2, 1, 3])
+    world.kill(2)
+    world.create("u", [3, 1])
+    death = next(n for n, line in enumerate(lines) if line["event"]["type"] == "BrokersChanged")
+    steps, core = replay(lines, drop=[death])
+    assert core.context is not None
+    assert core.context.leadership(tp("t-0")).leader == 2  # type: ignore[union-attr]
+    assert core.context.leadership(tp("u-0")).leader == 3  # type: ignore[union-attr]
+    first = first_difference(steps)
+    assert first is not None and first.line > death, "brokers are told of one more live broker from then on"
+
+
+def test_another_setting_shows_what_it_would_have_changed() -> None:
+    world = World().brokers(1, 2, 3)
+    lines = written_down(world)
+    world.elect(1)
+    world.create("t", [2, 3])
+    world.alter("t-0", [2])
+    world.kill(2)
+    assert world.leader("t-0")[0] == -1
+    steps, core = replay(lines, settings=ControllerSettings(unclean_leader_election_enable=True))
+    assert core.context is not None
+    assert core.context.leadership(tp("t-0")).leader == 3  # type: ignore[union-attr]
+    first = first_difference(steps)
+    assert first is not None and lines[first.line]["event"]["type"] in ("BrokersChanged", "WritesAnswered")
+
+
+def test_conflicts_are_answered_as_they_were() -> None:
+    world = World().brokers(1, 2, 3)
+    lines = written_down(world)
+    world.elect(1)
+    world.create("t", [2, 1, 3])
+    world.before_write = lambda writes: world.states.update({tp("t-0"): state(2, [2, 3], version=1)})
+    world.kill(2)
+    steps, core = replay(lines)
+    assert first_difference(steps) is None
+    assert core.context is not None and core.context.leadership(tp("t-0")).isr == (3,)  # type: ignore[union-attr]
+
+
+def test_a_changed_line_is_found() -> None:
+    _, lines = story()
+    at = next(n for n, line in enumerate(lines) if line["changes"])
+    lines[at]["changes"][0]["reason"] = "somebody else says so"
+    steps, _ = replay(lines)
+    first = first_difference(steps)
+    assert first is not None and first.line == at
+
+
+@pytest.mark.parametrize("broken", [{"type": "Nonsense"}, {"no": "type"}, 7])
+def test_a_line_that_cannot_be_understood_says_so(broken: Any) -> None:
+    with pytest.raises(UnreadableJournal, match="no such event"):
+        event_from_json(broken)
+
+
+def test_a_line_with_a_missing_field_says_which_record() -> None:
+    with pytest.raises(UnreadableJournal, match="ControlledShutdownRequested"):
+        event_from_json({"type": "ControlledShutdownRequested", "broker": 1})
+    with pytest.raises(UnreadableJournal, match="'zero' is no partition"):
+        event_from_json({"type": "ReassignmentStep", "partitions": ["zero"]})
+
+
+def test_answers_are_events_too() -> None:
+    _, lines = story()
+    answered = [event_from_json(line["event"]) for line in lines if line["event"]["type"] == "WritesAnswered"]
+    assert answered and all(isinstance(event, WritesAnswered) for event in answered)

@@ -1,0 +1,203 @@
+"""The shutdown quote and the roll plan."""
+
+import pytest
+
+from odradek.controller.roll_plan import Moment, RollPlan, check, roll_plan
+from odradek.controller.shutdown_quote import shutdown_quote
+from odradek.model.ids import BrokerId
+from tests.controller.world import World, three, tp
+
+
+def ids(*brokers: int) -> list[BrokerId]:
+    return [BrokerId(b) for b in brokers]
+
+
+def names(outcomes: object) -> list[str]:
+    return [str(o.topic_partition) for o in outcomes]  # type: ignore[attr-defined]
+
+
+def test_a_quote_names_what_goes_offline_what_falls_under_and_what_lands_on_min_isr() -> None:
+    world = three("t", [2], [2, 3], [2, 1, 3], [1, 3])
+    world.context.topic_configs["t"] = {"min.insync.replicas": "2"}
+    quote = shutdown_quote(world.context, ids(2))
+    assert names(quote.goes_offline) == ["t-0"]
+    assert names(quote.falls_under_min_isr) == ["t-1"]
+    assert names(quote.lands_on_min_isr) == ["t-2"]
+    assert {str(o.topic_partition): o.leader_after for o in quote.moves_its_leader} == {"t-1": 3, "t-2": 1}
+    assert world.leader("t-0")[0] == 2 and world.context.shutting_down_brokers == set(), "only asked"
+
+
+def test_the_quote_is_what_then_happens() -> None:
+    world = three("t", [2], [2, 3], [2, 1, 3])
+    quote = shutdown_quote(world.context, ids(2))
+    expected = {o.topic_partition: o.leader_after for o in (*quote.goes_offline, *quote.moves_its_leader)}
+    world.shut_down(2)
+    world.kill(2)
+    assert {where: world.states[where].leader_and_isr.leader for where in expected} == expected
+
+
+def test_the_remedy_is_the_smallest_reassignment_that_makes_it_safe() -> None:
+    world = three("t", [2], [2, 3])
+    world.start(4)
+    world.context.topic_configs["t"] = {"min.insync.replicas": "2"}
+    quote = shutdown_quote(world.context, ids(2))
+    assert quote.remedy == {tp("t-0"): (1,), tp("t-1"): (4, 3)}, "one place changes hands, the least loaded takes it"
+    for where, target in quote.remedy.items():
+        world.reassign({str(where): target})
+        for broker in target:
+            if broker not in world.leader(str(where))[1]:
+                world.catch_up(str(where), broker)
+        world.stopped(2, str(where))
+    safe = shutdown_quote(world.context, ids(2))
+    assert safe.goes_offline == () and safe.falls_under_min_isr == ()
+
+
+def test_another_rack_is_preferred_for_the_newcomer() -> None:
+    world = three("t", [2, 3])
+    world.start(4, 5)
+    context = world.context
+    for broker, rack in ((3, "a"), (1, "a"), (4, "a"), (5, "b")):
+        known = context.brokers[BrokerId(broker)]
+        context.brokers[BrokerId(broker)] = type(known)(known.broker_id, known.epoch, known.endpoints, rack)
+    context.topic_configs["t"] = {"min.insync.replicas": "2"}
+    assert shutdown_quote(context, ids(2)).remedy == {tp("t-0"): (5, 3)}
+
+
+def test_without_another_broker_there_is_no_remedy_and_that_is_said() -> None:
+    world = World().brokers(1)
+    world.elect()
+    world.create("t", [1])
+    quote = shutdown_quote(world.context, ids(1))
+    assert quote.remedy == {} and quote.without_remedy == (tp("t-0"),)
+    assert quote.sentences() == [
+        "taking down broker 1:",
+        "  t-0 goes offline: broker 1 is the only one in sync",
+        "  0 partitions get another leader",
+        "  t-0 cannot be made safe: no other live broker can take a replica",
+    ]
+
+
+def test_several_brokers_at_once_are_quoted_together() -> None:
+    world = three("t", [2, 3], [2, 1])
+    assert names(shutdown_quote(world.context, ids(2)).goes_offline) == []
+    assert names(shutdown_quote(world.context, ids(2, 3)).goes_offline) == ["t-0"]
+
+
+def test_the_refusal_follows_the_setting() -> None:
+    world = three("t", [2], [2, 3])
+    world.context.topic_configs["t"] = {"min.insync.replicas": "2"}
+    quote = shutdown_quote(world.context, ids(2))
+    assert quote.refuses("none") is None
+    assert quote.refuses("offline") == "1 partitions would go offline, first t-0"
+    softer = shutdown_quote(three("t", [2, 3]).context, ids(2))
+    assert softer.refuses("offline") is None and softer.refuses("under-min") is None
+    world.create("u", [3, 1])
+    world.context.topic_configs["u"] = {"min.insync.replicas": "2"}
+    under = shutdown_quote(world.context, ids(1))
+    assert under.refuses("offline") is None
+    assert under.refuses("under-min") == "1 partitions would fall under min.insync.replicas, first u-0"
+
+
+def test_the_json_twin_says_the_same() -> None:
+    world = three("t", [2], [2, 3])
+    told = shutdown_quote(world.context, ids(2)).as_json()
+    assert [p["partition"] for p in told["goes_offline"]] == ["t-0"]  # type: ignore[index, attr-defined]
+    assert told["remedy"] == [{"topic": "t", "partition": 0, "replicas": [1]}]
+
+
+def test_who_is_not_there_cannot_be_shut_down() -> None:
+    with pytest.raises(ValueError, match=r"cannot shut down \[9\]"):
+        shutdown_quote(three().context, ids(9))
+
+
+# --------------------------------------------------------------------------------------------------- roll plan
+
+
+def nine() -> World:
+    """Nine brokers in three groups; a partition lies inside one group."""
+    world = World().brokers(*range(1, 10))
+    world.elect(1)
+    world.create("t", *([b, b + 1, b + 2] for b in (1, 4, 7) for _ in range(2)))
+    world.context.topic_configs["t"] = {"min.insync.replicas": "2"}
+    return world
+
+
+def test_a_plan_restarts_in_parallel_what_shares_nothing_and_the_controller_last() -> None:
+    world = nine()
+    plan = roll_plan(world.context, world.context.brokers)
+    assert plan.is_safe
+    assert plan.batches == ((2, 4, 7), (3, 5, 8), (6, 9), (1,))
+    assert check(world.context, plan) == []
+
+
+def test_a_batch_can_be_limited() -> None:
+    world = nine()
+    plan = roll_plan(world.context, world.context.brokers, at_once=1)
+    assert [len(batch) for batch in plan.batches] == [1] * 9
+    assert plan.batches[-1] == (1,) and check(world.context, plan) == []
+
+
+def test_what_falls_under_min_isr_meanwhile_is_named() -> None:
+    world = nine()
+    moment = roll_plan(world.context, ids(4)).certificate[0]
+    assert moment.under_min_isr == ()
+    assert moment.under_min_isr_after_a_death == (tp("t-2"), tp("t-3")), "RF 3, min ISR 2: always"
+
+
+def test_an_only_pair_is_a_counter_example_with_the_death_that_breaks_it() -> None:
+    world = three("t", [2, 3], [1, 2, 3])
+    plan = roll_plan(world.context, ids(2))
+    assert not plan.is_safe and plan.batches == ()
+    (example,) = plan.counter_examples
+    assert (example.down, example.dies, example.topic_partition) == ((2,), 3, tp("t-0"))
+    assert example.sentence() == (
+        "while 2 restarts and broker 3 dies, nobody of the ISR [2, 3] of t-0 is live"
+    )
+    assert roll_plan(world.context, ids(2), survives=0).is_safe
+
+
+def test_an_only_replica_is_a_counter_example_without_any_death() -> None:
+    world = three("t", [2])
+    plan = roll_plan(world.context, ids(2), survives=0)
+    assert plan.counter_examples[0].dies is None
+    assert plan.sentences() == ["no order is safe:", "  while 2 restarts, nobody of the ISR [2] of t-0 is live"]
+
+
+def test_a_replica_out_of_sync_does_not_count() -> None:
+    world = three("t", [1, 2, 3])
+    assert roll_plan(world.context, ids(2)).is_safe
+    world.alter("t-0", [1, 2])
+    assert not roll_plan(world.context, ids(2)).is_safe
+
+
+def test_the_checker_finds_what_a_forged_certificate_hides() -> None:
+    world = nine()
+    forged = RollPlan((ids_tuple(4, 5),), (Moment(ids_tuple(4, 5), (), ()),), (), 1)
+    wrong = check(world.context, forged)
+    assert "t-2 goes offline when [4, 5] restarts and [6] dies" in wrong
+    assert any("falls under min ISR and is not named" in sentence for sentence in wrong)
+    twice = RollPlan((ids_tuple(4), ids_tuple(4)), (Moment(ids_tuple(4), (), ()), Moment(ids_tuple(5), (), ())), (), 0)
+    assert "a broker is restarted twice" in check(world.context, twice)
+    assert "the certificate speaks of (5,), the plan of (4,)" in check(world.context, twice)
+
+
+def ids_tuple(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(ids(*brokers))
+
+
+def test_the_certificate_has_a_json_twin_and_sentences() -> None:
+    world = nine()
+    plan = roll_plan(world.context, ids(4, 7))
+    assert plan.as_json()["batches"] == [[4, 7]]
+    assert plan.sentences() == ["1. restart 4,7; if one more dies, 4 partitions refuse acks=all"]
+
+
+def test_a_partition_that_is_offline_already_does_not_forbid_the_roll() -> None:
+    world = three("t", [2], [1, 2, 3], [1, 3, 2])
+    world.kill(2)
+    world.start(2)
+    world.catch_up("t-1", 2)
+    world.catch_up("t-2", 2)
+    world.create("dead", [2])
+    world.kill(2)
+    assert roll_plan(world.context, ids(3), survives=0).is_safe

@@ -1,0 +1,132 @@
+"""Five codecs, both forms of snappy, and senders who lie about sizes."""
+
+import contextlib
+import gzip
+import zlib
+
+import cramjam
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.records.compression import (
+    CODEC_NAMES,
+    GZIP,
+    LZ4,
+    SNAPPY,
+    XERIAL_HEADER,
+    ZSTD,
+    compress,
+    decompress,
+)
+from odradek.records.errors import CorruptBatch
+
+CODECS = range(5)
+COMPRESSING = range(1, 5)
+SAMPLES = [b"", b"x", b"abc" * 10_000, bytes(range(256)) * 300, bytes(1_000_000)]
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=CODEC_NAMES)
+def test_bytes_come_back(codec: int) -> None:
+    for sample in SAMPLES:
+        assert bytes(decompress(codec, compress(codec, sample))) == sample
+        view = memoryview(b"--" + sample + b"--")[2:-2]
+        assert bytes(decompress(codec, compress(codec, view))) == sample
+
+
+@pytest.mark.parametrize(("codec", "levels"), [(GZIP, (1, 9)), (LZ4, (1, 9)), (ZSTD, (-5, 3, 19))])
+def test_levels_change_the_size_and_not_the_bytes(codec: int, levels: tuple[int, ...]) -> None:
+    sample = b"".join(b"%d %d," % (n, n * n % 1013) for n in range(3000))
+    for level in levels:
+        assert bytes(decompress(codec, compress(codec, sample, level))) == sample
+
+
+def test_snappy_is_written_framed_and_read_in_both_forms() -> None:
+    sample = b"some bytes " * 10_000
+    framed = bytes(compress(SNAPPY, sample))
+    assert framed.startswith(XERIAL_HEADER)
+    blocks = 0
+    at = len(XERIAL_HEADER)
+    while at < len(framed):
+        size = int.from_bytes(framed[at : at + 4], "big")
+        assert cramjam.snappy.decompress_raw_len(framed[at + 4 : at + 4 + size]) <= 32 * 1024
+        at += 4 + size
+        blocks += 1
+    assert blocks == 4
+    raw = bytes(cramjam.snappy.compress_raw(sample))
+    assert decompress(SNAPPY, raw) == decompress(SNAPPY, framed) == sample
+
+
+def test_several_gzip_members_are_one_stream() -> None:
+    data = gzip.compress(b"one ") + gzip.compress(b"two")
+    assert decompress(GZIP, data) == b"one two"
+
+
+@pytest.mark.parametrize("codec", COMPRESSING, ids=CODEC_NAMES[1:])
+def test_more_than_was_allowed_never_comes_out(codec: int) -> None:
+    sample = bytes(3_000_000)
+    data = bytes(compress(codec, sample))
+    assert len(data) < 200_000
+    assert len(decompress(codec, data, max_bytes=len(sample))) == len(sample)
+    for limit in (0, 1, 4096, len(sample) - 1):
+        with pytest.raises(CorruptBatch, match="more than"):
+            decompress(codec, data, max_bytes=limit)
+
+
+def test_more_than_was_allowed_never_comes_out_of_many_snappy_blocks() -> None:
+    data = bytes(compress(SNAPPY, bytes(100_000)))
+    with pytest.raises(CorruptBatch, match="more than"):
+        decompress(SNAPPY, data, max_bytes=99_999)
+
+
+@pytest.mark.parametrize("codec", COMPRESSING, ids=CODEC_NAMES[1:])
+def test_every_cut_is_seen(codec: int) -> None:
+    sample = b"the quick brown fox " * 20
+    data = bytes(compress(codec, sample))
+    for size in range(1, len(data)):
+        try:
+            result = bytes(decompress(codec, data[:size]))
+        except CorruptBatch:
+            continue
+        # A frame's end mark or checksum may be what is missing: the bytes themselves are all there, or a
+        # block boundary was met. Either way the CRC of the batch was checked before.
+        assert sample.startswith(result)
+
+
+@pytest.mark.parametrize("data", [b"\x00", b"garbage garbage garbage", b"\xff" * 50], ids=range(3))
+@pytest.mark.parametrize("codec", COMPRESSING, ids=CODEC_NAMES[1:])
+def test_other_bytes_are_refused(codec: int, data: bytes) -> None:
+    try:
+        assert bytes(decompress(codec, data)) == b""  # snappy's one zero byte says "nothing"
+    except ProtocolError as error:
+        assert error.code == ErrorCode.CORRUPT_MESSAGE and CODEC_NAMES[codec] in error.message
+
+
+@pytest.mark.parametrize(
+    "rest", [b"\0", b"\0\0\0", b"\x7f\xff\xff\xff", b"\0\0\0\x05\0", b"\0\0\0\x01\xff"], ids=range(5)
+)
+def test_broken_snappy_blocks_are_refused(rest: bytes) -> None:
+    with pytest.raises(CorruptBatch, match="snappy"):
+        decompress(SNAPPY, XERIAL_HEADER + rest)
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_an_unknown_codec_is_named(codec: int) -> None:
+    for call in (compress, decompress):
+        with pytest.raises(ProtocolError, match=f"codec {codec}") as caught:
+            call(codec, b"x")
+        assert caught.value.code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+def test_gzip_is_what_everybody_reads() -> None:
+    assert gzip.decompress(bytes(compress(GZIP, b"abc" * 100))) == b"abc" * 100
+    assert zlib.decompress(bytes(compress(GZIP, b"abc")), wbits=31) == b"abc"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=300), st.sampled_from(list(COMPRESSING)))
+def test_any_bytes_decompress_within_the_limit_or_are_refused(data: bytes, codec: int) -> None:
+    with contextlib.suppress(CorruptBatch):
+        assert len(decompress(codec, data, max_bytes=10_000)) <= 10_000

@@ -1,0 +1,94 @@
+"""The journal: a line a step, in order, however large the steps are."""
+
+import asyncio
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.controller.effects import CreatePartitionState, Effects, StateChange
+from odradek.controller.events import Event, Tick
+from odradek.log.files import OsDirectory
+from odradek.model.cluster import LeaderAndIsr
+from odradek.model.error_codes import ErrorCode
+from odradek.model.facts import ControllerChanged
+from odradek.model.ids import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
+from odradek.server.journal import MOST_WRITTEN_AT_ONCE, Journal, as_json
+from odradek.server.log_limits import LimitedLog
+from odradek.server.seams import Seams
+
+
+def journal_in(path: Path, loop: asyncio.AbstractEventLoop) -> Journal:
+    log = LimitedLog(logging.getLogger("odradek.server"), loop.time)
+    return Journal(OsDirectory.create(str(path)), BrokerId(7), log, Seams(loop))
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (path / "controller-7.jsonl").read_text().splitlines()]
+
+
+def writes(count: int) -> Effects:
+    state = LeaderAndIsr(BrokerId(1), LeaderEpoch(0), (BrokerId(1),))
+    return Effects(
+        writes=tuple(
+            CreatePartitionState(TopicPartition("t", n), state, ControllerEpoch(3)) for n in range(count)
+        )
+    )
+
+
+def test_small_and_large_steps_stay_in_order(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        journal = journal_in(tmp_path, asyncio.get_running_loop())
+        journal.record(1, ControllerEpoch(3), Tick(), writes(1))
+        assert len(lines_of(tmp_path)) == 1, "a small step is there at once: it may be the last one"
+        journal.record(2, ControllerEpoch(3), Tick(), writes(MOST_WRITTEN_AT_ONCE + 1))
+        journal.record(3, ControllerEpoch(3), Tick(), writes(1))
+        assert len(lines_of(tmp_path)) == 1
+        await journal.finish()
+
+    asyncio.run(scenario())
+
+    lines = lines_of(tmp_path)
+    assert [line["at_ms"] for line in lines] == [1, 2, 3]
+    assert [len(line["writes"]) for line in lines] == [1, MOST_WRITTEN_AT_ONCE + 1, 1]
+
+
+def test_a_line_says_what_happened(tmp_path: Path) -> None:
+    change = StateChange(kind="partition", source="NewPartition", to="OnlinePartition", reason="created")
+    event: Event = ControllerChanged(BrokerId(2))
+
+    async def scenario() -> None:
+        journal = journal_in(tmp_path, asyncio.get_running_loop())
+        journal.record(5, ControllerEpoch(3), event, Effects(changes=(change,), resign="another one leads"))
+
+    asyncio.run(scenario())
+
+    (line,) = lines_of(tmp_path)
+    assert (line["controller"], line["epoch"], line["resign"]) == (7, 3, "another one leads")
+    assert line["event"]["type"] == "ControllerChanged"
+    assert line["event"]["controller"] == 2
+    assert line["changes"][0]["to"] == "OnlinePartition"
+
+
+def test_a_journal_that_cannot_be_written_is_a_line_of_log_and_no_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "controller-7.jsonl").mkdir()
+
+    async def scenario() -> None:
+        journal = journal_in(tmp_path, asyncio.get_running_loop())
+        for _ in range(10):
+            journal.record(1, ControllerEpoch(3), Tick(), writes(1))
+
+    asyncio.run(scenario())
+
+    assert len(caplog.records) == 1
+    assert "controller-7.jsonl cannot be written" in caplog.text
+
+
+def test_values_as_json() -> None:
+    assert as_json((1, "a", None, True, b"\x01\x02", ErrorCode.NONE)) == [1, "a", None, True, "0102", "NONE"]
+    assert as_json({TopicPartition("t", 1): frozenset({3, 1})}) == {"t-1": [1, 3]}
+    assert as_json(ControllerChanged(None))["type"] == "ControllerChanged"

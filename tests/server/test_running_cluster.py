@@ -1,0 +1,240 @@
+"""Several whole brokers in one process: sessions that end, stores out of reach, disks that fail, buffers reused."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as ClientPartition
+
+from odradek.broker.effects import CreateTopics, NewTopic
+from odradek.log.errors import DiskFault
+from odradek.model.ids import BrokerId, TopicId, TopicPartition
+from odradek.server import store_questions
+from odradek.server.fetchers import Fetching
+from odradek.server.gateway import Gateway
+from odradek.store.memory_session import MemorySession
+from odradek.testing.running_cluster import LocalCluster, running_cluster
+from tests.clients.support import number_in, value_of
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def in_loop(tmp_path: Path, body: Callable[[LocalCluster], Awaitable[None]], **settings: str) -> None:
+    """A cluster of three on this test's own loop, with the topic `orders`, one partition on all three."""
+
+    async def main() -> None:
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        cluster = LocalCluster(tmp_path, 3, {"min.insync.replicas": "2", **named})
+        try:
+            async with asyncio.timeout(60):
+                await cluster.start()
+                await create(cluster, "orders", (1, 2, 3))
+                await body(cluster)
+        finally:
+            await cluster.stop()
+
+    asyncio.run(main())
+
+
+async def create(cluster: LocalCluster, topic: str, replicas: tuple[int, ...]) -> None:
+    store = cluster.ensemble.open()
+    new = NewTopic(topic, TopicId(random.randbytes(16)), {0: tuple(BrokerId(r) for r in replicas)})
+    await store_questions.answer(store, CreateTopics((new,)))
+    await cluster.until(
+        lambda: leads(cluster, replicas[0], isr=set(replicas), topic=topic), f"{topic} is led"
+    )
+
+
+def leads(
+    cluster: LocalCluster, broker_id: int, *, isr: set[int] | None = None, topic: str = "orders"
+) -> bool:
+    runtime = cluster.runtimes.get(broker_id)
+    partition = runtime and runtime.broker.replicas.partitions.get(TopicPartition(topic, 0))
+    if not partition or not partition.is_leader:
+        return False
+    return isr is None or set(partition.isr) == isr
+
+
+def session_of(cluster: LocalCluster, broker_id: int) -> MemorySession:
+    session = cluster.runtimes[broker_id].store
+    assert isinstance(session, MemorySession)
+    return session
+
+
+def controller_of(cluster: LocalCluster) -> int:
+    (leading,) = [b for b, runtime in cluster.runtimes.items() if runtime.controller.is_leading]
+    return leading
+
+
+def test_a_broker_whose_session_ends_registers_again_and_comes_back_into_the_isr(tmp_path: Path) -> None:
+    async def body(cluster: LocalCluster) -> None:
+        follower = next(b for b in (2, 3) if b != controller_of(cluster))
+        runtime = cluster.runtimes[follower]
+        assert runtime.registration is not None
+        old_epoch = runtime.registration.epoch
+
+        cluster.ensemble.expire(session_of(cluster, follower).session_id)
+        await cluster.until(lambda: leads(cluster, 1, isr={1, 2, 3} - {follower}), "it left the ISR")
+        await cluster.until(lambda: leads(cluster, 1, isr={1, 2, 3}), "it is back in the ISR")
+
+        assert runtime.registration.epoch > old_epoch
+        assert runtime.metrics.session_expirations == 1
+
+    in_loop(tmp_path, body)
+
+
+def test_when_the_controllers_session_ends_another_leads_and_everybody_hears_of_it(tmp_path: Path) -> None:
+    async def body(cluster: LocalCluster) -> None:
+        first = controller_of(cluster)
+
+        cluster.ensemble.expire(session_of(cluster, first).session_id)
+        await cluster.until(
+            lambda: all(
+                runtime.broker.metadata.controller_id not in (None, first)
+                for runtime in cluster.runtimes.values()
+            ),
+            "everybody knows the new controller",
+        )
+
+        assert controller_of(cluster) != first
+        await cluster.until(
+            lambda: any(leads(cluster, b, isr={1, 2, 3}) for b in cluster.runtimes), "the ISR is full"
+        )
+
+    in_loop(tmp_path, body)
+
+
+def test_a_broker_out_of_touch_with_the_store_goes_on_and_catches_up(tmp_path: Path) -> None:
+    async def body(cluster: LocalCluster) -> None:
+        away = next(b for b in (2, 3) if b != controller_of(cluster))
+        session = session_of(cluster, away)
+
+        session.disconnect()
+        await create(cluster, "while-away", tuple({1, 2, 3} - {away}))
+        session.connect()
+        await create(cluster, "afterwards", (1, 2, 3))
+
+        assert cluster.runtimes[away].store is session
+        assert cluster.runtimes[away].metrics.session_expirations == 0
+
+    in_loop(tmp_path, body)
+
+
+def test_a_controller_that_cannot_write_resigns_and_the_cluster_goes_on(tmp_path: Path) -> None:
+    async def body(cluster: LocalCluster) -> None:
+        first = controller_of(cluster)
+        session = session_of(cluster, first)
+
+        session.disconnect()
+        victim = next(b for b in (2, 3) if b != first)
+        await cluster.kill_broker(victim)
+        # Its session ends, as it would after the timeout; the client gave itself up before.
+        session.give_up()
+        cluster.ensemble.expire(session.session_id)
+        rest = {1, 2, 3} - {victim}
+
+        await cluster.until(
+            lambda: any(leads(cluster, b, isr=rest) for b in rest), "the two that live are in sync", 20
+        )
+        assert controller_of(cluster) in rest
+
+    in_loop(tmp_path, body)
+
+
+def test_a_failed_log_directory_moves_its_leaders_and_leaves_the_broker_alive(tmp_path: Path) -> None:
+    async def body(cluster: LocalCluster) -> None:
+        runtime = cluster.runtimes[1]
+        path = runtime.logs.directory_of(ORDERS)
+        (directory,) = [d for d in runtime.logs.directories if d.path == path]
+
+        directory.root.health.fail(DiskFault("the disk hums and is no more"))
+
+        await cluster.until(lambda: any(leads(cluster, b, isr={2, 3}) for b in (2, 3)), "another one leads")
+        assert not runtime.broken.done()
+        await create(cluster, "elsewhere", (1, 2, 3))
+        assert runtime.logs.directory_of(TopicPartition("elsewhere", 0)) != path
+
+    in_loop(tmp_path, body, log_dirs=f"{tmp_path}/$broker/a,{tmp_path}/$broker/b")
+
+
+def test_a_broker_without_a_disk_says_that_it_is_broken(tmp_path: Path) -> None:
+    async def body(cluster: LocalCluster) -> None:
+        runtime = cluster.runtimes[3]
+
+        runtime.logs.directories[0].root.health.fail(DiskFault("gone"))
+        runtime.broker.tick(0)
+        runtime._end_turn()
+        error = await asyncio.wait_for(runtime.broken, 10)
+
+        assert isinstance(error, DiskFault)
+
+    in_loop(tmp_path, body)
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_nobody_keeps_a_frame_after_the_call_that_brought_it(
+    tmp_path: Path, brokers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Receive buffers are used again: each frame is overwritten as soon as its handler returns."""
+    handle, answered = Gateway.handle_frame, Fetching.answered
+
+    def spoil(frame: memoryview) -> None:
+        frame[:] = b"\xdd" * len(frame)
+
+    def handle_and_spoil(self: Gateway, connection: Any, frame: memoryview) -> None:
+        handle(self, connection, frame)
+        spoil(frame)
+
+    def answered_and_spoil(self: Fetching, connection: Any, frame: memoryview) -> None:
+        answered(self, connection, frame)
+        spoil(frame)
+
+    monkeypatch.setattr(Gateway, "handle_frame", handle_and_spoil)
+    monkeypatch.setattr(Fetching, "answered", answered_and_spoil)
+    settings = {"default.replication.factor": str(brokers)}
+    with running_cluster(brokers=brokers, settings=settings, directory=tmp_path) as cluster:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 5})
+        failed: list[str] = []
+        for number in range(3000):
+            producer.produce(
+                "orders",
+                value_of(number, 1000),
+                on_delivery=lambda e, m: failed.append(str(e)) if e else None,
+            )
+        assert producer.flush(30) == 0
+        assert failed == []
+        assert read(cluster.bootstrap, 3000) == list(range(3000))
+
+
+def read(bootstrap: str, count: int) -> list[int]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})
+    consumer.assign([ClientPartition("orders", 0, 0)])
+    found: list[int] = []
+    for _ in range(200):
+        found += [number_in(m.value()) for m in consumer.consume(500, timeout=0.2) if m.error() is None]
+        if len(found) >= count:
+            break
+    consumer.close()
+    return found
+
+
+def test_a_killed_broker_comes_back_in_the_same_process(tmp_path: Path) -> None:
+    with running_cluster(
+        brokers=3, settings={"default.replication.factor": "3"}, directory=tmp_path
+    ) as cluster:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True})
+        for number in range(100):
+            producer.produce("orders", value_of(number))
+        assert producer.flush(30) == 0
+        cluster.kill(1)
+        for number in range(100, 200):
+            producer.produce("orders", value_of(number))
+        assert producer.flush(30) == 0
+        cluster.start(1)
+        cluster.stop_in_order(2)
+
+        assert read(cluster.bootstrap, 200) == list(range(200))
