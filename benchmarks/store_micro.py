@@ -1,5 +1,8 @@
-"""The store alone: `python -m benchmarks.store_micro [partitions]`. Median of three; all costs of a call included
-(thread hand-over, transaction, fsync, building values). Goals: spec store, "Embedded"."""
+"""The stores alone: `python -m benchmarks.store_micro [partitions [host:port]]`, the last an empty ZooKeeper.
+
+Median of three; all costs of a call included (thread hand-over, transaction, fsync, building values). The goals
+are those of the embedded store.
+"""
 
 import asyncio
 import os
@@ -127,7 +130,7 @@ async def _idle(name: str, seconds: float = 5.0) -> None:
     )
 
 
-async def main(count: int) -> None:
+async def main(count: int, zookeeper: str | None) -> None:
     ensemble = MemoryEnsemble()
     await _bulk("memory", ensemble.open(), count)
     with tempfile.TemporaryDirectory() as directory:
@@ -138,7 +141,16 @@ async def main(count: int) -> None:
         await _bulk("embedded", sessions[0], count)
         for session in sessions:
             await session.close()
+    if zookeeper is not None:
+        from odradek.store.zookeeper import ZooKeeperStores
+
+        ensemble_sessions = [await ZooKeeperStores(zookeeper).open_session(30_000) for _ in range(2)]
+        await _latency("zookeeper", *ensemble_sessions)
+        await _bulk("zookeeper", ensemble_sessions[0], count)
+        for each in ensemble_sessions:
+            await each.close()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000))
+    partitions_wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    asyncio.run(main(partitions_wanted, sys.argv[2] if len(sys.argv) > 2 else None))

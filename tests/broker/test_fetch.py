@@ -502,6 +502,18 @@ def test_a_diverging_follower_is_told_where_and_its_position_is_not_counted(led:
     assert follower.log_end_offset == -1
 
 
+def test_after_a_divergence_an_idle_follower_is_told_the_high_watermark_again(led: World) -> None:
+    """It took nothing but the cut from that answer; with nothing to fetch, nobody would ever mention it again."""
+    led.lead(1, isr=(1,), replicas=(1, 2), epoch=3)
+    led.produce(1, b"a", b"b", acks=1)
+    follower = Follower(led)
+    told = rows(follower.fetch(3, epoch=3, last_epoch=2))[T_0]
+    assert told.diverging_epoch.end_offset == 0
+    end = led[1].partition().log.log_end_offset
+    again = rows(follower.fetch(end, epoch=3, last_epoch=3))[T_0]
+    assert again.high_watermark == led[1].partition().high_watermark == 2
+
+
 def test_an_offset_beyond_the_leaders_end_is_not_counted(led: World) -> None:
     led.produce(1, b"a", acks=1)
     assert rows(Follower(led).fetch(5))[T_0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE

@@ -341,7 +341,9 @@ def test_losing_leadership_answers_whoever_waits(world: World) -> None:
 
 
 @pytest.mark.parametrize("version", [4, 10, 11, 17])
-def test_losing_leadership_answers_every_parked_fetch_whatever_it_says_of_epochs(world: World, version: int) -> None:
+def test_losing_leadership_answers_every_parked_fetch_whatever_it_says_of_epochs(
+    world: World, version: int
+) -> None:
     fetched = world.consume(1, 0, max_wait_ms=60_000, version=version)
     assert not fetched.is_answered
     world.lead(2, tell=(1,))

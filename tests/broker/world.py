@@ -5,6 +5,7 @@ fetchers and leaders until nothing is left to carry, `advance` moves the clock a
 test itself: `lead` writes what a controller would tell, `isr_answer` says what AlterPartition is answered.
 """
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -166,8 +167,6 @@ class World:
     ) -> Pending:
         self._correlation_id += 1
         frame = encode_request(message.KEY, version, self._correlation_id, "test", message.encode(version))
-        import sys
-
         module = sys.modules[type(message).__module__]
         response = getattr(module, type(message).__name__.replace("Request", "Response"))
         return self.send_frame(to, frame[4:], Pending(response, version), connection or self.connection())

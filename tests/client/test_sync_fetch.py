@@ -92,10 +92,14 @@ def client(log: ScriptedLog) -> Iterator[SyncClient]:
 
 
 def test_a_range_is_covered_and_not_one_fetch_goes_beyond_it(client: SyncClient, log: ScriptedLog) -> None:
+    client.cluster(["orders"])
+    connection = client.connection_to(1, client.deadline())
+
     fetched = list(read_range(client, ORDERS, 5, 35))
 
     assert [f.next_offset for f in fetched] == [10, 20, 30, 40]
     assert log.fetched_at == [5, 10, 20, 30]
+    assert connection.is_open, "nothing was asked that nobody waited for"
 
 
 def test_an_empty_range_asks_for_nothing(client: SyncClient, log: ScriptedLog) -> None:
@@ -187,8 +191,10 @@ def test_an_error_that_stays_is_told_with_the_range(client: SyncClient, log: Scr
 def test_a_reading_that_is_given_up_leaves_no_answer_behind(client: SyncClient, log: ScriptedLog) -> None:
     reading = read_range(client, ORDERS, 0, 30)
     next(reading)
+    connection = client.connection_to(1, client.deadline())
     reading.close()  # type: ignore[attr-defined]
 
+    assert not connection.is_open
     assert [f.next_offset for f in read_range(client, ORDERS, 20, 30)] == [30]
 
 

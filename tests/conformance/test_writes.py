@@ -173,9 +173,14 @@ async def test_many_sets_with_a_conflict_in_the_middle(world: World) -> None:
     paths = [f"/t/{number}" for number in range(300)]
     await store.write([_one(Create(path)) for path in paths], fence)
     await store.set(paths[77], b"moved")
+    watcher = await world.open()
+    heard = Heard(watcher)
+    await watcher.get_many([paths[77], paths[78]], watch=True)
     answers = await store.write([_one(Set(path, b"x", 0)) for path in paths], fence)
     assert answers[77] == Conflict(paths[77], b"moved", 1)
     assert answers[:77] + answers[78:] == [Stored(1)] * 299
+    assert await watcher.exists(paths[78]) is not None
+    assert [event.path for event in heard] == [paths[78]], "what was in conflict has not changed"
     again = await store.write([_one(Set(path, b"y", 1)) for path in paths], fence)
     assert again == [Stored(2)] * 300
     stats = [node.stat for node in await store.get_many(paths) if node]
@@ -230,6 +235,11 @@ async def test_many_creations_of_which_one_cannot_be(world: World) -> None:
     await store.create("/t")
     await store.create("/e", ephemeral=True)
 
+    watcher = await world.open()
+    heard = Heard(watcher)
+    await watcher.children("/e", watch=True)
+    await watcher.exists("/nowhere/x", watch=True)
+
     def with_one(bad: ConditionalOps) -> list[ConditionalOps]:
         return [*_states(range(50)), bad, *_states(range(50, 100))]
 
@@ -246,6 +256,7 @@ async def test_many_creations_of_which_one_cannot_be(world: World) -> None:
         assert len(await store.children("/t/p")) == 100
         assert await store.exists("/nowhere") is None
         assert await store.children("/e") == []
+        assert heard == []
         assert await store.write([_one(DeleteTree("/t/p"))], fence) == [Stored(-1)]
 
 

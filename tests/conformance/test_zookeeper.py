@@ -114,6 +114,25 @@ async def test_a_client_out_of_touch_gives_up_before_the_server_does(world: ZooK
         await session.get("/")
 
 
+def test_watches_and_answers_are_heard_in_the_order_of_the_wire() -> None:
+    """kazoo's own handler gives them to two threads, of which either may be the first."""
+    pytest.importorskip("kazoo", reason="kazoo is not installed")
+    from kazoo.protocol.states import Callback
+
+    from odradek.store.zookeeper import _Inline
+
+    handler = _Inline()
+    handler.start()
+    heard = []
+    answer = handler.async_result()
+    answer.rawlink(lambda result: heard.append(result.value))
+    for number in range(3):
+        handler.dispatch_callback(Callback("watch", heard.append, (f"watch {number}",)))
+    answer.set("answer")
+    assert heard == ["watch 0", "watch 1", "watch 2", "answer"]
+    handler.stop()
+
+
 def test_an_ensemble_that_does_not_answer_is_named() -> None:
     async def run() -> None:
         from odradek.store.zookeeper import ZooKeeperStores

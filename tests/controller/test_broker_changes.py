@@ -41,7 +41,7 @@ def test_the_death_of_a_leader_goes_offline_online_and_then_takes_the_replica_ou
     assert stops(effects) == [], "a dead broker is not told anything"
 
 
-@pytest.mark.behaviour(85, 100)
+@pytest.mark.behaviour(55, 85, 100)
 def test_a_dead_follower_leaves_the_isr_with_a_new_epoch() -> None:
     world = three("t", [1, 2, 3])
     effects = world.kill(3)

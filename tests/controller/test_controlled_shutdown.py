@@ -20,7 +20,7 @@ from tests.controller.world import (
 )
 
 
-@pytest.mark.behaviour(50, 91, 123)
+@pytest.mark.behaviour(38, 50, 91, 123)
 def test_partitions_it_leads_move_to_one_that_stays_and_it_hears_of_it() -> None:
     world = three("cs", [2, 3, 1])
     effects = world.shut_down(2)

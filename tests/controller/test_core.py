@@ -55,6 +55,7 @@ def test_one_event_is_one_effects_with_one_request_of_a_kind_for_each_broker() -
     assert metadata(effects)[0].partitions is metadata(effects)[1].partitions, "built once"
 
 
+@pytest.mark.behaviour(171)
 def test_for_one_broker_leader_and_isr_comes_before_metadata_and_metadata_before_stop() -> None:
     world = three("t", [2, 1, 3], [1, 2, 3])
     effects = world.shut_down(2)

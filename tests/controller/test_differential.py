@@ -44,7 +44,8 @@ def differences(trace: Trace) -> Iterator[tuple[str, str]]:
     for name in sorted({*apache.epochs, *ours.epochs}):
         theirs_epoch, mine_epoch = apache.epochs.get(name, -1), ours.epochs.get(name, -1)
         if mine_epoch != theirs_epoch:
-            yield ("fewer-epochs" if 0 <= mine_epoch < theirs_epoch else "other epoch", name)
+            more = "drop-rises" if mine_epoch > theirs_epoch >= 0 else "other epoch"
+            yield ("fewer-epochs" if 0 <= mine_epoch < theirs_epoch else more, name)
     for topic in sorted({*apache.nodes, *ours.nodes}):
         written, mine_written = apache.nodes[topic], ours.nodes[topic]
         if mine_written == written:

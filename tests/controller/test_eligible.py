@@ -128,6 +128,9 @@ def test_an_eligible_replica_that_returns_unclean_is_only_last_known() -> None:
     effects = world.bounce(1)
     assert eligible(world) == ((2,), (), (1,))
     assert told_unclean(effects) == [("e-0/1", "broker 1 returned without a clean shutdown")]
+    assert 2 in lai_brokers(effects, "e-0"), (
+        "the leader must hear of the raised epoch: it refuses followers ahead of it"
+    )
     world.kill(2)
     assert world.leader("e-0")[0] == -1
 

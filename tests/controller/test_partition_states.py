@@ -33,7 +33,7 @@ def planned_from(source: PartitionState) -> Plan:
     return Plan(context, "a test")
 
 
-@pytest.mark.behaviour(11, 12, 13, 14, 33)
+@pytest.mark.behaviour(11, 12, 13, 14, 22, 23, 33)
 def test_the_table_has_the_moves_of_the_source_documents_and_no_other() -> None:
     assert LEGAL == [
         (NON_EXISTENT, NEW),
@@ -118,8 +118,8 @@ def test_an_unknown_partition_does_not_exist() -> None:
 def test_a_new_partition_loads_its_replicas_and_tells_nobody_until_it_has_a_leader() -> None:
     world = World().brokers(1)
     world.elect()
-    effects = world.create("t", [2, 3])
-    assert world.context.assignments[tp("t-0")].replicas == (2, 3)
+    effects = world.create("t", [3, 2])
+    assert world.context.assignments[tp("t-0")].replicas == (3, 2)
     assert world.context.partition_states == {tp("t-0"): NEW}
     assert world.writes() == []
     assert lai_brokers(effects) == [] and metadata(effects) == []
@@ -153,15 +153,16 @@ def test_a_new_partition_without_a_live_replica_stays_new_and_says_so() -> None:
 
 @pytest.mark.behaviour(20, 25)
 def test_an_offline_partition_gets_the_leader_the_selector_names() -> None:
-    world = three("t", [2])
+    world = three("t", [2, 3])
+    world.alter("t-0", [2])
     world.kill(2)
     assert world.partition_state("t-0") is OFFLINE
     effects = world.start(2)
     (write,) = world.writes()
     assert isinstance(write, WritePartitionState)
-    assert (write.value.leader, write.value.leader_epoch, write.expected_version) == (2, 2, 1)
+    assert (write.value.leader, write.value.leader_epoch, write.expected_version) == (2, 2, 2)
     assert ("t-0", "Offline", "Online") in moves(effects)
-    assert lai(effects, 2)[0].leader == 2
+    assert [(b, lai(effects, b)[0].leader) for b in lai_brokers(effects)] == [(2, 2), (3, 2)]
     assert [m.broker for m in metadata(effects)][-3:] == [1, 2, 3]
 
 

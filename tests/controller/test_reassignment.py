@@ -3,6 +3,7 @@
 import pytest
 
 from odradek.controller.context import ReassignmentPhase
+from odradek.controller.core import ControllerCore
 from odradek.controller.effects import (
     AlterReassignmentsAnswer,
     Effects,
@@ -27,6 +28,7 @@ from odradek.model.facts import DeleteTopicsRequested, ReassignmentRequested, To
 from odradek.model.ids import BrokerId, TopicPartition
 from tests.controller.brokers import Brokers
 from tests.controller.world import (
+    ControllerDied,
     World,
     answer_of,
     lai,
@@ -62,7 +64,7 @@ def told_to_delete(effects: Effects) -> list[int]:
 # ------------------------------------------------------------------------------------------- the twelve steps
 
 
-@pytest.mark.behaviour(107, 108, 109, 86, 119)
+@pytest.mark.behaviour(9, 86, 107, 108, 109, 119)
 def test_steps_1_to_3_write_the_target_first_tell_everybody_and_start_the_new_replicas() -> None:
     world = six()
     effects = world.reassign({"r-0": [4, 5, 6]})
@@ -94,7 +96,7 @@ def test_step_4_waits_until_every_target_is_in_the_isr_without_blocking_anything
     assert world.leader("other-0")[0] == 2, "the controller goes on with other things"
 
 
-@pytest.mark.behaviour(84, 92, 111, 112, 113, 114, 115, 87, 119)
+@pytest.mark.behaviour(84, 87, 92, 111, 112, 113, 114, 115, 119, 138, 139, 143)
 def test_steps_5_to_9_when_all_targets_are_in_sync() -> None:
     world = six()
     world.reassign({"r-0": [4, 5, 6]})
@@ -123,7 +125,7 @@ def test_steps_5_to_9_when_all_targets_are_in_sync() -> None:
     assert {r.broker for r in effects.requests if isinstance(r, LeaderAndIsrRequest)} == {4, 5, 6}
 
 
-@pytest.mark.behaviour(10, 88, 90, 115, 116, 118)
+@pytest.mark.behaviour(10, 88, 90, 115, 116, 118, 140)
 def test_steps_10_to_12_when_every_leaver_has_answered() -> None:
     world = six()
     world.reassign({"r-0": [4, 5, 6]})
@@ -383,7 +385,7 @@ def test_a_replacement_drops_what_is_no_longer_wanted_and_goes_on_with_the_rest(
     assert world.node("r-0") == ((4, 5, 3, 1, 2), (4, 5), (1, 2))  # golden 04b
     assert moves(effects)[:2] == [("r-0/6", "New", "Offline"), ("r-0/6", "Offline", "ReplicaDeletionStarted")]
     assert told_to_delete(effects) == [6]
-    assert world.leader("r-0") == (1, (1, 2, 3), 2)
+    assert world.leader("r-0") == (1, (1, 2, 3), 3), "one for the drop, one for the new set"
     assert [world.replica_state("r-0", b) for b in (4, 5)] == [ReplicaState.NEW, ReplicaState.NEW]
     assert lai_brokers(effects) == [1, 2, 3, 4, 5]
     world.stopped(6, "r-0")
@@ -404,7 +406,7 @@ def test_a_cancel_restores_the_original_set_and_stops_the_newcomers() -> None:
     assert result(effects) == (ErrorCode.NONE, "")
     assert world.node("r-0") == ((3, 1, 2), (), ()), "golden 04b: the order of the original is not kept anywhere"
     assert told_to_delete(effects) == [4, 5]
-    assert world.leader("r-0") == (1, (1, 2, 3), 3)
+    assert world.leader("r-0") == (1, (1, 2, 3), 5)
     assert lai(effects, 1)[-1].replicas == (3, 1, 2)
     world.stopped(4, "r-0")
     world.stopped(5, "r-0")
@@ -707,7 +709,7 @@ def test_a_reassignment_survives_the_death_of_the_controller_after_every_single_
     assert deaths >= 2, "the controller was killed inside the story"
 
 
-@pytest.mark.behaviour(120, 162)
+@pytest.mark.behaviour(162)
 def test_a_cancel_survives_the_death_of_the_controller_after_every_single_write() -> None:
     for dies_after in range(1, 8):
         world = six([1, 2, 3])
@@ -732,3 +734,29 @@ def test_update_metadata_after_completion_goes_to_brokers_that_host_nothing_of_i
     effects = world.stopped(2, "r-0")
     assert [r.broker for r in effects.requests if isinstance(r, UpdateMetadataRequest)] == [1, 2, 3, 4, 5, 6]
     assert not [r for r in effects.requests if isinstance(r, StopReplicaRequest)]
+
+
+@pytest.mark.behaviour(162)
+def test_a_leaver_that_is_wanted_again_is_not_waited_for() -> None:
+    world = six([1, 2, 3])
+    world.reassign({"r-0": [1, 2]})
+    assert world.replica_state("r-0", 3) is ReplicaState.DELETION_STARTED
+    world.reassign({"r-0": None})
+    assert world.replica_state("r-0", 3) is ReplicaState.ONLINE
+    world.catch_up("r-0", 3)
+    late = world.stopped(3, "r-0")
+    assert moves(late) == [] and set(world.leader("r-0")[1]) == {1, 2, 3}
+    assert world.context.leavers == {}
+
+
+@pytest.mark.behaviour(162)
+def test_the_leader_hears_of_a_cancel_even_if_the_controller_died_of_it() -> None:
+    world = six([1, 2, 3])
+    told = lai(world.reassign({"r-0": [4, 5, 6]}), 1)[-1]
+    world.dies_after_write = world.writes_done + 2  # the drop, the topic node
+    with pytest.raises(ControllerDied):
+        world.reassign({"r-0": None})
+    assert world.node("r-0")[1:] == ((), ()), "nothing in the store says that something is left to do"
+    world.core = ControllerCore(world.settings)
+    news = lai(world.elect(2), 1)[-1]
+    assert news.leader_epoch > told.leader_epoch and 4 not in news.replicas

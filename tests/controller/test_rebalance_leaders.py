@@ -33,7 +33,7 @@ def away(*assignment: list[int]) -> World:
     return world
 
 
-@pytest.mark.behaviour(49, 91, 122)
+@pytest.mark.behaviour(7, 49, 91, 122)
 def test_the_preferred_replica_leads_again_and_the_isr_keeps_its_order() -> None:
     world = away()
     effects = prefer(world, "t-0")

@@ -147,7 +147,7 @@ def test_a_new_replica_that_comes_online_joins_the_assignment_and_nobody_is_told
     assert T0 in plan.context.partitions_on[BrokerId(3)]
 
 
-@pytest.mark.behaviour(66, 78)
+@pytest.mark.behaviour(54, 66, 78)
 @pytest.mark.parametrize("source", [ONLINE, OFFLINE, INELIGIBLE])
 def test_a_replica_that_returns_is_told_who_leads_and_everybody_hears_of_it(source: ReplicaState) -> None:
     plan = planned_from(source)
@@ -239,7 +239,7 @@ def test_a_state_node_that_has_vanished_is_an_error_and_the_replica_keeps_its_st
     assert lai_brokers(effects, "t-0") == []
 
 
-@pytest.mark.behaviour(56, 73, 74)
+@pytest.mark.behaviour(56, 73, 74, 149)
 def test_deletion_sets_the_state_first_and_then_asks_the_broker_to_erase_the_data() -> None:
     plan = planned_from(OFFLINE)
     assert plan_replica_move(plan, T0, BrokerId(3), STARTED)

@@ -21,7 +21,7 @@ from tests.controller.world import (
 )
 
 
-@pytest.mark.behaviour(84, 86, 91, 95, 96, 97)
+@pytest.mark.behaviour(8, 84, 86, 91, 95, 96, 97)
 def test_a_created_topic_goes_through_four_rounds_in_one_event() -> None:
     world = World().brokers(1, 2, 3)
     world.elect()

@@ -19,10 +19,12 @@ from odradek.controller.topic_deletion import RETRY, RETRY_MS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import (
     DeleteTopicsRequested,
+    ReassignmentRequested,
     TopicAssignmentsChanged,
     TopicsChanged,
     UnreadableNode,
 )
+from odradek.model.ids import BrokerId
 from tests.controller.world import (
     World,
     lai_brokers,
@@ -73,7 +75,7 @@ def test_deletion_takes_the_partitions_out_of_the_machine_at_its_start_and_stops
     assert len(world.writes()) == 1
 
 
-@pytest.mark.behaviour(57, 73, 76, 88, 90, 169)
+@pytest.mark.behaviour(9, 57, 73, 76, 88, 90, 142, 169)
 def test_when_every_replica_has_answered_the_nodes_go_and_then_the_memory() -> None:
     world = three("d", [2, 1], [1, 2])
     world.configs["d"] = {"retention.ms": "1000"}
@@ -353,3 +355,14 @@ def test_a_conflict_during_deletion_is_planned_again_on_the_value_found() -> Non
     assert [type(w) for w in world.writes()] == [WritePartitionState, WritePartitionState]
     assert deletions(effects) == {1: ["d-0"], 2: ["d-0"], 3: ["d-0"]}
     assert world.context.leadership(tp("d-0")).partition_epoch == 6  # type: ignore[union-attr]
+
+
+@pytest.mark.behaviour(169)
+def test_a_deleted_topic_leaves_nothing_in_the_older_reassignment_node() -> None:
+    world = three("d", [2, 1])
+    world.reassignment = {tp("d-0"): (BrokerId(2), BrokerId(3))}
+    world.step(ReassignmentRequested(dict(world.reassignment), 0))
+    delete(world, "d")
+    for broker in (1, 2, 3):
+        world.stopped(broker, "d-0")
+    assert "d" not in world.topics and world.reassignment is None

@@ -106,6 +106,9 @@ def state(
     )
 
 
+CONDITIONAL = (WritePartitionState, CreatePartitionState, WriteTopicAssignment, WriteProducerIdBlock)
+
+
 class ControllerDied(Exception):
     """The controller of this world is no more; the store is as it left it."""
 
@@ -346,7 +349,10 @@ class World:
         answers = tuple(self.count(self.answer_one(write)) for write in writes)
         if self.lose_answers:
             self.lose_answers = False
-            return tuple(Conflict(self.current(write)) for write in writes)
+            return tuple(
+                Conflict(self.current(write)) if isinstance(write, CONDITIONAL) else answer
+                for write, answer in zip(writes, answers, strict=True)
+            )
         return answers
 
     def count(self, answer: WriteAnswer) -> WriteAnswer:

@@ -126,6 +126,15 @@ class World:
         log.delete_records_before(offset)
         self.manager.checkpoint_log_start_offsets()
 
+    def begin_anew(self) -> None:
+        """The leader's log begins somewhere else by now."""
+        offset = self.random.randrange(self.log.log_end_offset + 10)
+        self.histories.append([])
+        self.flushed = []
+        self.deleted = min(self.deleted, offset)
+        self.log.truncate_fully_and_start_at(offset, NOW)
+        self.epoch += 1
+
     def roll(self) -> None:
         self.log.roll(NOW)
 
@@ -151,7 +160,7 @@ class World:
         held = self.held()
         start = log.log_start_offset
         histories = self.histories[-2:] if all_of_it else self.histories
-        matching = [h for h in histories if held == visible(h[: cut(h, held)], start)]
+        matching = [h for h in histories if held == visible(h[: cut(h, held, start)], start)]
         assert matching, f"no history of the log begins with {held}"
         if all_of_it:
             # Killed in the middle of a cut, it is somewhere between the two lengths.
@@ -172,17 +181,17 @@ class World:
         self.start()
         assert state(self.log) == before, "a second recovery changes nothing"
         self.deleted = min(self.deleted, log.log_end_offset)
-        current = matching[-1][: cut(matching[-1], held)]
-        # After a kill, what was never synced may still fall back to any older history at a later power cut.
-        self.histories = [*self.histories, current] if all_of_it else [current]
+        current = matching[-1][: cut(matching[-1], held, start)]
+        # What was never synced may still fall back to any older history at a later power cut.
+        self.histories.append(current)
         self.flushed = [b for b in self.flushed if b in current]
         self.epoch += 1
 
 
-def cut(history: list[Batch], held: list[Batch]) -> int:
-    """How many batches of the history are there, if it is a prefix of it."""
+def cut(history: list[Batch], held: list[Batch], start: int) -> int:
+    """How many batches of the history are there, if it is a prefix of it. Deleted ones may be on the disk yet."""
     if not held:
-        return len(history) if not history else 0
+        return sum(b.next_offset <= start for b in history)
     return next((n + 1 for n, b in enumerate(history) if b == held[-1]), 0)
 
 
@@ -199,6 +208,7 @@ OPERATIONS: list[tuple[Callable[[World], None], int]] = [
     (World.roll, 1),
     (World.purge, 1),
     (World.delete_records, 1),
+    (World.begin_anew, 1),
     (World.stop_and_start, 1),
 ]
 

@@ -132,8 +132,19 @@ def test_a_slice_of_bytes_that_were_cut_off_says_so(root: Directory) -> None:
     file.append(b"0123456789")
     part = FileSlice(file, 6, 4)
     file.truncate(8)
-    with pytest.raises(MissingFile, match="4 bytes at 6 wanted, 2 are there"):
+    with pytest.raises(MissingFile, match="cut since 4 bytes at 6 were wanted"):
         part.read()
+
+
+def test_a_slice_made_before_a_cut_is_void_even_if_its_bytes_were_written_again(root: Directory) -> None:
+    file = root.open("a.log", create=True)
+    file.append(b"0123456789")
+    before = FileSlice(file, 6, 4)
+    file.truncate(6)
+    file.append(b"another history")
+    with pytest.raises(MissingFile, match="cut since"):
+        before.read()
+    assert FileSlice(file, 6, 4).read() == b"anot"
 
 
 def test_sync_of_files_names_and_directories_answers(root: Directory) -> None:

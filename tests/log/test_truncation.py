@@ -54,6 +54,16 @@ def test_what_is_left_is_a_prefix_that_goes_on(disk: Disk, offset: int) -> None:
     assert state(disk.open(recovery_point=0).log) == before
 
 
+def test_a_cut_at_the_end_takes_the_epochs_that_brought_no_record(disk: Disk) -> None:
+    """Kept, they would be named to the leader with every fetch, and be answered with the same cut for ever."""
+    log = filled(disk, 3)
+    log.assign_epoch(4, 3)
+    assert log.latest_epoch == 4
+    assert log.truncate_to(3, NOW) == 3
+    assert log.latest_epoch == 0
+    assert disk.open(recovery_point=0).log.latest_epoch == 0
+
+
 def test_a_cut_inside_a_batch_takes_the_whole_batch(disk: Disk) -> None:
     log = disk.create()
     for _ in range(4):
@@ -134,7 +144,7 @@ def test_the_recovery_point_falls_with_the_cut_and_is_told_before_it(disk: Disk)
     log.flush()
     assert log.recovery_point == 35
     told: list[tuple[int, int]] = []
-    log.before_cut_below = lambda cut, offset: told.append((offset, cut.log_end_offset))
+    log.before_cut_below = lambda cut, offset, start: told.append((offset, cut.log_end_offset))
     log.truncate_to(12, NOW)
     assert told == [(12, 35)], "told while the records were still there"
     assert log.recovery_point == 12

@@ -412,6 +412,17 @@ def test_a_damaged_batch_is_not_appended_and_not_acknowledged(follows: Follows) 
     assert wanted(follows.asks()) == {1: (5, 1, 5)}
 
 
+def test_a_divergence_in_an_epoch_without_records_is_settled_by_one_cut(follows: Follows) -> None:
+    """It had been elected for epoch 4 and appended nothing; the new leader never heard of that epoch."""
+    partition = follows.partition(written=[(2, 3)])
+    partition.log.assign_epoch(4, 3)
+    request = follows.asks()
+    assert wanted(request) == {1: (5, 3, 4)}
+    follows.answer_fetch(("t", 1, row(diverging=(2, 3))))
+    request = follows.asks()
+    assert wanted(request) == {1: (5, 3, 2)}, "not the same question for ever"
+
+
 def test_an_answer_to_nothing_and_an_answer_out_of_turn_are_nonsense(follows: Follows) -> None:
     with pytest.raises(MalformedMessage):
         follows.fetcher.handle_response(memoryview(b"\0\0\0\0\0"), 0)

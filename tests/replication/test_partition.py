@@ -347,6 +347,19 @@ def test_an_answer_to_a_proposal_of_an_older_epoch_changes_nothing(tmp_path: Pat
     assert led.partition.isr == (1, 2)
 
 
+def test_a_refusal_of_an_older_proposal_does_not_take_back_the_present_one(tmp_path: Path) -> None:
+    led = expanding(tmp_path)
+    older = led.partition.proposal(BrokerEpoch(7))
+    assert older is not None
+    led.lead((1, 2))
+    led.fetched(2, 1)
+    led.fetched(3, 1)
+    assert led.proposed() == (1, 2, 3)
+    refusal = IsrAnswer(ErrorCode.INELIGIBLE_REPLICA)
+    assert led.partition.isr_answered(older, refusal, led.now_ms) is None
+    assert led.partition.state == PendingExpandIsr((b(1), b(2)), (b(3),))
+
+
 def test_a_shrink_takes_effect_only_when_it_is_confirmed(tmp_path: Path) -> None:
     led = Led(tmp_path)
     waits = led.append_and_wait(b"a")
@@ -473,6 +486,15 @@ def test_acks_1_waits_for_the_disk_and_for_nobody_else(tmp_path: Path) -> None:
     led.partition.flushed(led.now_ms)
     assert waits.told == [ErrorCode.NONE]
     assert led.partition.high_watermark == 0
+
+
+def test_losing_leadership_settles_those_who_wait_for_the_disk(tmp_path: Path) -> None:
+    led = Led(tmp_path)
+    led.partition.set_flushes_before_ack(True)
+    waits = Waits()
+    led.partition.flush_line.add(led.append(b"a"), waits, 0)
+    led.follow(2)
+    assert waits.told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
 # ------------------------------------------------------------------------------------------------ the follower

@@ -3,11 +3,13 @@
 import random
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, Park, Reply
 from odradek.client.receive_buffers import SMALL_FRAME_BYTES, BufferPool
+from odradek.log.files import FileSlice, OsDirectory
 from odradek.server.connection import WRITE_CHUNK_BYTES, Connection
 from tests.server.memory_transport import MemoryTransport, connect
 
@@ -308,3 +310,22 @@ def test_a_handler_may_write_into_its_frame() -> None:
     host.end_turn()
 
     assert writable == [True, True, True]
+
+
+def test_a_segment_cut_while_its_bytes_waited_closes_the_connection(tmp_path: Path) -> None:
+    """What stands there now was written by another leader; with records of one size it would even fit."""
+    file = OsDirectory.create(str(tmp_path)).open("00000000000000000000.log", create=True)
+    file.append(b"of the old leader")
+    old = FileSlice(file, 0, 17)
+    file.truncate(3)
+    file.append(b"another history")
+    assert file.size_bytes > 17
+    host, _, transport = make()
+    host.decide = lambda key, body: Reply([old])  # type: ignore[method-assign]
+
+    transport.feed(frame(1))
+
+    assert transport.was_closed
+    assert b"another" not in transport.written
+    assert "cut since 17 bytes at 0 were wanted" in host.complaints[0]
+    assert FileSlice(file, 0, 18).read() == b"of another history"

@@ -35,6 +35,7 @@ from odradek.server.metrics import Metrics
 from odradek.server.registration import prepare_tree, register
 from odradek.server.seams import Seams
 from odradek.store import groups, layout
+from odradek.store.api import StoreUnavailable
 from odradek.store.facts import BrokerFacts
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 
@@ -413,6 +414,43 @@ def test_an_election_whose_answer_was_lost_is_given_up_and_held_again() -> None:
 
         assert gate.lost == 1
         assert (await cluster.operator.get(layout.CONTROLLER_EPOCH)).data == b"2"
+
+    scenario(body)
+
+
+def test_a_controller_that_resigned_while_cut_off_gives_its_node_up_when_it_is_back() -> None:
+    """The session outlives the cut, and `/controller` with it: held by nobody, it would keep everybody
+    waiting.
+    """
+
+    class CutAtTheWrite:
+        member: Member | None = None
+
+        async def before(self, session_id: int, call: str) -> None:
+            member = self.member
+            if call == "write" and member is not None and session_id == member.session.session_id:
+                self.member = None
+                member.session.disconnect()
+                raise StoreUnavailable(message="cut off")
+
+        async def after(self, session_id: int, call: str) -> None:
+            pass
+
+    async def body(cluster: Cluster) -> None:
+        await cluster.start(1)
+        member = cluster.members[1]
+        await member.until(leads(cluster, 1))
+        gate = cluster.ensemble.gate = CutAtTheWrite()
+        gate.member = member
+        await cluster.create_topic("orders", (1,))
+        await member.until(lambda: not member.runtime.is_leading)
+        stat = (await cluster.operator.get(layout.CONTROLLER)).stat
+        assert stat.ephemeral_owner == member.session.session_id
+        member.session.connect()
+        async with asyncio.timeout(10):
+            while (await cluster.operator.get(layout.CONTROLLER_EPOCH)).data == b"1":
+                await asyncio.sleep(0.005)
+        await member.until(lambda: member.runtime.core is not None)
 
     scenario(body)
 

@@ -1,4 +1,6 @@
-"""Strangers at the door of a real broker: each gets an answer or a closed connection, and the others notice nothing."""
+"""Strangers at the door of a real broker: each gets an answer or a closed connection, and the others notice
+nothing.
+"""
 
 import random
 import socket

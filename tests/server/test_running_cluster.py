@@ -1,4 +1,6 @@
-"""Several whole brokers in one process: sessions that end, stores out of reach, disks that fail, buffers reused."""
+"""Several whole brokers in one process: sessions that end, stores out of reach, disks that fail, buffers
+reused.
+"""
 
 import asyncio
 import random
@@ -82,6 +84,7 @@ def test_a_broker_whose_session_ends_registers_again_and_comes_back_into_the_isr
         await cluster.until(lambda: leads(cluster, 1, isr={1, 2, 3}), "it is back in the ISR")
 
         assert runtime.registration.epoch > old_epoch
+        assert runtime.registration.clean_epoch == old_epoch, "the process went on, so nothing was lost"
         assert runtime.metrics.session_expirations == 1
 
     in_loop(tmp_path, body)

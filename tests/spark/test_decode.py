@@ -134,7 +134,7 @@ def logs(draw: st.DrawFn) -> tuple[bytes, int, list[tuple[int, int]]]:
     return b"".join(parts), offset, aborted
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(logs(), st.booleans(), st.integers(0, 30), st.integers(0, 30))
 def test_the_fast_decoder_says_what_the_slow_one_says(
     log: tuple[bytes, int, list[tuple[int, int]]], read_committed: bool, back: int, length: int

@@ -61,6 +61,17 @@ def test_nothing_new_is_the_same_text(
     assert stream.reportLatestOffset() is not None
 
 
+def test_another_epoch_alone_is_nothing_new(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    ten(client, topic)
+    start = reader(cluster, topic).initialOffset()
+    start[topic]["epochs"]["0"] = -1
+
+    assert reader(cluster, topic).latestOffset(start, EVERYTHING) == start
+
+
 def test_available_now_stops_at_what_was_there_when_it_began(
     cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
 ) -> None:

@@ -2,10 +2,13 @@
 
 hold FILE TIMEOUT_MS NODE     make an ephemeral node, say `ready`, then say every state of the session
 append FILE PREFIX            create nodes PREFIX0, PREFIX1, ... and say each when it is acknowledged
+lock FILE                     take the write lock, say `locked`, and keep it
 count FILE TIMES              raise the number in /counter that often by compare-and-set, say `done`
 """
 
 import asyncio
+import signal
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -47,6 +50,13 @@ async def append(file: Path, prefix: str) -> None:
         number += 1
 
 
+def lock(file: Path) -> None:
+    connection = sqlite3.connect(file, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    say("locked")
+    signal.pause()
+
+
 async def count(file: Path, times: int) -> None:
     store = await EmbeddedStore.open(file, 6000)
     done = 0
@@ -65,6 +75,8 @@ def main(verb: str, file: str, *rest: str) -> None:
         asyncio.run(hold(path, int(rest[0]), rest[1]))
     elif verb == "append":
         asyncio.run(append(path, rest[0]))
+    elif verb == "lock":
+        lock(path)
     else:
         assert verb == "count", verb
         asyncio.run(count(path, int(rest[0])))

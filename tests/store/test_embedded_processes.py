@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from odradek.store.api import Node, SessionState, WatchEvent, WatchKind
-from odradek.store.embedded import EmbeddedStore
+from odradek.store.api import Node, SessionState, StoreUnavailable, WatchEvent, WatchKind
+from odradek.store.embedded import EmbeddedStore, database
+from odradek.store.embedded.holder import LOCKS
 
 ROOT = Path(__file__).parent.parent.parent
 # Far beyond every deadline here: what happens sooner did not wait for it.
@@ -232,6 +233,31 @@ def test_kill_9_in_the_middle_of_writes_leaves_all_that_was_acknowledged(file: P
     assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (0,), "every session was ended"
     connection.close()
+
+
+@pytest.mark.skipif(not LOCKS.exists(), reason="only Linux tells who holds a lock")
+def test_a_process_stopped_in_the_middle_of_a_write_is_named(
+    file: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can write meanwhile, and nobody is taken for dead because of it. It goes on when it goes on."""
+    monkeypatch.setattr(database, "LOCK_PATIENCE_S", 0.05)
+
+    async def run() -> None:
+        store = await EmbeddedStore.open(file, LONG_MS)
+        await store.create("/e", ephemeral=True)
+        child = start("lock", file)
+        assert await asyncio.to_thread(child.heard) == "locked"
+        child.signal(signal.SIGSTOP)
+        sentence = rf"process {child.process.pid}, which is stopped \(`kill -CONT"
+        with pytest.raises(StoreUnavailable, match=sentence):
+            await store.set("/e", b"")
+        assert (await store.get("/e")).data == b""
+        child.kill()
+        await store.set("/e", b"after")
+        assert store.state is SessionState.CONNECTED
+        await store.close()
+
+    asyncio.run(run())
 
 
 def test_a_session_that_its_process_leaves_open_ends_with_the_process(file: Path, start: Start) -> None:

@@ -249,6 +249,18 @@ def test_watches_fire_when_nobody_rang(file: Path) -> None:
     drive(scenario)
 
 
+def test_a_run_that_is_done_one_by_one_uses_no_more_ids_than_it_has_groups(file: Path) -> None:
+    async def scenario() -> None:
+        store = await EmbeddedStore.open(file)
+        await store.write([ConditionalOps((Create(f"/n{number}"),)) for number in range(50)], None)
+        before = (await store.set("/n7", b"")).mzxid
+        await store.write([ConditionalOps((Set(f"/n{number}", b"", 0),)) for number in range(50)], None)
+        assert (await store.set("/n7", b"")).mzxid == before + 49 + 1
+        await store.close()
+
+    drive(scenario)
+
+
 def test_sessions_come_from_a_provider(file: Path) -> None:
     async def scenario() -> None:
         stores = EmbeddedStores(file)

@@ -392,10 +392,12 @@ class Broker:
 
     def node_endpoints(self, brokers: Any, listener: str) -> list[tuple[int, str, int, str | None]]:
         rows = []
+        known = self.metadata.shown_brokers
         for broker in sorted(brokers):
-            endpoint = self.metadata.endpoint(broker, listener)
-            if endpoint is not None:
-                rows.append((broker, endpoint.host, endpoint.port, self.metadata.brokers[broker].rack))
+            shown = known.get(broker)
+            endpoint = shown.endpoints.get(listener) if shown is not None else None
+            if shown is not None and endpoint is not None:
+                rows.append((broker, endpoint.host, endpoint.port, shown.rack))
         return rows
 
     # --------------------------------------------------------------------------------------------- private

@@ -60,7 +60,7 @@ class WantedPartition(Reader):
         self.max_bytes = 0
         self.has_moved = True  # named by the fetch being handled: a follower's position to be noted
         self.has_more = False  # there was something to say, or more than there was room for
-        self.is_refused = False  # the last look ended in an error
+        self.is_refused = False  # the last look ended in an error, or found the logs diverging
         self.role = (-1, False)  # leader epoch and leadership of the partition at the last look
         self.sent_high_watermark = -1
         self.sent_log_start = -1

@@ -60,6 +60,8 @@ class MetadataCache:
         self.controller_id: BrokerId | None = None
         self.brokers: dict[int, LiveBroker] = {}
         self.live_brokers: set[int] = set()  # one object for ever: partitions hold it
+        # Gone a moment ago, and still named to clients: see `server.suspects`, which puts them in and out.
+        self.departed: dict[int, LiveBroker] = {}
         self._hints: dict[int, Endpoint] = {}  # of leaders not in `brokers` yet
         self.topics: dict[str, dict[int, PartitionMetadata]] = {}
         self.topic_ids: dict[str, TopicId] = {}
@@ -70,6 +72,11 @@ class MetadataCache:
     def endpoint(self, broker: int, listener: str) -> Endpoint | None:
         known = self.brokers.get(broker)
         return known.endpoints.get(listener) if known is not None else None
+
+    @property
+    def shown_brokers(self) -> dict[int, LiveBroker]:
+        """Those named to clients."""
+        return {**self.departed, **self.brokers} if self.departed else self.brokers
 
     def leader_endpoint(self, broker: int, listener: str) -> Endpoint | None:
         """For fetchers: as UpdateMetadata says, else as the LeaderAndIsr did that came before it."""

@@ -172,7 +172,9 @@ class ReplicaManager:
                     self._take_offline(topic_partition, refusal)
         if former:
             named = ", ".join(map(str, former[:3])) + (" ..." if len(former) > 3 else "")
-            self._effects.append(RegisterAgain(f"told to lead {named} in an epoch of this broker's former life"))
+            self._effects.append(
+                RegisterAgain(f"told to lead {named} in an epoch of this broker's former life")
+            )
         return errors
 
     def _is_of_a_former_life(self, told: Leadership) -> bool:

@@ -153,7 +153,7 @@ class _RangeReader:
             yield Fetched(records, next_offset, aborted, answer.high_watermark, answer.log_start_offset)
 
     def abandon(self) -> None:
-        """A Fetch nobody waits for would leave its answer in the stream for ever; so its connection goes."""
+        """The answer to a Fetch that nobody waits for, megabytes of it, would be kept for ever: hang up."""
         if self._ahead is not None:
             self._ahead.connection.close()
             self._ahead = None

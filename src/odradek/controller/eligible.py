@@ -45,4 +45,7 @@ def plan_unclean_return(plan: Plan, broker: BrokerId, partitions: Iterable[Topic
         elif broker in current.elr:
             plan.lead(topic_partition, leader=current.leader, isr=current.isr)
             plan.mark_unclean(topic_partition, broker)
+            # The epoch was raised: a leader that does not hear of it refuses its followers for ever.
+            for replica in plan.assignment(topic_partition).replicas:
+                plan.tell_leader_and_isr(replica, topic_partition)
 

@@ -42,7 +42,7 @@ from odradek.controller.events import (
     WriteAnswer,
 )
 from odradek.controller.partition_states import LeaderSelector, PartitionState, plan_partition_move
-from odradek.controller.plan import Plan
+from odradek.controller.plan import Plan, Telling
 from odradek.controller.replica_states import ReplicaState, plan_replica_move
 from odradek.controller.task import Task
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
@@ -73,6 +73,14 @@ def assignment_towards(stored: ReplicaAssignment, target: tuple[BrokerId, ...]) 
 def dropped_by(stored: ReplicaAssignment, wished: ReplicaAssignment) -> tuple[BrokerId, ...]:
     """Replicas that were being added and are not wanted any more."""
     return tuple(b for b in stored.adding_replicas if b not in wished.replicas)
+
+
+def loses_records(
+    context: ControllerContext, where: TopicPartition, current: LeaderAndIsr, dropped: tuple[BrokerId, ...]
+) -> bool:
+    """Without them nobody in sync, or nobody who could lead, would be left."""
+    kept = tuple(b for b in current.isr if b not in dropped)
+    return not kept or (current.leader in dropped and not context.online_of(kept, where))
 
 
 def is_caught_up(context: ControllerContext, topic_partition: TopicPartition) -> bool:
@@ -128,12 +136,22 @@ class DropReplicas(Task):
             wished = self.wished[topic_partition]
             dropped = dropped_by(context.stored_assignment(topic_partition), wished)
             current = plan.leadership(topic_partition)
+            if current is not None and loses_records(context, topic_partition, current, dropped):
+                state = plan.partition_state(topic_partition)
+                why = f"without {list(dropped)} nobody live of the ISR {list(current.isr)} would be left"
+                plan.fail_partition(topic_partition, state, state, why)
+                continue  # the ISR shrank since it was asked for: nothing is written
             if current is not None and current.leader in dropped:
                 plan_partition_move(
                     plan, topic_partition, PartitionState.ONLINE, _selector_among(wished.replicas)
                 )
             for broker in dropped:
                 _plan_leaver(plan, topic_partition, broker)
+            # The epoch rises in any case: whoever takes over after the node is written, and before the leader
+            # heard of it, sends this epoch, and to the leader it is news.
+            after = plan.leadership(topic_partition)
+            if after is not None and current is not None and after.leader_epoch == current.leader_epoch:
+                plan.lead(topic_partition, leader=after.leader, isr=after.isr)
         plan.telling.leader_and_isr.clear()
         plan.telling.metadata.clear()
 
@@ -152,9 +170,14 @@ class WriteAssignments(Task):
         return self.why
 
     def plan(self, plan: Plan) -> None:
-        for topic in sorted({tp.topic for tp in self.wished}):
-            plan.other_writes.append(topic_write(plan.context, topic, self.wished))
-        for topic_partition in sorted(self.wished):
+        wished = {tp: new for tp, new in self.wished.items() if not _still_in_sync(plan, tp, new)}
+        for topic in sorted({tp.topic for tp in wished}):
+            plan.other_writes.append(topic_write(plan.context, topic, wished))
+        for topic_partition in sorted(wished):
+            plan.outcomes[topic_partition] = GROWING
+            _plan_wanted_again(plan, topic_partition, self.wished[topic_partition])
+        plan.telling = Telling()  # the next step tells it, at a new epoch
+        for topic_partition in sorted(wished):
             before = plan.context.stored_assignment(topic_partition)
             plan.note(
                 "assignment", str(topic_partition), _shown(before), _shown(self.wished[topic_partition])
@@ -165,11 +188,41 @@ class WriteAssignments(Task):
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
         for topic_partition, wished in self.wished.items():
+            if topic_partition not in outcomes:
+                continue
             context.commit_assignment(topic_partition, wished)
             context.reassignments[topic_partition] = Reassignment(wished, GROWING)
+            for broker in wished.target_replicas:
+                commit_left(context, topic_partition, broker)
 
     def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
-        return (ReassignmentStep(tuple(sorted(self.wished)), announce=True),)
+        started = tuple(tp for tp in sorted(self.wished) if tp in outcomes)
+        return (ReassignmentStep(started, announce=True),) if started else ()
+
+
+def _still_in_sync(plan: Plan, topic_partition: TopicPartition, wished: ReplicaAssignment) -> bool:
+    """Replicas to be dropped could not leave the ISR: the node must go on naming them."""
+    current = plan.leadership(topic_partition)
+    dropped = dropped_by(plan.context.stored_assignment(topic_partition), wished)
+    return current is not None and not set(dropped).isdisjoint(current.isr)
+
+
+def _plan_wanted_again(plan: Plan, topic_partition: TopicPartition, wished: ReplicaAssignment) -> None:
+    """Replicas that were leaving, or had left, and are wanted after all: nobody waits for their farewell, and
+    what they delete they fetch again."""
+    for broker in wished.target_replicas:
+        if broker in wished.adding_replicas:
+            continue  # growing makes it new
+        state = plan.replica_state(topic_partition, broker)
+        if state is STARTED:
+            plan_replica_move(plan, topic_partition, broker, INELIGIBLE)
+        elif state is NON_EXISTENT:
+            plan_replica_move(plan, topic_partition, broker, NEW)
+        elif state is not INELIGIBLE:
+            continue
+        plan_replica_move(plan, topic_partition, broker, OFFLINE)
+        if broker in plan.context.brokers:
+            plan_replica_move(plan, topic_partition, broker, ONLINE)
 
 
 def topic_write(

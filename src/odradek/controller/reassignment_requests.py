@@ -27,6 +27,7 @@ from odradek.controller.reassignment import (
     WriteAssignments,
     assignment_towards,
     dropped_by,
+    loses_records,
     remaining_legacy,
 )
 from odradek.controller.task import Task
@@ -57,7 +58,7 @@ def tasks_of_request(context: ControllerContext, event: AlterReassignmentsReques
     tasks = _start(context, wished, "reassignment asked for")
     if overridden:
         tasks.append(TrimLegacyNode(tuple(overridden), ()))
-    return [*tasks, AnswerReassignments(event.request_id, results)]
+    return [*tasks, AnswerReassignments(event.request_id, results, wished)]
 
 
 def tasks_of_node(context: ControllerContext, event: ReassignmentRequested) -> list[Task]:
@@ -147,8 +148,7 @@ def _loses_records(
     current = context.leadership(topic_partition)
     if not dropped or current is None:
         return ACCEPTED
-    kept = tuple(b for b in current.isr if b not in dropped)
-    if not kept or (current.leader in dropped and not context.online_of(kept, topic_partition)):
+    if loses_records(context, topic_partition, current, dropped):
         return (
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"without {list(dropped)} no replica that is live and in the ISR {list(current.isr)} would be left",
@@ -160,12 +160,20 @@ def _loses_records(
 class AnswerReassignments(Task):
     request_id: int
     results: Mapping[TopicPartition, Refusal] = field(default_factory=dict)
+    wished: Mapping[TopicPartition, ReplicaAssignment] = field(default_factory=dict)
 
     def plan(self, plan: Plan) -> None:
         return
 
     def answers(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Answer, ...]:
-        return (Answer(self.request_id, AlterReassignmentsAnswer(ErrorCode.NONE, "", dict(self.results))),)
+        results = {tp: self._now(context, tp, result) for tp, result in self.results.items()}
+        return (Answer(self.request_id, AlterReassignmentsAnswer(ErrorCode.NONE, "", results)),)
+
+    def _now(self, context: ControllerContext, topic_partition: TopicPartition, result: Refusal) -> Refusal:
+        wished = self.wished.get(topic_partition)
+        if wished is None or context.stored_assignment(topic_partition) == wished:
+            return result
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, "the ISR shrank meanwhile: nobody in sync would be left"
 
 
 @dataclass(frozen=True, slots=True)

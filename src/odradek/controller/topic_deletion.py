@@ -23,6 +23,7 @@ from odradek.controller.effects import (
     RemoveTopicDeletion,
     StateChange,
     Write,
+    WriteReassignmentNode,
     WriteTopicAssignment,
 )
 from odradek.controller.events import Conflict, StopReplicaAnswered, Stored, WriteAnswer
@@ -208,6 +209,7 @@ class CompleteDeletions(Task):
 
     def plan(self, plan: Plan) -> None:
         context = plan.context
+        gone: list[TopicPartition] = []
         for topic in sorted(context.topics_to_delete):
             if topic not in context.topics or not is_deleted_everywhere(context, topic):
                 continue
@@ -220,9 +222,15 @@ class CompleteDeletions(Task):
                         plan.outcomes[topic_partition, broker] = context.topic_id(topic)
             plan.note("topic", topic, "being deleted", "deleted")
             plan.other_writes += [RemoveTopic(topic), RemoveTopicConfig(topic), RemoveTopicDeletion(topic)]
+            gone += [tp for tp in context.legacy_reassignments if tp.topic == topic]
+        if gone:  # before the wish to delete is removed: a successor must find what is left to do
+            left = {tp: target for tp, target in context.legacy_reassignments.items() if tp not in gone}
+            plan.other_writes.insert(0, WriteReassignmentNode(left))
 
     def commit_answer(self, context: ControllerContext, write: Write, answer: WriteAnswer) -> bool:
         assert isinstance(answer, Stored), "removing what is gone already is success"
+        if isinstance(write, WriteReassignmentNode):
+            context.legacy_reassignments = dict(write.targets)
         # The wish is removed last: only then is the topic forgotten.
         if isinstance(write, RemoveTopicDeletion):
             context.commit_topic_gone(write.topic)

@@ -4,6 +4,7 @@ A checkpoint is `0` (version), the number of entries, then one entry a line. An 
 right after its creation leaves one, and Apache keeps `cleaner-offset-checkpoint` that way.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -139,3 +140,12 @@ def meta_properties_to_bytes(broker_id: int, cluster_id: str) -> bytes:
 def clean_shutdown_to_bytes(broker_epoch: int = -1) -> bytes:
     """KIP-966 names the broker epoch of the life that ended in order; -1: not known."""
     return f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode()
+
+
+def read_clean_shutdown(data: bytes) -> int:
+    """The broker epoch in the marker; -1 if it names none (as Apache's in ZooKeeper mode)."""
+    try:
+        epoch = json.loads(data)["brokerEpoch"]
+    except (ValueError, KeyError, TypeError):
+        return -1
+    return epoch if isinstance(epoch, int) else -1

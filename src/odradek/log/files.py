@@ -59,6 +59,7 @@ class File(Protocol):
 
     name: str
     size_bytes: int
+    cuts: int  # how often it was truncated: bytes read before and after a cut do not belong together
 
     def append(self, data: Buffer) -> None: ...
 
@@ -135,16 +136,26 @@ class Lock(Protocol):
 
 
 class FileSlice:
-    """A stretch of a file, not read yet. The shell sends it with sendfile, or reads it."""
+    """A stretch of a file, not read yet. The shell reads it when it can be sent, which may be later.
 
-    __slots__ = ("file", "position", "size_bytes")
+    Meanwhile the log may have been cut and written on: what stands there then belongs to another history. With
+    records of one size it even fits, batch by batch, so a follower could not tell: it would end with a mixture
+    of two leaders' records. Therefore a slice is void once its file was cut.
+    """
+
+    __slots__ = ("cuts", "file", "position", "size_bytes")
 
     def __init__(self, file: File, position: int, size_bytes: int) -> None:
         self.file = file
+        self.cuts = file.cuts
         self.position = position
         self.size_bytes = size_bytes
 
     def read(self) -> bytes:
+        if self.file.cuts != self.cuts:
+            raise MissingFile(
+                f"{self.file.name}: cut since {self.size_bytes} bytes at {self.position} were wanted"
+            )
         data = self.file.read_at(self.position, self.size_bytes)
         if len(data) != self.size_bytes:
             raise MissingFile(
@@ -170,9 +181,10 @@ def _write_rest(fd: int, data: Buffer, written: int, position: int) -> None:
 
 
 class OsFile:
-    __slots__ = ("_fd", "_health", "name", "size_bytes")
+    __slots__ = ("_fd", "_health", "cuts", "name", "size_bytes")
 
     def __init__(self, fd: int, name: str, health: Health, size_bytes: int) -> None:
+        self.cuts = 0
         self._fd = fd
         self._health = health
         self.name = name  # with the path, for messages
@@ -224,6 +236,7 @@ class OsFile:
         except OSError as error:
             raise self._health.fail(named(error, f"truncation of {self.name} to {size_bytes}")) from error
         self.size_bytes = size_bytes
+        self.cuts += 1
 
     def sync(self) -> None:
         self._health.check()

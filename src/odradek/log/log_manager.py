@@ -8,13 +8,15 @@ have passed, the blocking ones in a thread.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import Lock
 from typing import NamedTuple
 
 from odradek.log import checkpoints
 from odradek.log.checkpoints import MalformedCheckpoint
 from odradek.log.config import LogConfig
 from odradek.log.errors import DirectoryOffline, StorageError, WrongDirectory
-from odradek.log.files import Directory, Lock
+from odradek.log.files import Directory
+from odradek.log.files import Lock as DirectoryLock
 from odradek.log.partition_log import PartitionLog
 from odradek.log.recovery import create_log, open_log
 from odradek.log.retention import drop_expired_segments
@@ -53,10 +55,17 @@ class LogDirectory:
 
     def __init__(self, root: Directory) -> None:
         self.root = root
-        self.lock: Lock | None = None
+        self.lock: DirectoryLock | None = None
+        self.clean_epoch = (
+            -1
+        )  # broker epoch of the life that stopped in order and flushed all; -1: it did not
+        # Checkpoints are written by a thread, and by whoever cuts a log: one at a time, or the older value might
+        # be the one that stays.
+        self.checkpointing = Lock()
         self.recovery_points: dict[TopicPartition, int] = {}  # as the checkpoint file has them
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
+        self.put_aside: set[TopicPartition] = set()  # gone, and perhaps still named in the files
 
     @property
     def path(self) -> str:
@@ -157,6 +166,9 @@ class LogManager:
         names = root.names()
         was_clean = checkpoints.CLEAN_SHUTDOWN in names
         if was_clean:
+            directory.clean_epoch = checkpoints.read_clean_shutdown(
+                root.read(checkpoints.CLEAN_SHUTDOWN) or b""
+            )
             # Gone before anything is loaded: a crash from here on is an unclean stop (KAFKA-10471).
             root.remove(checkpoints.CLEAN_SHUTDOWN)
             root.sync()
@@ -259,21 +271,39 @@ class LogManager:
                 raise DirectoryOffline(f"{topic_partition} is in log directory {home.path}, which is offline")
             directory = self._directory_for_new_log()
             config = self.config_of(topic_partition.topic)
+            self._forget_former(directory, topic_partition)
             log = create_log(directory.root, topic_partition, topic_id, config, now_ms=now_ms)
             self._adopt(topic_partition, directory, log)
         elif topic_id != NO_TOPIC_ID:
             log.assign_topic_id(topic_id)
         return log
 
+    def _forget_former(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
+        """What was flushed or deleted of an earlier log of that name says nothing about a new one.
+
+        Written before the new one is made: after a crash it would else look as if flushed records of it were
+        missing, or as if it began where the old one did.
+        """
+        with directory.checkpointing:
+            is_stale = topic_partition in directory.put_aside
+            for name, offsets in (
+                (checkpoints.RECOVERY_POINT, directory.recovery_points),
+                (checkpoints.LOG_START, directory.log_starts),
+                (checkpoints.HIGH_WATERMARK, directory.high_watermarks),
+            ):
+                if offsets.pop(topic_partition, None) is not None or is_stale:
+                    self._write_offsets(directory, name, offsets)
+            if is_stale:
+                directory.put_aside.clear()  # all that were put aside were left out just now
+
     def _directory_for_new_log(self) -> LogDirectory:
         online = self._online()
         if not online:
             raise DirectoryOffline("no log directory is online")
-        counts = dict.fromkeys((id(directory) for directory in online), 0)
-        for directory in self._home.values():
-            if id(directory) in counts:
-                counts[id(directory)] += 1
-        return min(online, key=lambda directory: counts[id(directory)])
+        if len(online) == 1:
+            return online[0]
+        homes = list(self._home.values())
+        return min(online, key=homes.count)
 
     def delete(self, topic_partition: TopicPartition, now_ms: int) -> bool:
         """Takes the log away by renaming its directory; its files go with `purge` after file.delete.delay.ms."""
@@ -285,8 +315,10 @@ class LogManager:
         log = self.logs.pop(topic_partition, None)
         if home is None:
             return False
-        for offsets in (home.recovery_points, home.high_watermarks, home.log_starts):
-            offsets.pop(topic_partition, None)
+        with home.checkpointing:
+            for offsets in (home.recovery_points, home.high_watermarks, home.log_starts):
+                if offsets.pop(topic_partition, None) is not None:
+                    home.put_aside.add(topic_partition)
         if log is not None:
             log.fail(StorageError(f"{topic_partition}: the log was deleted"))
         if not home.is_online:
@@ -342,28 +374,32 @@ class LogManager:
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Writes the given ones over those known; logs not named keep theirs."""
         for directory in self._online():
-            values = directory.high_watermarks
-            for topic_partition, high_watermark in high_watermarks.items():
-                if self._home.get(topic_partition) is directory:
-                    values[topic_partition] = high_watermark
-            self._write_offsets(directory, checkpoints.HIGH_WATERMARK, values)
+            with directory.checkpointing:
+                values = dict(directory.high_watermarks)
+                for topic_partition, high_watermark in high_watermarks.items():
+                    if self._home.get(topic_partition) is directory:
+                        values[topic_partition] = high_watermark
+                directory.high_watermarks = values
+                self._write_offsets(directory, checkpoints.HIGH_WATERMARK, values)
 
     def checkpoint_recovery_points(self) -> None:
         for directory in self._online():
-            directory.recovery_points = {
-                topic_partition: log.recovery_point for topic_partition, log in self._logs_in(directory)
-            } | self._kept(directory, directory.recovery_points)
-            self._write_offsets(directory, checkpoints.RECOVERY_POINT, directory.recovery_points)
+            with directory.checkpointing:
+                directory.recovery_points = {
+                    topic_partition: log.recovery_point for topic_partition, log in self._logs_in(directory)
+                } | self._kept(directory, directory.recovery_points)
+                self._write_offsets(directory, checkpoints.RECOVERY_POINT, directory.recovery_points)
 
     def checkpoint_log_start_offsets(self) -> None:
         """Of logs that begin inside their first segment. For the others its name says it, once that is synced."""
         for directory in self._online():
-            directory.log_starts = {
-                topic_partition: log.log_start_offset
-                for topic_partition, log in self._logs_in(directory)
-                if log.log_start_offset > (log.segments[0].base_offset if log.flushed.names_are_synced else 0)
-            } | self._kept(directory, directory.log_starts)
-            self._write_offsets(directory, checkpoints.LOG_START, directory.log_starts)
+            with directory.checkpointing:
+                directory.log_starts = {
+                    topic_partition: log.log_start_offset
+                    for topic_partition, log in self._logs_in(directory)
+                    if log.log_start_offset > (log.first_base_offset if log.flushed.names_are_synced else 0)
+                } | self._kept(directory, directory.log_starts)
+                self._write_offsets(directory, checkpoints.LOG_START, directory.log_starts)
 
     def _kept(
         self, directory: LogDirectory, offsets: Mapping[TopicPartition, int]
@@ -380,14 +416,20 @@ class LogManager:
     ) -> None:
         directory.root.replace(name, checkpoints.offsets_to_bytes(offsets))
 
-    def _before_cut_below(self, log: PartitionLog, offset: int) -> None:
+    def _before_cut_below(self, log: PartitionLog, offset: int, log_start_offset: int) -> None:
         """Lowers the recovery point on disk before records below it are cut: after a crash in between, the log
-        would else look as if flushed records were missing.
+        would else look as if flushed records were missing. And the log start, where a log begins anew below the
+        old one: what is appended there would else look as if it had been deleted.
         """
-        home = self._home[log.topic_partition]
-        if home.recovery_points.get(log.topic_partition, 0) > offset:
-            home.recovery_points[log.topic_partition] = offset
-            self._write_offsets(home, checkpoints.RECOVERY_POINT, home.recovery_points)
+        key = log.topic_partition
+        home = self._home[key]
+        with home.checkpointing:
+            if home.recovery_points.get(key, 0) > offset:
+                home.recovery_points[key] = offset
+                self._write_offsets(home, checkpoints.RECOVERY_POINT, home.recovery_points)
+            if home.log_starts.get(key, 0) > log_start_offset:
+                home.log_starts[key] = log_start_offset
+                self._write_offsets(home, checkpoints.LOG_START, home.log_starts)
 
     # ---------------------------------------------------------------------------------------- retention, removal
 
@@ -454,6 +496,12 @@ class LogManager:
     # ------------------------------------------------------------------------------------------------- directories
 
     @property
+    def clean_epoch(self) -> int:
+        """The broker epoch of the last life, if it stopped in order everywhere; else -1 (KIP-966)."""
+        epochs = {directory.clean_epoch for directory in self.directories}
+        return epochs.pop() if len(epochs) == 1 and not self.refused and not self.offline_directories else -1
+
+    @property
     def offline_directories(self) -> dict[str, StorageError]:
         """Path and reason."""
         return {
@@ -470,7 +518,8 @@ class LogManager:
         return [directory for directory in self.directories if directory.is_online]
 
     def _logs_in(self, directory: LogDirectory) -> Iterable[tuple[TopicPartition, PartitionLog]]:
-        return [(key, log) for key, log in self.logs.items() if self._home[key] is directory]
+        """A copy: the loop may make and delete logs while a thread writes checkpoints."""
+        return [(key, log) for key, log in list(self.logs.items()) if self._home.get(key) is directory]
 
     def _failure_of(self, directory: LogDirectory) -> Callable[[StorageError], None]:
         def failed(error: StorageError) -> None:

@@ -255,9 +255,10 @@ class MemoryDisk:
 
 
 class MemoryFile:
-    __slots__ = ("_directory", "_inode", "_life", "name", "size_bytes")
+    __slots__ = ("_directory", "_inode", "_life", "cuts", "name", "size_bytes")
 
     def __init__(self, directory: "MemoryDirectory", name: str, inode: _Inode) -> None:
+        self.cuts = 0
         self._directory = directory
         self._inode = inode
         self._life = directory.life
@@ -307,6 +308,7 @@ class MemoryFile:
         if dies:
             raise directory.disk._die(f"truncate {self.name}")
         self.size_bytes = size_bytes
+        self.cuts += 1
 
     def sync(self) -> None:
         directory = self._directory

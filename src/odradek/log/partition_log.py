@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import NamedTuple
 
-from odradek.log import flushing, lookups
+from odradek.log import cutting, flushing, lookups, reading
 from odradek.log.checkpoints import (
     LEADER_EPOCHS,
     PARTITION_METADATA,
@@ -17,8 +17,8 @@ from odradek.log.checkpoints import (
     partition_metadata_to_bytes,
 )
 from odradek.log.config import LogConfig
-from odradek.log.errors import CorruptLog, StorageError
-from odradek.log.files import Directory, File, FileSlice
+from odradek.log.errors import StorageError
+from odradek.log.files import Directory
 from odradek.log.indexes import AbortedTransaction, TimestampOffset
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.producers import Producer, Producers
@@ -28,11 +28,8 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.records.batch import (
-    BATCH_OVERHEAD,
     CONTROL,
-    LENGTH_OFFSET,
     LOG_APPEND_TIME,
-    LOG_OVERHEAD,
     NO_TIMESTAMP,
     BatchHeader,
     check_crc,
@@ -57,12 +54,6 @@ class AppendResult(NamedTuple):
     duplicate: bool
 
 
-class LogRead(NamedTuple):
-    slices: list[FileSlice]
-    size_bytes: int
-
-
-NOTHING = LogRead([], 0)
 PRODUCER_MARK_BYTES = 16 << 20
 PRODUCER_MARKS = 8
 
@@ -98,11 +89,12 @@ class PartitionLog:
         self.failure: StorageError | None = None
         # Names of files taken out of the log, to be removed by `purge` when it suits.
         self.discarded: list[str] = []
-        # Told before the log is cut below what the recovery-point checkpoint says was flushed.
-        self.before_cut_below: Callable[[PartitionLog, int], None] | None = None
+        # Told before the log is cut: what the checkpoints may still say of flushed point and log start at most.
+        self.before_cut_below: Callable[[PartitionLog, int, int], None] | None = None
         # The directory above, until it has made this log's own directory durable.
         self.parent: Directory | None = None
-        self._warm: Segment | None = None
+        # The one older segment that keeps its descriptors.
+        self.warm: Segment | None = None
         # Producers as they were at some offsets of the active segment, so that a cut near the end is no long walk.
         self.producer_marks: list[tuple[int, bytes]] = []
         self._marked_bytes = self.active.file.size_bytes
@@ -329,13 +321,13 @@ class PartitionLog:
         if old.file.size_bytes == 0:
             if base_offset == old.base_offset:
                 return
-            self._discard([self.segments.pop()])
+            self.discard(self.segments.pop())
         else:
             for name in old.become_inactive(base_offset):
                 self.flushed.name_changed(name)
-        self._begin_segment(base_offset, now_ms)
+        self.begin_segment(base_offset, now_ms)
 
-    def _begin_segment(self, base_offset: int, now_ms: int) -> None:
+    def begin_segment(self, base_offset: int, now_ms: int) -> None:
         self.take_snapshot(base_offset)
         active = Segment.create(self.directory, base_offset, now_ms)
         active.jitter_ms = self._jitter(base_offset)
@@ -361,7 +353,7 @@ class PartitionLog:
 
     def read(
         self, offset: int, *, max_bytes: int, upper_bound_offset: int, min_one_batch: bool = False
-    ) -> LogRead:
+    ) -> reading.LogRead:
         """Slices that begin with the batch holding `offset` and end below `upper_bound_offset`.
 
         The last batch may be cut by `max_bytes`, as Kafka's is. If not even the first fits: all of it with
@@ -376,71 +368,9 @@ class PartitionLog:
         if self.failure is not None:
             raise self.failure
         try:
-            return self._read(offset, max_bytes, upper_bound_offset, min_one_batch)
+            return reading.read(self, offset, max_bytes, upper_bound_offset, min_one_batch)
         except StorageError as error:
             raise self.fail(error) from None
-
-    def _read(self, offset: int, max_bytes: int, upper_bound_offset: int, min_one_batch: bool) -> LogRead:
-        log_end_offset = self.log_end_offset
-        upper = upper_bound_offset if upper_bound_offset < log_end_offset else log_end_offset
-        if offset >= upper:
-            return NOTHING
-        active = self.active
-        if offset >= active.base_offset:
-            file = active.file
-            position = active.positions.get(offset, -1)
-            if position < 0:
-                position = active.position_of(offset)
-            end = file.size_bytes if upper == log_end_offset else active.position_of(upper)
-            size = end - position
-            if size > max_bytes:
-                size = self._limited(file, position, size, max_bytes, min_one_batch)
-            return LogRead([FileSlice(file, position, size)], size) if size > 0 else NOTHING
-        return self._read_from_older(offset, max_bytes, upper, min_one_batch)
-
-    def _read_from_older(self, offset: int, max_bytes: int, upper: int, min_one_batch: bool) -> LogRead:
-        slices: list[FileSlice] = []
-        total = 0
-        at = self.segment_index(offset)
-        while at < len(self.segments) and offset < upper and total < max_bytes:
-            segment = self.segments[at]
-            self._warm_up(segment)
-            file = segment.file
-            position = segment.position_of(offset)
-            end = file.size_bytes if self._end_of(segment) <= upper else segment.position_of(upper)
-            if position >= file.size_bytes and offset < segment.end_offset and not segment.has_gaps():
-                raise CorruptLog(
-                    f"{file.name}: ends before offset {offset}; it must hold all up to {segment.end_offset}"
-                )
-            size = end - position
-            if size > max_bytes - total:
-                size = self._limited(file, position, size, max_bytes - total, min_one_batch and not slices)
-                if size <= 0:
-                    break
-            if size > 0:
-                slices.append(FileSlice(file, position, size))
-                total += size
-            at += 1
-            if at < len(self.segments):
-                offset = self.segments[at].base_offset
-        return LogRead(slices, total) if slices else NOTHING
-
-    def _limited(self, file: File, position: int, size: int, max_bytes: int, min_one_batch: bool) -> int:
-        """How much of `size` bytes to give when they are more than asked for."""
-        head = file.read_at(position + LENGTH_OFFSET, 4)
-        first = int.from_bytes(head, "big") + LOG_OVERHEAD
-        if len(head) < 4 or not BATCH_OVERHEAD <= first <= size:
-            raise CorruptLog(f"{file.name}: no batch at {position}, where one was appended")
-        if first > max_bytes:
-            return first if min_one_batch else 0
-        return max(max_bytes, 0)
-
-    def _warm_up(self, segment: Segment) -> None:
-        """Only one segment that is not active keeps its descriptors, so that old segments cost none."""
-        if segment is not self._warm and segment is not self.active:
-            if self._warm is not None and self._warm is not self.active:
-                self._warm.cool()
-            self._warm = segment
 
     def segment_index(self, offset: int) -> int:
         """Of the segment that holds `offset`, or would."""
@@ -487,82 +417,31 @@ class PartitionLog:
             self.directory.replace(PARTITION_METADATA, partition_metadata_to_bytes(topic_id), durable=False)
             self.flushed.name_changed(PARTITION_METADATA)
 
-    # -------------------------------------------------------------------------------------------- truncation
+    # ------------------------------------------------------------------------------------ both ends of the log
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
-        """Cuts the log so that it ends at `offset`, or below if that lies inside a batch. Returns the new end.
-
-        The order is one in which a crash anywhere leaves a log that only ends later than it should: the flushed
-        point first, then segments from the last to the first, then the file, then what is derived from it.
-
-        The log goes on in a new segment. Appending to the file that was cut could, after a power cut, leave old
-        pages before new ones: valid batches of a history that is gone, followed by the present one.
-        """
-        if self.failure is not None:
-            raise self.failure
-        if offset >= self.log_end_offset:
-            return self.log_end_offset
-        if offset <= self.log_start_offset:
-            self.truncate_fully_and_start_at(max(offset, 0), now_ms)
-            return self.log_end_offset
-        target = self.segments[self.segment_index(offset)]
-        position = target.position_of(offset)
-        end_offset = offset
-        for _, header in target.headers(position):
-            end_offset = min(header.base_offset, offset)
-            break
-        if end_offset <= self.log_start_offset:
-            # Its first batch reaches below its start (DeleteRecords cuts anywhere), and that one goes.
-            self.truncate_fully_and_start_at(self.log_start_offset, now_ms)
-            return self.log_end_offset
-        self._lower_flushed_point(end_offset, nothing_left=position == 0 and target is self.segments[0])
-        while self.segments[-1] is not target:
-            self._discard([self.segments.pop()])
-        if position == 0:
-            self._discard([self.segments.pop()])
-        elif target is self.active or position < target.file.size_bytes:
-            for name in target.cut(position, end_offset, self.config.index_interval_bytes):
-                self.flushed.name_changed(name)
-        self.log_end_offset = end_offset
-        self.producer_marks = [mark for mark in self.producer_marks if mark[0] <= end_offset]
-        if self.segments:
-            lookups.reload_producers(self, now_ms)
-        else:
-            self.producers = Producers()
-        self._begin_segment(end_offset, now_ms)
-        if self.epochs.truncate_from_end(end_offset):
-            self.write_epochs()
-        return end_offset
+        """Cuts the log so that it ends at `offset`, or below if that lies inside a batch. Returns the new end."""
+        return cutting.truncate_to(self, offset, now_ms)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """An empty log that begins at `offset`: the leader no longer has what we would need in between."""
-        if self.failure is not None:
-            raise self.failure
-        self._lower_flushed_point(min(offset, self.log_start_offset), nothing_left=True)
-        while self.segments:
-            self._discard([self.segments.pop()])
-        for name in self.directory.names():
-            if name.endswith(SNAPSHOT_SUFFIX):
-                self.directory.remove(name)
-        self.producers = Producers()
-        self._begin_segment(offset, now_ms)
-        self.log_start_offset = self.log_end_offset = offset
-        self.epochs.clear()
-        self.write_epochs()
+        cutting.truncate_fully_and_start_at(self, offset, now_ms)
 
-    def _lower_flushed_point(self, offset: int, *, nothing_left: bool) -> None:
-        """`nothing_left`: should the new segment's name be lost, nothing will say where the log began."""
-        if nothing_left:
-            offset = 0
-        if self.before_cut_below is not None:
-            self.before_cut_below(self, offset)
-        self.flushed.cut(offset)
+    def delete_records_before(self, offset: int) -> int:
+        """Moves the log's start up (DeleteRecords, or the leader's start told to a follower); whole segments below
+        it go. Returns the new start. The caller keeps it at or below the high watermark.
+        """
+        return cutting.delete_records_before(self, offset)
 
-    def _discard(self, segments: list[Segment]) -> None:
-        for segment in segments:
-            self.discarded += segment.discard()
-            if segment is self._warm:
-                self._warm = None
+    def drop_segments_below(self, offset: int) -> int:
+        """Takes the segments out that end at `offset` or before it. The active one stays. Returns how many."""
+        return cutting.drop_segments_below(self, offset)
+
+    def discard(self, segment: Segment) -> None:
+        """Renames the files of a segment that is in the list no more; `purge` removes them."""
+        self.discarded += segment.discard()
+        if segment is self.warm:
+            self.warm = None
         self.flushed.names_dirty()
 
     def purge(self) -> int:
@@ -573,42 +452,17 @@ class PartitionLog:
         del self.discarded[:count]
         return count
 
-    # ----------------------------------------------------------------------------------- start of the log
-
-    def delete_records_before(self, offset: int) -> int:
-        """Moves the log's start up (DeleteRecords, or the leader's start told to a follower); whole segments below
-        it go. Returns the new start. The caller keeps it at or below the high watermark.
-        """
-        if self.failure is not None:
-            raise self.failure
-        if offset > self.log_end_offset:
-            raise ProtocolError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self.topic_partition}: cannot delete up to {offset}, the log ends at {self.log_end_offset}",
-            )
-        if offset > self.log_start_offset:
-            self.log_start_offset = offset
-            if self.epochs.truncate_from_start(offset):
-                self.write_epochs()
-            self.producers.forget_ended_before(offset)
-            self.drop_segments_below(offset)
-        return self.log_start_offset
-
-    def drop_segments_below(self, offset: int) -> int:
-        """Takes the segments out that end at `offset` or before it. The active one stays. Returns how many."""
-        count = 0
-        while len(self.segments) > 1 and 0 <= self.segments[0].end_offset <= offset:
-            segment = self.segments.pop(0)
-            self._discard([segment])
-            self.directory.remove(segment.name(SNAPSHOT_SUFFIX))
-            count += 1
-        return count
-
     @property
     def size_bytes(self) -> int:
         return sum(segment.size_bytes for segment in self.segments)
 
     # -------------------------------------------------------------------------------------------- questions
+
+    @property
+    def first_base_offset(self) -> int:
+        """What the name of the first segment says; in the moment of beginning anew, the log's start."""
+        segments = self.segments
+        return segments[0].base_offset if segments else self.log_start_offset
 
     @property
     def recovery_point(self) -> int:

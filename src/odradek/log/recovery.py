@@ -59,7 +59,7 @@ def create_log(
     directory = parent.make(str(topic_partition))
     if topic_id != NO_TOPIC_ID:
         directory.replace(PARTITION_METADATA, partition_metadata_to_bytes(topic_id), durable=False)
-    segment = Segment.create(directory, log_start_offset, now_ms)
+    segment = Segment.create(directory, log_start_offset, now_ms, is_fresh=True)
     log = PartitionLog(
         directory,
         topic_partition,
@@ -74,7 +74,6 @@ def create_log(
     )
     log.parent = parent
     log.flushed.created()
-    log.write_epochs()
     if topic_id != NO_TOPIC_ID:
         log.flushed.name_changed(PARTITION_METADATA)
     return log
@@ -317,7 +316,7 @@ class _Opening:
             at -= 1
         if at > 0:
             self._trim(self.segments[at - 1])
-        self.producers, self.replay_from = self._best_snapshot(self.segments[at].base_offset)
+        self.producers, self.replay_from = self._best_snapshot(self.recovery_point)
         self._replay(self.segments[:at])
         expected = self.segments[at].base_offset
         cut = False

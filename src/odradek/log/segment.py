@@ -86,12 +86,15 @@ class Segment:
         self._transactions: list[AbortedTransaction] | None = None
 
     @classmethod
-    def create(cls, directory: Directory, base_offset: int, now_ms: int) -> "Segment":
+    def create(
+        cls, directory: Directory, base_offset: int, now_ms: int, *, is_fresh: bool = False
+    ) -> "Segment":
         """Empty and active. What lies under its names is left over from a life that did not get further, and goes:
-        a file written over could show its old pages again after a power cut.
+        a file written over could show its old pages again after a power cut. `is_fresh`: the directory is new.
         """
-        for suffix in SUFFIXES:
-            directory.remove(file_name(base_offset, suffix))
+        if not is_fresh:
+            for suffix in SUFFIXES:
+                directory.remove(file_name(base_offset, suffix))
         segment = cls(directory, base_offset, now_ms)
         segment._file = directory.open(file_name(base_offset, LOG_SUFFIX), create=True)
         segment.offset_index = OffsetIndex()
@@ -188,7 +191,7 @@ class Segment:
             return known
         relative, position = self._floor(offset - self.base_offset)
         file = self.file
-        data = file.read_at(position, HEADER_WINDOW)
+        data = file.read_at(position, HEADER_WINDOW) if position >= 0 else b""
         if position and not self._is_indexed_batch(data, position, self.base_offset + relative):
             self.rebuild_indexes()
             relative, position = self._floor(offset - self.base_offset)

@@ -62,6 +62,7 @@ class Partition(Replica):
         "_followers",
         "_followers_in_isr",
         "_live_brokers",
+        "_proposed_epochs",
         "_retry_isr_at_ms",
         "commit_line",
         "effective_min_isr",
@@ -101,6 +102,7 @@ class Partition(Replica):
         self.flush_line = AckLine()  # acks=1 with flush.messages=1
         self._followers: tuple[FollowerState, ...] = ()
         self._followers_in_isr = 0
+        self._proposed_epochs: dict[BrokerId, BrokerEpoch] = {}
         self._retry_isr_at_ms = NEVER_MS
         self._live_brokers = live_brokers
 
@@ -323,10 +325,10 @@ class Partition(Replica):
             return
         self.high_watermark = mark
         if self.commit_line.next_offset <= mark:
-            # Checked against the maximal ISR (row 157): what was counted for the mark counts here.
-            is_enough = len(self.state.maximal_isr) >= self.effective_min_isr
-            error = ErrorCode.NONE if is_enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-            self.commit_line.settle(error, up_to=mark)
+            # The check after the append uses the maximal ISR (row 157). It cannot fail here: the mark stands
+            # still while the committed ISR, which is part of it, is too small.
+            assert len(self.state.maximal_isr) >= self.effective_min_isr
+            self.commit_line.settle(ErrorCode.NONE, up_to=mark)
         for reader in self.consumer_readers:
             if not reader.is_dirty:
                 reader.wake()
@@ -349,6 +351,8 @@ class Partition(Replica):
 
     def _set_state(self, state: IsrState) -> None:
         self.state = state
+        # KIP-903: found in sync is this life of a follower, and a proposal sent again must not name its next one.
+        self._proposed_epochs = {f.broker: f.broker_epoch for f in self._followers}
         maximal = state.maximal_isr
         for follower in self._followers:
             follower.is_in_maximal_isr = follower.broker in maximal
@@ -432,20 +436,13 @@ class Partition(Replica):
         if isinstance(state, Committed) or not self.is_leader:
             return None
 
-        def epoch_of(broker: BrokerId) -> BrokerEpoch:
-            follower = self.followers.get(broker)
-            return (
-                own_broker_epoch
-                if broker == self.broker
-                else (follower.broker_epoch if follower is not None else UNKNOWN_BROKER_EPOCH)
-            )
-
+        epochs = {**self._proposed_epochs, self.broker: own_broker_epoch}
         return IsrProposal(
             topic_partition=self.topic_partition,
             topic_id=self.topic_id,
             leader_epoch=self.leader_epoch,
             partition_epoch=self.partition_epoch,
-            new_isr=tuple((broker, epoch_of(broker)) for broker in state.proposed_isr),
+            new_isr=tuple((b, epochs.get(b, UNKNOWN_BROKER_EPOCH)) for b in state.proposed_isr),
         )
 
     def isr_answered(self, proposal: IsrProposal, answer: IsrAnswer, now_ms: int) -> int | None:

@@ -134,10 +134,11 @@ class Replica:
             self._wake_readers()
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Cut, then lower the mark (KAFKA-14704: raised first, it would name records that go)."""
+        """Cut, then lower the mark (KAFKA-14704: raised first, it would name records that go).
+
+        At the very end of the log nothing but empty epochs is cut off.
+        """
         log = self.log
-        if offset >= log.log_end_offset:
-            return
         if offset < self.high_watermark:
             self._outbox.messages.append(
                 (

@@ -21,7 +21,7 @@ from odradek.log.log_manager import LogManager
 from odradek.model.cluster import BrokerRegistration, Endpoint
 from odradek.model.errors import ConfigurationError
 from odradek.model.facts import ConfigChanged, ControllerChanged, Fact
-from odradek.model.ids import BrokerId, ControllerEpoch, TopicPartition
+from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.server import state_change_log, store_questions
 from odradek.server.controlled_shutdown import hand_over
@@ -310,8 +310,15 @@ class BrokerRuntime:
         controller: asyncio.Task[None] | None = None
         facts = BrokerFacts(store, wake.set)
         try:
+            # This process goes on after its session: then its last incarnation has lost nothing.
+            clean_epoch = self.logs.clean_epoch if self.registration is None else self.registration.epoch
             self.registration = await register(
-                store, self._seams, self.broker_id, self.endpoints, self.settings.broker_rack
+                store,
+                self._seams,
+                self.broker_id,
+                self.endpoints,
+                self.settings.broker_rack,
+                BrokerEpoch(clean_epoch),
             )
             self._broker.registered(self.registration.epoch, self._now_ms())
             self._end_turn()

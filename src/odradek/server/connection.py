@@ -18,6 +18,7 @@ from typing import Any, Protocol, cast
 from odradek.broker.answers import Answer, Buffer, CloseConnection, NoReply, Park, Reply
 from odradek.client.frame_protocol import FrameProtocol
 from odradek.client.receive_buffers import BufferPool
+from odradek.model.errors import ProtocolError
 
 # Bytes handed to the transport at a time: enough to fill a socket buffer, small enough not to hurt memory.
 WRITE_CHUNK_BYTES = 256 * 1024
@@ -247,22 +248,29 @@ class Connection(FrameProtocol):
                 if batch and expected >= _ALONE_BYTES:
                     break  # copying it behind the others costs more than another system call
                 if is_lazy:
-                    buffer = buffer.read()
-                    if len(buffer) != expected:
-                        # The size already stands in the frame, so this answer cannot be mended. The peer asks
-                        # again on a new connection.
-                        self._host.nonsense(
-                            self,
-                            f"an answer cannot be finished: a segment gave {len(buffer)} of {expected} bytes",
-                        )
-                        outgoing.clear()
-                        self.close()
+                    read = self._read_lazy(buffer, expected)
+                    if read is None:
                         return
+                    buffer = read
                 outgoing.popleft()
                 batch.append(buffer)
                 size += expected
             # The transport calls pause_writing from inside write.
             transport.write(batch[0] if len(batch) == 1 else b"".join(batch))
+
+    def _read_lazy(self, buffer: Any, expected: int) -> bytes | None:
+        """None: the size stands in the frame already, so this answer cannot be mended. The peer asks again."""
+        try:
+            data: bytes = buffer.read()
+            if len(data) == expected:
+                return data
+            problem = f"a segment gave {len(data)} of {expected} bytes"
+        except ProtocolError as error:
+            problem = str(error)
+        self._host.nonsense(self, f"an answer cannot be finished: {problem}")
+        self._outgoing.clear()
+        self.close()
+        return None
 
     def close(self) -> None:
         """Closes after what was already written has left."""

@@ -243,6 +243,10 @@ class ControllerRuntime:
                 return
             except api.StoreUnavailable:
                 await asyncio.sleep(RETRY_S)
+        # Out of touch: the session may outlive this, and /controller with it. Nobody could lead then, so `run` gives
+        # the node up as soon as the store can be reached.
+        self._is_stale_suspected = True
+        self._vacant.set()
 
 
 def _refusal(ask: ControllerAsk) -> ControllerAnswer:

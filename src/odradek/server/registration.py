@@ -11,7 +11,7 @@ from base64 import urlsafe_b64encode
 
 from odradek.model.cluster import BrokerRegistration, Endpoint
 from odradek.model.errors import OdradekError
-from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch
+from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch
 from odradek.server.seams import Seams
 from odradek.store import api, groups, layout
 from odradek.store.fields import Unreadable
@@ -64,11 +64,19 @@ async def _get(store: api.Store, path: str) -> api.Node | None:
 
 
 async def register(
-    store: api.Store, seams: Seams, broker_id: BrokerId, endpoints: tuple[Endpoint, ...], rack: str | None
+    store: api.Store,
+    seams: Seams,
+    broker_id: BrokerId,
+    endpoints: tuple[Endpoint, ...],
+    rack: str | None,
+    clean_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH,
 ) -> BrokerRegistration:
-    """Creates our node; its czxid is the broker epoch. Waits for an old session of ours to end."""
+    """Creates our node; its czxid is the broker epoch. Waits for an old session of ours to end.
+
+    `clean_epoch` names the incarnation of ours that lost nothing when it ended (KIP-966).
+    """
     path = layout.broker_path(broker_id)
-    wanted = BrokerRegistration(broker_id, BrokerEpoch(-1), endpoints, rack)
+    wanted = BrokerRegistration(broker_id, UNKNOWN_BROKER_EPOCH, endpoints, rack, clean_epoch)
     deadline = seams.loop.time() + (store.session_timeout_ms + PATIENCE_MS) / 1000
     has_told = False
     while True:
@@ -81,7 +89,7 @@ async def register(
             continue  # the old node went between our two looks
         if stat.ephemeral_owner == store.session_id:
             # Ours: just made, or made by a call whose answer was lost.
-            return BrokerRegistration(broker_id, BrokerEpoch(stat.czxid), endpoints, rack)
+            return BrokerRegistration(broker_id, BrokerEpoch(stat.czxid), endpoints, rack, clean_epoch)
         if not has_told:
             has_told = True
             logger.warning(

@@ -1,19 +1,24 @@
-"""Who may have died a moment ago, and until when questions about the cluster wait for the answer.
+"""Who may have died a moment ago, and what clients are told meanwhile.
 
-A broken connection to a leader is news, though only of a suspicion: the controller's UpdateMetadata makes it
-a fact, a new connection takes it back, and after a second it is dropped, for a question must not wait longer.
+A broken connection to a leader is news, though only of a suspicion: the controller's UpdateMetadata makes it a fact, a
+new connection takes it back, and after a second it is dropped, for a question must not wait longer.
+
+A broker that is gone is named to clients for two seconds more, without its leaderships. librdkafka takes a broker that
+is no longer named apart in the same moment in which it moves that broker's partitions to their new leaders, and then
+sometimes loses them for a second (seen with 2.16). Apache names a dead broker until its session ends, for 18 seconds.
 """
 
 import asyncio
 from collections.abc import Callable
 
-from odradek.broker.metadata_cache import MetadataCache
+from odradek.broker.metadata_cache import LiveBroker, MetadataCache
 from odradek.model.ids import BrokerId
 from odradek.server.held_requests import HeldRequests
 
 LONGEST_SUSPICION_S = 1.0
 # A broker that was never told of the cluster answers all the same, after this.
 LONGEST_IGNORANCE_S = 5.0
+DEPARTED_SHOWN_S = 2.0
 
 _NOT_TOLD_YET = "no UpdateMetadata yet"
 
@@ -32,6 +37,8 @@ class Suspects:
         self._end_turn = end_turn
         self._suspected: dict[BrokerId, asyncio.TimerHandle] = {}
         self._seen_epoch = metadata.epoch
+        self._seen_brokers: dict[int, LiveBroker] = metadata.brokers
+        self._departures: dict[int, asyncio.TimerHandle] = {}
         self._ignorance: asyncio.TimerHandle | None = loop.call_later(
             LONGEST_IGNORANCE_S, self._give_up_waiting
         )
@@ -49,6 +56,7 @@ class Suspects:
         """Called in every turn: an UpdateMetadata may have made clear what was in doubt."""
         if self._metadata.epoch == self._seen_epoch:
             return
+        self._note_departures()
         self._seen_epoch = self._metadata.epoch
         if self._ignorance is not None and self._metadata.live_brokers:
             self._ignorance.cancel()
@@ -57,7 +65,28 @@ class Suspects:
         for broker in [b for b in self._suspected if b not in self._metadata.live_brokers]:
             self._clear(broker)
 
+    def _note_departures(self) -> None:
+        metadata = self._metadata
+        before, self._seen_brokers = self._seen_brokers, metadata.brokers
+        if before is metadata.brokers:
+            return
+        for broker in [b for b in metadata.departed if b in metadata.brokers]:
+            self._departures.pop(broker).cancel()
+            del metadata.departed[broker]
+        for broker, known in before.items():
+            if broker not in metadata.brokers:
+                metadata.departed[broker] = known
+                self._departures[broker] = self._loop.call_later(DEPARTED_SHOWN_S, self._forget, broker)
+        metadata.epoch += 1  # answers encoded before are void
+
+    def _forget(self, broker: int) -> None:
+        del self._departures[broker], self._metadata.departed[broker]
+        self._metadata.epoch += 1
+        self._end_turn()
+
     def close(self) -> None:
+        for timer in self._departures.values():
+            timer.cancel()
         if self._ignorance is not None:
             self._ignorance.cancel()
         for timer in self._suspected.values():

@@ -5,6 +5,7 @@ know: a send whose answer never came is `unknown`.
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from odradek.client.connection import BrokerLink
@@ -123,7 +124,13 @@ class SimClient:
     # --- administration
 
     async def create_topic(
-        self, name: str, partitions: int, replication_factor: int, configs: dict[str, str] | None = None
+        self,
+        name: str,
+        partitions: int,
+        replication_factor: int,
+        configs: dict[str, str] | None = None,
+        *,
+        assignments: Sequence[Sequence[int]] = (),
     ) -> ErrorCode:
         """NONE also when a retry finds that the first attempt had worked."""
         request = create_topics.CreateTopicsRequest(
@@ -132,6 +139,10 @@ class SimClient:
                     name=name,
                     num_partitions=partitions,
                     replication_factor=replication_factor,
+                    assignments=[
+                        create_topics.CreatableReplicaAssignment(partition_index=n, broker_ids=list(replicas))
+                        for n, replicas in enumerate(assignments)
+                    ],
                     configs=[
                         create_topics.CreatableTopicConfig(name=k, value=v) for k, v in sorted((configs or {}).items())
                     ],

@@ -13,8 +13,22 @@ from odradek.sim.world import SimBroker, World
 Act = Callable[[World, Fault], bool]
 
 
+# End the life of a broker's process or of its session with the store.
+ENDS_A_LIFE = frozenset(
+    {
+        "kill_leader", "kill_controller", "kill_all", "pause", "bounce", "expire_session", "cut_leader_from_store",
+        "power_cut", "power_cut_all", "fsync_fails", "disk_errors", "disk_full",
+    }
+)  # fmt: skip
+
+
 def inject(world: World, fault: Fault) -> bool:
     """True if something was done."""
+    # An emptied disk (F22) is survived as long as the others of its ISR live until the controller has taken it out.
+    # With two failures at once, one of them of a disk, the only copy of a record may be the one that is gone, and
+    # no rule can bring it back: nobody promises that.
+    if world.excused and fault.kind in ENDS_A_LIFE:
+        return False
     done = TABLE[fault.kind](world, fault)
     if done:
         world.note(f"fault {fault}")
@@ -275,7 +289,7 @@ def disk_full(world: World, fault: Fault) -> bool:
 def disk_emptied(world: World, fault: Fault) -> bool:
     """The disk of one broker is taken away while every ISR is full, and it comes back empty (H1)."""
     broker = _pick(world, fault)
-    if broker is None or len(_running(world)) < len(world.brokers) or not world.is_everything_in_sync():
+    if broker is None or not world.is_everybody_well() or not world.is_everything_in_sync():
         return False
     broker.kill()
     broker.wipe_disk()

@@ -105,6 +105,7 @@ class SimTransport(asyncio.Transport):
         self._eof_received = False
         self._is_reading_paused = False
         self._read_scheduled = False
+        self._is_made = False  # asyncio promises connection_made before any data, also to a host that was paused
 
     # --- asyncio.Transport
 
@@ -239,7 +240,14 @@ class SimTransport(asyncio.Transport):
         if not self._is_lost and not self._is_writing_paused:
             self.protocol.resume_writing()
 
+    def connection_made(self) -> None:
+        self.protocol.connection_made(self)
+        self._is_made = True
+        self._schedule_read()
+
     def _schedule_read(self) -> None:
+        if not self._is_made:
+            return
         if not self._read_scheduled and not self._is_lost and (self._received or self._eof_received):
             self._read_scheduled = True
             self.network.loop.call_as(self.host, self._read)
@@ -384,9 +392,8 @@ class Network:
         far.protocol = server.factory()
         self.transports.add(near)
         self.transports.add(far)
-        near.protocol.connection_made(near)
-        # connection_made comes before any data: a read is scheduled only by bytes, and they take their latency.
-        loop.call_as(server.host, far.protocol.connection_made, far)
+        near.connection_made()
+        loop.call_as(server.host, far.connection_made)
         return near, near.protocol
 
     def reset(self, transport: SimTransport) -> None:

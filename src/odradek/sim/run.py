@@ -74,11 +74,11 @@ def run(plan: Plan, *, observe: Callable[[World], None] | None = None) -> Outcom
         outcome.trace_hash = world.loop.trace_hash
         outcome.notes = world.notes
         outcome.acked_batches = sum(1 for s in outcome.history.sends() if s.outcome == "ok")
-        _let_go(world)
+        let_go(world)
     return outcome
 
 
-def _let_go(world: World) -> None:
+def let_go(world: World) -> None:
     """Tasks of the world are collected while they wait; Python tells of each, and here that is no news."""
     if sys.unraisablehook is not _say_what_is_news:
         sys.unraisablehook = _say_what_is_news
@@ -225,27 +225,9 @@ class _Run:
             raise Broken(CORRECTNESS, str(found[0]), found)
 
     def _pending(self) -> str | None:
-        """Why the cluster is not at rest; None when it is."""
-        world = self.world
-        for broker in world.brokers.values():
-            if not broker.is_running:
-                return f"{broker.name} does not run: {broker.exit_reason!r}"
-        if not world.is_ready():
-            return "not every broker knows the others and the controller"
-        if self.producing:
+        if self.producing and self.world.is_ready():
             return f"{self.producing} sends are not finished"
-        view = world.view()
-        for partition, state in view.partitions.items():
-            if state.stored is None or state.stored.leader < 0:
-                return f"{partition} has no leader: {state.stored}"
-            if set(state.stored.isr) != set(state.assignment):
-                return f"the ISR of {partition} is {list(state.stored.isr)} of {list(state.assignment)}"
-            ends = {r.broker: (r.log_end_offset, r.high_watermark) for r in state.replicas}
-            if len(set(ends.values())) != 1 or any(end != mark for end, mark in ends.values()):
-                return f"ends and high watermarks of {partition} differ: {ends}"
-        for anomaly in replicas.converged(view):
-            return str(anomaly)
-        return None
+        return why_not_at_rest(self.world)
 
     # --- clients
 
@@ -294,6 +276,27 @@ class _Run:
         found = list(replicas.identical_logs(self.world.view()))
         if found:
             raise Broken(CORRECTNESS, str(found[0]), found)
+
+
+def why_not_at_rest(world: World) -> str | None:
+    """None when everybody runs, every ISR is whole, and every replica knows and has everything (I11, I12)."""
+    for broker in world.brokers.values():
+        if not broker.is_running:
+            return f"{broker.name} does not run: {broker.exit_reason!r}"
+    if not world.is_ready():
+        return "not every broker knows the others and the controller"
+    view = world.view(with_batches=False)
+    for partition, state in view.partitions.items():
+        if state.stored is None or state.stored.leader < 0:
+            return f"{partition} has no leader: {state.stored}"
+        if set(state.stored.isr) != set(state.assignment):
+            return f"the ISR of {partition} is {list(state.stored.isr)} of {list(state.assignment)}"
+        ends = {r.broker: (r.log_end_offset, r.high_watermark) for r in state.replicas}
+        if len(set(ends.values())) != 1 or any(end != mark for end, mark in ends.values()):
+            return f"ends and high watermarks of {partition} differ: {ends}"
+    for anomaly in replicas.converged(view):
+        return str(anomaly)
+    return None
 
 
 def describe(outcome: Outcome, *, last: int = 50) -> str:

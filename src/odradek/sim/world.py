@@ -274,12 +274,46 @@ class World:
     def world_context(self) -> Any:
         return self.loop.context_of(NOBODY)
 
-    def is_everything_in_sync(self) -> bool:
-        """Every stored ISR is the whole assignment."""
-        partitions = self.view(with_batches=False).partitions.values()
+    def is_everybody_well(self) -> bool:
+        """Every broker runs, is not stopped in mid-air, and is registered in this life of its."""
+        now = self.loop.time()
+        registered = self.registered()
         return all(
-            p.stored is not None and p.stored.leader >= 0 and set(p.stored.isr) == set(p.assignment) for p in partitions
+            broker.runtime is not None
+            and broker.runtime.registration is not None
+            and broker.host is not None
+            and broker.host.paused_until <= now
+            and broker.name not in self.cut_from_store
+            and registered.get(broker.broker_id) == broker.runtime.registration.epoch
+            for broker in self.brokers.values()
         )
+
+    def registered(self) -> dict[BrokerId, int]:
+        """Broker -> the epoch it is registered with."""
+        found = {}
+        for path, node in self.store.ensemble.tree.walk(layout.BROKER_IDS):
+            name = path.rsplit("/", 1)[-1]
+            if name.isdigit():
+                found[BrokerId(int(name))] = node.stat.czxid
+        return found
+
+    def is_everything_in_sync(self) -> bool:
+        """Every stored ISR is the whole assignment, each member in its present life."""
+        registered = self.registered()
+        partitions = self.view(with_batches=False).partitions
+        for partition, seen in partitions.items():
+            path = layout.state_path(partition)
+            found = next(iter(self.store.ensemble.tree.walk(path)), None)
+            if found is None:
+                return False
+            node = found[1]
+            stored = layout.decode_partition_state(path, node.data, node.stat.version)
+            state = stored.leader_and_isr
+            if state.leader < 0 or set(state.isr) != set(seen.assignment):
+                return False
+            if stored.isr_broker_epochs != tuple(registered.get(member) for member in state.isr):
+                return False
+        return True
 
     def broker_stopped(self, broker: SimBroker, error: BaseException) -> None:
         for callback in self.on_broker_stopped:
@@ -343,7 +377,7 @@ class World:
                 continue
         for (broker_id, partition), epoch in list(self.excused.items()):
             state = stored.get(partition)
-            if state is None or state.partition_epoch != epoch:
+            if state is None or (state.partition_epoch != epoch and not self._is_counted_on(broker_id, partition, state)):
                 del self.excused[(broker_id, partition)]
         replicas: dict[TopicPartition, list[ReplicaView]] = {p: [] for p in assignments}
         metadata: dict[tuple[BrokerId, TopicPartition], tuple[int, int]] = {}
@@ -376,6 +410,21 @@ class World:
             live_brokers=tuple(b.broker_id for b in self.brokers.values() if b.is_running),
             metadata=metadata,
         )
+
+
+    def _is_counted_on(self, broker_id: BrokerId, partition: TopicPartition, stored: Any) -> bool:
+        """A leader that has not heard of its successor yet has the broker in the ISR it believes in."""
+        for broker in self.brokers.values():
+            if broker.is_running and broker.is_serving and broker.runtime is not None:
+                replica = broker.runtime.broker.replicas.partitions.get(partition)
+                if (
+                    replica is not None
+                    and replica.is_leader
+                    and replica.leader_epoch < stored.leader_epoch
+                    and broker_id in replica.state.maximal_isr
+                ):
+                    return True
+        return False
 
 
 def replica_view(broker: BrokerId, replica: Any, *, with_batches: bool) -> ReplicaView:

@@ -20,6 +20,7 @@ from odradek.model.cluster import BrokerRegistration, Endpoint, LeaderAndIsr, Re
 from odradek.model.facts import ProducerIdBlock, StoredPartitionState, TopicAssignment, UnreadableNode
 from odradek.model.ids import (
     NO_LEADER,
+    UNKNOWN_BROKER_EPOCH,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
@@ -126,6 +127,8 @@ def encode_registration(registration: BrokerRegistration, *, timestamp_ms: int, 
     }
     if registration.rack is not None:
         value["rack"] = registration.rack
+    if registration.clean_epoch != UNKNOWN_BROKER_EPOCH:
+        value["odradek_clean_epoch"] = registration.clean_epoch  # ours; readers pick the keys they know
     return _dump(value)
 
 
@@ -145,7 +148,10 @@ def decode_registration(broker_id: BrokerId, node: Node) -> BrokerRegistration:
     rack = fields.value.get("rack")
     if rack is not None and not isinstance(rack, str):
         raise fields.fail("rack", "a text", rack)
-    return BrokerRegistration(broker_id, BrokerEpoch(node.stat.czxid), tuple(endpoints), rack)
+    clean_epoch = fields.as_integer("odradek_clean_epoch", fields.value.get("odradek_clean_epoch", -1))
+    return BrokerRegistration(
+        broker_id, BrokerEpoch(node.stat.czxid), tuple(endpoints), rack, BrokerEpoch(clean_epoch)
+    )
 
 
 def _endpoint(fields: Fields, text: object, protocols: Mapping[str, str]) -> Endpoint:

@@ -72,13 +72,17 @@ from odradek.store.api import (
     check_path,
 )
 from odradek.store.chroot import ChrootedStores
+from odradek.store.zookeeper_read_many import ReadMany
+from odradek.store.zookeeper_watches import ArmedWatches, missed
 from odradek.store.zookeeper_write import write_groups
 
 T = TypeVar("T")
+W = TypeVar("W")
 
 OWN_PATIENCE = 0.8
 _BEATS_PER_TIMEOUT = 8
 _STOP_PATIENCE_S = 2.0
+_READ_AT_ONCE = 250
 _IN_FLIGHT = 2_000  # reads sent before the first is answered
 
 _ERRORS: Mapping[type[Exception], type[StoreError]] = {
@@ -166,9 +170,8 @@ class ZooKeeperStore:
         self._last_contact = self._loop.time()
         self._on_watch: list[OnWatch] = []
         self._on_session: list[OnSession] = []
-        # What is armed, and what stood there then: None where there was no node.
-        self._data_watches: dict[str, Stat | None] = {}
-        self._children_watches: dict[str, Stat] = {}
+        self._watches = ArmedWatches()
+        self._has_read_many = True  # until a server older than 3.6 says no
         self._beat: asyncio.Task[None] | None = None
         self._coming_back: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -264,44 +267,69 @@ class ZooKeeperStore:
         return (await self._reads([path], lambda path: self._children(path, watch)))[0]
 
     async def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Node | None]:
+        if not watch and self._has_read_many and len(paths) > 1:
+            starts = range(0, len(paths), _READ_AT_ONCE)
+            chunks = [tuple(paths[start : start + _READ_AT_ONCE]) for start in starts]
+            try:
+                return [node for nodes in await self._reads(chunks, self._read_many) for node in nodes]
+            except _NoReadMany:
+                self._has_read_many = False
         return await self._reads(paths, lambda path: _or_none(self._get(path, watch)))
 
     async def children_many(self, paths: Sequence[str], *, watch: bool = False) -> list[list[str] | None]:
         return await self._reads(paths, lambda path: _or_none(self._children(path, watch)))
 
-    async def _reads(self, paths: Sequence[str], read: Callable[[str], Awaitable[T]]) -> list[T]:
+    async def _reads(self, wanted: Sequence[W], read: Callable[[W], Awaitable[T]]) -> list[T]:
         """Pipelined: all are sent before the first is answered, within reason."""
-        for path in paths:
-            check_path(path)
         found: list[T] = []
-        for start in range(0, len(paths), _IN_FLIGHT):
+        for start in range(0, len(wanted), _IN_FLIGHT):
             self._check_usable()
-            found += await asyncio.gather(*[read(path) for path in paths[start : start + _IN_FLIGHT]])
+            found += await asyncio.gather(*[read(each) for each in wanted[start : start + _IN_FLIGHT]])
         return found
 
+    def _read_many(self, paths: Sequence[str]) -> Awaitable[list[Node | None]]:
+        for path in paths:
+            check_path(path)
+
+        def read(answer: list[Node | int | None]) -> list[Node | None]:
+            nodes: list[Node | None] = []
+            for path, node in zip(paths, answer, strict=True):
+                if isinstance(node, int):
+                    raise _translated(kazoo_errors.EXCEPTIONS[node](), path)
+                nodes.append(node)
+            return nodes
+
+        return self._ask(ReadMany(paths), paths[0], read)
+
     def _get(self, path: str, watch: bool) -> Awaitable[Node]:
+        check_path(path)
+
         def read(answer: tuple[bytes | None, Any]) -> Node:
             node = Node(answer[0] or b"", _stat(answer[1]))
             if watch:
-                self._data_watches[path] = node.stat
+                self._watches.data[path] = node.stat
             return node
 
         return self._ask(GetData(path, self._kazoo_told if watch else None), path, read)
 
     def _exists(self, path: str, watch: bool, coming_back: bool = False) -> Awaitable[Stat | None]:
+        check_path(path)
+
         def read(answer: Any) -> Stat | None:
             stat = None if answer is None else _stat(answer)
             if watch:
-                self._data_watches[path] = stat
+                self._watches.data[path] = stat
             return stat
 
         request = Exists(path, self._kazoo_told if watch else None)
         return self._ask(request, path, read, coming_back=coming_back)
 
     def _children(self, path: str, watch: bool) -> Awaitable[list[str]]:
+        check_path(path)
+
         def read(answer: tuple[list[str], Any]) -> list[str]:
             if watch:
-                self._children_watches[path] = _stat(answer[1])
+                self._watches.children[path] = _stat(answer[1])
             return sorted(answer[0])
 
         return self._ask(GetChildren2(path, self._kazoo_told if watch else None), path, read)
@@ -393,15 +421,7 @@ class ZooKeeperStore:
             self._post(self._fire, WatchEvent(kind, event.path))
 
     def _fire(self, event: WatchEvent) -> None:
-        """Once, though kazoo tells of a deletion once for the data and once for the children."""
-        was_armed = False
-        if event.kind is not WatchKind.CHILDREN and event.path in self._data_watches:
-            del self._data_watches[event.path]
-            was_armed = True
-        if event.kind in (WatchKind.CHILDREN, WatchKind.DELETED) and event.path in self._children_watches:
-            del self._children_watches[event.path]
-            was_armed = True
-        if was_armed:
+        if self._watches.fire(event):
             for on_watch in tuple(self._on_watch):
                 on_watch(event)
 
@@ -452,25 +472,19 @@ class ZooKeeperStore:
 
     async def _come_back(self) -> None:
         """Arm every watch again, tell what has changed meanwhile, and only then let calls through."""
-        data, children = dict(self._data_watches), dict(self._children_watches)
+        data, children = dict(self._watches.data), dict(self._watches.children)
         begun = self._loop.time()
         try:
-            stats = await asyncio.gather(*[self._exists(path, watch=True, coming_back=True) for path in data])
-            lists = await asyncio.gather(*[_or_none(self._children_stat(path)) for path in children])
+            stats = await asyncio.gather(*[self._exists(p, watch=True, coming_back=True) for p in data])
+            parents = await asyncio.gather(*[_or_none(self._children_stat(p)) for p in children])
         except (StoreUnavailable, SessionExpired):
             # Lost again; the next time begins anew, from what was known before.
-            self._data_watches, self._children_watches = data, children
+            self._watches.data, self._watches.children = data, children
             return
-        for (path, before), now in zip(data.items(), stats, strict=True):
-            kind = _change_of_data(before, now)
-            if kind is not None:
-                self._data_watches[path] = before
-                self._fire(WatchEvent(kind, path))
-        for (path, then), now in zip(children.items(), lists, strict=True):
-            if now is None or now.czxid != then.czxid:
-                self._fire(WatchEvent(WatchKind.DELETED, path))
-            elif now.cversion != then.cversion:
-                self._fire(WatchEvent(WatchKind.CHILDREN, path))
+        data_now = dict(zip(data, stats, strict=True))
+        children_now = dict(zip(children, parents, strict=True))
+        for event in missed(data, children, data_now, children_now):
+            self._fire(event)
         self._last_contact = begun
         self._become(SessionState.CONNECTED)
 
@@ -507,8 +521,7 @@ class ZooKeeperStore:
     def _end(self, state: SessionState) -> None:
         if self._state in (SessionState.EXPIRED, SessionState.CLOSED):
             return
-        self._data_watches.clear()
-        self._children_watches.clear()
+        self._watches.clear()
         self._become(state)
         # Where the server can be reached it ends the session at once.
         self._stopping = asyncio.ensure_future(self._stop_client())
@@ -542,6 +555,10 @@ class ZooKeeperStore:
                 await stopped
 
 
+class _NoReadMany(StoreUnavailable):
+    """The server does not know multiRead."""
+
+
 def _request(op: Op) -> Any:
     if isinstance(op, Create):
         flags = (1 if op.ephemeral else 0) | (2 if op.sequential else 0)
@@ -558,19 +575,12 @@ def _stat(stat: Any) -> Stat:
     return Stat(stat.version, stat.cversion, stat.czxid, stat.mzxid, stat.ephemeralOwner)
 
 
-def _change_of_data(before: Stat | None, now: Stat | None) -> WatchKind | None:
-    """The first thing that happened to a node between two looks, as its watch would have told it."""
-    if before is None:
-        return None if now is None else WatchKind.CREATED
-    if now is None or now.czxid != before.czxid:
-        return WatchKind.DELETED
-    return WatchKind.CHANGED if now.mzxid != before.mzxid else None
-
-
 def _translated(error: BaseException, path: str, index: int = 0) -> StoreError:
     for kind, ours in _ERRORS.items():
         if isinstance(error, kind):
             return ours(path, index=index)
+    if isinstance(error, kazoo_errors.UnimplementedError):
+        return _NoReadMany(path, "this ZooKeeper is older than 3.6")
     if isinstance(error, kazoo_errors.KazooException | OSError):
         return StoreUnavailable(path, f"ZooKeeper: {type(error).__name__} {error}".strip(), index)
     raise error

@@ -278,6 +278,10 @@ class FetchWait(Waiter):
         size = 0
         if diverging is not None:
             is_urgent = wanted.has_more = True
+            # Its reader cuts its log and takes nothing else from this answer, the high watermark included: to be
+            # told again, or a follower of an idle partition would never learn of it.
+            wanted.is_refused = True
+            wanted.sent_high_watermark = -1
         elif offset < upper_bound:
             wanted.has_more = True
             room = self.max_bytes - so_far

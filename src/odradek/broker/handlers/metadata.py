@@ -81,7 +81,7 @@ def _response(
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node, host=host, port=port, rack=rack)
-            for node, host, port, rack in broker.node_endpoints(broker.metadata.brokers, listener)
+            for node, host, port, rack in broker.node_endpoints(broker.metadata.shown_brokers, listener)
         ],
         cluster_id=broker.cluster_id,
         controller_id=-1 if controller is None else controller,

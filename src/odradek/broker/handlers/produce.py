@@ -60,7 +60,9 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
                     raise broker.replicas.why_not_hosted(topic, index)
                 if records is not None and len(records) > FLAGS_AT and records[FLAGS_AT] & TRANSACTIONAL:
                     # It would open a transaction that nobody can end, and hold readers up for ever.
-                    raise ProtocolError(ErrorCode.INVALID_TXN_STATE, "no transaction coordinator knows of this")
+                    raise ProtocolError(
+                        ErrorCode.INVALID_TXN_STATE, "no transaction coordinator knows of this"
+                    )
                 result = partition.append(EMPTY if records is None else records, acks=acks, now_ms=now_ms)
             except ProtocolError as refusal:
                 rows.append(_refused(broker, version, topic, index, refusal))

@@ -100,7 +100,9 @@ def _create_all(writing: Writing, run: Sequence[ConditionalOps]) -> list[WriteAn
         return None
     made: dict[str, tuple[bytes, int]] = {}  # path -> data, zxid
     children: dict[str, int] = {}
-    above: set[str] = set()  # parents of `ancestors` that we did not ask for, and now have to be sure of
+    above: set[str] = (
+        set()
+    )  # must be there, and were not asked for yet, or are not made before their children
     for zxid, group in enumerate(run, start=writing.zxid + 1):
         op = group.ops[0]
         assert isinstance(op, Create)
@@ -111,8 +113,6 @@ def _create_all(writing: Writing, run: Sequence[ConditionalOps]) -> list[WriteAn
             if path in made:
                 return None
             if parent not in there and parent not in made:
-                if parent in ancestors:
-                    return None  # it would come later in the run, or never
                 above.add(parent)
             made[path] = data, zxid
             children[parent] = children.get(parent, 0) + 1

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from odradek.store.api import StoreCorrupt, StoreError, StoreUnavailable
+from odradek.store.embedded import holder
 
 T = TypeVar("T")
 
@@ -204,9 +205,8 @@ def translate(error: sqlite3.Error, path: Path) -> StoreError:
     code = _code(error)
     if code == _SQLITE_BUSY:
         return StoreUnavailable(
-            message=f"{path} has been locked by another process for {LOCK_PATIENCE_S:.0f} s. A broker may be "
-            f"stopped in the middle of a write (kill -CONT it, or kill it), or another program has the file "
-            f"open (`fuser {path}` tells which)"
+            message=f"{path} has been locked for {LOCK_PATIENCE_S:.0f} s by {holder.describe(path)}; nothing was "
+            "changed. It goes on when that one does, or is gone"
         )
     if code in (_SQLITE_CORRUPT, _SQLITE_NOTADB):
         return _damaged(path, str(error))

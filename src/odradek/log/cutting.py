@@ -1,0 +1,118 @@
+"""Moving the two ends of a log: cutting records off, starting anew, deleting what is old.
+
+Every cut is in an order in which a crash anywhere leaves a log that only ends later than it should: the flushed point
+first, then segments from the last to the first, then the file, then what is derived from it.
+
+After a cut the log goes on in a new segment. Appending to the file that was cut could, after a power cut, leave old
+pages before new ones: valid batches of a history that is gone, followed by the present one.
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.log import lookups
+from odradek.log.producers import Producers
+from odradek.log.segment import SNAPSHOT_SUFFIX
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from odradek.log.partition_log import PartitionLog
+
+
+def truncate_to(log: "PartitionLog", offset: int, now_ms: int) -> int:
+    if log.failure is not None:
+        raise log.failure
+    if offset >= log.log_end_offset:
+        # Epochs that began at our end and brought no record are no part of the common history either: kept,
+        # we would name them to the leader for ever, and be answered with the same cut for ever.
+        if log.epochs.truncate_from_end(offset):
+            log.write_epochs()
+        return log.log_end_offset
+    if offset <= log.log_start_offset:
+        truncate_fully_and_start_at(log, max(offset, 0), now_ms)
+        return log.log_end_offset
+    target = log.segments[log.segment_index(offset)]
+    position = target.position_of(offset)
+    end_offset = offset
+    for _, header in target.headers(position):
+        end_offset = min(header.base_offset, offset)
+        break
+    if end_offset <= log.log_start_offset:
+        # Its first batch reaches below its start (DeleteRecords cuts anywhere), and that one goes.
+        truncate_fully_and_start_at(log, log.log_start_offset, now_ms)
+        return log.log_end_offset
+    nothing_left = position == 0 and target is log.segments[0]
+    _lower_flushed_point(log, end_offset, log.log_start_offset, nothing_left=nothing_left)
+    while log.segments[-1] is not target:
+        log.discard(log.segments.pop())
+    if position == 0:
+        log.discard(log.segments.pop())
+    elif target is log.active or position < target.file.size_bytes:
+        for name in target.cut(position, end_offset, log.config.index_interval_bytes):
+            log.flushed.name_changed(name)
+    log.log_end_offset = end_offset
+    log.producer_marks = [mark for mark in log.producer_marks if mark[0] <= end_offset]
+    if log.segments:
+        lookups.reload_producers(log, now_ms)
+    else:
+        log.producers = Producers()
+    log.begin_segment(end_offset, now_ms)
+    if log.epochs.truncate_from_end(end_offset):
+        log.write_epochs()
+    return end_offset
+
+
+def truncate_fully_and_start_at(log: "PartitionLog", offset: int, now_ms: int) -> None:
+    if log.failure is not None:
+        raise log.failure
+    log.log_start_offset = min(offset, log.log_start_offset)
+    _lower_flushed_point(log, log.log_start_offset, log.log_start_offset, nothing_left=True)
+    while log.segments:
+        log.discard(log.segments.pop())
+    for name in log.directory.names():
+        if name.endswith(SNAPSHOT_SUFFIX):
+            log.directory.remove(name)
+    log.producers = Producers()
+    log.begin_segment(offset, now_ms)
+    log.log_start_offset = log.log_end_offset = offset
+    log.epochs.clear()
+    log.write_epochs()
+
+
+def _lower_flushed_point(
+    log: "PartitionLog", offset: int, log_start_offset: int, *, nothing_left: bool
+) -> None:
+    """`nothing_left`: should the new segment's name be lost, nothing will say where the log began."""
+    if nothing_left:
+        offset = 0
+    # In memory first: a checkpoint that another thread writes from now on has the lower value already.
+    log.flushed.cut(offset)
+    if log.before_cut_below is not None:
+        log.before_cut_below(log, offset, log_start_offset)
+
+
+def delete_records_before(log: "PartitionLog", offset: int) -> int:
+    if log.failure is not None:
+        raise log.failure
+    if offset > log.log_end_offset:
+        raise ProtocolError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{log.topic_partition}: cannot delete up to {offset}, the log ends at {log.log_end_offset}",
+        )
+    if offset > log.log_start_offset:
+        log.log_start_offset = offset
+        if log.epochs.truncate_from_start(offset):
+            log.write_epochs()
+        log.producers.forget_ended_before(offset)
+        drop_segments_below(log, offset)
+    return log.log_start_offset
+
+
+def drop_segments_below(log: "PartitionLog", offset: int) -> int:
+    count = 0
+    while len(log.segments) > 1 and 0 <= log.segments[0].end_offset <= offset:
+        segment = log.segments.pop(0)
+        log.discard(segment)
+        log.directory.remove(segment.name(SNAPSHOT_SUFFIX))
+        count += 1
+    return count

@@ -1,0 +1,172 @@
+"""Every state a crash can leave a disk in, from one run.
+
+`RecordingDisk` notes what stands on the disk, and what of it is synced, before each operation that changes anything.
+From each of these moments follow:
+
+- a killed process: all that was written is there;
+- a write torn by the kill: the last append ends after any of its bytes (a few are tried);
+- a power cut: of what was not synced some pages and some names survive, in each combination a journaling file system
+  allows (see `MemoryDisk.power_cut`). All of them where they are few, else as many as wanted, drawn by a seed.
+
+States that look the same are given once.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from odradek.log.memory_files import MemoryDisk, _Change, _Inode, _Node
+
+
+class Moment(NamedTuple):
+    """Before an operation. `note` is what the script knew then: whatever its checks need."""
+
+    step: int
+    operation: str  # the one that has just been done
+    top: _Node
+    note: Any
+
+
+class CrashState(NamedTuple):
+    moment: Moment
+    note: Any
+    kind: str  # killed | torn | power cut
+    disk: MemoryDisk
+
+    def __str__(self) -> str:
+        return f"{self.kind} at step {self.moment.step}, after {self.moment.operation or 'nothing'}"
+
+
+class RecordingDisk(MemoryDisk):
+    def __init__(self, take_note: Callable[[], Any] = lambda: None) -> None:
+        super().__init__()
+        self.take_note = take_note
+        self.moments: list[Moment] = []
+
+    def _step(self, operation: str, name: str) -> bool:
+        self.note()
+        return super()._step(operation, name)
+
+    def note(self) -> None:
+        """Called once more at the end of a script, for the last operation."""
+        done = self.trace[-1] if self.trace else ""
+        self.moments.append(Moment(len(self.trace), done, copied(self._top), self.take_note()))
+
+
+def disk_with(top: _Node, disk: MemoryDisk | None = None) -> MemoryDisk:
+    """A disk on which this stands, and nobody has opened anything yet."""
+    disk = disk or MemoryDisk()
+    disk._top = copied(top)
+    return disk
+
+
+def copied(top: _Node) -> _Node:
+    """A file may have several names, synced and not: it is one file in the copy as well."""
+    known: dict[int, _Inode | _Node] = {}
+
+    def one(node: "_Inode | _Node") -> "_Inode | _Node":
+        found = known.get(id(node))
+        if found is None:
+            if isinstance(node, _Inode):
+                found = known[id(node)] = _Inode()
+                found.data, found.durable = bytearray(node.data), bytearray(node.durable)
+                found.dirty = set(node.dirty)
+            else:
+                found = known[id(node)] = _Node()
+                found.entries = {name: one(below) for name, below in node.entries.items()}
+                found.durable = {name: one(below) for name, below in node.durable.items()}
+                found.pending = [
+                    _Change(c.kind, c.name, c.other, None if c.node is None else one(c.node))
+                    for c in node.pending
+                ]
+        return found
+
+    made = one(top)
+    assert isinstance(made, _Node)
+    return made
+
+
+def crash_states(moments: list[Moment], *, cuts_per_moment: int, seed: int) -> Iterator[CrashState]:
+    """See the module. At most `cuts_per_moment` different power cuts of each moment."""
+    seen: set[bytes] = set()
+    for before, moment in zip([None, *moments], moments, strict=False):
+        for kind, disk in _of(before, moment, cuts_per_moment, seed):
+            # A torn write has not been done: what was known before it holds.
+            known = before if kind == "torn" and before is not None else moment
+            looks = fingerprint(disk._top, known.note, kind == "power cut")
+            if looks not in seen:
+                seen.add(looks)
+                yield CrashState(moment, known.note, kind, disk)
+
+
+def _of(before: Moment | None, moment: Moment, cuts: int, seed: int) -> Iterator[tuple[str, MemoryDisk]]:
+    yield "killed", disk_with(moment.top)
+    if before is not None and moment.operation.startswith("append "):
+        yield from _torn(before, moment)
+    choices = random.Random(seed * 1_000_003 + moment.step)
+    tried = 0
+    for choose in all_choices():
+        disk = disk_with(moment.top)
+        disk.power_cut(choose)
+        yield "power cut", disk
+        tried += 1
+        if tried == cuts:
+            break
+    else:
+        return
+    # There are more than that: the ones drawn lie anywhere among all of them, not at their beginning only.
+    for _ in range(cuts):
+        disk = disk_with(moment.top)
+        disk.power_cut(choices.randrange)
+        yield "power cut", disk
+
+
+def _torn(before: Moment, moment: Moment) -> Iterator[tuple[str, MemoryDisk]]:
+    path = moment.operation.removeprefix("append ").split("/", 2)[2]
+    disk = disk_with(moment.top)
+    old = disk_with(before.top)
+    begin, end = len(old.contents(path)), len(disk.contents(path))
+    size = end - begin
+    for cut in sorted({1, 8, 12, 17, 60, 61, size // 2, size - 1}):
+        if 0 < cut < size:
+            disk = disk_with(moment.top)
+            del disk.contents(path)[begin + cut :]
+            yield "torn", disk
+
+
+def all_choices() -> Iterator[Callable[[int], int]]:
+    """`choose` functions, one for each combination of answers; the next may be asked for once the last was used."""
+    prefix: list[int] = []
+    while True:
+        asked: list[tuple[int, int]] = []
+
+        def choose(n: int, *, prefix: list[int] = prefix, asked: list[tuple[int, int]] = asked) -> int:
+            # Everything lost comes last: it is the emptiest disk, and the same for many moments.
+            answer = prefix[len(asked)] if len(asked) < len(prefix) else n - 1
+            asked.append((answer, n))
+            return answer
+
+        yield choose
+        while asked and asked[-1][0] == 0:
+            asked.pop()
+        if not asked:
+            return
+        prefix = [answer for answer, _ in asked[:-1]] + [asked[-1][0] - 1]
+
+
+def fingerprint(top: _Node, note: object, is_cut: bool) -> bytes:
+    digest = blake2b(digest_size=16)
+    digest.update(repr((note, is_cut)).encode())
+
+    def walk(node: "_Inode | _Node", path: str) -> None:
+        if isinstance(node, _Inode):
+            digest.update(f"{path} {len(node.data)}\n".encode())
+            digest.update(node.data)
+        else:
+            digest.update(f"{path}/\n".encode())
+            for name in sorted(node.entries):
+                walk(node.entries[name], f"{path}/{name}")
+
+    walk(top, "")
+    return digest.digest()

@@ -1,0 +1,264 @@
+"""What the controller does with one event: `ControllerCore.step` on a context made from a value.
+
+Every event is stepped once for each order of the assignment, and every outcome counts: who is the first assigned
+replica is left open. So brokers are interchangeable, and all elections a reassignment or a preferred election could
+lead to are among the outcomes.
+"""
+
+from collections.abc import Iterator
+from itertools import permutations
+from typing import Any, NamedTuple
+
+from odradek.controller.core import ControllerCore
+from odradek.controller.effects import (
+    AlterPartitionAnswer as AlterPartitionAnswers,
+)
+from odradek.controller.effects import (
+    Answer,
+    CreatePartitionState,
+    LeaderAndIsrRequest,
+    Write,
+    WritePartitionState,
+)
+from odradek.controller.context import ControllerSettings
+from odradek.controller.events import (
+    AlterPartitionItem,
+    AlterPartitionRequested,
+    ElectLeadersRequested,
+    Elected,
+    Event,
+    IsrMember,
+    Stored,
+    WriteAnswer,
+)
+from odradek.controller.failover import load_context
+from odradek.controller.replica_states import ReplicaState
+from odradek.controller.settle import settle
+from odradek.model.cluster import BrokerRegistration, LeaderAndIsr, ReplicaAssignment
+from odradek.model.facts import BrokersChanged, MetadataLoaded, StoredPartitionState, TopicAssignment
+from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch
+from odradek.sim.explore.values import (
+    TOPIC_ID,
+    TP,
+    AlterPartitionAnswer,
+    AlterPartitionMessage,
+    ControllerValue,
+    LeaderAndIsrMessage,
+    Leadership,
+)
+
+CONTROLLER = BrokerId(0)  # a machine of its own: what happens to brokers happens to no controller
+
+
+class Decision(NamedTuple):
+    """After an event: the controller, whom it tells what, what it answers; and what stood in the store on the way,
+    for a controller that dies between two of its writes."""
+
+    after: ControllerValue
+    tells: tuple[LeaderAndIsrMessage, ...]
+    answer: AlterPartitionAnswer | None
+    on_the_way: tuple[Leadership, ...]
+
+
+class Controllers:
+    def __init__(self, brokers: int, min_insync_replicas: int) -> None:
+        self.brokers = tuple(BrokerId(b) for b in range(brokers))
+        self.orders = tuple(permutations(self.brokers))
+        self.settings = ControllerSettings(min_insync_replicas=min_insync_replicas)
+
+    def first_state(self) -> tuple[ControllerValue, tuple[LeaderAndIsrMessage, ...]]:
+        """A new topic, all brokers live: broker 0 leads."""
+        live = tuple((int(b), 1) for b in self.brokers)
+        snapshot = self._snapshot(live, None, self.orders[0])
+        core = ControllerCore(self.settings)
+        writes: list[Leadership] = []
+        effects = settle(core, Elected(CONTROLLER, ControllerEpoch(1), 1, snapshot), 0, _store(writes))
+        value = ControllerValue(True, 1, live, writes[-1])
+        return value, _tells(effects.requests)
+
+    # ---------------------------------------------------------------------------------------------- the events
+
+    def brokers_changed(self, value: ControllerValue, registered: tuple[tuple[int, int], ...]) -> set[Decision]:
+        return self._decide(value, BrokersChanged(_registrations(registered)), registered)
+
+    def elect_preferred(self, value: ControllerValue) -> set[Decision]:
+        return self._decide(value, ElectLeadersRequested(1, False, (TP,)), value.live)
+
+    def alter_partition(self, value: ControllerValue, message: AlterPartitionMessage) -> set[Decision]:
+        item = AlterPartitionItem(
+            TP.topic,
+            TOPIC_ID,
+            TP.partition,
+            LeaderEpoch(message.leader_epoch),
+            PartitionEpoch(message.partition_epoch),
+            tuple(IsrMember(BrokerId(b), BrokerEpoch(e)) for b, e in message.new_isr),
+        )
+        event = AlterPartitionRequested(
+            1, 3, BrokerId(message.source), BrokerEpoch(message.broker_epoch), (item,)
+        )
+        return self._decide(value, event, value.live, asked=message)
+
+    def elected(self, value: ControllerValue, registered: tuple[tuple[int, int], ...]) -> set[Decision]:
+        """Another controller reads everything, and takes over."""
+        decisions = set()
+        for order in self.orders:
+            snapshot = self._snapshot(registered, value.stored, order)
+            event = Elected(CONTROLLER, ControllerEpoch(value.epoch + 1), value.epoch + 1, snapshot)
+            core = ControllerCore(self.settings)
+            decisions.add(self._settled(core, event, value, registered, value.epoch + 1, None))
+        return decisions
+
+    # ---------------------------------------------------------------------------------------------- one event
+
+    def _decide(
+        self,
+        value: ControllerValue,
+        event: Event,
+        live: tuple[tuple[int, int], ...],
+        asked: AlterPartitionMessage | None = None,
+    ) -> set[Decision]:
+        return {
+            self._settled(self._core(value, order), event, value, live, value.epoch, asked)
+            for order in self.orders
+        }
+
+    def _settled(
+        self,
+        core: ControllerCore,
+        event: Event,
+        value: ControllerValue,
+        live: tuple[tuple[int, int], ...],
+        epoch: int,
+        asked: AlterPartitionMessage | None,
+    ) -> Decision:
+        writes: list[Leadership] = []
+        effects = settle(core, event, 0, _store(writes))
+        assert effects.resign is None and core.context is not None, f"the controller resigned: {effects.resign}"
+        stored = writes[-1] if writes else value.stored
+        after = ControllerValue(True, epoch, tuple(sorted(live)), stored)
+        self._assert_same_memory(core, after)
+        answer = _answer(asked, effects.answers) if asked is not None else None
+        return Decision(after, _tells(effects.requests), answer, tuple(writes[:-1]))
+
+    def _core(self, value: ControllerValue, order: tuple[BrokerId, ...]) -> ControllerCore:
+        """A controller that remembers just this. `_assert_same_memory` is why that is all there is to remember."""
+        event = Elected(
+            CONTROLLER, ControllerEpoch(value.epoch), value.epoch, self._snapshot(value.live, value.stored, order)
+        )
+        core = ControllerCore(self.settings)
+        core.context = load_context(event, self.settings)
+        live = {b for b, _ in value.live}
+        dead = {b: ReplicaState.OFFLINE for b in self.brokers if b not in live}
+        core.context.commit_replica_states(TP, dead)
+        return core
+
+    def _assert_same_memory(self, core: ControllerCore, after: ControllerValue) -> None:
+        context = core.context
+        assert context is not None
+        made = self._core(after, context.assignments[TP].replicas).context
+        assert made is not None
+        for name in ("brokers", "leaderships", "partition_states", "unusual_replicas", "leaderless", "assignments"):
+            ours, theirs = getattr(context, name), getattr(made, name)
+            if name == "leaderships":
+                ours, theirs = _leadership_of(ours[TP]), _leadership_of(theirs[TP])
+            assert ours == theirs, f"{name}: {ours} in memory, {theirs} in the model"
+
+    def _snapshot(
+        self, live: tuple[tuple[int, int], ...], stored: Leadership | None, order: tuple[BrokerId, ...]
+    ) -> MetadataLoaded:
+        topic = TopicAssignment(TP.topic, TOPIC_ID, {TP.partition: ReplicaAssignment(order)})
+        states = {} if stored is None else {TP: _stored(stored)}
+        return MetadataLoaded(_registrations(live), (topic,), states)
+
+
+def _registrations(live: tuple[tuple[int, int], ...]) -> tuple[BrokerRegistration, ...]:
+    return tuple(BrokerRegistration(BrokerId(b), BrokerEpoch(e), ()) for b, e in sorted(live))
+
+
+def _stored(value: Leadership) -> StoredPartitionState:
+    state = LeaderAndIsr(
+        BrokerId(value.leader),
+        LeaderEpoch(value.leader_epoch),
+        tuple(map(BrokerId, value.isr)),
+        PartitionEpoch(value.partition_epoch),
+        0,
+        tuple(map(BrokerId, value.elr)),
+        tuple(map(BrokerId, value.last_known_elr)),
+    )
+    epochs = tuple(map(BrokerEpoch, value.isr_broker_epochs))
+    return StoredPartitionState(state, ControllerEpoch(value.controller_epoch), epochs)
+
+
+def _leadership_of(
+    stored: StoredPartitionState, isr_epochs: tuple[int, ...] = (), *, version: int | None = None
+) -> Leadership:
+    """The incarnations of the members stand in the node only: a controller reads them when it takes over."""
+    state = stored.leader_and_isr
+    pairs = sorted(zip(state.isr, isr_epochs or (-1,) * len(state.isr), strict=True))
+    return Leadership(
+        state.leader,
+        state.leader_epoch,
+        tuple(b for b, _ in pairs),
+        state.partition_epoch if version is None else version,
+        tuple(sorted(state.elr)),
+        tuple(sorted(state.last_known_elr)),
+        stored.controller_epoch,
+        tuple(e for _, e in pairs),
+    )
+
+
+def _store(written: list[Leadership]) -> Any:
+    """A store in which nobody else writes; notes what was written."""
+
+    def answer(writes: tuple[Write, ...]) -> tuple[WriteAnswer, ...]:
+        answers: list[WriteAnswer] = []
+        for write in writes:
+            assert isinstance(write, WritePartitionState | CreatePartitionState)
+            version = write.expected_version + 1 if isinstance(write, WritePartitionState) else 0
+            state = StoredPartitionState(write.value, write.controller_epoch)
+            written.append(_leadership_of(state, write.isr_broker_epochs, version=version))
+            answers.append(Stored(version))
+        return tuple(answers)
+
+    return answer
+
+
+def _tells(requests: tuple[Any, ...]) -> tuple[LeaderAndIsrMessage, ...]:
+    def rows() -> Iterator[LeaderAndIsrMessage]:
+        for request in requests:
+            if isinstance(request, LeaderAndIsrRequest):
+                for row in request.partitions:
+                    yield LeaderAndIsrMessage(
+                        "LeaderAndIsr",
+                        request.broker,
+                        request.broker_epoch,
+                        request.controller_epoch,
+                        row.leader,
+                        row.leader_epoch,
+                        tuple(sorted(row.isr)),
+                        row.partition_epoch,
+                    )
+
+    return tuple(sorted(set(rows())))
+
+
+def _answer(asked: AlterPartitionMessage, answers: tuple[Answer, ...]) -> AlterPartitionAnswer | None:
+    """None: the request was refused as a whole, which says nothing about the partition."""
+    (answer,) = answers
+    results = answer.body
+    assert isinstance(results, AlterPartitionAnswers)
+    if results.error:
+        return None
+    (result,) = results.partitions
+    value = result.leader_and_isr
+    if value is None:
+        return AlterPartitionAnswer("AlterPartitionAnswer", asked, int(result.error), -1, -1, (), -1)
+    return AlterPartitionAnswer(
+        "AlterPartitionAnswer",
+        asked,
+        int(result.error),
+        value.leader,
+        value.leader_epoch,
+        tuple(sorted(value.isr)),
+        value.partition_epoch,
+    )

@@ -1,0 +1,358 @@
+"""What one broker does with one event: production objects are made from a value, act, and become a value again.
+
+LeaderAndIsr goes through `ReplicaManager.commit_leadership`, fetches through the Fetch handler's look at a partition
+and the follower's handling of its row, ISR changes through `Partition`. Time is left open: whatever is not younger
+than the lag limit may be older, so every follower that is behind may be found lagging at any moment.
+"""
+
+from typing import Any, cast
+
+from odradek.broker.effects import Effect, RegisterAgain
+from odradek.broker.fetch_sessions import NO_SESSION, FetchSession
+from odradek.broker.handlers.fetch import FetchWait
+from odradek.broker.metadata_cache import MetadataCache
+from odradek.broker.replica_manager import Leadership as Told
+from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.topic_configs import TopicConfigs
+from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
+from odradek.model.settings import BrokerSettings
+from odradek.protocol.fast_fetch import FetchBody
+from odradek.replication.followed import FetchLimits, FollowedPartition
+from odradek.replication.follower import FollowerFetcher
+from odradek.replication.followers import NEVER_MS, FollowerState
+from odradek.replication.isr import Committed, IsrAnswer, IsrProposal, PendingExpandIsr, PendingShrinkIsr
+from odradek.replication.partition import Partition
+from odradek.replication.purgatory import Purgatory
+from odradek.replication.waiting import Outbox
+from odradek.sim.explore.values import (
+    COMMITTED,
+    PENDING_EXPAND,
+    PENDING_SHRINK,
+    TOPIC_ID,
+    TP,
+    AlterPartitionAnswer,
+    AlterPartitionMessage,
+    FetchAnswer,
+    FetchMessage,
+    Follower,
+    LeaderAndIsrMessage,
+    ReplicaValue,
+    TinyLog,
+)
+
+NOW_MS = 1_000_000
+LAG_MS = 10_000
+SETTINGS = BrokerSettings({})
+
+
+class Replicas:
+    """The steps of the replicas of a cluster of `brokers` with this min.insync.replicas."""
+
+    def __init__(self, brokers: int, min_insync_replicas: int) -> None:
+        self.brokers = tuple(BrokerId(b) for b in range(brokers))
+        self.live = frozenset(self.brokers)  # metadata is old news: anybody may still be taken for live
+        self.assignment = ReplicaAssignment(self.brokers)
+        self.min_insync_replicas = min_insync_replicas
+
+    # -------------------------------------------------------------------------------------- value <-> object
+
+    def partition(self, broker: int, value: ReplicaValue) -> Partition:
+        log = TinyLog(value.log, value.epochs)
+        partition = Partition(
+            TP,
+            TOPIC_ID,
+            cast(Any, log),
+            broker=BrokerId(broker),
+            high_watermark=value.high_watermark,
+            min_insync_replicas=self.min_insync_replicas,
+            replica_lag_time_max_ms=LAG_MS,
+            live_brokers=self.live,
+            outbox=Outbox(Purgatory()),
+        )
+        partition.assignment = self.assignment
+        partition.leader = BrokerId(value.leader)
+        partition.leader_epoch = LeaderEpoch(value.leader_epoch)
+        partition.partition_epoch = PartitionEpoch(value.partition_epoch)
+        partition.is_leader = value.is_leader
+        partition.leader_epoch_start_offset = value.epoch_start
+        partition.high_watermark = value.high_watermark
+        for known in value.followers:
+            follower = FollowerState(BrokerId(known.broker))
+            follower.broker_epoch = BrokerEpoch(known.broker_epoch)
+            follower.log_end_offset = known.log_end_offset
+            follower.has_fetched = known.has_fetched
+            follower.last_fetch_time_ms = NOW_MS if known.has_fetched else NEVER_MS
+            # A member of the ISR was caught up a moment ago. That of others is too long ago to hold up the mark.
+            is_member = known.broker in value.isr and known.broker not in value.moving
+            follower.last_caught_up_time_ms = NOW_MS if is_member else NEVER_MS
+            partition.followers[follower.broker] = follower
+        partition._followers = tuple(partition.followers.values())
+        isr = tuple(map(BrokerId, value.isr))
+        moving = tuple(map(BrokerId, value.moving))
+        if value.kind == COMMITTED:
+            partition._set_state(Committed(isr))
+        elif value.kind == PENDING_EXPAND:
+            partition._set_state(PendingExpandIsr(isr, moving))
+        else:
+            partition._set_state(PendingShrinkIsr(isr, moving))
+        if value.kind != COMMITTED:
+            partition._proposed_epochs = {
+                BrokerId(f.broker): BrokerEpoch(f.proposed_epoch) for f in value.followers
+            }
+        return partition
+
+    def value(self, partition: Partition, before: ReplicaValue) -> ReplicaValue:
+        log = cast(TinyLog, partition.log)
+        state = partition.state
+        kind, moving = COMMITTED, ()
+        if isinstance(state, PendingExpandIsr):
+            kind, moving = PENDING_EXPAND, state.joining
+        elif isinstance(state, PendingShrinkIsr):
+            kind, moving = PENDING_SHRINK, state.leaving
+        return before._replace(
+            log=log.records,
+            epochs=tuple(log.epochs.entries),
+            is_hosted=True,
+            high_watermark=partition.high_watermark,
+            is_leader=partition.is_leader,
+            leader=partition.leader,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch,
+            epoch_start=partition.leader_epoch_start_offset,
+            kind=kind,
+            isr=tuple(sorted(state.isr)),
+            moving=tuple(sorted(moving)),
+            followers=tuple(
+                sorted(
+                    Follower(
+                        f.broker,
+                        f.log_end_offset,
+                        f.has_fetched,
+                        f.broker_epoch,
+                        -1 if kind == COMMITTED else partition._proposed_epochs.get(f.broker, -1),
+                    )
+                    for f in partition.followers.values()
+                )
+            ),
+        )
+
+    # --------------------------------------------------------------------------------------------- processes
+
+    def crashed(self, value: ReplicaValue) -> ReplicaValue:
+        """kill -9: what was written stays; the high watermark was never written, which is the worst case."""
+        return ReplicaValue(
+            is_alive=False,
+            registered=value.registered,
+            broker_epoch=value.broker_epoch,
+            log=value.log,
+            epochs=value.epochs,
+        )
+
+    # -------------------------------------------------------------------------------------- controller's word
+
+    def become(self, broker: int, value: ReplicaValue, message: LeaderAndIsrMessage) -> tuple[ReplicaValue, bool]:
+        """Leader or follower; the second is True when the broker wants to register again instead."""
+        if message.broker_epoch < value.broker_epoch:
+            return value, False  # STALE_BROKER_EPOCH (KIP-380)
+        effects: list[Effect] = []
+        logs = _Logs(value)
+        manager = ReplicaManager(
+            broker=BrokerId(broker),
+            settings=SETTINGS,
+            logs=cast(Any, logs),
+            topic_configs=_known_topics(),
+            inter_broker_listener="PLAINTEXT",
+            metadata=_metadata(),
+            outbox=Outbox(Purgatory()),
+            effects=effects,
+            broker_epoch=lambda: BrokerEpoch(value.broker_epoch),
+        )
+        manager.controller_epoch = cast(Any, value.controller_epoch)
+        if manager.is_stale(message.controller_epoch):
+            return value, False
+        if value.is_hosted:
+            partition = self.partition(broker, value)
+            partition._outbox = manager._outbox
+            manager.partitions[TP] = partition
+        told = Told(
+            TP,
+            TOPIC_ID,
+            LeaderAndIsr(
+                BrokerId(message.leader),
+                LeaderEpoch(message.leader_epoch),
+                tuple(map(BrokerId, message.isr)),
+                PartitionEpoch(message.partition_epoch),
+            ),
+            self.assignment,
+            False,
+        )
+        manager.commit_leadership([told], NOW_MS)
+        after = value._replace(controller_epoch=manager.controller_epoch)
+        if any(isinstance(effect, RegisterAgain) for effect in effects):
+            return after, True
+        hosted = manager.partitions.get(TP)
+        if hosted is None:
+            return after, False
+        hosted._live_brokers = self.live
+        hosted.set_min_insync_replicas(self.min_insync_replicas, NOW_MS)
+        after = self.value(hosted, after)
+        if not value.is_hosted or after.leader_epoch != value.leader_epoch:
+            fetcher = manager._fetchers.get(hosted.leader)
+            followed = fetcher.partitions.get(TP) if fetcher is not None else None
+            after = after._replace(fetch_state=followed.state if followed is not None else ReplicaValue().fetch_state)
+        return after, False
+
+    # ---------------------------------------------------------------------------------------------- the leader
+
+    def write(self, broker: int, value: ReplicaValue, number: int) -> ReplicaValue:
+        partition = self.partition(broker, value)
+        partition.append(cast(Any, number), acks=1, now_ms=NOW_MS)
+        return self.value(partition, value)
+
+    def handle_fetch(
+        self, broker: int, value: ReplicaValue, message: FetchMessage
+    ) -> tuple[ReplicaValue, FetchAnswer | None]:
+        """The Fetch handler. No answer: refused, or nothing to say yet (the fetch is parked; asked again it says the
+        same, so a parked one need not be kept)."""
+        partition = self.partition(broker, value)
+        session = FetchSession(
+            NO_SESSION,
+            replica_id=message.source,
+            replica_epoch=BrokerEpoch(message.broker_epoch),
+            by_id=True,
+            purgatory=Purgatory(),
+            now_ms=NOW_MS,
+        )
+        session.last_fetch_time_ms = NOW_MS
+        wanted = session.want(
+            TOPIC_ID, 0, message.leader_epoch, message.offset, message.last_epoch, 0, 1 << 20
+        )
+        wanted.partition = partition
+        body = FetchBody(message.source, message.broker_epoch, 0, 1, 1 << 20, 0, 0, 0, [], [], "", None)
+        wait = FetchWait(cast(Any, None), 17, body, session, cast(Any, None))
+        try:
+            row, _, _ = wait._look(wanted, 0, NOW_MS)
+        except ProtocolError:
+            return value, None
+        after = self.value(partition, value)
+        answer = FetchAnswer(
+            "FetchAnswer",
+            broker,
+            message.source,
+            message.leader_epoch,
+            message.offset,
+            row[2],
+            tuple(row[7]) if row[8] is None else (),
+            row[8],
+        )
+        return after, answer
+
+    def shrink(self, broker: int, value: ReplicaValue, follower: int) -> ReplicaValue:
+        """`follower` has not caught up for longer than the lag limit."""
+        partition = self.partition(broker, value)
+        partition.followers[BrokerId(follower)].last_caught_up_time_ms = NEVER_MS
+        partition.shrink_if_lagging(NOW_MS)
+        return self.value(partition, value)
+
+    def propose_again(self, broker: int, value: ReplicaValue) -> ReplicaValue:
+        partition = self.partition(broker, value)
+        partition.propose_again(NOW_MS)
+        return self.value(partition, value)
+
+    def proposal(self, broker: int, value: ReplicaValue) -> AlterPartitionMessage | None:
+        if value.kind == COMMITTED or not value.is_leader:
+            return None
+        asked = self.partition(broker, value).proposal(BrokerEpoch(value.broker_epoch))
+        return None if asked is None else AlterPartitionMessage(
+            "AlterPartition",
+            broker,
+            value.broker_epoch,
+            asked.leader_epoch,
+            asked.partition_epoch,
+            tuple(sorted(asked.new_isr)),
+        )  # fmt: skip
+
+    def isr_answered(self, broker: int, value: ReplicaValue, message: AlterPartitionAnswer) -> ReplicaValue:
+        partition = self.partition(broker, value)
+        asked = message.asked
+        proposal = IsrProposal(
+            TP,
+            TOPIC_ID,
+            LeaderEpoch(asked.leader_epoch),
+            PartitionEpoch(asked.partition_epoch),
+            cast(Any, asked.new_isr),
+        )
+        leadership = LeaderAndIsr(
+            BrokerId(message.leader),
+            LeaderEpoch(message.leader_epoch),
+            tuple(map(BrokerId, message.isr)),
+            PartitionEpoch(message.partition_epoch),
+        )
+        partition.isr_answered(proposal, IsrAnswer(ErrorCode(message.error), leadership), NOW_MS)
+        return self.value(partition, value)
+
+    # -------------------------------------------------------------------------------------------- the follower
+
+    def fetch(self, broker: int, value: ReplicaValue) -> FetchMessage | None:
+        """What the follower asks its leader now."""
+        if not value.is_hosted or value.is_leader or value.leader < 0:
+            return None
+        log = TinyLog(value.log, value.epochs)
+        return FetchMessage(
+            "Fetch",
+            broker,
+            value.leader,
+            value.leader_epoch,
+            log.log_end_offset,
+            log.latest_epoch,
+            value.broker_epoch,
+        )
+
+    def fetched(self, broker: int, value: ReplicaValue, message: FetchAnswer) -> ReplicaValue:
+        partition = self.partition(broker, value)
+        fetcher = FollowerFetcher(
+            broker=BrokerId(broker),
+            leader=BrokerId(message.source),
+            limits=FetchLimits(),
+            outbox=partition._outbox,
+            broker_epoch=lambda: BrokerEpoch(value.broker_epoch),
+        )
+        fetcher.add(partition)
+        followed: FollowedPartition = fetcher.partitions[TP]
+        fetcher._waiting.clear()
+        followed.leader_epoch = LeaderEpoch(message.leader_epoch)
+        followed.asked_end = message.asked_end
+        followed.asked_epoch = partition.log.latest_epoch
+        followed.asked_start = 0
+        mark = message.high_watermark
+        row = (0, 0, mark, mark, 0, None, -1, message.records, message.diverging, None, None)
+        fetcher._partition_fetched(followed, cast(Any, row), NOW_MS)
+        return self.value(partition, value)
+
+
+class _Logs:
+    """What `ReplicaManager` asks of a `LogManager`."""
+
+    def __init__(self, value: ReplicaValue) -> None:
+        self.log = TinyLog(value.log, value.epochs)
+        self.offline_directories: dict[str, str] = {}
+        # A replica that never held anything has no directory either.
+        self.logs = {TP: self.log}
+        self.mark = value.high_watermark
+
+    def get_or_create(self, topic_partition: object, topic_id: object, *, now_ms: int) -> TinyLog:
+        return self.log
+
+    def high_watermark_of(self, topic_partition: object) -> int:
+        return min(self.mark, self.log.log_end_offset)
+
+
+def _known_topics() -> TopicConfigs:
+    return TopicConfigs(SETTINGS)
+
+
+def _metadata() -> MetadataCache:
+    return MetadataCache()

@@ -1,0 +1,108 @@
+"""Breadth first over all states of a model: the first broken invariant has a shortest list of actions to it."""
+
+import time
+from array import array
+from collections.abc import Callable
+from typing import NamedTuple
+
+from odradek.sim.explore.invariants import Invariants, anomalies
+from odradek.sim.explore.model import Model, State
+
+
+class CounterExample(NamedTuple):
+    """`text` is a scenario: the actions, one a line, then what they broke."""
+
+    broken: tuple[str, ...]
+    actions: tuple[str, ...]
+    text: str
+
+
+class Exploration(NamedTuple):
+    states: int
+    transitions: int
+    depth: int  # of the last level that was looked at whole
+    is_complete: bool  # nothing within the scope is left
+    seconds: float
+    counter_example: CounterExample | None
+
+    @property
+    def line(self) -> str:
+        rate = self.states / self.seconds if self.seconds else 0.0
+        extent = "all there are" if self.is_complete else "stopped there"
+        broken = "no invariant broken" if self.counter_example is None else self.counter_example.broken[0]
+        return (
+            f"{self.states} distinct states ({extent}), {self.transitions} transitions, depth {self.depth}, "
+            f"{self.seconds:.1f} s, {rate:.0f} states/s: {broken}"
+        )
+
+
+def explore(
+    model: Model,
+    *,
+    most_states: int,
+    on_level: Callable[[int, int], None] | None = None,
+) -> Exploration:
+    """Until an invariant is broken, nothing is left, or there are enough."""
+    begun = time.perf_counter()
+    first = model.first()
+    # What a leader believes of a replica whose disk is gone is wrong until it hears of it.
+    void = frozenset({"WeakIsr"} if model.scope.lost_disks else ())
+    invariants = Invariants(model)
+    # A state is known by where it was found, so that a million of them fit: its number, who led to it.
+    seen: dict[State, int] = {first: 0}
+    parents = array("I", [0])
+    level = [first]
+    depth = transitions = 0
+
+    def result(is_complete: bool, found: CounterExample | None = None) -> Exploration:
+        took = time.perf_counter() - begun
+        return Exploration(len(seen), transitions, depth, is_complete, took, found)
+
+    while level and len(seen) < most_states:
+        following: list[State] = []
+        for state in level:
+            number = seen[state]
+            for _, after in model.successors(state):
+                transitions += 1
+                if after in seen:
+                    continue
+                seen[after] = len(parents)
+                parents.append(number)
+                following.append(after)
+                broken = invariants.broken(after)
+                if broken and not void.issuperset(broken):
+                    depth += 1
+                    return result(False, _retold(model, _path(seen, parents, after), broken))
+            if len(seen) >= most_states:
+                return result(False)
+        depth += 1
+        level = following
+        if on_level is not None:
+            on_level(depth, len(seen))
+    return result(not level)
+
+
+def _path(seen: dict[State, int], parents: "array[int]", last: State) -> list[State]:
+    numbers = [seen[last]]
+    while numbers[-1]:
+        numbers.append(parents[numbers[-1]])
+    wanted = set(numbers)
+    found = {number: state for state, number in seen.items() if number in wanted}
+    return [found[number] for number in reversed(numbers)]
+
+
+def _retold(model: Model, path: list[State], broken: tuple[str, ...]) -> CounterExample:
+    """With the same names from the beginning to the end: a canonical state may have renamed its brokers."""
+    actions: list[str] = []
+    with model.keeping_names():
+        state = path[0]
+        for wanted in path[1:]:
+            action, state = next(
+                (action, after)
+                for action, after in model.successors(state)
+                if model.canonical(after, renames=True) == wanted
+            )
+            actions.append(action)
+        sentences = [f"{a.name}: {a.detail}" for a in anomalies(model, state)]
+    text = "\n".join([*actions, "----", *(f"broken {sentence}" for sentence in sentences)])
+    return CounterExample(broken, tuple(actions), text)

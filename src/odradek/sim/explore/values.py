@@ -1,0 +1,276 @@
+"""A small cluster as plain values: three replicas of one partition, the controller, what is in flight.
+
+Values are hashable and know how to be renamed: brokers are interchangeable (the first replica of the assignment is
+left open, see `controller_steps`), so a state and the same state with other names count once.
+"""
+
+from typing import Any, NamedTuple
+
+from odradek.log.leader_epochs import EpochEntry, LeaderEpochs
+from odradek.model.ids import TopicId, TopicPartition
+from odradek.replication.followed import FETCHING
+
+TP = TopicPartition("explored", 0)
+TOPIC_ID = TopicId(bytes(15) + b"\1")
+NOBODY = -1
+
+COMMITTED, PENDING_EXPAND, PENDING_SHRINK = 0, 1, 2
+
+Names = tuple[int, ...]  # broker -> its name in the renamed state
+
+
+class Record(NamedTuple):
+    """Written once, by one leader in one epoch: `number` counts the writes of the whole cluster."""
+
+    epoch: int
+    number: int
+
+
+class Follower(NamedTuple):
+    """What a leader remembers of another replica."""
+
+    broker: int
+    log_end_offset: int
+    has_fetched: bool
+    broker_epoch: int
+    proposed_epoch: int = -1  # the incarnation a pending proposal names
+
+
+class ReplicaValue(NamedTuple):
+    """One broker: its process, its disk, and the partition as its process has it."""
+
+    is_alive: bool = True
+    registered: int = 1  # epoch of its node in the store; 0: there is none
+    broker_epoch: int = 1  # of its last registration, as it knows it
+    controller_epoch: int = 0
+    log: tuple[Record, ...] = ()
+    epochs: tuple[EpochEntry, ...] = ()
+    is_hosted: bool = False  # LeaderAndIsr has come since the process started
+    high_watermark: int = 0
+    is_leader: bool = False
+    leader: int = NOBODY
+    leader_epoch: int = -1
+    partition_epoch: int = -1
+    epoch_start: int = -1
+    kind: int = COMMITTED
+    isr: tuple[int, ...] = ()
+    moving: tuple[int, ...] = ()  # joining or leaving
+    followers: tuple[Follower, ...] = ()
+    fetch_state: str = FETCHING
+
+    @property
+    def maximal_isr(self) -> tuple[int, ...]:
+        return tuple(sorted(self.isr + self.moving)) if self.kind == PENDING_EXPAND else self.isr
+
+    def renamed(self, names: Names) -> "ReplicaValue":
+        return self._replace(
+            leader=names[self.leader] if self.leader >= 0 else self.leader,
+            isr=_renamed(self.isr, names),
+            moving=_renamed(self.moving, names),
+            followers=tuple(sorted(f._replace(broker=names[f.broker]) for f in self.followers)),
+        )
+
+    def signature(self, broker: int) -> tuple[Any, ...]:
+        """What can be said without names: equal for a replica and its renamed twin."""
+        relation = self.leader if self.leader < 0 else (100 if self.leader == broker else 101)
+        return (
+            self[:9],
+            relation,
+            self[10:14],
+            (len(self.isr), broker in self.isr),
+            (len(self.moving), broker in self.moving),
+            sorted(f[1:] for f in self.followers),
+            self.fetch_state,
+        )
+
+
+class Leadership(NamedTuple):
+    """The state node."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    partition_epoch: int
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    controller_epoch: int = 1
+    isr_broker_epochs: tuple[int, ...] = ()
+
+    def renamed(self, names: Names) -> "Leadership":
+        pairs = sorted(zip((names[b] for b in self.isr), self.isr_broker_epochs, strict=True))
+        return self._replace(
+            leader=names[self.leader] if self.leader >= 0 else self.leader,
+            isr=tuple(b for b, _ in pairs),
+            isr_broker_epochs=tuple(e for _, e in pairs),
+            elr=_renamed(self.elr, names),
+            last_known_elr=_renamed(self.last_known_elr, names),
+        )
+
+
+class ControllerValue(NamedTuple):
+    """Epoch and memory of the controller; `is_acting` False: it died and nobody was elected yet."""
+
+    is_acting: bool
+    epoch: int
+    live: tuple[tuple[int, int], ...]  # (broker, broker epoch) as it knows them
+    stored: Leadership
+
+    def renamed(self, names: Names) -> "ControllerValue":
+        live = tuple(sorted((names[b], e) for b, e in self.live))
+        return self._replace(live=live, stored=self.stored.renamed(names))
+
+
+# ------------------------------------------------------------------------------------------------- in flight
+
+
+class LeaderAndIsrMessage(NamedTuple):
+    kind: str
+    to: int
+    broker_epoch: int
+    controller_epoch: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    partition_epoch: int
+
+    def renamed(self, names: Names) -> "LeaderAndIsrMessage":
+        leader = names[self.leader] if self.leader >= 0 else self.leader
+        return self._replace(to=names[self.to], leader=leader, isr=_renamed(self.isr, names))
+
+
+class FetchMessage(NamedTuple):
+    kind: str
+    source: int
+    to: int
+    leader_epoch: int
+    offset: int
+    last_epoch: int
+    broker_epoch: int
+
+    def renamed(self, names: Names) -> "FetchMessage":
+        return self._replace(source=names[self.source], to=names[self.to])
+
+
+class FetchAnswer(NamedTuple):
+    kind: str
+    source: int
+    to: int
+    leader_epoch: int
+    asked_end: int
+    high_watermark: int
+    records: tuple[Record, ...]
+    diverging: tuple[int, int] | None
+
+    def renamed(self, names: Names) -> "FetchAnswer":
+        return self._replace(source=names[self.source], to=names[self.to])
+
+
+class AlterPartitionMessage(NamedTuple):
+    kind: str
+    source: int
+    broker_epoch: int
+    leader_epoch: int
+    partition_epoch: int
+    new_isr: tuple[tuple[int, int], ...]  # (broker, broker epoch)
+
+    def renamed(self, names: Names) -> "AlterPartitionMessage":
+        members = tuple(sorted((names[b], e) for b, e in self.new_isr))
+        return self._replace(source=names[self.source], new_isr=members)
+
+
+class AlterPartitionAnswer(NamedTuple):
+    kind: str
+    asked: AlterPartitionMessage
+    error: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    partition_epoch: int
+
+    def renamed(self, names: Names) -> "AlterPartitionAnswer":
+        leader = names[self.leader] if self.leader >= 0 else self.leader
+        return self._replace(asked=self.asked.renamed(names), leader=leader, isr=_renamed(self.isr, names))
+
+
+Message = LeaderAndIsrMessage | FetchMessage | FetchAnswer | AlterPartitionMessage | AlterPartitionAnswer
+
+
+def _renamed(brokers: tuple[int, ...], names: Names) -> tuple[int, ...]:
+    return tuple(sorted(names[b] for b in brokers))
+
+
+# --------------------------------------------------------------------------------------------------- the log
+
+
+class _Config:
+    is_deleted = True
+
+
+class _Appended(NamedTuple):
+    base_offset: int
+    duplicate: bool
+
+
+class _Read(NamedTuple):
+    slices: tuple[Record, ...]
+    size_bytes: int
+
+
+class TinyLog:
+    """The part of `PartitionLog` that replication uses, over a tuple of records. Epochs are the production's."""
+
+    config = _Config()
+    topic_id = TOPIC_ID
+    log_start_offset = 0
+    recovery_point = 0
+
+    def __init__(self, records: tuple[Record, ...], epochs: tuple[EpochEntry, ...]) -> None:
+        self.records = records
+        self.epochs = LeaderEpochs(epochs)
+
+    @property
+    def log_end_offset(self) -> int:
+        return len(self.records)
+
+    @property
+    def latest_epoch(self) -> int:
+        return self.epochs.latest
+
+    def assign_epoch(self, epoch: int, start_offset: int) -> None:
+        self.epochs.assign(epoch, start_offset)
+
+    def epoch_start_offset(self, epoch: int) -> int:
+        return self.epochs.start_offset(epoch)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        return self.epochs.end_offset(epoch, self.log_end_offset)
+
+    def append_as_leader(self, records: Any, *, leader_epoch: int, now_ms: int, from_coordinator: bool) -> _Appended:
+        """`records` is the number of the write."""
+        base_offset = len(self.records)
+        self.epochs.assign(leader_epoch, base_offset)
+        self.records = (*self.records, Record(leader_epoch, records))
+        return _Appended(base_offset, False)
+
+    def append_as_follower(self, records: tuple[Record, ...], *, now_ms: int) -> None:
+        for record in records:
+            if record.epoch > self.epochs.latest:
+                self.epochs.assign(record.epoch, len(self.records))
+            self.records = (*self.records, record)
+
+    def read(self, offset: int, *, max_bytes: int, upper_bound_offset: int, min_one_batch: bool) -> _Read:
+        found = self.records[offset:upper_bound_offset]
+        return _Read(found, len(found))
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        if offset < len(self.records):
+            self.records = self.records[:offset]
+            self.epochs.truncate_from_end(offset)
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
+        assert offset == 0, "nothing is ever deleted here"
+        self.records = ()
+        self.epochs.clear()
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        return high_watermark

@@ -1,0 +1,158 @@
+"""The numbered behaviours of the specification, the tests that tick them off, and the mutations that prove it.
+
+    python -m tests.behaviours             which rows have no test, which mutation turns nothing red
+    python -m tests.behaviours --page      write docs/behaviours.md without running the mutations again
+
+A test ticks rows off with `@pytest.mark.behaviour(98, 99)`. A mutation is one change of the code that must turn a
+test of each of its rows red; it is made on a copy of `src`, never in place.
+"""
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.mutations import MUTATIONS, Mutation
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "behaviours.md"
+DATA = ROOT / "tests" / "golden" / "behaviours.json"
+
+# Rows whose tests stand in other rooms and carry no marker.
+ELSEWHERE = {
+    1: (
+        "conformance/test_sessions.py::test_a_registration_has_version_1_from_birth_and_a_bounce_has_a_larger_epoch",
+        "conformance/test_sessions.py::test_a_closed_session_takes_its_ephemerals_with_it",
+    ),
+    5: ("conformance/test_chroot.py::test_a_chrooted_session_sees_its_own_tree_only",),
+    42: ("broker/test_handlers.py::test_every_version_of_leader_and_isr_makes_a_leader",),
+    79: ("server/test_controller_runtime.py::test_a_dead_leader_is_replaced_and_a_silent_broker_delays_no_other",),
+    152: ("server/test_controller_runtime.py::test_what_a_broker_did_not_answer_is_sent_again_in_order",),
+}
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    number: int
+    text: str
+    source: str
+
+
+def behaviours() -> dict[int, Behaviour]:
+    rows = json.loads(DATA.read_text(encoding="utf-8"))
+    return {int(n): Behaviour(int(n), row["text"], row["source"]) for n, row in rows.items()}
+
+
+@cache
+def ticked() -> dict[int, tuple[str, ...]]:
+    """Row -> tests that tick it off, as `room/test_file.py::test_name`, read from the markers."""
+    found: dict[int, list[str]] = {}
+    there: set[str] = set()
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        name = path.relative_to(ROOT / "tests").as_posix()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            there.add(f"{name}::{node.name}")
+            for row in _rows_of(node):
+                found.setdefault(row, []).append(f"{name}::{node.name}")
+    for row, tests in ELSEWHERE.items():
+        missing = [test for test in tests if test not in there]
+        assert not missing, f"row {row}: no such test: {missing}"
+        found.setdefault(row, []).extend(tests)
+    return {row: tuple(tests) for row, tests in sorted(found.items())}
+
+
+def _rows_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[int]:
+    rows: list[int] = []
+    for decorator in node.decorator_list:
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.behaviour":
+            rows += [ast.literal_eval(argument) for argument in decorator.args]
+    return rows
+
+
+def mutations_of(row: int) -> list[Mutation]:
+    return [mutation for mutation in MUTATIONS if row in mutation.rows]
+
+
+def page() -> str:
+    """docs/behaviours.md as it must be."""
+    lines = [
+        "<!-- Written by tests/behaviours.py from the markers of the tests and from tests/mutations.py. -->",
+        "",
+        "# Behaviours",
+        "",
+        "The numbered behaviours of the specification, each with a source document, the tests that tick it off, and a",
+        "mutation of the code that turns one of them red (`python -m tests.behaviours` runs them all).",
+        "",
+        "| # | behaviour | source | tests | mutation |",
+        "|---|---|---|---|---|",
+    ]
+    tests = ticked()
+    for number, behaviour in sorted(behaviours().items()):
+        named = "<br>".join(f"`{test}`" for test in tests.get(number, ()))
+        proof = mutations_of(number)
+        mutation = f"{proof[0].what} (`{proof[0].path}`)" if proof else ""
+        cells = [str(number), behaviour.text.replace("|", "\\|"), behaviour.source, named, mutation]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def survivors(mutation: Mutation) -> list[int]:
+    """Rows of a mutation none of whose tests turned red."""
+    with tempfile.TemporaryDirectory() as scratch:
+        source = Path(scratch) / "src"
+        shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+        target = source / "odradek" / mutation.path
+        text = target.read_text(encoding="utf-8")
+        assert text.count(mutation.old) == 1, f"{mutation.what}: the code it changes is not there once"
+        target.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
+        red = _red_tests({test for row in mutation.rows for test in ticked().get(row, ())}, source)
+        return [row for row in mutation.rows if not red.intersection(ticked().get(row, ()))]
+
+
+def _red_tests(tests: set[str], source: Path) -> set[str]:
+    """Those of `tests` that fail on the code in `source`."""
+    environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-rf", "--tb=no", "-p", "no:cacheprovider"]
+    paths = [str(ROOT / "tests" / test) for test in sorted(tests)]
+    done = subprocess.run(
+        [*command, *paths], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode not in (0, 1):  # 2: the changed code cannot even be imported, which proves nothing
+        raise AssertionError(f"pytest could not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    red = set()
+    for line in done.stdout.splitlines():
+        found = re.match(r"FAILED tests/(\S+?::\w+)", line)
+        if found is not None:
+            red |= {test for test in tests if test.startswith(found[1])}
+    return red
+
+
+def main(arguments: list[str]) -> int:
+    if "--page" in arguments:
+        PAGE.write_text(page(), encoding="utf-8")
+        print(f"wrote {PAGE.relative_to(ROOT)}")
+        return 0
+    untested = [row for row in behaviours() if row not in ticked()]
+    unproved = [row for row in behaviours() if not mutations_of(row)]
+    print(f"rows without a test: {untested or 'none'}\nrows without a mutation: {unproved or 'none'}")
+    failed = 0
+    for mutation in MUTATIONS:
+        alive = survivors(mutation)
+        if alive:
+            failed += 1
+            print(f"SURVIVES for rows {alive}: {mutation.what} ({mutation.path})", flush=True)
+    print(f"{len(MUTATIONS)} mutations, {failed} survive for some row")
+    return 1 if failed or untested else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,312 @@
+"""Anything at any time: brokers come and go, people ask for things, the store has other writers, the controller dies.
+
+After every event the world checks the invariants and that memory and store agree. In the end everything heals:
+then every partition must be led, every ISR full, and no work of several steps be left over. A failure prints its
+seed; the walk of a seed is always the same.
+"""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from odradek.controller.context import ControllerSettings
+from odradek.controller.core import ControllerCore
+from odradek.controller.effects import AskEndOffsets, Effects, Write, WritePartitionState
+from odradek.controller.events import (
+    AlterReassignmentsRequested,
+    ControlledShutdownRequested,
+    ElectLeadersRequested,
+    EndOffsetsAnswered,
+    Event,
+    Tick,
+)
+from odradek.model.cluster import LeaderAndIsr
+from odradek.model.facts import (
+    ConfigChanged,
+    DeleteTopicsRequested,
+    ReassignmentRequested,
+    StoredPartitionState,
+)
+from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerId, LeaderEpoch, Offset, PartitionEpoch
+from tests.controller.brokers import Brokers
+from tests.controller.world import ControllerDied, World
+
+BROKERS = (1, 2, 3, 4, 5)
+SEEDS = 60
+STEPS = 80
+
+
+class Walk:
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        settings = ControllerSettings(delete_topic_with_offline_replicas=self.random.random() < 0.3)
+        self.world = World(settings).brokers(*BROKERS)
+        self.brokers = Brokers(self.world)
+        self.topics = 0
+        self.elect()
+        for _ in range(3):
+            self.create()
+
+    # ----------------------------------------------------------------------------------------- how it goes on
+
+    def do(self, event: Event) -> None:
+        try:
+            effects = self.world.step(event)
+        except ControllerDied:
+            self.elect()
+            return
+        if effects.resign is not None:
+            assert not effects.by_mistake, effects.resign
+            self.elect()
+            return
+        self.hear(effects)
+
+    def hear(self, effects: Effects) -> None:
+        self.brokers.hear(effects)
+        for request in effects.requests:
+            if isinstance(request, AskEndOffsets) and self.random.random() < 0.7:
+                ends = {tp: (LeaderEpoch(self.random.randrange(3)), Offset(self.random.randrange(99))) for tp, _ in request.partitions}
+                self.brokers.inbox.append(EndOffsetsAnswered(request.broker, ends))
+
+    def elect(self) -> None:
+        self.world.dies_after_write = 0
+        self.world.before_write = None
+        self.world.lose_answers = False
+        self.world.core = ControllerCore(self.world.settings)
+        heir = self.random.choice(sorted(self.world.registrations))
+        effects = self.world.elect(heir)
+        assert effects.resign is None, effects.resign
+        self.hear(effects)
+
+    def step(self) -> None:
+        self.world.now_ms += self.random.randrange(2_000)
+        chosen: Callable[[], None] = self.random.choice(
+            [
+                self.kill,
+                self.start,
+                self.start,
+                self.bounce,
+                self.shut_down,
+                self.answer,
+                self.answer,
+                self.answer,
+                self.join,
+                self.join,
+                self.shrink,
+                self.reassign,
+                self.reassign,
+                self.cancel,
+                self.by_node,
+                self.create,
+                self.grow,
+                self.delete,
+                self.prefer,
+                self.elect_unclean,
+                self.configure,
+                self.tick,
+                self.die,
+                self.meddle,
+                self.lose,
+            ]
+        )
+        chosen()
+
+    # -------------------------------------------------------------------------------------------- what happens
+
+    @property
+    def live(self) -> list[int]:
+        return sorted(self.world.registrations)
+
+    def partition(self) -> str | None:
+        known = sorted(str(tp) for tp in self.world.context.assignments)
+        return self.random.choice(known) if known else None
+
+    def kill(self) -> None:
+        if len(self.live) > 1:
+            broker = self.random.choice(self.live)
+            del self.world.registrations[broker]
+            self.brokers.told.pop(broker, None)
+            self.do(self.world.brokers_changed())
+
+    def start(self) -> None:
+        dead = [b for b in BROKERS if b not in self.live]
+        if dead:
+            self.world.brokers(self.random.choice(dead))
+            self.do(self.world.brokers_changed())
+
+    def bounce(self) -> None:
+        broker = self.random.choice(self.live)
+        self.brokers.told.pop(broker, None)
+        self.world.brokers(broker)
+        self.do(self.world.brokers_changed())
+
+    def shut_down(self) -> None:
+        broker = BrokerId(self.random.choice(self.live))
+        self.do(ControlledShutdownRequested(1, broker, UNKNOWN_BROKER_EPOCH))
+
+    def answer(self) -> None:
+        if self.brokers.inbox:
+            self.do(self.brokers.inbox.pop(self.random.randrange(len(self.brokers.inbox))))
+
+    def join(self) -> None:
+        wishes = self.brokers.wishes()
+        if wishes:
+            self.do(self.random.choice(wishes))
+
+    def shrink(self) -> None:
+        text = self.partition()
+        if text is None or not any(str(tp) == text for tp in self.world.states):
+            return
+        leader, isr, _ = self.world.leader(text)
+        if leader in self.world.registrations and len(isr) > 1:
+            out = self.random.choice([b for b in isr if b != leader])
+            try:
+                self.hear(self.world.alter(text, [b for b in isr if b != out]))
+            except ControllerDied:
+                self.elect()
+
+    def reassign(self) -> None:
+        text = self.partition()
+        if text is not None:
+            target = tuple(BrokerId(b) for b in self.random.sample(BROKERS, self.random.randint(1, 3)))
+            where = next(tp for tp in self.world.context.assignments if str(tp) == text)
+            self.do(AlterReassignmentsRequested(1, {where: target}))
+
+    def cancel(self) -> None:
+        moving = sorted(self.world.context.reassignments)
+        if moving:
+            self.do(AlterReassignmentsRequested(1, {self.random.choice(moving): None}))
+
+    def by_node(self) -> None:
+        text = self.partition()
+        if text is not None:
+            where = next(tp for tp in self.world.context.assignments if str(tp) == text)
+            target = tuple(BrokerId(b) for b in self.random.sample(BROKERS, 2))
+            self.world.reassignment = {**(self.world.reassignment or {}), where: target}
+            self.do(ReassignmentRequested(dict(self.world.reassignment), 0))
+
+    def create(self) -> None:
+        if len(self.world.topics) < 5:
+            self.topics += 1
+            name = f"t{self.topics}"
+            replicas = [self.random.sample(BROKERS, self.random.randint(1, 3)) for _ in range(2)]
+            try:
+                self.hear(self.world.create(name, *replicas))
+            except ControllerDied:
+                self.elect()
+
+    def grow(self) -> None:
+        names = [t for t in sorted(self.world.topics) if len(self.world.topics[t].partitions) < 4]
+        if names:
+            try:
+                self.hear(self.world.add_partitions(self.random.choice(names), self.random.sample(BROKERS, 2)))
+            except ControllerDied:
+                self.elect()
+
+    def delete(self) -> None:
+        if len(self.world.topics) > 2:
+            name = self.random.choice(sorted(self.world.topics))
+            self.world.delete_topics = tuple(sorted({*self.world.delete_topics, name}))
+            self.do(DeleteTopicsRequested(self.world.delete_topics))
+
+    def prefer(self) -> None:
+        self.do(ElectLeadersRequested(2, False, None))
+
+    def elect_unclean(self) -> None:
+        self.do(ElectLeadersRequested(3, True, None))
+
+    def configure(self) -> None:
+        if self.world.topics:
+            name = self.random.choice(sorted(self.world.topics))
+            config = {
+                "unclean.leader.election.enable": self.random.choice(["true", "false"]),
+                "min.insync.replicas": self.random.choice(["1", "2"]),
+            }
+            self.world.configs[name] = config
+            self.do(ConfigChanged("topics", name, config))
+
+    def tick(self) -> None:
+        self.world.now_ms += self.random.choice([500, 10_000, 300_000])
+        self.do(Tick())
+
+    def die(self) -> None:
+        if self.random.random() < 0.5:
+            self.elect()
+        else:
+            self.world.dies_after_write = self.world.writes_done + self.random.randint(1, 4)
+
+    def meddle(self) -> None:
+        """A leader of the old kind shrinks its ISR by itself, just before the controller writes."""
+
+        def hand(writes: tuple[Write, ...]) -> None:
+            for write in writes:
+                if isinstance(write, WritePartitionState) and write.topic_partition in self.world.states:
+                    stored = self.world.states[write.topic_partition]
+                    value = stored.leader_and_isr
+                    if value.leader in value.isr and len(value.isr) > 1:
+                        isr = tuple(b for b in value.isr if b == value.leader)
+                        changed = LeaderAndIsr(
+                            value.leader, value.leader_epoch, isr, PartitionEpoch(value.partition_epoch + 1)
+                        )
+                        self.world.states[write.topic_partition] = StoredPartitionState(changed, stored.controller_epoch)
+                        return
+
+        self.world.before_write = hand
+
+    def lose(self) -> None:
+        self.world.lose_answers = True
+
+    # ------------------------------------------------------------------------------------------------ the end
+
+    def heal(self) -> None:
+        self.world.dies_after_write = 0
+        self.world.before_write = None
+        self.world.lose_answers = False
+        for broker in BROKERS:
+            if broker not in self.live or BrokerId(broker) in self.world.context.shutting_down_brokers:
+                self.brokers.told.pop(broker, None)
+                self.world.brokers(broker)
+        self.do(self.world.brokers_changed())
+        for _ in range(40):
+            while self.brokers.inbox:
+                self.do(self.brokers.inbox.pop(0))
+            wishes = self.brokers.wishes()
+            if wishes:
+                self.do(wishes[0])
+                continue
+            self.world.now_ms += 11_000
+            self.do(Tick())
+            if not self.brokers.inbox and not self.brokers.wishes():
+                return
+        self.brokers.until_quiet()
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_whatever_happened_everything_heals(seed: int) -> None:
+    walk = Walk(seed)
+    for _ in range(STEPS):
+        walk.step()
+    walk.heal()
+    context = walk.world.context
+    assert context.reassignments == {} and context.leavers == {}, "moves that never end"
+    assert walk.world.delete_topics == () and context.topics_to_delete == set(), "deletions that never end"
+    assert walk.world.reassignment is None
+    assert context.quotes == {} and context.leaderless == set(), "partitions without a leader"
+    for where, assignment in sorted(context.assignments.items()):
+        state = context.leadership(where)
+        assert state is not None and state.leader in assignment.replicas, where
+        assert set(state.isr) == set(assignment.replicas), f"{where}: ISR {state.isr}, replicas {assignment.replicas}"
+    assert context.unusual_replicas == {}, "replicas that are neither online nor gone"
+
+
+def test_a_walk_is_the_same_every_time() -> None:
+    def steps(seed: int) -> list[tuple[object, ...]]:
+        walk = Walk(seed)
+        seen = []
+        for _ in range(40):
+            walk.step()
+            seen.append((dict(walk.world.states), dict(walk.world.topics), walk.world.controller_epoch))
+        return seen
+
+    assert steps(7) == steps(7)

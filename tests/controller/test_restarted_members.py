@@ -1,0 +1,85 @@
+"""Who was restarted while there was no controller: the next one must not let it lead on in its old epoch."""
+
+from dataclasses import replace
+
+from odradek.controller.effects import Effects
+from odradek.model.ids import BrokerEpoch
+from tests.controller.world import World, lai, state, tp
+
+IDS = (1, 2, 3)
+
+
+def cluster(*, leader: int, isr: tuple[int, ...], epochs: tuple[int, ...] = (), zxid: int = -1) -> World:
+    """t-0 as the last controller left it. Brokers 1, 2, 3 are registered with epochs 101, 102, 103."""
+    world = World().brokers(*IDS)
+    world.store_topic("t", [[3, 2, 1]])
+    stored = state(leader, isr)
+    world.states[tp("t-0")] = replace(
+        stored, isr_broker_epochs=tuple(map(BrokerEpoch, epochs)), written_zxid=zxid
+    )
+    world.controller_epoch = 1
+    return world
+
+
+def told(effects: Effects, broker: int) -> tuple[int, tuple[int, ...], int]:
+    (partition,) = lai(effects, broker)
+    return partition.leader, partition.isr, partition.leader_epoch
+
+
+def test_nothing_is_written_when_everybody_is_who_he_was() -> None:
+    world = cluster(leader=3, isr=(3, 2, 1), epochs=(103, 102, 101))
+    world.elect(1)
+    assert not world.writes()
+    assert world.leader("t-0") == (3, (3, 2, 1), 0)
+
+
+def test_a_restarted_leader_hands_over_to_a_member_that_was_not_restarted() -> None:
+    world = cluster(leader=3, isr=(3, 2, 1), epochs=(99, 102, 101))
+    effects = world.elect(1)
+    assert world.leader("t-0") == (2, (2, 1), 1)
+    assert [told(effects, broker) for broker in IDS] == [(2, (2, 1), 1)] * 3
+
+
+def test_a_restarted_follower_leaves_the_isr_and_the_epoch_rises() -> None:
+    world = cluster(leader=3, isr=(3, 2, 1), epochs=(103, 98, 101))
+    world.elect(1)
+    assert world.leader("t-0") == (3, (3, 1), 1)
+
+
+def test_if_everybody_was_restarted_the_isr_stays_and_only_the_epoch_rises() -> None:
+    world = cluster(leader=3, isr=(3, 2, 1), epochs=(93, 92, 91))
+    world.elect(1)
+    assert world.leader("t-0") == (3, (3, 2, 1), 1)
+
+
+def test_a_lone_restarted_leader_leads_on_in_a_new_epoch() -> None:
+    world = cluster(leader=3, isr=(3,), epochs=(93,))
+    world.elect(1)
+    assert world.leader("t-0") == (3, (3,), 1)
+
+
+def test_the_dead_leave_in_the_same_write_and_the_same_epoch() -> None:
+    world = cluster(leader=3, isr=(3, 2, 1), epochs=(103, 92, 101))
+    del world.registrations[3]
+    world.elect(1)
+    assert world.leader("t-0") == (1, (1,), 1)
+    assert len(world.writes()) == 1
+
+
+def test_of_an_apache_controllers_node_it_counts_who_registered_after_it_was_written() -> None:
+    world = cluster(leader=3, isr=(3, 2, 1), zxid=102)  # 3 came with 103
+    world.elect(1)
+    assert world.leader("t-0") == (2, (2, 1), 1)
+
+
+def test_a_node_whose_age_is_not_known_is_trusted() -> None:
+    world = cluster(leader=3, isr=(3, 2, 1))
+    world.elect(1)
+    assert not world.writes()
+
+
+def test_every_write_names_the_incarnations_of_its_isr() -> None:
+    world = cluster(leader=3, isr=(3, 2, 1), epochs=(103, 98, 101))
+    world.elect(1)
+    (write,) = world.writes()
+    assert write.isr_broker_epochs == (103, 101)  # type: ignore[union-attr]

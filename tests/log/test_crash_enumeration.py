@@ -1,0 +1,302 @@
+"""All crash states of scripted runs, recovered one by one: spec/storage.md, properties of the crash cases.
+
+The scripts are played on a disk that remembers every moment; `sim.crash_states` makes of each moment what a kill, a
+torn write or a power cut can leave. Every one is opened by the production code and judged by `World.check`: nothing
+refused, a prefix of a history the log had, nothing flushed is missing, the index answers as a scan, a second recovery
+changes nothing. Seeds draw where there are too many; more with ODRADEK_CRASH_CUTS (power cuts a moment).
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+import pytest
+
+from odradek.log.memory_files import MemoryDisk, MemoryFile
+from odradek.sim.crash_states import (
+    CrashState,
+    Moment,
+    RecordingDisk,
+    all_choices,
+    copied,
+    crash_states,
+    disk_with,
+)
+from tests.log.logs import NOW, TP, batch
+from tests.log.test_crash_states import SIZE, Batch, World
+
+CUTS = int(os.environ.get("ODRADEK_CRASH_CUTS", "45"))
+RECOVERIES = 400  # crash states of recoveries, a script
+
+
+class Note(NamedTuple):
+    """What had been done by then."""
+
+    histories: tuple[tuple[Batch, ...], ...]
+    flushed: tuple[Batch, ...]
+    deleted: int
+    epoch: int
+
+
+class RecordedWorld(World):
+    """A `World` that can be stopped at each of its moments and played on from there."""
+
+    def __init__(self, seed: int, segment_bytes: int = SIZE * 4) -> None:
+        self.recording = RecordingDisk()
+        super().__init__(seed, segment_bytes)
+        # Nothing recorded yet: the disk of `World` was only needed to begin with.
+        self.disk = self.recording
+        self.recording.take_note = self.note
+        self.start()
+
+    def note(self) -> Note:
+        return Note(tuple(map(tuple, self.histories)), tuple(self.flushed), self.deleted, self.epoch)
+
+    def moments(self) -> list[Moment]:
+        self.recording.note()
+        return self.recording.moments
+
+    def begin_epoch(self) -> None:
+        self.epoch += 1
+        self.log.assign_epoch(self.epoch, self.log.log_end_offset)
+
+    def small(self) -> None:
+        self.write(batch(1), 1)
+
+    def large(self) -> None:
+        """Two pages and a bit: its pages may reach the disk without each other."""
+        self.write(batch(1, value=b"x" * 9000), 1)
+
+    def high_watermarks(self) -> None:
+        self.manager.checkpoint_high_watermarks({TP: self.log.log_end_offset})
+
+    def delete_topic(self) -> None:
+        self.histories.append([])
+        self.flushed = []
+        self.manager.delete(TP, NOW)
+
+    def purge_later(self) -> None:
+        self.manager.purge(NOW + 10 * 60_000)
+
+
+class Resumed(World):
+    """What comes up after a crash state, and what must be true of it."""
+
+    def __init__(self, note: Note, disk: MemoryDisk, segment_bytes: int = SIZE * 4) -> None:
+        super().__init__(0, segment_bytes)
+        self.disk = disk
+        self.histories = [list(history) for history in note.histories]
+        self.flushed = list(note.flushed)
+        self.deleted = note.deleted
+        self.epoch = note.epoch
+
+
+Script = Callable[[RecordedWorld], None]
+
+
+def appends(world: RecordedWorld) -> None:
+    for n in range(6):
+        world.append()
+        if n == 3:
+            world.flush()
+    world.large()
+    world.append()
+
+
+def rolls(world: RecordedWorld) -> None:
+    for n in range(9):
+        world.small()
+        if n in (4, 7):
+            world.flush()
+            world.checkpoint()
+
+
+def transactions(world: RecordedWorld) -> None:
+    for n in range(8):
+        world.transaction()
+        world.append()
+        if n == 4:
+            world.flush()
+
+
+def cuts(world: RecordedWorld) -> None:
+    for _ in range(7):
+        world.small()
+    world.flush()
+    world.checkpoint()
+    world.small()
+    world.truncate()
+    world.flush()
+    world.truncate()
+    world.small()
+
+
+def epochs(world: RecordedWorld) -> None:
+    for _ in range(3):
+        world.small()
+        world.epoch += 1
+    world.flush()
+    for _ in range(3):
+        world.small()
+        world.epoch += 1
+    world.large()
+
+
+def checkpoints(world: RecordedWorld) -> None:
+    for _ in range(4):
+        world.small()
+        world.flush()
+        world.checkpoint()
+        world.high_watermarks()
+
+
+def deleted_records(world: RecordedWorld) -> None:
+    for _ in range(8):
+        world.small()
+    world.flush()
+    for _ in range(3):
+        world.delete_records()
+        world.purge()
+        world.small()
+    world.flush()
+    world.checkpoint()
+
+
+def deleted_topic(world: RecordedWorld) -> None:
+    for _ in range(5):
+        world.small()
+    world.flush()
+    world.checkpoint()
+    world.delete_topic()
+    for _ in range(2):
+        world.small()
+    world.flush()
+    world.purge_later()
+    world.small()
+
+
+def clean_stop(world: RecordedWorld) -> None:
+    for _ in range(5):
+        world.append()
+    world.stop_and_start()
+    world.append()
+    world.flush()
+    world.stop_and_start()
+
+
+SMALL, BIG = SIZE * 4, 40_000  # segment.bytes
+SCRIPTS: tuple[tuple[Script, int], ...] = (
+    (appends, BIG),
+    (rolls, SMALL),
+    (transactions, SMALL),
+    (cuts, SMALL),
+    (epochs, BIG),
+    (checkpoints, SMALL),
+    (deleted_records, SMALL),
+    (deleted_topic, SMALL),
+    (clean_stop, SMALL),
+)
+
+
+def judge(state: CrashState, segment_bytes: int, *, all_of_it: bool = True) -> None:
+    world = Resumed(state.note, state.disk, segment_bytes)
+    state.disk.restart()
+    world.start()
+    try:
+        world.check(all_of_it=all_of_it and state.kind != "power cut")
+    except Exception as error:
+        raise AssertionError(f"{state}: {error}") from error
+
+
+def recorded(script: Script, segment_bytes: int, cuts: int) -> tuple[list[Moment], Iterator[CrashState]]:
+    world = RecordedWorld(11, segment_bytes)
+    script(world)
+    moments = world.moments()
+    return moments, crash_states(moments, cuts_per_moment=cuts, seed=11)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("script", "segment_bytes"), SCRIPTS, ids=[script.__name__ for script, _ in SCRIPTS])
+def test_every_crash_of_a_script_is_recovered(script: Script, segment_bytes: int) -> None:
+    moments, states = recorded(script, segment_bytes, CUTS)
+    count = 0
+    for state in states:
+        judge(state, segment_bytes)
+        count += 1
+    print(f"{script.__name__}: {count} crash states of {len(moments)} moments")
+    assert count > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("script", "segment_bytes"), SCRIPTS, ids=[script.__name__ for script, _ in SCRIPTS])
+def test_15_every_crash_of_a_recovery_is_recovered_and_of_that_recovery_too(
+    script: Script, segment_bytes: int
+) -> None:
+    """Recovery changes the disk as well. It is stopped at each of its steps, and the next one after it."""
+    _, states = recorded(script, segment_bytes, 2)
+    count = 0
+    for number, state in enumerate(list(states)):
+        if number % 9:
+            continue
+        for again in crashes_of_recovery(state.note, state.disk, segment_bytes, seed=number):
+            top = copied(again.disk._top)
+            judge(again, segment_bytes, all_of_it=False)
+            count += 1
+            if count % 7 == 0:
+                thirds = crashes_of_recovery(state.note, disk_with(top), segment_bytes, seed=count)
+                for third in islice(thirds, 20):
+                    judge(third, segment_bytes, all_of_it=False)
+                    count += 1
+        if count >= RECOVERIES:
+            break
+    print(f"{script.__name__}: {count} crash states of recoveries")
+    assert count > 30
+
+
+def crashes_of_recovery(note: Note, disk: MemoryDisk, segment_bytes: int, seed: int) -> Iterator[CrashState]:
+    recording = disk_with(disk._top, RecordingDisk(lambda: note))
+    assert isinstance(recording, RecordingDisk)
+    world = Resumed(note, recording, segment_bytes)
+    world.start()
+    assert world.manager.refused == {}
+    recording.note()
+    return crash_states(recording.moments, cuts_per_moment=2, seed=seed)
+
+
+def test_a_topic_made_again_is_not_judged_by_the_checkpoints_of_the_old_one() -> None:
+    """Its recovery point and its log start stood in the files until the next checkpoint: after a crash the new log
+    was refused as one that lacks flushed records, or began where the old one had begun."""
+    world = World(0)
+    for _ in range(5):
+        world.write(batch(1), 1)
+    world.flush()
+    world.log.delete_records_before(2)
+    world.checkpoint()
+    world.manager.checkpoint_high_watermarks({TP: 5})
+    world.manager.delete(TP, NOW)
+    world.histories, world.flushed, world.deleted = [[]], [], 0
+    for _ in range(3):
+        world.write(batch(1), 1)
+    world.flush()
+    world.disk.restart()
+    world.start()
+    world.check(all_of_it=True)
+    assert (world.log.log_start_offset, world.log.log_end_offset) == (0, 3)
+    assert world.manager.high_watermark_of(TP) == 0
+
+
+def test_a_recovery_that_loses_a_flushed_batch_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The judge itself: a flush that syncs nothing must not pass."""
+    monkeypatch.setattr(MemoryFile, "sync", lambda self: None)
+    with pytest.raises(AssertionError):
+        for state in recorded(rolls, SMALL, CUTS)[1]:
+            judge(state, SMALL)
+
+
+def test_all_choices_are_made_once() -> None:
+    made = []
+    for choose in all_choices():
+        first = choose(2)
+        made.append((first, choose(3) if first else 0))
+    assert sorted(made) == [(0, 0), (1, 0), (1, 1), (1, 2)]

@@ -1,0 +1,233 @@
+"""The controller's words on the wire, and the brokers' answers as events: versions and fields as
+golden/controller.
+"""
+
+from odradek.controller.effects import (
+    AskEndOffsets,
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    StopReplicaPartition,
+    StopReplicaRequest,
+    UpdateMetadataPartition,
+    UpdateMetadataRequest,
+)
+from odradek.controller.events import (
+    EndOffsetsAnswered,
+    LeaderAndIsrAnswered,
+    StopReplicaAnswered,
+    UpdateMetadataAnswered,
+)
+from odradek.model.cluster import BrokerRegistration, Endpoint
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Offset,
+    TopicId,
+    TopicPartition,
+)
+from odradek.protocol.messages import leader_and_isr as lai
+from odradek.protocol.messages import offset_for_leader_epoch as ofle
+from odradek.protocol.messages import stop_replica as sr
+from odradek.protocol.messages import update_metadata as um
+from odradek.server.controller_requests import RequestEncoder, decode_answer
+
+T_ID, U_ID = TopicId(bytes(range(16))), TopicId(bytes(range(1, 17)))
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+B1, B2 = BrokerId(1), BrokerId(2)
+EPOCH = ControllerEpoch(4)
+
+
+def registration(broker: int) -> BrokerRegistration:
+    endpoints = (
+        Endpoint("CLIENT", "SASL_SSL", "outside", 9000 + broker),
+        Endpoint("INTERNAL", "PLAINTEXT", f"host{broker}", 9090 + broker),
+    )
+    return BrokerRegistration(BrokerId(broker), BrokerEpoch(20 + broker), endpoints, rack=f"r{broker}")
+
+
+def leader_and_isr_of(
+    tp: TopicPartition, topic_id: TopicId, *, is_new: bool = False
+) -> LeaderAndIsrPartition:
+    return LeaderAndIsrPartition(
+        topic_partition=tp,
+        topic_id=topic_id,
+        controller_epoch=EPOCH,
+        leader=B1,
+        leader_epoch=LeaderEpoch(3),
+        isr=(B1,),
+        partition_epoch=7,
+        replicas=(B1, B2),
+        adding_replicas=(B2,),
+        removing_replicas=(),
+        is_new=is_new,
+        leader_recovery_state=1,
+    )
+
+
+LEADER_AND_ISR = LeaderAndIsrRequest(
+    broker=B2,
+    broker_epoch=BrokerEpoch(22),
+    controller_id=B1,
+    controller_epoch=EPOCH,
+    partitions=(
+        leader_and_isr_of(T0, T_ID),
+        leader_and_isr_of(U0, U_ID, is_new=True),
+        leader_and_isr_of(T1, T_ID),
+    ),
+    live_leaders=(registration(1),),
+)
+
+
+def test_leader_and_isr() -> None:
+    key, version, body = RequestEncoder("INTERNAL").encode(LEADER_AND_ISR)
+    sent = lai.LeaderAndIsrRequest.decode(version, body)
+
+    assert (key, version) == (4, 7)
+    assert (sent.controller_id, sent.controller_epoch, sent.broker_epoch, sent.type) == (1, 4, 22, 0)
+    assert not sent.is_k_raft_controller
+    assert [
+        (t.topic_name, t.topic_id, [p.partition_index for p in t.partition_states]) for t in sent.topic_states
+    ] == [
+        ("t", T_ID, [0, 1]),
+        ("u", U_ID, [0]),
+    ]
+    state = sent.topic_states[0].partition_states[0]
+    assert (state.leader, state.leader_epoch, state.isr, state.partition_epoch) == (1, 3, [1], 7)
+    assert (state.replicas, state.adding_replicas, state.leader_recovery_state) == ([1, 2], [2], 1)
+    assert sent.topic_states[1].partition_states[0].is_new
+    (leader,) = sent.live_leaders
+    assert (leader.broker_id, leader.host_name, leader.port) == (1, "host1", 9091), "where brokers talk"
+
+
+def test_update_metadata_names_every_listener_and_is_made_once_for_all() -> None:
+    partition = UpdateMetadataPartition(
+        topic_partition=T0,
+        topic_id=T_ID,
+        controller_epoch=EPOCH,
+        leader=BrokerId(-2),
+        leader_epoch=LeaderEpoch(3),
+        isr=(B1,),
+        partition_epoch=7,
+        replicas=(B1, B2),
+        offline_replicas=(B2,),
+    )
+    encoder, partitions = RequestEncoder("INTERNAL"), (partition,)
+
+    def to(broker: BrokerId) -> tuple[int, int, bytes]:
+        live = (registration(1), registration(2))
+        return encoder.encode(
+            UpdateMetadataRequest(broker, BrokerEpoch(20 + broker), B1, EPOCH, partitions, live)
+        )
+
+    key, version, body = to(B1)
+    made_once = encoder._topic_states
+    assert to(B2)[2] != body
+    assert encoder._topic_states is made_once
+    sent = um.UpdateMetadataRequest.decode(version, body)
+
+    assert (key, version, sent.broker_epoch, sent.type) == (6, 8, 21, 0)
+    (state,) = sent.topic_states[0].partition_states
+    assert (state.leader, state.zk_version, state.offline_replicas) == (-2, 7, [2])
+    assert [(b.id, b.rack) for b in sent.live_brokers] == [(1, "r1"), (2, "r2")]
+    assert [(e.listener, e.host, e.port, e.security_protocol) for e in sent.live_brokers[0].endpoints] == [
+        ("CLIENT", "outside", 9001, 3),
+        ("INTERNAL", "host1", 9091, 0),
+    ]
+
+
+STOP_REPLICA = StopReplicaRequest(
+    B2,
+    BrokerEpoch(22),
+    B1,
+    EPOCH,
+    (StopReplicaPartition(T0, LeaderEpoch(-2), True), StopReplicaPartition(T1, LeaderEpoch(5), False)),
+)
+
+
+def test_stop_replica() -> None:
+    key, version, body = RequestEncoder("INTERNAL").encode(STOP_REPLICA)
+    sent = sr.StopReplicaRequest.decode(version, body)
+
+    assert (key, version) == (5, 4)
+    assert [
+        (p.partition_index, p.leader_epoch, p.delete_partition) for p in sent.topic_states[0].partition_states
+    ] == [
+        (0, -2, True),
+        (1, 5, False),
+    ]
+
+
+ASK = AskEndOffsets(B2, BrokerEpoch(22), ((T0, LeaderEpoch(3)), (U0, LeaderEpoch(1))))
+
+
+def test_survivors_are_asked_as_by_one_who_may_see_beyond_the_high_watermark() -> None:
+    key, version, body = RequestEncoder("INTERNAL").encode(ASK)
+    sent = ofle.OffsetForLeaderEpochRequest.decode(version, body)
+
+    assert (key, version, sent.replica_id) == (23, 4, -2)
+    assert [
+        (t.topic, p.partition, p.leader_epoch, p.current_leader_epoch)
+        for t in sent.topics
+        for p in t.partitions
+    ] == [
+        ("t", 0, 3, -1),
+        ("u", 0, 1, -1),
+    ]
+
+
+def test_answers_become_events() -> None:
+    error = ErrorCode.KAFKA_STORAGE_ERROR
+    answer = lai.LeaderAndIsrResponse(
+        topics=[
+            lai.LeaderAndIsrTopicError(
+                topic_id=T_ID,
+                partition_errors=[
+                    lai.LeaderAndIsrPartitionError(partition_index=0),
+                    lai.LeaderAndIsrPartitionError(partition_index=1, error_code=error),
+                ],
+            ),
+            lai.LeaderAndIsrTopicError(
+                topic_id=bytes(16), partition_errors=[lai.LeaderAndIsrPartitionError(error_code=error)]
+            ),
+        ]
+    )
+    assert decode_answer(LEADER_AND_ISR, memoryview(answer.encode(7))) == LeaderAndIsrAnswered(
+        B2, BrokerEpoch(22), ErrorCode.NONE, {T1: error}, told=LEADER_AND_ISR.partitions
+    )
+
+    update = UpdateMetadataRequest(B2, BrokerEpoch(22), B1, EPOCH, (), ())
+    stale = um.UpdateMetadataResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    assert decode_answer(update, memoryview(stale.encode(8))) == UpdateMetadataAnswered(
+        B2, BrokerEpoch(22), ErrorCode.STALE_BROKER_EPOCH
+    )
+
+    stopped = sr.StopReplicaResponse(
+        partition_errors=[
+            sr.StopReplicaPartitionError(topic_name="t", partition_index=0),
+            sr.StopReplicaPartitionError(topic_name="t", partition_index=1, error_code=9999),
+        ]
+    )
+    assert decode_answer(STOP_REPLICA, memoryview(stopped.encode(4))) == StopReplicaAnswered(
+        B2,
+        BrokerEpoch(22),
+        ErrorCode.NONE,
+        {T0: ErrorCode.NONE, T1: ErrorCode.UNKNOWN_SERVER_ERROR},
+        deleted=frozenset({T0}),
+    )
+
+    ends = ofle.OffsetForLeaderEpochResponse(
+        topics=[
+            ofle.OffsetForLeaderTopicResult(
+                topic="t", partitions=[ofle.EpochEndOffset(partition=0, leader_epoch=3, end_offset=99)]
+            ),
+            ofle.OffsetForLeaderTopicResult(
+                topic="u", partitions=[ofle.EpochEndOffset(partition=0, error_code=3, end_offset=5)]
+            ),
+        ]
+    )
+    assert decode_answer(ASK, memoryview(ends.encode(4))) == EndOffsetsAnswered(
+        B2, {T0: (LeaderEpoch(3), Offset(99))}
+    )

@@ -1,0 +1,122 @@
+"""Addresses: where a broker listens, and what it tells others."""
+
+import asyncio
+import socket
+
+import pytest
+
+from odradek.model.errors import ConfigurationError
+from odradek.model.settings import BrokerSettings
+from odradek.server.listener import (
+    ListenerAddress,
+    Listeners,
+    PortInUse,
+    inter_broker_listener,
+    parse_listeners,
+)
+
+
+def settings(**given: str) -> BrokerSettings:
+    return BrokerSettings({name.replace("_", "."): value for name, value in given.items()})
+
+
+def test_listeners_are_read_as_written() -> None:
+    assert parse_listeners("listeners", "PLAINTEXT://:9092, internal://[::1]:9093,X://h:0") == (
+        ListenerAddress("PLAINTEXT", "", 9092),
+        ListenerAddress("INTERNAL", "::1", 9093),
+        ListenerAddress("X", "h", 0),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "localhost:9092", "PLAINTEXT://localhost", "PLAINTEXT://h:x", "A://h:70000", "A://h:1,A://h:2"],
+)
+def test_what_is_no_listener_is_said(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="listeners"):
+        parse_listeners("listeners", text)
+
+
+def endpoints(host_name: str = "me", **given: str) -> list[tuple[str, str, bool]]:
+    async def main() -> list[tuple[str, str, bool]]:
+        listeners, wanted = Listeners(), settings(**given)
+        await listeners.open(asyncio.get_running_loop(), wanted, lambda name: asyncio.Protocol())
+        try:
+            found = listeners.endpoints(wanted, lambda: host_name)
+        finally:
+            listeners.close()
+        return [(e.listener, e.host, e.port > 0) for e in found]
+
+    return asyncio.run(main())
+
+
+def test_localhost_is_told_as_an_ipv4_address_where_nothing_else_is_advertised() -> None:
+    assert endpoints(listeners="PLAINTEXT://localhost:0") == [("PLAINTEXT", "127.0.0.1", True)]
+    assert endpoints(listeners="PLAINTEXT://localhost:0", advertised_listeners="PLAINTEXT://localhost:0") == [
+        ("PLAINTEXT", "localhost", True)
+    ]
+
+
+def test_every_interface_is_told_as_the_name_of_this_machine() -> None:
+    assert endpoints(listeners="PLAINTEXT://:0") == [("PLAINTEXT", "me", True)]
+    assert endpoints(listeners="PLAINTEXT://0.0.0.0:0") == [("PLAINTEXT", "me", True)]
+
+
+def test_advertised_listeners_are_told_as_they_stand() -> None:
+    found = endpoints(
+        listeners="PLAINTEXT://127.0.0.1:0,OUT://127.0.0.1:0",
+        advertised_listeners="OUT://example.org:443",
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,OUT:PLAINTEXT",
+    )
+    assert found == [("OUT", "example.org", True)]
+
+
+def test_an_advertised_listener_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="OUT is not among listeners"):
+        endpoints(listeners="PLAINTEXT://127.0.0.1:0", advertised_listeners="OUT://h:1")
+
+
+def test_a_listener_without_a_protocol_or_with_one_not_served_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="add OUT:PLAINTEXT"):
+        endpoints(listeners="OUT://127.0.0.1:0")
+    with pytest.raises(ConfigurationError, match="PLAINTEXT is what is served so far"):
+        endpoints(listeners="SSL://127.0.0.1:0")
+
+
+def test_the_second_listener_failing_closes_the_first() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, socket.create_server(("127.0.0.1", 0)) as spare:
+        free = spare.getsockname()[1]
+        spare.close()
+        wanted = settings(
+            listeners=f"PLAINTEXT://127.0.0.1:{free},B://127.0.0.1:{taken.getsockname()[1]}",
+            listener_security_protocol_map="PLAINTEXT:PLAINTEXT,B:PLAINTEXT",
+        )
+
+        async def main() -> None:
+            listeners = Listeners()
+            with pytest.raises(PortInUse):
+                await listeners.open(asyncio.get_running_loop(), wanted, lambda name: asyncio.Protocol())
+            await asyncio.sleep(0)
+            with socket.create_server(("127.0.0.1", free)):
+                pass  # it is free again
+
+        asyncio.run(main())
+
+
+def test_brokers_talk_over_the_listener_that_is_named_or_that_has_the_protocol() -> None:
+    protocols = "A:SSL,B:PLAINTEXT,PLAINTEXT:PLAINTEXT"
+    assert inter_broker_listener(settings()) == "PLAINTEXT"
+    named = settings(
+        listeners="B://h:1,PLAINTEXT://h:2",
+        listener_security_protocol_map=protocols,
+        inter_broker_listener_name="PLAINTEXT",
+    )
+    assert inter_broker_listener(named) == "PLAINTEXT"
+    with pytest.raises(ConfigurationError, match=r"not among listeners \(B\)"):
+        inter_broker_listener(
+            settings(
+                listeners="B://h:1",
+                listener_security_protocol_map=protocols,
+                inter_broker_listener_name="OTHER",
+            )
+        )

@@ -1,0 +1,100 @@
+"""How a broker makes itself known, and what it does when it meets itself."""
+
+import asyncio
+import logging
+
+import pytest
+
+from odradek.model.cluster import Endpoint
+from odradek.model.ids import BrokerEpoch, BrokerId
+from odradek.server import registration
+from odradek.server.registration import BrokerIdInUse, prepare_tree, register
+from odradek.server.seams import Seams
+from odradek.store import layout
+from odradek.store.memory_session import MemoryEnsemble
+
+ME = BrokerId(7)
+HERE = (Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9092),)
+
+
+def test_the_first_broker_makes_the_tree_and_the_others_find_it() -> None:
+    async def scenario() -> None:
+        ensemble, seams = MemoryEnsemble(), Seams(asyncio.get_running_loop())
+        first, second = ensemble.open(), ensemble.open()
+
+        ids = await asyncio.gather(prepare_tree(first, seams), prepare_tree(second, seams))
+
+        assert ids[0] == ids[1]
+        assert len(ids[0]) == 22
+        for path in layout.PERSISTENT_PATHS:
+            assert await first.exists(path) is not None, path
+        assert (await first.get(layout.CONTROLLER_EPOCH)).data == b"0"
+
+    asyncio.run(scenario())
+
+
+def test_the_epoch_of_a_broker_is_the_transaction_that_made_its_node() -> None:
+    async def scenario() -> None:
+        ensemble, seams = MemoryEnsemble(), Seams(asyncio.get_running_loop())
+        store = ensemble.open()
+        await prepare_tree(store, seams)
+
+        made = await register(store, seams, ME, HERE, "rack-1", BrokerEpoch(5))
+
+        node = await store.get(layout.broker_path(ME))
+        assert made == layout.decode_registration(ME, node)
+        assert (made.epoch, made.rack, made.clean_epoch) == (node.stat.czxid, "rack-1", 5)
+        assert node.stat.version == 1, "created and set in one transaction (golden/controller/01)"
+        assert node.stat.ephemeral_owner == store.session_id
+
+    asyncio.run(scenario())
+
+
+def test_an_old_session_of_ours_is_waited_for_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        ensemble, seams = MemoryEnsemble(), Seams(asyncio.get_running_loop())
+        old, new = ensemble.open(), ensemble.open()
+        await prepare_tree(old, seams)
+        before = await register(old, seams, ME, HERE, None)
+
+        waiting = asyncio.ensure_future(register(new, seams, ME, HERE, None))
+        while "still registered" not in caplog.text:
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        ensemble.expire(old.session_id)
+        after = await asyncio.wait_for(waiting, 10)
+
+        assert after.epoch > before.epoch
+        assert "broker 7 is still registered at 127.0.0.1:9092" in caplog.text
+        assert sum(r.levelno == logging.WARNING for r in caplog.records) == 1
+
+    asyncio.run(scenario())
+
+
+def test_an_id_somebody_else_lives_under_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registration, "PATIENCE_MS", 10)
+
+    async def scenario() -> None:
+        ensemble, seams = MemoryEnsemble(), Seams(asyncio.get_running_loop())
+        other, mine = ensemble.open(), ensemble.open(10)
+        await prepare_tree(other, seams)
+        await register(other, seams, ME, HERE, None)
+
+        with pytest.raises(BrokerIdInUse, match="by a process that lives"):
+            await register(mine, seams, ME, HERE, None)
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_that_was_lost_is_no_stranger() -> None:
+    """Our node is there because our own call made it, though we heard StoreUnavailable."""
+
+    async def scenario() -> None:
+        ensemble, seams = MemoryEnsemble(), Seams(asyncio.get_running_loop())
+        store = ensemble.open()
+        await prepare_tree(store, seams)
+        first = await register(store, seams, ME, HERE, None)
+
+        assert await register(store, seams, ME, HERE, None) == first
+
+    asyncio.run(scenario())

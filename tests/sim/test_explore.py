@@ -1,0 +1,113 @@
+"""The exhaustive search: nothing broken in what is searched, every known bug found, and the search itself."""
+
+import os
+from itertools import islice, permutations
+
+import pytest
+
+from odradek.sim.explore.invariants import Invariants, anomalies
+from odradek.sim.explore.model import Model, Scope, State
+from odradek.sim.explore.mutations import MUTATIONS, QUIET, TWO, Mutation, mutated_model
+from odradek.sim.explore.search import explore
+
+STATES = int(os.environ.get("ODRADEK_EXPLORE_STATES", "30000"))
+
+# Breadth first, so no shorter list of actions leads there within the scope.
+LENGTHS = {
+    "cut_to_high_watermark": 9,
+    "mark_over_committed_isr": 6,
+    "shrink_before_the_answer": 5,
+    "no_epoch_in_fetch": 8,
+    "counted_before_cut": 8,
+    "elect_anybody": 6,
+    "joins_below_the_epoch": 12,
+    "rolls_back_on_doubt": 9,
+    "any_incarnation_joins": 9,
+    "shorter_is_a_prefix": 8,
+}
+
+
+@pytest.mark.slow
+def test_no_invariant_is_broken_with_every_fault_once() -> None:
+    result = explore(Model(Scope()), most_states=STATES)
+    assert result.counter_example is None, result.counter_example.text
+    assert result.states >= STATES
+
+
+def test_two_brokers_without_faults_are_searched_to_the_end() -> None:
+    result = explore(Model(TWO), most_states=1_000_000)
+    assert result.counter_example is None, result.counter_example.text
+    assert result.is_complete and result.states > 5_000
+
+
+def test_a_lost_disk_is_not_taken_back_into_the_isr() -> None:
+    """H1 of spec/replication.md: AlterPartition delayed until after the follower has come back empty."""
+    scope = TWO._replace(broker_crashes=1, lost_disks=1, records=1)
+    result = explore(Model(scope), most_states=60_000)
+    assert result.counter_example is None, result.counter_example.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=[m.name for m in MUTATIONS])
+def test_a_known_bug_has_a_shortest_counter_example(mutation: Mutation) -> None:
+    with mutation.apply():
+        result = explore(mutated_model(mutation), most_states=100_000)
+    found = result.counter_example
+    assert found is not None, result.line
+    assert mutation.breaks in found.broken
+    assert len(found.actions) == LENGTHS[mutation.name], found.text
+    assert found.text.count("\n") >= len(found.actions)
+
+
+def test_a_mutation_is_gone_afterwards() -> None:
+    for mutation in MUTATIONS:
+        with mutation.apply():
+            pass
+    assert explore(Model(QUIET), most_states=3_000).counter_example is None
+
+
+def some_states(model: Model, most: int) -> list[State]:
+    seen = {model.first(): None}
+    for state in islice(iter(list_growing(model, seen)), most):
+        assert state in seen
+    return list(seen)
+
+
+def list_growing(model: Model, seen: dict[State, None]) -> list[State]:
+    queue = list(seen)
+    for state in queue:
+        if len(queue) > 4_000:
+            break
+        for _, after in model.successors(state):
+            if after not in seen:
+                seen[after] = None
+                queue.append(after)
+    return queue
+
+
+@pytest.mark.parametrize("name", ["", "counted_before_cut", "shrink_before_the_answer", "no_epoch_in_fetch"])
+def test_pairs_of_replicas_say_what_the_checkers_say_of_the_whole(name: str) -> None:
+    """Also where something is broken: the remembered answers are those of the simulator's checkers."""
+    mutation = next((m for m in MUTATIONS if m.name == name), None)
+    model = Model(QUIET)
+    if mutation is not None:
+        with mutation.apply():
+            model = mutated_model(mutation)
+            states = some_states(model, 4_000)
+    else:
+        states = some_states(model, 4_000)
+    invariants = Invariants(model)
+    for state in states:
+        assert set(invariants.broken(state)) == {a.name for a in anomalies(model, state)}
+
+
+def test_renamed_states_are_one_state() -> None:
+    model = Model(Scope())
+    for state in some_states(model, 500)[:500]:
+        for names in permutations(model.brokers):
+            assert model.canonical(model.renamed(state, names)) == state
+
+
+def test_two_searches_find_the_same() -> None:
+    first, second = (explore(Model(Scope()), most_states=3_000) for _ in range(2))
+    assert (first.states, first.transitions, first.depth) == (second.states, second.transitions, second.depth)
