@@ -1,6 +1,6 @@
 """Writes the pages of docs/reference from the tables in the code; tests/test_docs.py holds them equal.
 
-    python docs/generate.py
+python docs/generate.py
 """
 
 from collections.abc import Callable
@@ -90,7 +90,9 @@ def commands() -> str:
             if isinstance(parameter, click.Argument):
                 rows.append([f"`{parameter.human_readable_name}`", "argument"])
             elif isinstance(parameter, click.Option) and not parameter.hidden and parameter.name != "help":
-                rows.append([f"`{', '.join([*parameter.opts, *parameter.secondary_opts])}`", parameter.help or ""])
+                rows.append(
+                    [f"`{', '.join([*parameter.opts, *parameter.secondary_opts])}`", parameter.help or ""]
+                )
         if rows:
             page += _table(["", "what it means"], rows)
 

@@ -33,7 +33,9 @@ ELSEWHERE = {
     ),
     5: ("conformance/test_chroot.py::test_a_chrooted_session_sees_its_own_tree_only",),
     42: ("broker/test_handlers.py::test_every_version_of_leader_and_isr_makes_a_leader",),
-    79: ("server/test_controller_runtime.py::test_a_dead_leader_is_replaced_and_a_silent_broker_delays_no_other",),
+    79: (
+        "server/test_controller_runtime.py::test_a_dead_leader_is_replaced_and_a_silent_broker_delays_no_other",
+    ),
     152: ("server/test_controller_runtime.py::test_what_a_broker_did_not_answer_is_sent_again_in_order",),
 }
 

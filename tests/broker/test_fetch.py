@@ -11,6 +11,7 @@ from odradek.broker.handlers.fetch import NEWS_MS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages import fetch as fm
+from odradek.protocol.messages.list_offsets import ListOffsetsRequest
 from odradek.records.reader import decode_batch
 from tests.broker.world import TOPIC_ID, Pending, World, batch
 
@@ -483,6 +484,25 @@ def test_a_second_fetch_of_a_follower_answers_the_one_that_is_parked(led: World)
     assert not parked.is_answered
     two.fetch(None)
     assert parked.is_answered
+
+
+def test_any_request_of_a_follower_behind_its_parked_fetch_answers_that_first(led: World) -> None:
+    """Answers leave in order: asking where a log ends would else take as long as the long poll."""
+    two = Follower(led)
+    two.fetch(0)
+    parked = two.fetch(None)
+    assert not parked.is_answered
+    led.send(1, ListOffsetsRequest(replica_id=2), 9, connection=two.connection)
+    assert parked.is_answered
+    consumer = led.connection()
+    request = fm.FetchRequest(
+        max_wait_ms=60_000,
+        min_bytes=1,
+        topics=[fm.FetchTopic(topic_id=T, partitions=[fm.FetchPartition(partition_max_bytes=100)])],
+    )
+    waiting = led.send(1, request, 13, connection=consumer)
+    led.send(1, ListOffsetsRequest(), 9, connection=consumer)
+    assert not waiting.is_answered, "a consumer gets what it asked for: records, or the whole wait"
 
 
 def test_a_follower_that_is_no_replica_is_sent_away(led: World) -> None:

@@ -36,7 +36,9 @@ class Brokers:
     holds: dict[int, set[TopicPartition]] = field(default_factory=dict)
     inbox: list[Event] = field(default_factory=list)
     deaths: int = 0
-    seen: list[tuple[tuple[int, ...], int, tuple[int, ...]]] = field(default_factory=list)  # replicas, leader, ISR
+    seen: list[tuple[tuple[int, ...], int, tuple[int, ...]]] = field(
+        default_factory=list
+    )  # replicas, leader, ISR
 
     def do(self, event: Event) -> None:
         """Hand an event to the controller; if it dies of it, the next one takes over and the event is lost."""

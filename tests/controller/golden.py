@@ -110,7 +110,9 @@ class Trace:
                 where = TopicPartition(topic, int(partition))
                 self.world.states[where] = self._state(path)
             elif path.startswith("/config/topics/"):
-                self.world.configs[path.rsplit("/", 1)[1]] = json.loads(self.tree[path][0] or "{}").get("config", {})
+                self.world.configs[path.rsplit("/", 1)[1]] = json.loads(self.tree[path][0] or "{}").get(
+                    "config", {}
+                )
         if "/controller" in self.tree:
             broker = json.loads(self.tree["/controller"][0] or "{}")["brokerid"]
             self.world.controller_epoch = int(self.tree["/controller_epoch"][0] or 0) - 1
@@ -133,7 +135,9 @@ class Trace:
             else:
                 continue
             if op["op"] in ("create", "set"):
-                if line["ops"][0].get("path") == "/controller_epoch":  # fenced: it is the controller that writes
+                if (
+                    line["ops"][0].get("path") == "/controller_epoch"
+                ):  # fenced: it is the controller that writes
                     self._apache_wrote(path, op)
                 if path.startswith("/brokers/ids/"):
                     self._register(path)
@@ -158,7 +162,9 @@ class Trace:
     def _store_topic(self, topic: str) -> TopicAssignment:
         text, version = self.tree[f"/brokers/topics/{topic}"]
         value = json.loads(text or "{}")
-        node = TopicAssignment(topic, TopicId(topic_id_from_text(value["topic_id"])), _assignments(value), version)
+        node = TopicAssignment(
+            topic, TopicId(topic_id_from_text(value["topic_id"])), _assignments(value), version
+        )
         self.world.topics[topic] = node
         config = self.tree.get(f"/config/topics/{topic}", (None, 0))[0]
         self.world.configs[topic] = json.loads(config or "{}").get("config", {})
@@ -202,7 +208,9 @@ class Trace:
             topic = m[1].split("-")[0]
             before = self.world.topics[topic]
             node = self._store_topic(topic)
-            self.world.topics[topic] = TopicAssignment(topic, node.topic_id, node.partitions, before.version + 1)
+            self.world.topics[topic] = TopicAssignment(
+                topic, node.topic_id, node.partitions, before.version + 1
+            )
             self._do(TopicAssignmentsChanged((self.world.topics[topic],)))
         elif m := re.search(r"ISR for partition (\S+) updated to LeaderAndIsr\((.*)\)", text):
             isr = [int(b) for b in re.findall(r"brokerId=(\d+)", m[2])]
@@ -212,7 +220,9 @@ class Trace:
         elif m := re.search(r"Starting topic deletion for topics (\S+)", text):
             self.world.delete_topics = tuple(sorted({*self.world.delete_topics, *m[1].split(",")}))
             self._do(DeleteTopicsRequested(self.world.delete_topics))
-        elif m := re.search(r"StopReplica response received from broker (\d+).*partition errors = \w+\((.*)\)", text):
+        elif m := re.search(
+            r"StopReplica response received from broker (\d+).*partition errors = \w+\((.*)\)", text
+        ):
             partitions = re.findall(r"(\S+) -> NONE", m[2])
             self._hear(self.world.stopped(int(m[1]), *partitions))
 
@@ -225,7 +235,8 @@ class Trace:
         elif what == "client: zkcreate" and args["path"] == "/admin/reassign_partitions":
             asked = json.loads(args["value"])["partitions"]
             self.world.reassignment = {
-                TopicPartition(p["topic"], p["partition"]): tuple(BrokerId(b) for b in p["replicas"]) for p in asked
+                TopicPartition(p["topic"], p["partition"]): tuple(BrokerId(b) for b in p["replicas"])
+                for p in asked
             }
             self._do(ReassignmentRequested(dict(self.world.reassignment), 0))
         elif what == "client: elect":
@@ -320,7 +331,9 @@ class Trace:
             side.partitions[m[1]].append((m[2], m[3]))
         elif m := re.search(r"Changed state of replica (\d+) for partition (\S+) from (\w+) to (\w+)", text):
             side.replicas[m[2], int(m[1])].append((m[3], m[4]))
-        elif m := re.search(r"Sending become-\w+ LeaderAndIsr request .*\((.*)\) to broker (\d+) for partition (\S+)", text):
+        elif m := re.search(
+            r"Sending become-\w+ LeaderAndIsr request .*\((.*)\) to broker (\d+) for partition (\S+)", text
+        ):
             told = _told(m[1])
             add(side.told[m[3], int(m[2])], told)
             if "isNew=true" in m[1]:
@@ -359,7 +372,8 @@ def _assignments(value: dict[str, Any]) -> dict[int, ReplicaAssignment]:
 
 def _nodes(partitions: Any) -> dict[int, Node]:
     return {
-        p: (a.replicas, frozenset(a.adding_replicas), frozenset(a.removing_replicas)) for p, a in partitions.items()
+        p: (a.replicas, frozenset(a.adding_replicas), frozenset(a.removing_replicas))
+        for p, a in partitions.items()
     }
 
 

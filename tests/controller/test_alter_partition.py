@@ -27,7 +27,10 @@ def error_of(effects: Effects) -> ErrorCode:
 
 
 def changed(world: World) -> bool:
-    return world.leader("t-0") != (2, (2, 1, 3), 0) or world.states[tp("t-0")].leader_and_isr.partition_epoch != 0
+    return (
+        world.leader("t-0") != (2, (2, 1, 3), 0)
+        or world.states[tp("t-0")].leader_and_isr.partition_epoch != 0
+    )
 
 
 @pytest.mark.behaviour(156, 159)

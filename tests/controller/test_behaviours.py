@@ -26,5 +26,7 @@ def test_the_page_says_what_the_markers_and_mutations_say() -> None:
 def test_every_mutation_changes_code_that_is_there() -> None:
     for mutation in MUTATIONS:
         text = (SOURCE / mutation.path).read_text(encoding="utf-8")
-        assert text.count(mutation.old) == 1, f"{mutation.what}: {mutation.path} has changed, change tests/mutations.py"
+        assert text.count(mutation.old) == 1, (
+            f"{mutation.what}: {mutation.path} has changed, change tests/mutations.py"
+        )
         assert mutation.old != mutation.new

@@ -278,6 +278,8 @@ def test_a_partition_answered_with_a_stale_epoch_is_an_acknowledgement() -> None
 @pytest.mark.behaviour(146)
 def test_a_broker_that_obeys_a_later_controller_makes_us_resign() -> None:
     world = three()
-    answered = LeaderAndIsrAnswered(BrokerId(2), world.registrations[2].epoch, ErrorCode.STALE_CONTROLLER_EPOCH)
+    answered = LeaderAndIsrAnswered(
+        BrokerId(2), world.registrations[2].epoch, ErrorCode.STALE_CONTROLLER_EPOCH
+    )
     effects = world.step(answered)
     assert effects.resign == "broker 2 has heard of a controller epoch above 1"

@@ -65,7 +65,9 @@ def loaded(partitions: int) -> ControllerContext:
         for p in range(each):
             replicas = ids(*(1 + (t + p + i) % 6 for i in range(3)))
             assignments[p] = ReplicaAssignment(replicas)
-            states[TopicPartition(name, p)] = state(replicas[0], replicas, leader_epoch=p % 7, version=p % 500)
+            states[TopicPartition(name, p)] = state(
+                replicas[0], replicas, leader_epoch=p % 7, version=p % 500
+            )
         nodes.append(TopicAssignment(name, topic_id_of(name), assignments, 0))
     brokers = tuple(registration(b, 100 + b) for b in range(1, 7))
     snapshot = MetadataLoaded(brokers, tuple(nodes), states)

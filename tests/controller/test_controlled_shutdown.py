@@ -38,7 +38,10 @@ def test_partitions_it_follows_lose_it_from_the_isr_and_it_is_stopped_without_de
     assert moves(effects) == [("cs-0/2", "Online", "Offline")]
     assert world.leader("cs-0") == (1, (1, 3), 1)
     (stop,) = stops(effects)
-    assert (stop.broker, [(p.topic_partition, p.delete) for p in stop.partitions]) == (2, [(tp("cs-0"), False)])
+    assert (stop.broker, [(p.topic_partition, p.delete) for p in stop.partitions]) == (
+        2,
+        [(tp("cs-0"), False)],
+    )
     assert lai_brokers(effects) == [1, 3]
     assert metadata(effects)[0].partitions[0].offline_replicas == (2,)
 

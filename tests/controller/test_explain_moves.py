@@ -49,7 +49,9 @@ def test_a_target_that_cannot_copy_says_why(what: str) -> None:
     world.reassign({"t-0": [2, 3]})
     if what == "dead":
         world.kill(3)
-        assert "broker 3 is in the ISR: not registered\n         -> start broker 3, or cancel" in text_of(stuck(world))
+        assert "broker 3 is in the ISR: not registered\n         -> start broker 3, or cancel" in text_of(
+            stuck(world)
+        )
     elif what == "leaving":
         world.shut_down(3)
         assert "broker 3 is in the ISR: shutting down" in text_of(stuck(world))

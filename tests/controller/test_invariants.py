@@ -90,7 +90,11 @@ def test_an_invariant_that_is_broken_is_named_with_its_partition(name: str, spoi
 
 
 def test_every_invariant_is_seen_red_above() -> None:
-    marks = [m for m in test_an_invariant_that_is_broken_is_named_with_its_partition.pytestmark if m.name == "parametrize"]  # type: ignore[attr-defined]
+    marks = [
+        m
+        for m in test_an_invariant_that_is_broken_is_named_with_its_partition.pytestmark
+        if m.name == "parametrize"
+    ]  # type: ignore[attr-defined]
     assert {case[0] for case in marks[0].args[1]} == set(INVARIANTS)
 
 
@@ -111,6 +115,8 @@ def test_a_leader_that_is_shutting_down_still_leads() -> None:
 def test_the_world_of_these_tests_notices_a_memory_that_differs_from_the_store() -> None:
     world = three()
     stored = world.states[T0]
-    world.states[T0] = StoredPartitionState(replace(stored.leader_and_isr, isr=(BrokerId(2),)), stored.controller_epoch)
+    world.states[T0] = StoredPartitionState(
+        replace(stored.leader_and_isr, isr=(BrokerId(2),)), stored.controller_epoch
+    )
     with pytest.raises(AssertionError):
         world.check_memory_is_store()

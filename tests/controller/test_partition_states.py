@@ -110,7 +110,9 @@ def test_an_unknown_partition_does_not_exist() -> None:
     context = three().context
     assert context.partition_state(tp("nobody-7")) is NON_EXISTENT
     plan = Plan(context, "a test")
-    with pytest.raises(IllegalTransition, match="nobody-7: NonExistentPartition -> OnlinePartition; legal: New"):
+    with pytest.raises(
+        IllegalTransition, match="nobody-7: NonExistentPartition -> OnlinePartition; legal: New"
+    ):
         plan_partition_move(plan, tp("nobody-7"), ONLINE)
 
 

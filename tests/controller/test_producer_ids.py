@@ -13,7 +13,9 @@ from tests.controller.world import World, answer_of, three
 
 def ask(world: World, broker: int = 2, epoch: int | None = None) -> AllocateProducerIdsAnswer:
     registered = world.registrations[broker].epoch if broker in world.registrations else 0
-    event = AllocateProducerIdsRequested(1, BrokerId(broker), BrokerEpoch(registered if epoch is None else epoch))
+    event = AllocateProducerIdsRequested(
+        1, BrokerId(broker), BrokerEpoch(registered if epoch is None else epoch)
+    )
     answer = answer_of(world.step(event))
     assert isinstance(answer, AllocateProducerIdsAnswer)
     return answer
@@ -35,7 +37,9 @@ def test_the_successor_goes_on_after_the_last_block() -> None:
 
 def test_a_block_that_another_controller_gave_out_is_not_given_again() -> None:
     world = three()
-    world.before_write = lambda writes: setattr(world, "producer_ids", ProducerIdBlock(BrokerId(3), 0, 999, 4))
+    world.before_write = lambda writes: setattr(
+        world, "producer_ids", ProducerIdBlock(BrokerId(3), 0, 999, 4)
+    )
     assert ask(world).first_producer_id == 1000
 
 

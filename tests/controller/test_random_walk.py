@@ -66,7 +66,10 @@ class Walk:
         self.brokers.hear(effects)
         for request in effects.requests:
             if isinstance(request, AskEndOffsets) and self.random.random() < 0.7:
-                ends = {tp: (LeaderEpoch(self.random.randrange(3)), Offset(self.random.randrange(99))) for tp, _ in request.partitions}
+                ends = {
+                    tp: (LeaderEpoch(self.random.randrange(3)), Offset(self.random.randrange(99)))
+                    for tp, _ in request.partitions
+                }
                 self.brokers.inbox.append(EndOffsetsAnswered(request.broker, ends))
 
     def elect(self) -> None:
@@ -200,7 +203,9 @@ class Walk:
         names = [t for t in sorted(self.world.topics) if len(self.world.topics[t].partitions) < 4]
         if names:
             try:
-                self.hear(self.world.add_partitions(self.random.choice(names), self.random.sample(BROKERS, 2)))
+                self.hear(
+                    self.world.add_partitions(self.random.choice(names), self.random.sample(BROKERS, 2))
+                )
             except ControllerDied:
                 self.elect()
 
@@ -249,7 +254,9 @@ class Walk:
                         changed = LeaderAndIsr(
                             value.leader, value.leader_epoch, isr, PartitionEpoch(value.partition_epoch + 1)
                         )
-                        self.world.states[write.topic_partition] = StoredPartitionState(changed, stored.controller_epoch)
+                        self.world.states[write.topic_partition] = StoredPartitionState(
+                            changed, stored.controller_epoch
+                        )
                         return
 
         self.world.before_write = hand
@@ -296,7 +303,9 @@ def test_whatever_happened_everything_heals(seed: int) -> None:
     for where, assignment in sorted(context.assignments.items()):
         state = context.leadership(where)
         assert state is not None and state.leader in assignment.replicas, where
-        assert set(state.isr) == set(assignment.replicas), f"{where}: ISR {state.isr}, replicas {assignment.replicas}"
+        assert set(state.isr) == set(assignment.replicas), (
+            f"{where}: ISR {state.isr}, replicas {assignment.replicas}"
+        )
     assert context.unusual_replicas == {}, "replicas that are neither online nor gone"
 
 

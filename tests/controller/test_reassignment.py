@@ -142,7 +142,9 @@ def test_steps_10_to_12_when_every_leaver_has_answered() -> None:
     (write,) = world.writes()
     assert isinstance(write, WriteTopicAssignment)
     assert world.node("r-0") == ((4, 5, 6), (), ())
-    assert [(m.broker, m.partitions[0].replicas) for m in metadata(last)] == [(b, (4, 5, 6)) for b in range(1, 7)]
+    assert [(m.broker, m.partitions[0].replicas) for m in metadata(last)] == [
+        (b, (4, 5, 6)) for b in range(1, 7)
+    ]
     context = world.context
     assert context.reassignments == {} and context.leavers == {} and context.unusual_replicas == {}
 
@@ -404,7 +406,9 @@ def test_a_cancel_restores_the_original_set_and_stops_the_newcomers() -> None:
     world.stopped(6, "r-0")
     effects = world.reassign({"r-0": None})
     assert result(effects) == (ErrorCode.NONE, "")
-    assert world.node("r-0") == ((3, 1, 2), (), ()), "golden 04b: the order of the original is not kept anywhere"
+    assert world.node("r-0") == ((3, 1, 2), (), ()), (
+        "golden 04b: the order of the original is not kept anywhere"
+    )
     assert told_to_delete(effects) == [4, 5]
     assert world.leader("r-0") == (1, (1, 2, 3), 5)
     assert lai(effects, 1)[-1].replicas == (3, 1, 2)
@@ -423,7 +427,9 @@ def test_a_cancel_takes_the_lead_and_the_isr_from_the_newcomers_before_the_node_
     assert world.leader("r-0")[:2] == (4, (2, 4))
     effects = world.reassign({"r-0": None})
     kinds = [type(w).__name__ for w in world.writes()]
-    assert kinds[:2] == ["WritePartitionState", "WriteTopicAssignment"], "a crash in between leaves a leader with a node"
+    assert kinds[:2] == ["WritePartitionState", "WriteTopicAssignment"], (
+        "a crash in between leaves a leader with a node"
+    )
     assert world.leader("r-0")[:2] == (2, (2,))
     assert world.node("r-0") == ((1, 2), (), ())
     assert told_to_delete(effects) == [4, 5]
@@ -460,7 +466,11 @@ def test_a_replacement_that_would_lose_the_records_is_refused_too() -> None:
     [
         ([], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "the replica list is empty"),
         ([1, 1], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "a broker stands twice in the replica list [1, 1]"),
-        ([1, -2], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "a broker id is negative in the replica list [1, -2]"),
+        (
+            [1, -2],
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "a broker id is negative in the replica list [1, -2]",
+        ),
         (
             [1, 9],
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,

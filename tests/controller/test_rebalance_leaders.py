@@ -117,7 +117,9 @@ def test_a_new_controller_obeys_the_older_node_last() -> None:
     effects = world.elect(3)
     assert world.leader("t-0")[0] == 2
     ready = next(i for i, c in enumerate(effects.changes) if c.to == "ready")
-    elected = next(i for i, c in enumerate(effects.changes) if c.target == "t-0" and c.to == "OnlinePartition")
+    elected = next(
+        i for i, c in enumerate(effects.changes) if c.target == "t-0" and c.to == "OnlinePartition"
+    )
     assert ready < elected
 
 

@@ -41,7 +41,9 @@ def test_the_remedy_is_the_smallest_reassignment_that_makes_it_safe() -> None:
     world.start(4)
     world.context.topic_configs["t"] = {"min.insync.replicas": "2"}
     quote = shutdown_quote(world.context, ids(2))
-    assert quote.remedy == {tp("t-0"): (1,), tp("t-1"): (4, 3)}, "one place changes hands, the least loaded takes it"
+    assert quote.remedy == {tp("t-0"): (1,), tp("t-1"): (4, 3)}, (
+        "one place changes hands, the least loaded takes it"
+    )
     for where, target in quote.remedy.items():
         world.reassign({str(where): target})
         for broker in target:
@@ -160,7 +162,10 @@ def test_an_only_replica_is_a_counter_example_without_any_death() -> None:
     world = three("t", [2])
     plan = roll_plan(world.context, ids(2), survives=0)
     assert plan.counter_examples[0].dies is None
-    assert plan.sentences() == ["no order is safe:", "  while 2 restarts, nobody of the ISR [2] of t-0 is live"]
+    assert plan.sentences() == [
+        "no order is safe:",
+        "  while 2 restarts, nobody of the ISR [2] of t-0 is live",
+    ]
 
 
 def test_a_replica_out_of_sync_does_not_count() -> None:
@@ -176,7 +181,9 @@ def test_the_checker_finds_what_a_forged_certificate_hides() -> None:
     wrong = check(world.context, forged)
     assert "t-2 goes offline when [4, 5] restarts and [6] dies" in wrong
     assert any("falls under min ISR and is not named" in sentence for sentence in wrong)
-    twice = RollPlan((ids_tuple(4), ids_tuple(4)), (Moment(ids_tuple(4), (), ()), Moment(ids_tuple(5), (), ())), (), 0)
+    twice = RollPlan(
+        (ids_tuple(4), ids_tuple(4)), (Moment(ids_tuple(4), (), ()), Moment(ids_tuple(5), (), ())), (), 0
+    )
     assert "a broker is restarted twice" in check(world.context, twice)
     assert "the certificate speaks of (5,), the plan of (4,)" in check(world.context, twice)
 

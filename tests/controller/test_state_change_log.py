@@ -72,9 +72,7 @@ def test_a_shutdown_is_told_in_apaches_words() -> None:
     world.elect(1)
     world.create("cs", [1, 2, 3])
     told = ours(world.shut_down(2))
-    line = (
-        "[Controller id=1 epoch=1] Changed state of replica 2 for partition cs-0 from OnlineReplica to OfflineReplica"
-    )
+    line = "[Controller id=1 epoch=1] Changed state of replica 2 for partition cs-0 from OnlineReplica to OfflineReplica"
     assert line in told and line in classic("06-controlled-shutdown")
     assert "[Controller id=1 epoch=1] Sending StopReplica request for 1 replicas to broker 2" in told
 
@@ -95,8 +93,14 @@ def test_levels_are_apaches() -> None:
 def test_a_started_machine_says_its_initial_state() -> None:
     world = three()
     texts = {text for _, text in lines(world.elect(1), 1, 2)}
-    assert "[Controller id=1 epoch=2] Started replica state machine with initial state -> 3 OnlineReplica" in texts
-    assert "[Controller id=1 epoch=2] Started partition state machine with initial state -> 1 OnlinePartition" in texts
+    assert (
+        "[Controller id=1 epoch=2] Started replica state machine with initial state -> 3 OnlineReplica"
+        in texts
+    )
+    assert (
+        "[Controller id=1 epoch=2] Started partition state machine with initial state -> 1 OnlinePartition"
+        in texts
+    )
 
 
 @pytest.mark.behaviour(63, 83)

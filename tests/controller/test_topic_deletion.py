@@ -109,8 +109,12 @@ def test_a_topic_of_the_same_name_may_follow() -> None:
 
 
 @pytest.mark.behaviour(58, 73, 89)
-@pytest.mark.parametrize("refusal", [{"error": ErrorCode.KAFKA_STORAGE_ERROR}, {"whole": ErrorCode.UNKNOWN_SERVER_ERROR}])
-def test_a_broker_that_says_no_makes_the_replica_ineligible_and_is_asked_again(refusal: dict[str, ErrorCode]) -> None:
+@pytest.mark.parametrize(
+    "refusal", [{"error": ErrorCode.KAFKA_STORAGE_ERROR}, {"whole": ErrorCode.UNKNOWN_SERVER_ERROR}]
+)
+def test_a_broker_that_says_no_makes_the_replica_ineligible_and_is_asked_again(
+    refusal: dict[str, ErrorCode],
+) -> None:
     world = three("d", [2, 1])
     delete(world, "d")
     world.stopped(1, "d-0")
@@ -270,7 +274,6 @@ def test_a_controller_that_dies_between_the_nodes_is_finished_by_its_successor(r
     assert world.context.topics_to_delete == set()
 
 
-
 @pytest.mark.behaviour(73, 101, 169)
 @pytest.mark.parametrize("dies_after", ["wish", "started", "one answered", "two answered", "returned"])
 def test_a_deletion_survives_the_death_of_the_controller_at_every_step(dies_after: str) -> None:
@@ -348,7 +351,9 @@ def test_a_conflict_during_deletion_is_planned_again_on_the_value_found() -> Non
     world = three("d", [2, 1, 3])
 
     def hand(writes: object) -> None:
-        world.put(tp("d-0"), world.states[tp("d-0")].leader_and_isr, world.states[tp("d-0")].controller_epoch, 5)
+        world.put(
+            tp("d-0"), world.states[tp("d-0")].leader_and_isr, world.states[tp("d-0")].controller_epoch, 5
+        )
 
     world.before_write = hand
     effects = delete(world, "d")

@@ -42,7 +42,11 @@ def test_the_answer_is_what_the_controller_then_does() -> None:
 
 def test_asking_changes_nothing() -> None:
     world = three("t", [2, 1, 3], [2])
-    before = (dict(world.context.leaderships), dict(world.context.partition_states), dict(world.context.brokers))
+    before = (
+        dict(world.context.leaderships),
+        dict(world.context.partition_states),
+        dict(world.context.brokers),
+    )
     what_if(world.context, kill=[BrokerId(2), BrokerId(3)])
     assert (world.context.leaderships, world.context.partition_states, world.context.brokers) == before
     assert world.context.unusual_replicas == {} and world.context.leaderless == set()

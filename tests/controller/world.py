@@ -233,7 +233,9 @@ class World:
     def shut_down(self, broker: int, *, epoch: int | None = None, request_id: int = 7) -> Effects:
         own = self.registrations[broker].epoch if broker in self.registrations else 0
         return self.step(
-            ControlledShutdownRequested(request_id, BrokerId(broker), BrokerEpoch(own if epoch is None else epoch))
+            ControlledShutdownRequested(
+                request_id, BrokerId(broker), BrokerEpoch(own if epoch is None else epoch)
+            )
         )
 
     def alter(
@@ -258,14 +260,18 @@ class World:
         leader = sender if sender is not None else (value.leader if value else 1)
         epoch = broker_epoch if broker_epoch is not None else self.registrations[leader].epoch
         members = tuple(
-            IsrMember(BrokerId(m[0]), BrokerEpoch(m[1])) if isinstance(m, tuple) else IsrMember(BrokerId(m), BrokerEpoch(-1))
+            IsrMember(BrokerId(m[0]), BrokerEpoch(m[1]))
+            if isinstance(m, tuple)
+            else IsrMember(BrokerId(m), BrokerEpoch(-1))
             for m in isr
         )
         item = AlterPartitionItem(
             topic=where.topic if by_name else None,
             topic_id=None if by_name else TopicId(topic_id or self.topics[where.topic].topic_id or b""),
             partition=where.partition,
-            leader_epoch=LeaderEpoch(leader_epoch if leader_epoch is not None else (value.leader_epoch if value else 0)),
+            leader_epoch=LeaderEpoch(
+                leader_epoch if leader_epoch is not None else (value.leader_epoch if value else 0)
+            ),
             partition_epoch=PartitionEpoch(
                 partition_epoch if partition_epoch is not None else (value.partition_epoch if value else 0)
             ),
@@ -297,7 +303,9 @@ class World:
             )
         )
 
-    def reassign(self, targets: Mapping[str, Iterable[int] | None], *, request_id: int = 4, **how: bool) -> Effects:
+    def reassign(
+        self, targets: Mapping[str, Iterable[int] | None], *, request_id: int = 4, **how: bool
+    ) -> Effects:
         asked = {tp(t): None if r is None else tuple(BrokerId(b) for b in r) for t, r in targets.items()}
         return self.step(AlterReassignmentsRequested(request_id, asked, **how))
 
@@ -434,7 +442,9 @@ class World:
         assert remembered == known
         for topic, node in self.topics.items():
             if topic in self.context.topics:
-                expected = {p: self.context.stored_assignment(TopicPartition(topic, p)) for p in node.partitions}
+                expected = {
+                    p: self.context.stored_assignment(TopicPartition(topic, p)) for p in node.partitions
+                }
                 assert (expected, self.context.topics[topic].version) == (dict(node.partitions), node.version)
 
 

@@ -112,7 +112,6 @@ class AlterPartition(Task):
             results.append(result)
         return (Answer(self.event.request_id, AlterPartitionAnswer(ErrorCode.NONE, tuple(results))),)
 
-
     def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
         """A reassignment may have waited for just this member of the ISR."""
         results = [outcomes[index] for index in range(len(self.event.partitions))]

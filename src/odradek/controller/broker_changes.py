@@ -111,9 +111,7 @@ class BrokerStartup(Task):
             plan.first_tellings.append(Telling(metadata_to=others, bare_metadata=True))
             deleting = context.topics_to_delete
             everything = dict.fromkeys(tp for tp in context.assignments if tp.topic not in deleting)
-            plan.first_tellings.append(
-                Telling(metadata=everything, metadata_to=started, bare_metadata=True)
-            )
+            plan.first_tellings.append(Telling(metadata=everything, metadata_to=started, bare_metadata=True))
         plan_replicas_online(plan, replicas_on(plan, started))
         for registration in self.registrations:
             if not has_stopped_cleanly(context, registration):

@@ -92,7 +92,9 @@ class ControllerContext:
     id_seed: bytes = b""
     ids_given: int = 0
 
-    brokers: dict[BrokerId, BrokerRegistration] = field(default_factory=dict)  # registered, also shutting down
+    brokers: dict[BrokerId, BrokerRegistration] = field(
+        default_factory=dict
+    )  # registered, also shutting down
     last_epochs: dict[BrokerId, BrokerEpoch] = field(default_factory=dict)  # of brokers that are gone
     shutting_down_brokers: set[BrokerId] = field(default_factory=set)
     offline_directories: dict[BrokerId, frozenset[TopicPartition]] = field(default_factory=dict)
@@ -115,7 +117,9 @@ class ControllerContext:
     legacy_reassignments: dict[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
     quotes: dict[TopicPartition, UncleanQuote] = field(default_factory=dict)
     # Requests for elections that wait for such answers: what is known already, and what is waited for.
-    elections_asked: dict[int, tuple[ElectionResults, frozenset[TopicPartition]]] = field(default_factory=dict)
+    elections_asked: dict[int, tuple[ElectionResults, frozenset[TopicPartition]]] = field(
+        default_factory=dict
+    )
     topics_to_delete: set[str] = field(default_factory=set)
     deletions_wished: frozenset[str] = frozenset()  # all of `/admin/delete_topics`, also of unreadable topics
     out_of_service: dict[str, str] = field(default_factory=dict)  # topic -> why its nodes cannot be trusted
@@ -138,7 +142,9 @@ class ControllerContext:
             and topic_partition not in self.offline_directories.get(broker, ())
         )
 
-    def online_of(self, replicas: Iterable[BrokerId], topic_partition: TopicPartition) -> tuple[BrokerId, ...]:
+    def online_of(
+        self, replicas: Iterable[BrokerId], topic_partition: TopicPartition
+    ) -> tuple[BrokerId, ...]:
         """Those of `replicas` that are online, in the order given."""
         leaving, broken = self.shutting_down_brokers, self.offline_directories
         if not leaving and not broken:
@@ -295,7 +301,9 @@ class ControllerContext:
         if before == assignment:
             return
         old = before.replicas if before is not None else ()
-        states = {broker: self.replica_state(topic_partition, broker) for broker in {*old, *assignment.replicas}}
+        states = {
+            broker: self.replica_state(topic_partition, broker) for broker in {*old, *assignment.replicas}
+        }
         states.update(self.unusual_replicas.get(topic_partition, {}))
         self.assignments[topic_partition] = assignment
         for broker in old:

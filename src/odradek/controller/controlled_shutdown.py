@@ -76,7 +76,11 @@ def led_by(
     alone: list[TopicPartition] = []
     for topic_partition in sorted(context.partitions_on.get(broker, ())):
         current = context.leadership(topic_partition)
-        if current is None or current.leader != broker or context.is_queued_for_deletion(topic_partition.topic):
+        if (
+            current is None
+            or current.leader != broker
+            or context.is_queued_for_deletion(topic_partition.topic)
+        ):
             continue
         (shared if len(context.assignments[topic_partition].replicas) > 1 else alone).append(topic_partition)
     return tuple(shared), tuple(alone)

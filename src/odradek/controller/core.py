@@ -117,7 +117,9 @@ class ControllerCore:
             assert self._work is not None, "answers of writes nobody asked for"
             assert len(event.answers) == len(self._work.written), "one answer for each write"
         else:
-            assert self._work is None, f"{type(event).__name__} before the writes of the last event were answered"
+            assert self._work is None, (
+                f"{type(event).__name__} before the writes of the last event were answered"
+            )
         self._now_ms = now_ms
         try:
             if isinstance(event, WritesAnswered):
@@ -266,7 +268,9 @@ def _outcome(
     topic_partition = write.topic_partition
     if isinstance(answer, Stored):
         if answer.version != write.value.partition_epoch:
-            plan.leaderships[topic_partition] = replace(write.value, partition_epoch=PartitionEpoch(answer.version))
+            plan.leaderships[topic_partition] = replace(
+                write.value, partition_epoch=PartitionEpoch(answer.version)
+            )
         return _STORED
     assert isinstance(answer, Conflict)
     current = answer.current
@@ -299,9 +303,5 @@ def _adopt(
             context.out_of_service[topic_partition.topic] = reason
         else:
             reason = "the leader and isr path in zookeeper is empty"
-        work.changes.append(
-            StateChange("failure", state, state, reason, topic_partition)
-        )
+        work.changes.append(StateChange("failure", state, state, reason, topic_partition))
     return {tp for tp in retry if tp in context.assignments}
-
-

@@ -89,7 +89,6 @@ class Resign(OdradekError):
     """We are no longer sure of being controller, or of what we believe. Ends the event and our term."""
 
 
-
 def tasks_of(context: ControllerContext, event: Event, now_ms: int) -> list[Task]:
     """What follows from an event, in order. What the store says is remembered on the way."""
     match event:
@@ -174,7 +173,9 @@ def _deletions_taken_up(context: ControllerContext) -> list[Task]:
     if unfinished:
         tasks.append(ForgetDeletions(unfinished, "its node is gone already", with_config=True))
     if context.topics_to_delete:
-        tasks.append(DeleteTopics(tuple(sorted(context.topics_to_delete)), "deletion taken up by this controller"))
+        tasks.append(
+            DeleteTopics(tuple(sorted(context.topics_to_delete)), "deletion taken up by this controller")
+        )
         tasks.append(CompleteDeletions())
     return tasks
 
@@ -232,7 +233,9 @@ def _check_epochs(context: ControllerContext, states: Mapping[TopicPartition, St
 
 
 def superseded(where: TopicPartition | None, theirs: int, ours: int) -> Resign:
-    return Resign(f"{where} was written by controller epoch {theirs}, ours is {ours}: another controller leads")
+    return Resign(
+        f"{where} was written by controller epoch {theirs}, ours is {ours}: another controller leads"
+    )
 
 
 def immediate_answer(context: ControllerContext, event: Event) -> Answer | None:

@@ -343,7 +343,9 @@ class Effects:
     changes: tuple[StateChange, ...] = ()
     answers: tuple[Answer, ...] = ()
     resign: str | None = None
-    by_mistake: bool = False  # we resign over a mistake of our own: let others stand first, or it may go round
+    by_mistake: bool = (
+        False  # we resign over a mistake of our own: let others stand first, or it may go round
+    )
     follow_up: tuple["Event", ...] = ()  # events to hand to `step`, in order, before any other
 
 

@@ -48,4 +48,3 @@ def plan_unclean_return(plan: Plan, broker: BrokerId, partitions: Iterable[Topic
             # The epoch was raised: a leader that does not hear of it refuses its followers for ever.
             for replica in plan.assignment(topic_partition).replicas:
                 plan.tell_leader_and_isr(replica, topic_partition)
-

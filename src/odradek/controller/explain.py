@@ -82,7 +82,12 @@ def why_offline(context: ControllerContext, topic_partition: TopicPartition) -> 
         f"ISR {list(state.isr)}, live of them {list(in_sync)}",
         because=tuple(_replica(context, topic_partition, b) for b in state.isr),
     )
-    return Why(wish, False, _last(state.leader, state.leader_epoch), because=(clean, _unclean(context, topic_partition, live)))
+    return Why(
+        wish,
+        False,
+        _last(state.leader, state.leader_epoch),
+        because=(clean, _unclean(context, topic_partition, live)),
+    )
 
 
 def _unclean(context: ControllerContext, topic_partition: TopicPartition, live: tuple[BrokerId, ...]) -> Why:
@@ -98,7 +103,9 @@ def _unclean(context: ControllerContext, topic_partition: TopicPartition, live: 
         f"unclean.leader.election.enable of {topic}",
         allowed,
         "records acknowledged and not copied there would be lost",
-        "" if allowed else f"set unclean.leader.election.enable=true for {topic}, or ask for an UNCLEAN election",
+        ""
+        if allowed
+        else f"set unclean.leader.election.enable=true for {topic}, or ask for an UNCLEAN election",
     )
     return Why("or a replica outside the ISR may lead", allowed and bool(live), because=(gate, outside))
 

@@ -12,9 +12,7 @@ from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
 SLOW_LEAVER_MS = 5 * 60 * 1000
 
 
-def why_reassignment_stuck(
-    context: ControllerContext, topic_partition: TopicPartition, now_ms: int
-) -> Why:
+def why_reassignment_stuck(context: ControllerContext, topic_partition: TopicPartition, now_ms: int) -> Why:
     """What the next step of this reassignment waits for."""
     moving = context.reassignments.get(topic_partition)
     if moving is None:
@@ -37,7 +35,9 @@ def why_reassignment_stuck(
             _isr(context, topic_partition),
             because=caught_up,
         )
-        return Why(wish, False, f"phase {moving.phase}", because=(everybody, _leads(context, topic_partition)))
+        return Why(
+            wish, False, f"phase {moving.phase}", because=(everybody, _leads(context, topic_partition))
+        )
     return Why(
         wish,
         False,

@@ -136,7 +136,9 @@ class Startup(Task):
 
     def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
         """Row 121: take up what a predecessor had begun, from the beginning: every step may be repeated."""
-        running = tuple(tp for tp in sorted(context.reassignments) if tp.topic not in context.topics_to_delete)
+        running = tuple(
+            tp for tp in sorted(context.reassignments) if tp.topic not in context.topics_to_delete
+        )
         return (ReassignmentStep(running, announce=True),) if running else ()
 
 
@@ -193,7 +195,9 @@ def plan_restarted_members(plan: Plan, topic_partition: TopicPartition) -> None:
     reachable = context.online_of(replicas, topic_partition)
     who = ", ".join(map(str, restarted))
     election = Election(leader, isr, False, reachable, f"{who} restarted while there was no controller")
-    plan_partition_move(plan, topic_partition, PartitionState.ONLINE, lambda _plan, _partition, _current: election)
+    plan_partition_move(
+        plan, topic_partition, PartitionState.ONLINE, lambda _plan, _partition, _current: election
+    )
 
 
 def _was_restarted(context: ControllerContext, stored: StoredPartitionState, member: BrokerId) -> bool:

@@ -77,7 +77,9 @@ def offline_has_no_live_leader(context: ControllerContext, topic_partition: Topi
             yield f"OfflinePartition with the live leader {state.leader}"
 
 
-def offline_replicas_are_not_in_sync(context: ControllerContext, topic_partition: TopicPartition) -> Iterator[str]:
+def offline_replicas_are_not_in_sync(
+    context: ControllerContext, topic_partition: TopicPartition
+) -> Iterator[str]:
     """OfflineReplica promises: out of the ISR, unless it is its last member."""
     state = context.leadership(topic_partition)
     if state is None or len(state.isr) == 1:
@@ -87,12 +89,18 @@ def offline_replicas_are_not_in_sync(context: ControllerContext, topic_partition
             yield f"OfflineReplica {broker} is in the ISR {state.isr}"
 
 
-def eligible_are_outside_the_isr(context: ControllerContext, topic_partition: TopicPartition) -> Iterator[str]:
+def eligible_are_outside_the_isr(
+    context: ControllerContext, topic_partition: TopicPartition
+) -> Iterator[str]:
     """KIP-966: eligible and last known are no members of the ISR, nor of each other."""
     state = context.leadership(topic_partition)
     if state is None:
         return
-    for first, second in ((state.isr, state.elr), (state.isr, state.last_known_elr), (state.elr, state.last_known_elr)):
+    for first, second in (
+        (state.isr, state.elr),
+        (state.isr, state.last_known_elr),
+        (state.elr, state.last_known_elr),
+    ):
         both = sorted(set(first) & set(second))
         if both:
             yield f"brokers {both} twice: ISR {state.isr}, eligible {state.elr}, last known {state.last_known_elr}"

@@ -113,7 +113,9 @@ def _read_union(arguments: tuple[Any, ...], value: Any) -> Any:
         return None
     if isinstance(value, dict) and "type" in value:
         return _record(_TYPES[value["type"]], value)
-    (hint,) = [a for a in arguments if a is not NoneType and not hasattr(a, "__match_args__")] or arguments[:1]
+    (hint,) = [a for a in arguments if a is not NoneType and not hasattr(a, "__match_args__")] or arguments[
+        :1
+    ]
     return _read(hint, value)
 
 

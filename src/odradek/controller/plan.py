@@ -213,7 +213,9 @@ class Plan:
         """Who may lead without loss although it is not in the new ISR (see `eligible`)."""
         minimum = self._minimum.get(topic_partition.topic)
         if minimum is None:
-            minimum = self._minimum[topic_partition.topic] = self.context.min_insync_replicas(topic_partition.topic)
+            minimum = self._minimum[topic_partition.topic] = self.context.min_insync_replicas(
+                topic_partition.topic
+            )
         if len(isr) >= minimum or len(isr) >= len(self.assignment(topic_partition).replicas):
             return (), ()
         return eligible_after(before, isr)
@@ -400,7 +402,6 @@ class Plan:
             return change
         assert change.topic_partition is not None
         return change._replace(leader_and_isr=self.leaderships[change.topic_partition])
-
 
 
 def eligible_after(

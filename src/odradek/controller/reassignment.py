@@ -98,7 +98,9 @@ def steps_after(context: ControllerContext, partitions: Iterable[TopicPartition]
         moving = context.reassignments.get(topic_partition)
         if moving is None:
             continue
-        if (moving.phase is GROWING and is_caught_up(context, topic_partition)) or (moving.phase is STOPPING and not context.leavers.get(topic_partition)):
+        if (moving.phase is GROWING and is_caught_up(context, topic_partition)) or (
+            moving.phase is STOPPING and not context.leavers.get(topic_partition)
+        ):
             ready.append(topic_partition)
     return (ReassignmentStep(tuple(ready)),) if ready else ()
 
@@ -106,9 +108,7 @@ def steps_after(context: ControllerContext, partitions: Iterable[TopicPartition]
 def tasks_of_step(context: ControllerContext, event: ReassignmentStep) -> list[Task]:
     moving = [tp for tp in event.partitions if tp in context.reassignments]
     done = tuple(
-        tp
-        for tp in moving
-        if context.reassignments[tp].phase is STOPPING and not context.leavers.get(tp)
+        tp for tp in moving if context.reassignments[tp].phase is STOPPING and not context.leavers.get(tp)
     )
     going = tuple(tp for tp in moving if tp not in done)
     tasks: list[Task] = [AdvanceReassignments(going, event.announce)] if going else []
@@ -255,7 +255,9 @@ def commit_topic_answer(context: ControllerContext, write: Write, answer: WriteA
         raise TopicNodeDiffers(f"/brokers/topics/{write.topic}: expected our own value, found {found}")
     unknown = sorted(set(found.partitions) - set(write.partitions))
     if unknown:
-        raise TopicNodeDiffers(f"/brokers/topics/{write.topic}: partitions {unknown} appeared under our write")
+        raise TopicNodeDiffers(
+            f"/brokers/topics/{write.topic}: partitions {unknown} appeared under our write"
+        )
     context.commit_topic_version(write.topic, found.version)
     return dict(found.partitions) != dict(write.partitions)  # equal: our own write, its answer was lost
 
@@ -545,4 +547,3 @@ def _shown(assignment: ReplicaAssignment) -> str:
     if assignment.removing_replicas:
         text += f" removing [{','.join(map(str, assignment.removing_replicas))}]"
     return text
-

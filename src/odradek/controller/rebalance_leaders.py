@@ -124,7 +124,10 @@ class ElectLeaders(Task):
 
     def _failed(self, topic_partition: TopicPartition) -> Result:
         if self.unclean:
-            error, strategy = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "OfflinePartitionLeaderElectionStrategy(true)"
+            error, strategy = (
+                ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+                "OfflinePartitionLeaderElectionStrategy(true)",
+            )
         else:
             error = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
             strategy = "PreferredReplicaPartitionLeaderElectionStrategy"

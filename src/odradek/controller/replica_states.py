@@ -61,7 +61,9 @@ class StartFollowing:
     ) -> bool:
         current = plan.leadership(topic_partition)
         if current is not None and current.leader == broker:
-            plan.fail_replica(topic_partition, broker, source, target, "it is being requested to become leader")
+            plan.fail_replica(
+                topic_partition, broker, source, target, "it is being requested to become leader"
+            )
             return False
         plan.mark_replica(topic_partition, broker, source, target)
         if current is not None:

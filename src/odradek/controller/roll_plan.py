@@ -97,7 +97,11 @@ class RollPlan:
 
 
 def roll_plan(
-    context: ControllerContext, brokers: Collection[BrokerId], *, survives: int = 1, at_once: int | None = None
+    context: ControllerContext,
+    brokers: Collection[BrokerId],
+    *,
+    survives: int = 1,
+    at_once: int | None = None,
 ) -> RollPlan:
     """Batches for restarting `brokers`; the controller last. `survives` is 1 or 0 further deaths.
 

@@ -46,7 +46,9 @@ def tasks_of_topics(context: ControllerContext, event: TopicsChanged) -> list[Ta
         if topic not in broken and (topic not in context.topics or topic in vanished)
     )
     if fresh:
-        configs = {node.topic: event.configs[node.topic].overrides for node in fresh if node.topic in event.configs}
+        configs = {
+            node.topic: event.configs[node.topic].overrides for node in fresh if node.topic in event.configs
+        }
         tasks.extend(_creation(context, fresh, event.states, configs))
     return tasks
 
@@ -228,7 +230,9 @@ class OutOfService(Task):
 
     def plan(self, plan: Plan) -> None:
         for node in self.nodes:
-            plan.note("topic", node.topic or node.path, "known", "out of service", f"{node.path}: {node.reason}")
+            plan.note(
+                "topic", node.topic or node.path, "known", "out of service", f"{node.path}: {node.reason}"
+            )
 
 
 def _move_replicas(plan: Plan, partitions: list[TopicPartition], target: ReplicaState) -> None:

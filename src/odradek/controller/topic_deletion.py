@@ -237,7 +237,6 @@ class CompleteDeletions(Task):
             context.deletions_wished -= {write.topic}
         return False
 
-
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
         for key, topic_id in outcomes.items():
             assert isinstance(key, tuple) and isinstance(topic_id, bytes)

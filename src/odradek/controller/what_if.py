@@ -113,7 +113,9 @@ def what_if_events(
         changes.extend(settle(core, Tick(), now_ms=late).changes)
     after = core.context
     assert after is not None, f"the controller resigned: {changes[-1].reason if changes else ''}"
-    reasons = {c.topic_partition: c.reason for c in changes if c.kind in ("partition", "failure", "leadership")}
+    reasons = {
+        c.topic_partition: c.reason for c in changes if c.kind in ("partition", "failure", "leadership")
+    }
     outcomes = [
         _outcome(context, after, topic_partition, reasons.get(topic_partition, ""))
         for topic_partition in sorted(touched)

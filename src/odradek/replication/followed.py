@@ -40,11 +40,15 @@ class FollowedPartition:
     __slots__ = (
         "asked_end",
         "asked_epoch",
+        "answered_in",
         "asked_start",
         "backoff_ms",
         "delayed_until_ms",
+        "heard_mark",
         "in_session",
+        "is_prefix",
         "leader_epoch",
+        "named_at",
         "named_in",
         "partition",
         "state",
@@ -60,6 +64,12 @@ class FollowedPartition:
         self.backoff_ms = FIRST_BACKOFF_MS
         self.in_session = False
         self.named_in = 1 << 62  # the first request that named it; answers to earlier ones are not about this
+        self.named_at = 1 << 62  # the last one: answers to earlier ones are about an end our log had before
+        self.answered_in = -1  # the last request whose answer had a row for it
+        # The highest high watermark heard in this epoch, whatever became of the rest of that answer: the leader
+        # tells it once. It holds for our log as soon as that is known to be a prefix of the leader's.
+        self.heard_mark = -1
+        self.is_prefix = False
         # What the session at the leader has for us: where our log ended when we last named the partition.
         self.asked_end = -1
         self.asked_epoch = -1

@@ -69,7 +69,7 @@ class _InFlight(NamedTuple):
     number: int
     session: int  # number of our session, to know the answers of one that was given up
     is_full: bool  # a fetch that opens a session
-    asked: tuple[FollowedPartition, ...]  # OffsetForLeaderEpoch, ListOffsets: whom it is about
+    asked: tuple[FollowedPartition, ...]  # whom it is about; of a fetch: whom it names
 
 
 class FollowerFetcher:
@@ -136,8 +136,9 @@ class FollowerFetcher:
     def connection_lost(self, now_ms: int) -> None:
         """Nothing in flight will be answered; the leader's end of the session may be gone as well."""
         for flight in self._in_flight:
-            for followed in flight.asked:
-                followed.delayed_until_ms = now_ms
+            if flight.api_key != FETCH:
+                for followed in flight.asked:
+                    followed.delayed_until_ms = now_ms
         self._in_flight.clear()
         self._fetches_in_flight = 0
         self._new_session(close=0)
@@ -228,12 +229,13 @@ class FollowerFetcher:
                 if tp not in self._changed
             ],
         )
+        named = tuple(self._changed.values())
         self._changed.clear()
         self._forgotten.clear()
         self._is_urgent = False
         self._session_epoch = 1 if self._session_epoch == INT32_MAX else self._session_epoch + 1
         self._fetches_in_flight += 1
-        return self._send(FETCH, version, body, is_full=is_full)
+        return self._send(FETCH, version, body, is_full=is_full, asked=named)
 
     def _wanted(self, by_id: bool) -> list[tuple[TopicKey, list[WantedPartition]]]:
         topics: dict[TopicKey, list[WantedPartition]] = {}
@@ -244,6 +246,7 @@ class FollowerFetcher:
                 followed.in_session = True
                 followed.named_in = self._sent
                 self._session_size += 1
+            followed.named_at = self._sent
             followed.asked_end = log.log_end_offset
             followed.asked_epoch = log.latest_epoch
             followed.asked_start = log.log_start_offset
@@ -385,20 +388,49 @@ class FollowerFetcher:
                     else self.partitions.get(TopicPartition(topic, data[0]))
                 )
                 if wanted is not None and wanted.named_in <= flight.number:
-                    self._partition_fetched(wanted, data, now_ms)
+                    wanted.answered_in = flight.number
+                    self._partition_fetched(wanted, data, flight.number, now_ms)
+        for followed in flight.asked:
+            # Named and not in the answer: nothing new, no error, and no divergence. Our log is a prefix.
+            if (
+                followed.heard_mark > followed.partition.high_watermark
+                and followed.answered_in != flight.number
+                and followed.named_at == flight.number
+                and self._still_asked(followed)
+                and followed.partition.topic_partition not in self._waiting
+            ):
+                followed.is_prefix = True
+                self._take_heard_mark(followed, now_ms)
 
-    def _partition_fetched(self, followed: FollowedPartition, data: FetchedPartition, now_ms: int) -> None:
+    def _take_heard_mark(self, followed: FollowedPartition, now_ms: int) -> None:
+        partition = followed.partition
+        if followed.is_prefix and followed.heard_mark > partition.high_watermark:
+            partition.append_as_follower(
+                None,
+                leader_high_watermark=followed.heard_mark,
+                leader_log_start=partition.log.log_start_offset,
+                now_ms=now_ms,
+            )
+
+    def _partition_fetched(
+        self, followed: FollowedPartition, data: FetchedPartition, number: int, now_ms: int
+    ) -> None:
         partition = followed.partition
         log = partition.log
         topic_partition = partition.topic_partition
+        if partition.leader_epoch != followed.leader_epoch or partition.is_leader:
+            return  # the answer is about another epoch
+        _, error, leader_high_watermark, _, leader_log_start, _, _, records, diverging, _, _ = data
+        if error == 0 and leader_high_watermark > followed.heard_mark:
+            followed.heard_mark = leader_high_watermark
         if (
-            followed.asked_end != log.log_end_offset
-            or partition.leader_epoch != followed.leader_epoch
-            or partition.is_leader
+            # The fetch was sent before one that named another end: its records are those we have by now.
+            number < followed.named_at
+            or followed.asked_end != log.log_end_offset
             or topic_partition in self._waiting
         ):
-            return  # the answer is about another epoch or another end of the log
-        _, error, leader_high_watermark, _, leader_log_start, _, _, records, diverging, _, _ = data
+            self._take_heard_mark(followed, now_ms)
+            return
         if error == 0:
             followed.backoff_ms = FIRST_BACKOFF_MS
             if diverging is not None:
@@ -406,10 +438,11 @@ class FollowerFetcher:
                 self._changed[topic_partition] = followed
                 self._is_urgent = True
                 return
+            followed.is_prefix = True
             try:
                 partition.append_as_follower(
                     records,
-                    leader_high_watermark=leader_high_watermark,
+                    leader_high_watermark=followed.heard_mark,
                     leader_log_start=leader_log_start,
                     now_ms=now_ms,
                 )
@@ -451,6 +484,7 @@ class FollowerFetcher:
                 f"{partition.topic_partition}: cut from {partition.log.log_end_offset} to {truncation.offset}: "
                 f"leader {self.leader} ends epoch {leader_epoch} at {leader_end_offset}",
             )
+        followed.is_prefix = False
         partition.truncate_to(truncation.offset, now_ms)
         return truncation.is_complete
 
@@ -491,6 +525,7 @@ class FollowerFetcher:
                 self._delay(followed, now_ms)
                 continue
             followed.delayed_until_ms = now_ms
+            followed.is_prefix = False
             if followed.state == LOCATING_START:
                 if offset > own_end:
                     self._tell(

@@ -14,7 +14,15 @@ from odradek.model.error_codes import INVALID_METADATA, RETRIABLE, ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.api_keys import APIS
 from odradek.protocol.headers import encode_request
-from odradek.protocol.messages import create_partitions, create_topics, fetch, init_producer_id, metadata, produce, response_class
+from odradek.protocol.messages import (
+    create_partitions,
+    create_topics,
+    fetch,
+    init_producer_id,
+    metadata,
+    produce,
+    response_class,
+)
 from odradek.records.batch import iter_batches
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.reader import decode_batch

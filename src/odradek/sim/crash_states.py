@@ -105,12 +105,10 @@ def _of(before: Moment | None, moment: Moment, cuts: int, seed: int) -> Iterator
     if before is not None and moment.operation.startswith("append "):
         yield from _torn(before, moment)
     choices = random.Random(seed * 1_000_003 + moment.step)
-    tried = 0
-    for choose in all_choices():
+    for tried, choose in enumerate(all_choices(), start=1):
         disk = disk_with(moment.top)
         disk.power_cut(choose)
         yield "power cut", disk
-        tried += 1
         if tried == cuts:
             break
     else:

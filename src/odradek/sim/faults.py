@@ -6,7 +6,6 @@ A fault that finds nothing to act on (its broker is already dead) does nothing a
 import errno
 from collections.abc import Callable
 
-
 from odradek.sim.plan import Fault
 from odradek.sim.world import SimBroker, World
 

@@ -13,7 +13,9 @@ BROKEN = 129
 
 
 @click.command()
-@click.option("--states", type=int, default=1_000_000, show_default=True, help="Stop after so many distinct states.")
+@click.option(
+    "--states", type=int, default=1_000_000, show_default=True, help="Stop after so many distinct states."
+)
 @click.option("--brokers", type=int, default=3, show_default=True)
 @click.option("--records", type=int, default=2, show_default=True)
 @click.option("--leader-epochs", type=int, default=3, show_default=True)
@@ -49,7 +51,9 @@ def explore(
         lost_disks=lost_disks,
     )
     if calm:
-        scope = scope._replace(broker_crashes=0, session_expirations=0, lost_connections=0, controller_crashes=0)
+        scope = scope._replace(
+            broker_crashes=0, session_expirations=0, lost_connections=0, controller_crashes=0
+        )
     sys.exit(told(search(Model(scope), most_states=states)))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import permutations
 from typing import Any, NamedTuple
 
+from odradek.controller.context import ControllerSettings
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import (
     AlterPartitionAnswer as AlterPartitionAnswers,
@@ -20,12 +21,11 @@ from odradek.controller.effects import (
     Write,
     WritePartitionState,
 )
-from odradek.controller.context import ControllerSettings
 from odradek.controller.events import (
     AlterPartitionItem,
     AlterPartitionRequested,
-    ElectLeadersRequested,
     Elected,
+    ElectLeadersRequested,
     Event,
     IsrMember,
     Stored,
@@ -78,7 +78,9 @@ class Controllers:
 
     # ---------------------------------------------------------------------------------------------- the events
 
-    def brokers_changed(self, value: ControllerValue, registered: tuple[tuple[int, int], ...]) -> set[Decision]:
+    def brokers_changed(
+        self, value: ControllerValue, registered: tuple[tuple[int, int], ...]
+    ) -> set[Decision]:
         return self._decide(value, BrokersChanged(_registrations(registered)), registered)
 
     def elect_preferred(self, value: ControllerValue) -> set[Decision]:
@@ -133,7 +135,9 @@ class Controllers:
     ) -> Decision:
         writes: list[Leadership] = []
         effects = settle(core, event, 0, _store(writes))
-        assert effects.resign is None and core.context is not None, f"the controller resigned: {effects.resign}"
+        assert effects.resign is None and core.context is not None, (
+            f"the controller resigned: {effects.resign}"
+        )
         stored = writes[-1] if writes else value.stored
         after = ControllerValue(True, epoch, tuple(sorted(live)), stored)
         self._assert_same_memory(core, after)
@@ -143,7 +147,10 @@ class Controllers:
     def _core(self, value: ControllerValue, order: tuple[BrokerId, ...]) -> ControllerCore:
         """A controller that remembers just this. `_assert_same_memory` is why that is all there is to remember."""
         event = Elected(
-            CONTROLLER, ControllerEpoch(value.epoch), value.epoch, self._snapshot(value.live, value.stored, order)
+            CONTROLLER,
+            ControllerEpoch(value.epoch),
+            value.epoch,
+            self._snapshot(value.live, value.stored, order),
         )
         core = ControllerCore(self.settings)
         core.context = load_context(event, self.settings)
@@ -157,7 +164,14 @@ class Controllers:
         assert context is not None
         made = self._core(after, context.assignments[TP].replicas).context
         assert made is not None
-        for name in ("brokers", "leaderships", "partition_states", "unusual_replicas", "leaderless", "assignments"):
+        for name in (
+            "brokers",
+            "leaderships",
+            "partition_states",
+            "unusual_replicas",
+            "leaderless",
+            "assignments",
+        ):
             ours, theirs = getattr(context, name), getattr(made, name)
             if name == "leaderships":
                 ours, theirs = _leadership_of(ours[TP]), _leadership_of(theirs[TP])

@@ -42,7 +42,9 @@ class Scope(NamedTuple):
     broker_crashes: int = 1
     session_expirations: int = 1  # of a broker that lives on
     lost_connections: int = 1  # of a follower to its leader, the fetch still on its way
-    lost_disks: int = 0  # of a replica outside the ISR; what a leader believes meanwhile (WeakIsr) is then void
+    lost_disks: int = (
+        0  # of a replica outside the ISR; what a leader believes meanwhile (WeakIsr) is then void
+    )
     min_insync_replicas: int = 1
 
 
@@ -152,8 +154,15 @@ class Model:
                     if step.leaves_late_fetch and counts.lost_connections < scope.lost_connections:
                         late = self._late_fetch(broker, replica, present)
                         if late:
-                            step = Step(f"{step.label}, a fetch still on its way", step.replica, step.removes, step.adds + late)
-                            number = self.counts.number(counts._replace(lost_connections=counts.lost_connections + 1))
+                            step = Step(
+                                f"{step.label}, a fetch still on its way",
+                                step.replica,
+                                step.removes,
+                                step.adds + late,
+                            )
+                            number = self.counts.number(
+                                counts._replace(lost_connections=counts.lost_connections + 1)
+                            )
                             yield step.label, self._after(state, broker, step, counts=number)
             value = self.replica_values.of[replica]
             if value.is_alive:
@@ -164,7 +173,9 @@ class Model:
                     yield f"BrokerCrash({broker})", self._after(state, broker, Step("", after), counts=number)
                     late = self._late_fetch(broker, replica, present)
                     if late and counts.lost_connections < scope.lost_connections:
-                        number = self.counts.number(crashed._replace(lost_connections=counts.lost_connections + 1))
+                        number = self.counts.number(
+                            crashed._replace(lost_connections=counts.lost_connections + 1)
+                        )
                         step = Step("", after, (), late)
                         yield (
                             f"BrokerCrash({broker}), a fetch still on its way",
@@ -175,13 +186,21 @@ class Model:
                     number = self.counts.number(
                         counts._replace(session_expirations=counts.session_expirations + 1)
                     )
-                    yield f"SessionExpires({broker})", self._after(state, broker, Step("", after), counts=number)
+                    yield (
+                        f"SessionExpires({broker})",
+                        self._after(state, broker, Step("", after), counts=number),
+                    )
                 if counts.lost_connections < scope.lost_connections:
                     late = self._late_fetch(broker, replica, present)
                     if late:
-                        number = self.counts.number(counts._replace(lost_connections=counts.lost_connections + 1))
+                        number = self.counts.number(
+                            counts._replace(lost_connections=counts.lost_connections + 1)
+                        )
                         step = Step("", replica, (), late)
-                        yield f"FollowerLosesConnection({broker})", self._after(state, broker, step, counts=number)
+                        yield (
+                            f"FollowerLosesConnection({broker})",
+                            self._after(state, broker, step, counts=number),
+                        )
             elif value.log and counts.lost_disks < scope.lost_disks and self._is_known_dead(broker, state):
                 after = self.replica_values.number(value._replace(log=(), epochs=()))
                 number = self.counts.number(counts._replace(lost_disks=counts.lost_disks + 1))
@@ -235,12 +254,14 @@ class Model:
                 yield from self._step(self._write, broker, replica, counts.written)
             yield from self._step(self._change_isr, broker, replica, 0)
 
-    def _step(self, make: Callable[[int, int, int], list[Step]], broker: int, replica: int, about: int) -> list[Step]:
+    def _step(
+        self, make: Callable[[int, int, int], list[Step]], broker: int, replica: int, about: int
+    ) -> list[Step]:
         key = (make.__name__, broker, replica, about)
         found = self._memory.get(key)
         if found is None:
             found = self._memory[key] = make(broker, replica, about)
-        return found  # type: ignore[no-any-return]
+        return found
 
     def _become(self, broker: int, replica: int, message: int) -> list[Step]:
         value = self.replica_values.of[replica]
@@ -296,7 +317,9 @@ class Model:
         adds = self._proposal(broker, number)
         if is_awaited and answer is not None:
             adds += (self.messages.number(answer),)
-        what = "LeaderIncHighWatermark" if after.high_watermark > value.high_watermark else "LeaderAnswerFetch"
+        what = (
+            "LeaderIncHighWatermark" if after.high_watermark > value.high_watermark else "LeaderAnswerFetch"
+        )
         what = "LeaderExpandIsr" if after.kind != value.kind else what
         late = "" if is_awaited else ", late"
         label = f"{what}({broker}, follower={about.source}, offset={about.offset}{late})"
@@ -409,7 +432,7 @@ class Model:
                 and decision.after.stored.partition_epoch < scope.partition_epochs
             ]
             found = self._memory[key] = sorted(inside, key=repr)
-        return found  # type: ignore[no-any-return]
+        return found
 
     def _name(self, before: ControllerValue, decision: Decision) -> str:
         old, new = before.stored, decision.after.stored
@@ -504,7 +527,9 @@ class Model:
             asking = self._proposal(about.source, state.replicas[about.source]) if source.is_alive else ()
             is_old = about.broker_epoch < source.broker_epoch or (
                 asking != (self.messages.number(about),)
-                and (about.leader_epoch < stored.leader_epoch or about.partition_epoch < stored.partition_epoch)
+                and (
+                    about.leader_epoch < stored.leader_epoch or about.partition_epoch < stored.partition_epoch
+                )
             )
         else:
             broker = about.asked.source
@@ -549,7 +574,7 @@ class Model:
                     names[broker] = name
                 known.append(tuple(names))
             self._memory[key] = known
-        return known  # type: ignore[no-any-return]
+        return known
 
     def _looks(self, broker: int, replica: int, controller: int) -> int:
         def make() -> int:
@@ -588,7 +613,7 @@ class Model:
         found = self._memory.get(key)
         if found is None:
             found = self._memory[key] = values.number(values.of[number].renamed(names))
-        return found  # type: ignore[no-any-return]
+        return found
 
 
 def hash_of(value: object) -> int:

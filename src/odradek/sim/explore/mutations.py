@@ -120,6 +120,19 @@ def any_incarnation_joins() -> Any:
     return _patched(alter_partition, "_is_eligible", lambda old: lambda context, partition, member: True)
 
 
+def names_the_next_life() -> Any:
+    """H1: a proposal that is sent again names the follower's newest incarnation, which nobody found in sync."""
+
+    def change(old: Any) -> Any:
+        def proposal(self: Partition, own_broker_epoch: Any) -> Any:
+            self._proposed_epochs = {f.broker: f.broker_epoch for f in self.followers.values()}
+            return old(self, own_broker_epoch)
+
+        return proposal
+
+    return _patched(Partition, "proposal", change)
+
+
 def shorter_is_a_prefix() -> Any:
     """KAFKA-6361: a leader that does not know the follower's epoch takes its log for a prefix."""
 
@@ -151,6 +164,7 @@ MUTATIONS: tuple[Mutation, ...] = tuple(
         (joins_below_the_epoch, "StrongIsr", SHORT),
         (rolls_back_on_doubt, "StrongIsr", TWO),
         (any_incarnation_joins, "StrongIsr", TWO._replace(broker_crashes=1, lost_disks=1)),
+        (names_the_next_life, "StrongIsr", TWO._replace(records=1, broker_crashes=1, lost_disks=1)),
         (shorter_is_a_prefix, "StrongIsr", QUIET),
     )
 )

@@ -107,7 +107,8 @@ class Replicas:
     def value(self, partition: Partition, before: ReplicaValue) -> ReplicaValue:
         log = cast(TinyLog, partition.log)
         state = partition.state
-        kind, moving = COMMITTED, ()
+        kind = COMMITTED
+        moving: tuple[BrokerId, ...] = ()
         if isinstance(state, PendingExpandIsr):
             kind, moving = PENDING_EXPAND, state.joining
         elif isinstance(state, PendingShrinkIsr):
@@ -153,7 +154,9 @@ class Replicas:
 
     # -------------------------------------------------------------------------------------- controller's word
 
-    def become(self, broker: int, value: ReplicaValue, message: LeaderAndIsrMessage) -> tuple[ReplicaValue, bool]:
+    def become(
+        self, broker: int, value: ReplicaValue, message: LeaderAndIsrMessage
+    ) -> tuple[ReplicaValue, bool]:
         """Leader or follower; the second is True when the broker wants to register again instead."""
         if message.broker_epoch < value.broker_epoch:
             return value, False  # STALE_BROKER_EPOCH (KIP-380)
@@ -202,7 +205,9 @@ class Replicas:
         if not value.is_hosted or after.leader_epoch != value.leader_epoch:
             fetcher = manager._fetchers.get(hosted.leader)
             followed = fetcher.partitions.get(TP) if fetcher is not None else None
-            after = after._replace(fetch_state=followed.state if followed is not None else ReplicaValue().fetch_state)
+            after = after._replace(
+                fetch_state=followed.state if followed is not None else ReplicaValue().fetch_state
+            )
         return after, False
 
     # ---------------------------------------------------------------------------------------------- the leader
@@ -329,7 +334,7 @@ class Replicas:
         followed.asked_start = 0
         mark = message.high_watermark
         row = (0, 0, mark, mark, 0, None, -1, message.records, message.diverging, None, None)
-        fetcher._partition_fetched(followed, cast(Any, row), NOW_MS)
+        fetcher._partition_fetched(followed, cast(Any, row), followed.named_at, NOW_MS)
         return self.value(partition, value)
 
 

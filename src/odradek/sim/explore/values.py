@@ -245,7 +245,9 @@ class TinyLog:
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         return self.epochs.end_offset(epoch, self.log_end_offset)
 
-    def append_as_leader(self, records: Any, *, leader_epoch: int, now_ms: int, from_coordinator: bool) -> _Appended:
+    def append_as_leader(
+        self, records: Any, *, leader_epoch: int, now_ms: int, from_coordinator: bool
+    ) -> _Appended:
         """`records` is the number of the write."""
         base_offset = len(self.records)
         self.epochs.assign(leader_epoch, base_offset)
