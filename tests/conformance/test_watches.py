@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from odradek.store.api import (
+    Check,
     ConditionalOps,
     Create,
     Delete,
@@ -216,3 +217,17 @@ async def test_the_end_of_a_session_fires_the_watches_on_its_nodes(world: World)
         WatchEvent(DELETED, "/ids/2"),
     ]
     assert await watcher.children("/ids") == []
+
+
+@on_every_store
+async def test_a_transaction_that_changes_nothing_fires_nothing(world: World) -> None:
+    writer, reader = await world.open(), await world.open()
+    heard = Heard(reader)
+    await writer.create("/a", b"0")
+    await reader.get("/a", watch=True)
+    await writer.multi([Check("/a", 0)])
+    assert (await reader.get("/a")).data == b"0"
+    assert not heard
+    await writer.set("/a", b"1")
+    await until(lambda: heard)
+    assert heard == [WatchEvent(CHANGED, "/a")]

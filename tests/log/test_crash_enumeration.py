@@ -26,7 +26,7 @@ from odradek.sim.crash_states import (
 from tests.log.logs import NOW, TP, batch
 from tests.log.test_crash_states import SIZE, Batch, World
 
-CUTS = int(os.environ.get("ODRADEK_CRASH_CUTS", "45"))
+CUTS = int(os.environ.get("ODRADEK_CRASH_CUTS", "80"))
 RECOVERIES = 400  # crash states of recoveries, a script
 
 

@@ -38,9 +38,9 @@ class FollowedPartition:
     """One partition we fetch, in one leader epoch."""
 
     __slots__ = (
+        "answered_in",
         "asked_end",
         "asked_epoch",
-        "answered_in",
         "asked_start",
         "backoff_ms",
         "delayed_until_ms",

@@ -229,13 +229,13 @@ class FollowerFetcher:
                 if tp not in self._changed
             ],
         )
-        named = tuple(self._changed.values())
+        asked = tuple(self._changed.values())
         self._changed.clear()
         self._forgotten.clear()
         self._is_urgent = False
         self._session_epoch = 1 if self._session_epoch == INT32_MAX else self._session_epoch + 1
         self._fetches_in_flight += 1
-        return self._send(FETCH, version, body, is_full=is_full, asked=named)
+        return self._send(FETCH, version, body, is_full=is_full, asked=asked)
 
     def _wanted(self, by_id: bool) -> list[tuple[TopicKey, list[WantedPartition]]]:
         topics: dict[TopicKey, list[WantedPartition]] = {}

@@ -469,9 +469,10 @@ class Stage:
         while loop.time() < end:
             if to is None:
                 await client.refresh([partition.topic])
-                leader, _ = client.leaders.get(partition, (-1, -1))
+                leader, epoch = client.leaders.get(partition, (-1, -1))
                 address = client.brokers.get(leader)
-                if address is None:
+                stored = self._stored(partition)
+                if address is None or stored is None or epoch < stored.leader_epoch:  # an old picture: ask again
                     answer = "no leader"
                     await asyncio.sleep(0.2)
                     continue
@@ -644,7 +645,8 @@ class Stage:
                     return False
             if "follows" in named:  # the broker has heard of the stored epoch
                 replica = self._replica(self._broker(named["follows"]), partition)
-                return replica is not None and replica.leader_epoch == stored.leader_epoch
+                if replica is None or replica.leader_epoch != stored.leader_epoch:
+                    return False
             return stored.leader < 0 or "leader" not in named or self._is_led(partition)
 
         self._until(holds, " ".join([words.plain[0], *(f"{k}={v}" for k, v in named.items())]))

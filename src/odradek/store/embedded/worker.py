@@ -271,9 +271,10 @@ class Worker(threading.Thread):
             return
         if self._seen_zxid < pruned:
             raise SessionExpired(message=f"session {self.session_id} slept for {_KEEP_CHANGES_S:.0f} s")
-        lines = "\n".join(reading.changes_after(self._seen_zxid)).split("\n")
+        changes = reading.changes_after(self._seen_zxid)
         self._seen_zxid = zxid
-        self._hear(lines)
+        if changes:  # a transaction of checks alone has an id and changed nothing
+            self._hear("\n".join(changes).split("\n"))
 
     def _hear(self, lines: list[str]) -> None:
         events = self.watches.fire(lines)
