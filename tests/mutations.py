@@ -526,7 +526,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         (106,),
         "a returning broker takes up no reassignment",
         BROKERS,
-        "        left = outcomes[\"left\"]\n        assert isinstance(left, tuple)\n        return steps_after(context, left)\n",
+        '        left = outcomes["left"]\n        assert isinstance(left, tuple)\n        return steps_after(context, left)\n',
         "        return ()\n",
     ),
     Mutation(
@@ -575,8 +575,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         (118,),
         "the end of a reassignment is not told",
         MOVES,
-        "            plan.tell_metadata(topic_partition)\n            plan.note(\n                \"assignment\", str(topic_partition), _shown(moving.stored)",
-        "            plan.note(\n                \"assignment\", str(topic_partition), _shown(moving.stored)",
+        '            plan.tell_metadata(topic_partition)\n            plan.note(\n                "assignment", str(topic_partition), _shown(moving.stored)',
+        '            plan.note(\n                "assignment", str(topic_partition), _shown(moving.stored)',
     ),
     Mutation(
         (119, 143),

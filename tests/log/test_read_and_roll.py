@@ -104,6 +104,15 @@ def test_a_read_goes_on_over_segments_until_it_is_full(segmented: PartitionLog) 
     assert [h.base_offset for _, h in iter_batches(everything)] == list(range(32))
 
 
+def test_the_first_batch_of_an_older_segment_is_given_whatever_max_bytes_says(
+    segmented: PartitionLog,
+) -> None:
+    for max_bytes in (0, 1, SIZE - 1):
+        read = segmented.read(4, max_bytes=max_bytes, upper_bound_offset=32, min_one_batch=True)
+        assert read.size_bytes == SIZE and first_offset(read.slices[0].read()) == 4
+        assert segmented.read(4, max_bytes=max_bytes, upper_bound_offset=32).slices == []
+
+
 def test_the_upper_bound_may_lie_in_an_older_segment(segmented: PartitionLog) -> None:
     for upper in range(33):
         read = segmented.read(1, max_bytes=EVERYTHING, upper_bound_offset=upper)

@@ -423,6 +423,22 @@ def test_a_divergence_in_an_epoch_without_records_is_settled_by_one_cut(follows:
     assert wanted(request) == {1: (5, 3, 2)}, "not the same question for ever"
 
 
+def test_the_high_watermark_of_a_stale_answer_is_kept(follows: Follows) -> None:
+    """Two fetches in flight: the answer to the second comes after the first moved our end. Its records are not for us,
+    its mark is, and the leader tells it once."""
+    partition = follows.partition()
+    follows.asks()
+    follows.answer_fetch(("t", 1, row()))
+    follows.asks()
+    follows.partition("u", number=2)
+    assert follows.asks() is not None, "sent behind the parked one, for the new partition"
+    records = a_batch(b"a", epoch=5)
+    follows.answer_fetch(("t", 1, row(records=records)))
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(records=records, mark=1)))
+    assert (partition.log.log_end_offset, partition.high_watermark) == (1, 1)
+
+
 def test_an_answer_to_nothing_and_an_answer_out_of_turn_are_nonsense(follows: Follows) -> None:
     with pytest.raises(MalformedMessage):
         follows.fetcher.handle_response(memoryview(b"\0\0\0\0\0"), 0)

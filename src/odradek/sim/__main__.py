@@ -17,7 +17,9 @@ from odradek.sim.run import run as run_plan
 
 @click.command()
 @click.option("--seed", type=int, default=None, help="Run this seed and tell what happened.")
-@click.option("--seeds", type=str, default=None, metavar="FIRST:LAST", help="Run all seeds from FIRST to LAST - 1.")
+@click.option(
+    "--seeds", type=str, default=None, metavar="FIRST:LAST", help="Run all seeds from FIRST to LAST - 1."
+)
 @click.option("--twice", is_flag=True, help="Run each seed twice and compare the traces.")
 @click.option("--jobs", type=int, default=2, show_default=True, help="Processes for --seeds.")
 @click.option("--shrink", is_flag=True, help="Leave out faults one by one while the seed still fails.")

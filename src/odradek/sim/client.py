@@ -109,7 +109,10 @@ class SimClient:
                 for p in topic.partitions:
                     known = self.leaders.get(TopicPartition(topic.name, p.partition_index), (-1, -1))
                     if p.leader_epoch >= known[1]:
-                        self.leaders[TopicPartition(topic.name, p.partition_index)] = (p.leader_id, p.leader_epoch)
+                        self.leaders[TopicPartition(topic.name, p.partition_index)] = (
+                            p.leader_id,
+                            p.leader_epoch,
+                        )
             return
 
     async def leader_of(self, partition: TopicPartition) -> tuple[Address, int]:
@@ -152,7 +155,8 @@ class SimClient:
                         for n, replicas in enumerate(assignments)
                     ],
                     configs=[
-                        create_topics.CreatableTopicConfig(name=k, value=v) for k, v in sorted((configs or {}).items())
+                        create_topics.CreatableTopicConfig(name=k, value=v)
+                        for k, v in sorted((configs or {}).items())
                     ],
                 )
             ],
@@ -173,7 +177,10 @@ class SimClient:
             if error == ErrorCode.NONE:
                 await self.refresh([name])
                 return error
-            if error not in RETRIABLE and error not in (ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_REPLICATION_FACTOR):
+            if error not in RETRIABLE and error not in (
+                ErrorCode.NOT_CONTROLLER,
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+            ):
                 return error
             await asyncio.sleep(RETRY_S)
             await self.refresh([])
@@ -247,7 +254,9 @@ class SimProducer:
                 topic_data=[
                     produce.TopicProduceData(
                         name=partition.topic,
-                        partition_data=[produce.PartitionProduceData(index=partition.partition, records=batch)],
+                        partition_data=[
+                            produce.PartitionProduceData(index=partition.partition, records=batch)
+                        ],
                     )
                 ],
             )
@@ -323,7 +332,9 @@ class SimProducer:
 class SimConsumer:
     """Reads one partition by assignment from where it is, and never past what the leader calls committed."""
 
-    def __init__(self, client: SimClient, name: str, partition: TopicPartition, history: History, offset: int = 0) -> None:
+    def __init__(
+        self, client: SimClient, name: str, partition: TopicPartition, history: History, offset: int = 0
+    ) -> None:
         self.client = client
         self.name = name
         self.partition = partition

@@ -170,7 +170,9 @@ def cut_one_way(world: World, fault: Fault) -> bool:
     return _cut(world, pairs, fault.lasts_s)
 
 
-def _shape(world: World, broker: SimBroker, fault: Fault, *, latency_s: float, rate: float, resets: float) -> bool:
+def _shape(
+    world: World, broker: SimBroker, fault: Fault, *, latency_s: float, rate: float, resets: float
+) -> bool:
     links = [world.network.link(a, b) for a, b in _both_ways(broker, _others(world, broker))]
     before = [(link.latency_s, link.bytes_per_second, link.reset_probability) for link in links]
     for link in links:
@@ -305,4 +307,3 @@ TABLE: dict[str, Act] = {
         disk_full, disk_emptied,
     )
 }  # fmt: skip
-

@@ -105,7 +105,9 @@ class SimTransport(asyncio.Transport):
         self._eof_received = False
         self._is_reading_paused = False
         self._read_scheduled = False
-        self._is_made = False  # asyncio promises connection_made before any data, also to a host that was paused
+        self._is_made = (
+            False  # asyncio promises connection_made before any data, also to a host that was paused
+        )
 
     # --- asyncio.Transport
 

@@ -235,7 +235,9 @@ class _Run:
         plan = self.plan
         client = self._new_client()
         await client.refresh([TOPIC])
-        producer = SimProducer(client, f"p{number}", self.history, acks=plan.acks, is_idempotent=plan.is_idempotent)
+        producer = SimProducer(
+            client, f"p{number}", self.history, acks=plan.acks, is_idempotent=plan.is_idempotent
+        )
         await producer.open()
         count = 0
         while not self.is_over:
@@ -309,4 +311,3 @@ def describe(outcome: Outcome, *, last: int = 50) -> str:
         lines += ["", f"the last {last} changes:"]
         lines += [f"  {at:9.4f} {text}" for at, text in outcome.notes[-last:]]
     return "\n".join(lines)
-

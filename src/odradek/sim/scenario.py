@@ -81,7 +81,9 @@ def parse(text: str) -> list[Paragraph]:
         else:
             before, after = lines, []
         comment = [line for line in before if line.startswith("#")]
-        found.append(Paragraph(comment, [line for line in before if line and not line.startswith("#")], after))
+        found.append(
+            Paragraph(comment, [line for line in before if line and not line.startswith("#")], after)
+        )
     return found
 
 
@@ -472,7 +474,9 @@ class Stage:
                 leader, epoch = client.leaders.get(partition, (-1, -1))
                 address = client.brokers.get(leader)
                 stored = self._stored(partition)
-                if address is None or stored is None or epoch < stored.leader_epoch:  # an old picture: ask again
+                if (
+                    address is None or stored is None or epoch < stored.leader_epoch
+                ):  # an old picture: ask again
                     answer = "no leader"
                     await asyncio.sleep(0.2)
                     continue
@@ -545,7 +549,9 @@ class Stage:
         stored = self._stored(partition)
         if stored is None:
             return "no state"
-        text = f"leader {stored.leader} epoch {stored.leader_epoch} isr {','.join(map(str, sorted(stored.isr)))}"
+        text = (
+            f"leader {stored.leader} epoch {stored.leader_epoch} isr {','.join(map(str, sorted(stored.isr)))}"
+        )
         if stored.elr:
             text += f" eligible {','.join(map(str, sorted(stored.elr)))}"
         return text
@@ -674,7 +680,11 @@ class Stage:
         return reason
 
 
-_SHORT = {"min": "min.insync.replicas", "unclean": "unclean.leader.election.enable", "flush": "flush.messages"}
+_SHORT = {
+    "min": "min.insync.replicas",
+    "unclean": "unclean.leader.election.enable",
+    "flush": "flush.messages",
+}
 
 
 def main(arguments: list[str]) -> int:

@@ -47,7 +47,9 @@ class SimSeams(Seams):
         self.loop = world.loop
         self._world = world
         self._name = name
-        self.clock = Clock(world.loop.time, lambda: EPOCH_S + world.loop.time() + world.clock_offsets.get(name, 0.0))
+        self.clock = Clock(
+            world.loop.time, lambda: EPOCH_S + world.loop.time() + world.clock_offsets.get(name, 0.0)
+        )
         self.process_id = 1000 + world.starts
 
     def random_bytes(self, count: int) -> bytes:
@@ -129,7 +131,10 @@ class SimBroker:
         assert self.link is not None
         try:
             runtime = BrokerRuntime(
-                self.settings(), SimSeams(self.world, self.name), self.link, open_directory=self.open_directory
+                self.settings(),
+                SimSeams(self.world, self.name),
+                self.link,
+                open_directory=self.open_directory,
             )
             self.runtime = runtime
             await runtime.start()
@@ -235,7 +240,9 @@ class World:
         """Runs the loop until `work` of `host` is done."""
         context = self.loop.context_of(host).copy()
         done: list[asyncio.Task[Any]] = []
-        self.loop.call_soon(lambda: done.append(self.loop.create_task(work, context=context)), context=context)
+        self.loop.call_soon(
+            lambda: done.append(self.loop.create_task(work, context=context)), context=context
+        )
         end = self.loop.time() + within_s
         self.loop.run_until(end, stop=lambda: bool(done) and done[0].done())
         if not (done and done[0].done()):
@@ -368,7 +375,9 @@ class World:
             try:
                 if len(parts) == 7 and parts[6] == "state":
                     partition = TopicPartition(parts[3], int(parts[5]))
-                    stored[partition] = layout.decode_partition_state(path, node.data, node.stat.version).leader_and_isr
+                    stored[partition] = layout.decode_partition_state(
+                        path, node.data, node.stat.version
+                    ).leader_and_isr
                 elif len(parts) == 4:
                     topic = layout.decode_topic(parts[3], node)
                     for number, assignment in topic.partitions.items():
@@ -377,7 +386,9 @@ class World:
                 continue
         for (broker_id, partition), epoch in list(self.excused.items()):
             state = stored.get(partition)
-            if state is None or (state.partition_epoch != epoch and not self._is_counted_on(broker_id, partition, state)):
+            if state is None or (
+                state.partition_epoch != epoch and not self._is_counted_on(broker_id, partition, state)
+            ):
                 del self.excused[(broker_id, partition)]
         replicas: dict[TopicPartition, list[ReplicaView]] = {p: [] for p in assignments}
         metadata: dict[tuple[BrokerId, TopicPartition], tuple[int, int]] = {}
@@ -402,7 +413,10 @@ class World:
         return ClusterView(
             partitions={
                 partition: PartitionView(
-                    tuple(replicas[partition]), stored.get(partition), cached.get(partition), assignments[partition]
+                    tuple(replicas[partition]),
+                    stored.get(partition),
+                    cached.get(partition),
+                    assignments[partition],
                 )
                 for partition in sorted(assignments)
             },
@@ -410,7 +424,6 @@ class World:
             live_brokers=tuple(b.broker_id for b in self.brokers.values() if b.is_running),
             metadata=metadata,
         )
-
 
     def _is_counted_on(self, broker_id: BrokerId, partition: TopicPartition, stored: Any) -> bool:
         """A leader that has not heard of its successor yet has the broker in the ISR it believes in."""

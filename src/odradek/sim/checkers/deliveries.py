@@ -125,7 +125,9 @@ def _falling_sends(partition: TopicPartition, sends: list[Sent]) -> Iterator[Ano
         if send.outcome != "ok" or not send.offsets or send.offsets[0] < 0:
             continue  # acks=0 and duplicates that aged out answer no offset
         if send.acks != -1:
-            last.pop(send.producer, None)  # what acks=1 wrote may be gone with its leader, and its offset taken anew
+            last.pop(
+                send.producer, None
+            )  # what acks=1 wrote may be gone with its leader, and its offset taken anew
         if any(b <= a for a, b in zip(send.offsets, send.offsets[1:], strict=False)):
             yield Anomaly(
                 "int-nonmonotonic-send",
