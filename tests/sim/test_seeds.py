@@ -1,5 +1,7 @@
 """A few seeds from beginning to end; many more are run by `python -m odradek.sim --seeds 0:2000`."""
 
+import logging
+
 import pytest
 
 from odradek.sim.plan import draw
@@ -19,3 +21,10 @@ def test_a_seed_is_right_and_comes_to_rest(seed: int) -> None:
 def test_the_same_seed_is_the_same_run(seed: int) -> None:
     first, second = run(draw(seed)), run(draw(seed))
     assert (first.trace_hash, first.events) == (second.trace_hash, second.events)
+
+
+def test_a_run_leaves_the_logs_as_they_were(caplog: pytest.LogCaptureFixture) -> None:
+    run(draw(1))  # with a broker killed, of which others warn while the logs are quiet
+    logging.getLogger("odradek.server").warning("still heard")
+
+    assert "still heard" in caplog.text

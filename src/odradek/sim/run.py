@@ -57,7 +57,8 @@ class Outcome:
 def run(plan: Plan, *, observe: Callable[[World], None] | None = None) -> Outcome:
     """Runs `plan`; never raises for what a broker did."""
     quiet = logging.getLogger("odradek")
-    level, quiet.level = quiet.level, logging.CRITICAL
+    level = quiet.level
+    quiet.setLevel(logging.CRITICAL)  # the method, not the attribute: loggers cache what they let through
     outcome = Outcome(plan.seed)
     world = World(
         plan.seed,
@@ -68,7 +69,7 @@ def run(plan: Plan, *, observe: Callable[[World], None] | None = None) -> Outcom
     try:
         _Run(plan, world, outcome, observe).whole()
     finally:
-        quiet.level = level
+        quiet.setLevel(level)
         outcome.events = world.loop.events
         outcome.simulated_s = world.loop.time()
         outcome.trace_hash = world.loop.trace_hash

@@ -98,7 +98,8 @@ def play(text: str, *, seed: int | None = None) -> str:
     """The text with the outcomes as they came out. `seed` takes the place of the one in the text."""
     paragraphs = parse(text)
     logger = logging.getLogger("odradek")
-    level, logger.level = logger.level, logging.CRITICAL
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
     stage = Stage(seed)
     try:
         for paragraph in paragraphs:
@@ -107,7 +108,7 @@ def play(text: str, *, seed: int | None = None) -> str:
         if left:
             paragraphs[-1].outcome += left
     finally:
-        logger.level = level
+        logger.setLevel(level)
         stage.close()
     return render(paragraphs)
 
