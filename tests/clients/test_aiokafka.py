@@ -44,11 +44,11 @@ def _note(books: Books, done: "asyncio.Future[Any]", number: int) -> None:
 
 
 async def read_all(bootstrap: str, topic: str) -> dict[int, list[tuple[int, int]]]:
-    async with AIOKafkaConsumer(bootstrap_servers=bootstrap) as consumer:
+    # Not `seek_to_beginning`: the reset to `latest` that assign() has begun may come behind it and win.
+    async with AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         partitions = [TopicPartition(topic, p) for p in range(PARTITIONS)]
         consumer.assign(partitions)
         ends = await consumer.end_offsets(partitions)
-        await consumer.seek_to_beginning(*partitions)
         read: dict[int, list[tuple[int, int]]] = {p: [] for p in range(PARTITIONS)}
         async with asyncio.timeout(60):
             while any(len(read[tp.partition]) < end for tp, end in ends.items()):

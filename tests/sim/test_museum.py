@@ -1,0 +1,78 @@
+"""A few bugs of the museum, put back: a story names each, and without the bug the same story comes out as written.
+
+The whole of it, with seeds: `python -m odradek.sim.museum`; the table as measured: docs/museum.md.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from odradek.replication import truncation
+from odradek.replication.replica import Replica
+from odradek.sim import scenario
+from odradek.sim.museum import collection
+from odradek.sim.museum.catch import by_text
+from odradek.sim.museum.exhibit import Exhibit
+from odradek.sim.museum.mutation import Change, Outdated, applied
+
+STORIES = Path(__file__).parents[1] / "scenarios"
+BY_NUMBER = {exhibit.number: exhibit for exhibit in collection.EXHIBITS}
+
+QUICK = {
+    "6361": "divergence_f_fork_follower_shorter",
+    "7152": "a_follower_at_the_end_does_not_lag",
+    "7164": "late_watches",
+    "7415": "an_epoch_without_records",
+    "9196": "too_few_in_sync",
+    "15583": "shrunk_then_both_die",
+}
+
+
+@pytest.mark.parametrize(("number", "story"), QUICK.items())
+def test_a_story_sees_the_bug_and_is_as_written_without_it(number: str, story: str) -> None:
+    text = (STORIES / f"{story}.txt").read_text(encoding="utf-8")
+    assert by_text(BY_NUMBER[number], text) != ""
+    assert by_text(None, text) == ""
+
+
+@pytest.mark.parametrize(
+    "exhibit", [e for e in collection.EXHIBITS if e.story], ids=lambda exhibit: exhibit.number
+)
+def test_its_own_story_sees_the_bug_and_breaks_nothing_without_it(exhibit: Exhibit) -> None:
+    unharmed = scenario.play(exhibit.story)
+    assert not [line for line in unharmed.splitlines() if line.startswith("!")]
+    assert by_text(exhibit, unharmed) != ""
+    assert by_text(None, unharmed) == ""
+
+
+@pytest.mark.parametrize("exhibit", collection.EXHIBITS, ids=lambda exhibit: exhibit.number)
+def test_the_line_is_still_there_and_comes_back(exhibit: Exhibit) -> None:
+    with applied(exhibit.changes):
+        pass  # Outdated, if a line is not in the production code any more
+
+
+def test_who_imported_the_function_runs_the_changed_line_and_afterwards_the_old_one() -> None:
+    from odradek.replication.truncation import plan_truncation
+
+    class Empty:
+        log_end_offset = 5
+        latest_epoch = 0
+
+        def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+            return epoch, 5
+
+    def cut() -> int:
+        return plan_truncation(Empty(), leader_epoch=0, leader_end_offset=3, high_watermark=1).offset
+
+    change = Change(
+        truncation, "plan_truncation", "min(own_end, leader_end_offset, end)", "min(own_end, high_watermark)"
+    )
+    assert cut() == 3
+    with applied([change]):
+        assert cut() == 1
+    assert cut() == 3
+
+
+def test_a_line_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(Outdated), applied([Change(Replica, "is_diverging", "no such line", "")]):
+        pass
