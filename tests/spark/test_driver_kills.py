@@ -87,7 +87,7 @@ class Pipeline:
         return {file.name for file in self.table.glob("*.parquet")} - named
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_no_row_is_lost_or_doubled_whenever_the_driver_is_killed(
     cluster: ProcessCluster, client: SyncClient, make_topic: Callable[..., str], tmp_path: Path
 ) -> None:
