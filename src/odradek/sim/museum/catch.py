@@ -1,0 +1,111 @@
+"""Who catches an exhibit: a story that comes out otherwise, or a seed that fails, and after how many."""
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+from odradek.sim import scenario
+from odradek.sim.museum.exhibit import Exhibit
+from odradek.sim.museum.mutation import applied
+from odradek.sim.plan import draw
+from odradek.sim.run import CORRECTNESS, CRASH, LIVENESS, OK, run
+
+# From each of these seeds on it is counted how many it takes.
+STARTING_POINTS = (0, 10_000, 20_000)
+# Real seconds that one story or seed may take; the real ones take less than one.
+LONGEST_S = 8.0
+KINDS = {CRASH: "crash", LIVENESS: "liveness", CORRECTNESS: "correctness"}
+
+
+class TooLong(BaseException):
+    """A change that makes the program go round in circles. No handler of the program may take it for its own."""
+
+
+class Caught(NamedTuple):
+    by: str  # name of the story
+    how: str
+
+
+class Counted(NamedTuple):
+    seeds: tuple[int | None, ...]  # from each starting point; None: not within the limit
+    how: str
+
+    @property
+    def median(self) -> int | None:
+        """None if it was not found from most starting points."""
+        middle = sorted(self.seeds, key=lambda n: (n is None, n))[len(self.seeds) // 2]
+        return middle
+
+
+def by_text(exhibit: Exhibit | None, text: str) -> str:
+    """How the outcome of the story differs under the change; empty if it does not. None: nothing is changed."""
+    try:
+        with applied(exhibit.changes if exhibit else ()), _not_longer_than(LONGEST_S):
+            after = scenario.play(text)
+    except TooLong:
+        return "goes round in circles"
+    except Exception as error:  # whatever the changed program raises in the story's own turn shows it as well
+        return f"{type(error).__name__}: {error}"
+    if after == text:
+        return ""
+    before = set(text.splitlines())
+    new = [line for line in after.splitlines() if line not in before]
+    broken = [line for line in new if line.startswith("!")]
+    return (broken or new or ["an outcome is missing"])[0]
+
+
+def by_stories(exhibit: Exhibit, stories: Sequence[Path]) -> Caught | None:
+    """The first story that comes out otherwise."""
+    if exhibit.story:
+        how = by_text(exhibit, scenario.play(exhibit.story))
+        if how:
+            return Caught("its own story", how)
+    for story in stories:
+        how = by_text(exhibit, story.read_text(encoding="utf-8"))
+        if how:
+            return Caught(story.stem, how)
+    return None
+
+
+def by_seeds(exhibit: Exhibit, limit: int, starting_points: Sequence[int] = STARTING_POINTS) -> Counted:
+    counts: list[int | None] = []
+    first = ""
+    with applied(exhibit.changes):
+        for start in starting_points:
+            counts.append(None)
+            for seed in range(start, start + limit):
+                how = _fails(seed)
+                if how:
+                    counts[-1] = seed - start + 1
+                    first = first or how
+                    break
+    return Counted(tuple(counts), first)
+
+
+def _fails(seed: int) -> str:
+    try:
+        with _not_longer_than(LONGEST_S):
+            outcome = run(draw(seed))
+    except TooLong:
+        return "goes round in circles"
+    if outcome.code == OK:
+        return ""
+    name = outcome.anomalies[0].name if outcome.anomalies else outcome.reason
+    return f"{KINDS[outcome.code]}: {name}"
+
+
+@contextmanager
+def _not_longer_than(seconds: float) -> Iterator[None]:
+    def too_long(number: int, frame: FrameType | None) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

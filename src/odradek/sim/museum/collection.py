@@ -1,0 +1,10 @@
+"""Everything the museum shows."""
+
+from odradek.sim.museum import controller_bugs, replication_bugs, storage_bugs
+from odradek.sim.museum.exhibit import Exhibit
+
+EXHIBITS: tuple[Exhibit, ...] = (
+    *replication_bugs.EXHIBITS,
+    *controller_bugs.EXHIBITS,
+    *storage_bugs.EXHIBITS,
+)

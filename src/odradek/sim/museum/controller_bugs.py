@@ -1,0 +1,198 @@
+"""Elections, ISR as the controller stores it, requests of the controller, its epochs."""
+
+from odradek.broker.core import Broker
+from odradek.broker.replica_manager import ReplicaManager
+from odradek.controller import alter_partition, broker_changes, reassignment
+from odradek.controller.alter_partition import AlterPartition
+from odradek.controller.context import ControllerContext
+from odradek.controller.replica_states import LeaveIsr
+from odradek.server.controller_runtime import ControllerRuntime
+from odradek.sim.museum import stories
+from odradek.sim.museum.exhibit import Exhibit
+from odradek.sim.museum.mutation import Change
+from odradek.store import memory
+
+EXHIBITS = (
+    Exhibit(
+        "3143",
+        "d77bac1c930",
+        "when all replicas are dead the store goes on naming a dead leader",
+        (
+            Change(
+                LeaveIsr,
+                "plan",
+                "leader = NO_LEADER if current.leader == broker else current.leader",
+                "leader = current.leader",
+            ),
+        ),
+    ),
+    Exhibit(
+        "4623",
+        "46da01a4a7d",
+        "unclean election unless somebody forbids it",
+        (
+            Change(
+                ControllerContext,
+                "is_unclean_election_allowed",
+                "return self.settings.unclean_leader_election_enable",
+                "return True",
+            ),
+        ),
+        searched="elect_anybody",
+    ),
+    Exhibit(
+        "6082",
+        "297fb396a00",
+        "a controller that was replaced goes on writing",
+        (
+            Change(
+                memory.Tree,
+                "write",
+                "if guard is None or guard.version != fence.version:",
+                "if False:",
+            ),
+        ),
+    ),
+    Exhibit(
+        "7235",
+        "2155c6d54b0",
+        "a broker that was away and is back before anybody looked was never away",
+        (
+            Change(
+                broker_changes,
+                "tasks_of_brokers",
+                "if b in before and now[b].epoch > before[b].epoch]",
+                "if False]",
+            ),
+        ),
+        story=stories.RETURNED_UNSEEN,
+    ),
+    Exhibit(
+        "9539",
+        "7c7d55dbd8d",
+        "StopReplica of an older leader epoch stops a replica that leads by now",
+        (Change(ReplicaManager, "_stop_one", "and stop.leader_epoch < partition.leader_epoch", "and False"),),
+    ),
+    Exhibit(
+        "9946",
+        "e2797e2ef8e",
+        "a replica that is only stopped counts as deleted",
+        (
+            Change(
+                ReplicaManager,
+                "_stop_one",
+                "partition.stop(deleted=stop.delete)",
+                "partition.stop(deleted=True)",
+            ),
+        ),
+    ),
+    Exhibit(
+        "9672",
+        "d3612ebc775",
+        "the ISR names a replica that is not assigned any more",
+        (Change(AlterPartition, "_error", " or not set(isr) <= set(assigned)", ""),),
+    ),
+    Exhibit(
+        "13916",
+        "151ca12a56c",
+        "a dead broker joins the ISR",
+        (
+            Change(
+                alter_partition,
+                "_is_eligible",
+                "if not context.is_online(member.broker, topic_partition):",
+                "if False:",
+            ),
+        ),
+    ),
+    Exhibit(
+        "14140",
+        "163d00b3e61",
+        "a broker that is shutting down joins the ISR again",
+        (
+            Change(
+                alter_partition,
+                "_is_eligible",
+                "if not context.is_online(member.broker, topic_partition):",
+                "if not context.is_registered(member.broker):",
+            ),
+        ),
+    ),
+    Exhibit(
+        "14144",
+        "62c2880a584",
+        "the answer to AlterPartition is lost, and the repeat is refused for its old partition epoch",
+        (Change(AlterPartition, "_error", "if _is_committed(item, isr, current):", "if False:"),),
+    ),
+    Exhibit(
+        "14154",
+        "0b4b3039ddc",
+        "a controller that is behind refuses a leader that is ahead for good",
+        (
+            Change(
+                AlterPartition,
+                "_error",
+                "if item.leader_epoch > current.leader_epoch or item.partition_epoch > current.partition_epoch:",
+                "if False:",
+            ),
+            Change(
+                AlterPartition,
+                "_error",
+                "if item.leader_epoch < current.leader_epoch:",
+                "if item.leader_epoch != current.leader_epoch:",
+            ),
+        ),
+    ),
+    Exhibit(
+        "14617",
+        "79b5f7f1ce2",
+        "a follower joins the ISR on the strength of what it had before it was restarted empty",
+        (
+            Change(
+                alter_partition,
+                "_is_eligible",
+                "return member.broker_epoch in (UNKNOWN_BROKER_EPOCH, context.broker_epoch(member.broker))",
+                "return True",
+            ),
+        ),
+        searched="any_incarnation_joins",
+    ),
+    Exhibit(
+        "15665",
+        "6dce7dce4b6",
+        "a reassignment ends as soon as the new replicas are in sync, whoever else has fallen behind",
+        (
+            Change(
+                reassignment,
+                "is_caught_up",
+                "set(moving.stored.target_replicas)",
+                "set(moving.stored.adding_replicas)",
+            ),
+        ),
+    ),
+    Exhibit(
+        "13407",
+        "-",
+        "no controller is ever elected after the store came back: the node is our own, of an earlier session",
+        (
+            Change(
+                ControllerRuntime,
+                "controller_seen",
+                "elif broker == self._broker and self._term is None and not self._is_standing:",
+                "elif False:",
+            ),
+        ),
+    ),
+    Exhibit(
+        "KIP-380",
+        "-",
+        "a request for a broker's former life is obeyed by the present one",
+        (Change(Broker, "why_stale", "and broker_epoch < self.broker_epoch", "and False"),),
+    ),
+    Exhibit(
+        "row 146",
+        "S0",
+        "requests of a controller that has resigned are obeyed",
+        (Change(ReplicaManager, "is_stale", "if controller_epoch < self.controller_epoch:", "if False:"),),
+    ),
+)

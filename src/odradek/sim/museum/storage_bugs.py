@@ -1,0 +1,38 @@
+"""What a disk holds after a stop, a kill or a power cut."""
+
+from odradek.log import flushing, retention
+from odradek.log.log_manager import LogManager
+from odradek.sim.museum.exhibit import Exhibit
+from odradek.sim.museum.mutation import Change
+
+EXHIBITS = (
+    Exhibit(
+        "5634",
+        "6bd7302645a",
+        "retention deletes records above the high watermark",
+        (
+            Change(
+                retention,
+                "_leading_expired",
+                "if end_offset > high_watermark or segment.size_bytes == 0:",
+                "if segment.size_bytes == 0:",
+            ),
+            Change(retention, "_leading_surplus", " or segment.end_offset > high_watermark", ""),
+        ),
+    ),
+    Exhibit(
+        "10471",
+        "be4c4528694",
+        "the mark of a clean stop outlives the start: after a crash nothing is recovered",
+        (Change(LogManager, "_load_directory", "root.remove(checkpoints.CLEAN_SHUTDOWN)", "pass"),),
+    ),
+    Exhibit(
+        "3968",
+        "66b0c5c64f2",
+        "a new segment's file is synced and its directory is not: a power cut takes the file",
+        (
+            Change(flushing.FlushPlan, "run", "self._directory.sync()", "pass"),
+            Change(flushing.FlushPlan, "run", "self._parent.sync()", "pass"),
+        ),
+    ),
+)
