@@ -184,6 +184,8 @@ class Bench:
         say("kill -9 of the leader")
         for peer in self.peers:
             kills = self.kills if peer is clusters.Odradek else min(self.kills, self.options.apache_kills)
+            if not kills:
+                continue  # --apache-kills 0
             with clusters.running(peer, 3, self.options.dir) as cluster:
                 for key, controller_too in (("P11", False), ("P11-both", True)):
                     figures = measures.p11(cluster, kills, controller_too=controller_too)
