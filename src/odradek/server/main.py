@@ -136,15 +136,21 @@ class _StopRequest:
 
 
 def open_provider(settings: BrokerSettings) -> "StoreProvider":
-    """The store the settings name."""
-    path = settings.store_file
-    if path is None:
-        raise ConfigurationError(
-            "zookeeper.connect: the ZooKeeper store is not served by this release; leave it unset, and brokers of "
-            "one host share the file that odradek.store names"
-        )
+    """The store the settings name: `zookeeper.connect`'s ensemble, or the file of the embedded store."""
+    connect = settings.zookeeper_connect
+    if connect:
+        try:
+            from odradek.store.zookeeper import ZooKeeperStores
+        except ImportError as error:
+            raise ConfigurationError(
+                "zookeeper.connect needs kazoo: pip install 'odradek[zookeeper]'; without zookeeper.connect, "
+                "brokers of one host share the file that odradek.store names"
+            ) from error
+        return ZooKeeperStores(connect, connection_timeout_ms=settings.zookeeper_session_timeout_ms)
     from odradek.store.embedded import EmbeddedStores
 
+    path = settings.store_file
+    assert path is not None, "store_file is None only with zookeeper.connect"
     return EmbeddedStores(Path(path))
 
 
