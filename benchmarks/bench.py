@@ -109,11 +109,16 @@ class Bench:
             self.spark_source()
 
     def alternating(self, size: int, work: Callable[[clusters.Cluster, int], None]) -> None:
-        """`work(cluster, repeat)` on every peer in turn; repeat -1 warms up and does not count."""
+        """`work(cluster, repeat)` on every peer in turn; repeat -1 warms up and does not count.
+
+        Before each turn the disk takes what the turn before left unwritten: past a tenth of the memory
+        the kernel lets whoever writes next wait for it.
+        """
         with contextlib.ExitStack() as stack:
             up = [stack.enter_context(clusters.running(peer, size, self.options.dir)) for peer in self.peers]
             for repeat in range(-1, self.repeats):
                 for cluster in up if repeat % 2 else reversed(up):
+                    os.sync()
                     work(cluster, repeat)
 
     def note(self, key: str, cluster: clusters.Cluster, repeat: int, figure: measures.Figure) -> None:

@@ -142,7 +142,7 @@ async def main(count: int, zookeeper: str | None) -> None:
         for session in sessions:
             await session.close()
     if zookeeper is not None:
-        from odradek.store.zookeeper import ZooKeeperStores
+        from odradek.store.zookeeper.stores import ZooKeeperStores
 
         ensemble_sessions = [await ZooKeeperStores(zookeeper).open_session(30_000) for _ in range(2)]
         await _latency("zookeeper", *ensemble_sessions)

@@ -34,7 +34,7 @@ FORBIDDEN_IN_PURE = {"asyncio", "logging", "time", "random", "os", "socket", "th
 PURE = {"model", "protocol", "records", "replication", "coordinator", "controller", "broker"}
 PURE_FILES = {"store/api.py", "store/layout.py", "store/memory.py"}
 # Only this module may import the library.
-SOLE_IMPORTERS = {"kazoo": {"store/zookeeper.py"}, "sqlite3": {"store/"}}
+SOLE_IMPORTERS = {"kazoo": {"store/zookeeper/link.py"}, "sqlite3": {"store/"}}
 
 
 def modules() -> list[Path]:

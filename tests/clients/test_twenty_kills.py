@@ -23,7 +23,17 @@ AT_LEAST_PER_SECOND = 2000
 class Load:
     """An idempotent producer at a steady pace, in a thread of its own, until it is told to stop."""
 
-    def __init__(self, bootstrap: str, topic: str, books: Books) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        books: Books,
+        *,
+        partitions: int = PARTITIONS,
+        records_per_second: int = RECORDS_PER_SECOND,
+    ) -> None:
+        self._partitions = partitions
+        self._records_per_second = records_per_second
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 2}
         )
@@ -54,9 +64,9 @@ class Load:
             begun = time.monotonic()
             number = 0
             while not self._stop.is_set():
-                due = int((time.monotonic() - begun) * RECORDS_PER_SECOND) // PARTITIONS
+                due = int((time.monotonic() - begun) * self._records_per_second) // self._partitions
                 while number < due:
-                    for partition in range(PARTITIONS):
+                    for partition in range(self._partitions):
                         self._producer.produce(
                             self._topic,
                             value_of(number),

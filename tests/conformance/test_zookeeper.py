@@ -119,9 +119,10 @@ def test_watches_and_answers_are_heard_in_the_order_of_the_wire() -> None:
     pytest.importorskip("kazoo", reason="kazoo is not installed")
     from kazoo.protocol.states import Callback
 
-    from odradek.store.zookeeper import _Inline
+    from odradek.store.zookeeper.link import _Inline
+    from odradek.store.zookeeper.security import Security
 
-    handler = _Inline()
+    handler = _Inline(Security())
     handler.start()
     heard = []
     answer = handler.async_result()
@@ -135,7 +136,7 @@ def test_watches_and_answers_are_heard_in_the_order_of_the_wire() -> None:
 
 def test_an_ensemble_that_does_not_answer_is_named() -> None:
     async def run() -> None:
-        from odradek.store.zookeeper import ZooKeeperStores
+        from odradek.store.zookeeper.stores import ZooKeeperStores
 
         port = _dead_port()
         with pytest.raises(

@@ -13,7 +13,7 @@ from odradek.store.api import ConditionalOps, Fence, SessionState, Store, WatchE
 from odradek.store.embedded import EmbeddedStore
 from odradek.store.embedded.worker import Job
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
-from odradek.store.zookeeper_write import write_groups
+from odradek.store.zookeeper.write import write_groups
 
 DEADLINE_S = 20.0
 
@@ -84,7 +84,7 @@ class ZooKeeperWorld:
     _number = 0
 
     def __init__(self, address: str) -> None:
-        from odradek.store.zookeeper import ZooKeeperStores
+        from odradek.store.zookeeper.stores import ZooKeeperStores
 
         type(self)._number += 1
         self._address = address

@@ -464,12 +464,16 @@ def test_a_replacement_that_would_lose_the_records_is_refused_too() -> None:
 @pytest.mark.parametrize(
     ("target", "error", "why"),
     [
-        ([], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "the replica list is empty"),
-        ([1, 1], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "a broker stands twice in the replica list [1, 1]"),
+        ([], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Empty replica list specified in partition reassignment."),
+        (
+            [1, 1],
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "Duplicate replica ids in partition reassignment replica list: [1, 1]",
+        ),
         (
             [1, -2],
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "a broker id is negative in the replica list [1, -2]",
+            "Invalid broker id in replica list: [1, -2]",
         ),
         (
             [1, 9],

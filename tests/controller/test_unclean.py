@@ -163,7 +163,7 @@ def test_an_administrator_may_ask_for_it_whatever_the_topic_allows() -> None:
     world = lost([2, 3], allowed=False)
     effects = elect_unclean(world, "u-0")
     answer = answer_of(effects)
-    assert answer == ElectLeadersAnswer(ErrorCode.NONE, {tp("u-0"): (ErrorCode.NONE, "")})
+    assert answer == ElectLeadersAnswer(ErrorCode.NONE, {tp("u-0"): (ErrorCode.NONE, "")}, {tp("u-0"): 2})
     assert stored(world) == (3, (3,), 1)
 
 
@@ -188,7 +188,7 @@ def test_an_administrator_is_answered_when_the_time_is_up() -> None:
     elect_unclean(world, "u-0")
     world.now_ms += PATIENCE_MS
     answer = answer_of(world.step(Tick()))
-    assert answer == ElectLeadersAnswer(ErrorCode.NONE, {tp("u-0"): (ErrorCode.NONE, "")})
+    assert answer == ElectLeadersAnswer(ErrorCode.NONE, {tp("u-0"): (ErrorCode.NONE, "")}, {tp("u-0"): 2})
 
 
 def test_without_any_live_replica_nobody_is_eligible() -> None:
@@ -216,7 +216,7 @@ def test_if_the_isr_returned_meanwhile_the_administrator_hears_that_there_is_a_l
     world.start(2)
     world.now_ms += PATIENCE_MS
     answer = answer_of(world.step(Tick()))
-    assert answer == ElectLeadersAnswer(ErrorCode.NONE, {tp("u-0"): (ErrorCode.NONE, "")})
+    assert answer == ElectLeadersAnswer(ErrorCode.NONE, {tp("u-0"): (ErrorCode.NONE, "")}, {tp("u-0"): 2})
     assert stored(world) == (2, (2,), 0), "and it is the clean one"
 
 

@@ -169,3 +169,8 @@ def test_only_one_process_has_the_lock(reopen: Open, root: Directory) -> None:
 def test_children_share_the_health_of_their_root(root: Directory) -> None:
     assert root.make("t-0").health is root.health
     assert root.child("t-0").child("deeper").health is root.health
+
+
+def test_the_space_of_the_disk_is_told_and_shrinks_to_what_is_left(root: Directory) -> None:
+    total_bytes, usable_bytes = root.space()
+    assert 0 < usable_bytes <= total_bytes

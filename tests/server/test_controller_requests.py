@@ -123,9 +123,9 @@ def test_update_metadata_names_every_listener_and_is_made_once_for_all() -> None
         )
 
     key, version, body = to(B1)
-    made_once = encoder._topic_states
+    made_once = encoder._topics
     assert to(B2)[2] != body
-    assert encoder._topic_states is made_once
+    assert encoder._topics is made_once
     sent = um.UpdateMetadataRequest.decode(version, body)
 
     assert (key, version, sent.broker_epoch, sent.type) == (6, 8, 21, 0)

@@ -3,6 +3,7 @@ sockets.
 """
 
 import asyncio
+import json
 import logging
 import struct
 import tempfile
@@ -120,7 +121,7 @@ class Member:
             journal=Journal(self.journal, broker.broker_id, log, cluster.seams),
             log=log,
             metrics=Metrics(),
-            after_turn=lambda: None,
+            after_turn=self.changed.set,
             on_answer=self._answered,
             on_term=lambda epoch: self.changed.set(),
         )
@@ -457,8 +458,6 @@ def test_a_controller_that_resigned_while_cut_off_gives_its_node_up_when_it_is_b
 
 def test_the_journal_has_a_line_for_every_step() -> None:
     async def body(cluster: Cluster) -> None:
-        import json
-
         await cluster.start(1)
         await cluster.brokers[1].until(lambda: UPDATE_METADATA in cluster.brokers[1].api_keys())
         await cluster.create_topic("orders", (1,))
@@ -492,5 +491,55 @@ def test_a_broker_that_knows_a_later_controller_makes_this_one_resign(key: int) 
         await broker.until(
             lambda: any(m.controller_epoch >= 2 for k, m in broker.told if k == LEADER_AND_ISR)
         )
+
+    scenario(body)
+
+
+def journal_of(member: Member) -> list[dict[str, Any]]:
+    path = f"{member.cluster.directory}/{member.broker.broker_id}/controller-{member.broker.broker_id}.jsonl"
+    with open(path, encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def test_every_term_begins_with_a_seed_of_its_own_and_ends_with_a_reason() -> None:
+    """Topic ids are made from the seed: without one, two topics of the same name would have the same id."""
+
+    async def body(cluster: Cluster) -> None:
+        await cluster.start(1)
+        member = cluster.members[1]
+        await member.until(leads(cluster, 1))
+        await member.stop()
+        cluster.ensemble.expire(member.session.session_id)
+        member.session = cluster.ensemble.open()
+        await member.start()
+        await member.until(leads(cluster, 1))
+        await member.runtime._journal.finish()
+        lines = journal_of(member)
+        seeds = [line["event"]["id_seed"] for line in lines if line["event"]["type"] == "Elected"]
+        assert len(set(seeds)) == 2 and all(len(bytes.fromhex(seed)) == 16 for seed in seeds)
+        (resigned,) = [line for line in lines if line["event"]["type"] == "Resigned"]
+        assert resigned["event"]["reason"] == resigned["resign"] == "the broker stops"
+
+    scenario(body)
+
+
+def test_after_a_mistake_of_its_own_a_controller_lets_others_stand_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(context: object, event: object) -> None:
+        raise RuntimeError("a mistake")
+
+    async def body(cluster: Cluster) -> None:
+        await cluster.start(1)
+        await cluster.members[1].until(leads(cluster, 1))
+        monkeypatch.setattr("odradek.server.controller_runtime.PAUSE_AFTER_MISTAKE_S", 1000.0)
+        with monkeypatch.context() as broken:
+            broken.setattr("odradek.controller.dispatch.tasks_of_topics", fails)
+            await cluster.create_topic("t", (1, 2))
+            await cluster.members[1].until(lambda: not cluster.members[1].runtime.is_leading)
+        await cluster.start(2)
+        await cluster.members[2].until(leads(cluster, 2))
+        assert cluster.leading() == [2]
+        assert await cluster.operator.children(layout.BROKER_IDS) == ["1", "2"], "it is a broker still"
 
     scenario(body)

@@ -10,12 +10,13 @@ import pytest
 
 from odradek.controller.effects import CreatePartitionState, Effects, StateChange
 from odradek.controller.events import Event, Tick
+from odradek.controller.journal import as_json
 from odradek.log.files import OsDirectory
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ControllerChanged
 from odradek.model.ids import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
-from odradek.server.journal import MOST_WRITTEN_AT_ONCE, Journal, as_json
+from odradek.server.journal import MOST_WRITTEN_AT_ONCE, Journal
 from odradek.server.log_limits import LimitedLog
 from odradek.server.seams import Seams
 

@@ -25,8 +25,11 @@ from odradek.store.api import ConditionalOps, Create, Fence, Put, Set, StoreUnav
 from odradek.store.facts import CONFIG_CHANGES_KEPT, BrokerFacts, ControllerFacts
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 
-TOPIC_ID = TopicId(bytes(range(16)))
 EPOCH = ControllerEpoch(1)
+
+
+def id_of(topic: str) -> TopicId:
+    return TopicId(topic.encode().ljust(16, b"."))
 
 
 def _replicas(*ids: int) -> ReplicaAssignment:
@@ -68,7 +71,7 @@ class Cluster:
 
     async def topic(self, name: str, *replicas: tuple[int, ...], **config: str) -> None:
         partitions = {number: _replicas(*each) for number, each in enumerate(replicas)}
-        await self.do(groups.create_topic(name, TOPIC_ID, partitions, config))
+        await self.do(groups.create_topic(name, id_of(name), partitions, config))
 
     async def do(self, *writes: ConditionalOps) -> None:
         answers = await self.admin.write(writes, None)
@@ -114,8 +117,8 @@ async def test_everything_is_loaded_at_once(cluster: Cluster) -> None:
     loaded = await facts.load(cluster.fence)
     assert [broker.broker_id for broker in loaded.brokers] == [2, 10]
     assert [(topic.topic, sorted(topic.partitions), topic.topic_id) for topic in loaded.topics] == [
-        ("a", [0, 1], TOPIC_ID),
-        ("b", [0], TOPIC_ID),
+        ("a", [0, 1], id_of("a")),
+        ("b", [0], id_of("b")),
     ]
     assert list(loaded.states) == [partition]
     assert loaded.states[partition].leader_and_isr == _leadership(1)
@@ -227,7 +230,7 @@ async def test_changed_assignments_are_read_together_and_watched_on(cluster: Clu
     for expected in (0, 1):
         for name in ("c", "a"):
             await cluster.do(
-                groups.write_topic(name, TOPIC_ID, grown, expected_version=versions[name] + expected)
+                groups.write_topic(name, id_of(name), grown, expected_version=versions[name] + expected)
             )
         fact = await _only(facts)
         assert isinstance(fact, TopicAssignmentsChanged)
@@ -476,3 +479,62 @@ async def test_who_stopped_hears_nothing(cluster: Cluster) -> None:
     await cluster.topic("a", (1,))
     assert cluster.woken == 0
     assert await facts.take() == []
+
+
+# ---- nodes that cannot all be true
+
+
+@in_a_cluster
+async def test_two_topics_of_one_id_are_told_apart_and_the_first_keeps_it(cluster: Cluster) -> None:
+    await cluster.topic("a", (1,))
+    twin = groups.create_topic("b", id_of("a"), {0: _replicas(1)}, {})
+    await cluster.do(twin)
+    facts = ControllerFacts(cluster.controller, cluster.wake)
+    loaded = await facts.load(cluster.fence)
+    assert [topic.topic for topic in loaded.topics] == ["a"]
+    assert [(node.topic, node.reason) for node in loaded.unreadable] == [("b", "topic_id is that of topic a")]
+    # Later too; and when the owner is gone, the id is free.
+    await cluster.do(groups.create_topic("c", id_of("a"), {0: _replicas(1)}, {}))
+    later = await _only(facts)
+    assert isinstance(later, TopicsChanged)
+    assert [node.topic for node in later.unreadable] == ["c"]
+    await cluster.do(groups.remove_topic("a"), groups.create_topic("d", id_of("a"), {0: _replicas(1)}, {}))
+    last = await _only(facts)
+    assert isinstance(last, TopicsChanged)
+    assert [topic.topic for topic in last.created] == ["d"]
+    assert last.unreadable == ()
+
+
+@in_a_cluster
+async def test_an_epoch_that_nobody_was_elected_for_takes_out_its_partition_alone(cluster: Cluster) -> None:
+    """Believed, it would make every controller resign for one that never comes (row 37)."""
+    await cluster.topic("a", (1, 2), (1, 2))
+    await cluster.admin.set("/controller_epoch", b"5")
+    cluster.fence = Fence((await cluster.admin.get("/controller_epoch")).stat.version)
+    good, bad = TopicPartition("a", 0), TopicPartition("a", 1)
+    await cluster.do(
+        groups.create_partition_state(good, _leadership(1), ControllerEpoch(5)),
+        groups.create_partition_state(bad, _leadership(1), ControllerEpoch(6)),
+    )
+    loaded = await ControllerFacts(cluster.controller, cluster.wake).load(cluster.fence)
+    assert list(loaded.states) == [good]
+    (node,) = loaded.unreadable
+    assert node.path == layout.state_path(bad)
+    assert node.reason == "controller_epoch 6 was not reached yet: /controller_epoch stands at 5"
+
+
+@in_a_cluster
+async def test_a_leader_without_a_copy_takes_out_its_partition_alone(cluster: Cluster) -> None:
+    await cluster.topic("a", (1, 2), (1, 2))
+    good, bad = TopicPartition("a", 0), TopicPartition("a", 1)
+    await cluster.admin.set("/controller_epoch", b"1")
+    await cluster.do(
+        groups.create_partition_state(good, _leadership(1), EPOCH),
+        groups.create_partition_state(bad, _leadership(3, isr=(3,)), EPOCH),
+    )
+    cluster.fence = Fence((await cluster.admin.get("/controller_epoch")).stat.version)
+    loaded = await ControllerFacts(cluster.controller, cluster.wake).load(cluster.fence)
+    assert list(loaded.states) == [good]
+    assert [node.reason for node in loaded.unreadable] == [
+        "leader 3 is not among the assigned replicas [1, 2]"
+    ]

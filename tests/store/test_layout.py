@@ -19,6 +19,7 @@ from odradek.model.ids import (
 from odradek.store import layout
 from odradek.store.api import Node, Stat
 from odradek.store.fields import Unreadable
+from odradek.store.judgement import stranger_leads
 
 
 def _node(value: object, version: int = 0, czxid: int = 7) -> Node:
@@ -94,7 +95,9 @@ def test_a_topic_of_an_older_tool_has_no_id_and_no_reassignment() -> None:
 
 def test_a_reassignment_is_kept_in_the_topic() -> None:
     assignment = ReplicaAssignment(_brokers(4, 5, 1), _brokers(4, 5), _brokers(1))
-    topic = TopicAssignment("t", TopicId(bytes(16)), {0: assignment, 1: ReplicaAssignment(_brokers(1))})
+    topic = TopicAssignment(
+        "t", TopicId(bytes(range(16))), {0: assignment, 1: ReplicaAssignment(_brokers(1))}
+    )
     value = json.loads(layout.encode_topic(topic))
     assert value["adding_replicas"] == {"0": [4, 5]}
     assert value["removing_replicas"] == {"0": [1]}
@@ -148,7 +151,7 @@ def test_many_states_are_told_apart_from_the_missing_and_the_unreadable() -> Non
 def test_a_leader_that_is_not_assigned_contradicts_the_topic() -> None:
     partition = TopicPartition("orders", 3)
     state = StoredPartitionState(_leadership(leader=BrokerId(9)), ControllerEpoch(1))
-    contradiction = layout.unreadable_leadership(partition, state, ReplicaAssignment(_brokers(1, 2)))
+    contradiction = stranger_leads(partition, state, ReplicaAssignment(_brokers(1, 2)))
     assert contradiction == UnreadableNode(
         "/brokers/topics/orders/partitions/3/state",
         "leader 9 is not among the assigned replicas [1, 2]",
@@ -156,7 +159,7 @@ def test_a_leader_that_is_not_assigned_contradicts_the_topic() -> None:
     )
     for leader in (1, -1):
         fine = StoredPartitionState(_leadership(leader=BrokerId(leader)), ControllerEpoch(1))
-        assert layout.unreadable_leadership(partition, fine, ReplicaAssignment(_brokers(1, 2))) is None
+        assert stranger_leads(partition, fine, ReplicaAssignment(_brokers(1, 2))) is None
 
 
 # ---- the rest
@@ -232,6 +235,12 @@ REGISTRATION = {"version": 5, "endpoints": ["A://h:1"], "listener_security_proto
         (_state(isr=[1, "2"]), "isr: want a whole number, found '2'"),
         (_state(isr=[1, 1]), "isr: want each broker once, found [1, 1]"),
         (_state(isr=[-1]), "isr: want broker ids of 0 or more, found [-1]"),
+        (_state(isr=[]), "isr: want at least one member"),
+        (_state(leader=3), "leader: want a member of the ISR [1, 2], found 3"),
+        (_state(leader=1 << 31), "leader: want a number of 32 bits, found 2147483648"),
+        (_state(controller_epoch=-1), "controller_epoch: want 0 or more, found -1"),
+        (_state(note="\ud800"), "a text with half a character in it"),
+        (b"[" * 100_000, "not JSON"),
         (_state(leader_recovery_state=2), "leader_recovery_state: want 0 or 1, found 2"),
     ],
 )
@@ -257,6 +266,10 @@ def test_a_state_that_cannot_be_trusted_says_why(value: bytes, reason: str) -> N
         ({"adding_replicas": {"0": [9]}}, "what is added or removed among the replicas, found [9]"),
         ({"topic_id": "short"}, "want 22 characters"),
         ({"topic_id": 5}, "topic_id: want a text"),
+        ({"topic_id": "AAAAAAAAAAAAAAAAAAAAAA"}, "topic_id: want an id of its own"),
+        ({"partitions": {"00": [1]}}, "partitions: want partition numbers, found '00'"),
+        ({"partitions": {"2147483648": [1]}}, "partitions: want a number of 32 bits, found 2147483648"),
+        ({"partitions": {"9" * 5000: [1]}}, "partitions: want partition numbers"),
     ],
 )
 def test_a_topic_that_cannot_be_trusted_says_why(change: dict[str, object], reason: str) -> None:
@@ -264,6 +277,12 @@ def test_a_topic_that_cannot_be_trusted_says_why(change: dict[str, object], reas
         layout.decode_topic("t", _node({**TOPIC, **change}))
     assert reason in caught.value.reason
     assert caught.value.as_fact().topic == "t"
+
+
+@pytest.mark.parametrize("name", [".", "..", "a b", "a" * 250, "ü"])
+def test_a_node_whose_name_no_topic_can_have_says_why(name: str) -> None:
+    with pytest.raises(Unreadable, match="no name of a topic: "):
+        layout.decode_topic(name, _node(TOPIC))
 
 
 @pytest.mark.parametrize(
@@ -288,6 +307,8 @@ def test_other_nodes_that_cannot_be_trusted_say_why() -> None:
         (layout.decode_controller, b'{"version":2}', "brokerid is missing"),
         (layout.decode_controller_epoch, b"one", "want a whole number as text"),
         (layout.decode_controller_epoch, b"", "want a whole number as text"),
+        (layout.decode_controller_epoch, b"2147483647", "want a whole number as text, below 2147483647"),
+        (layout.decode_controller_epoch, b"9" * 5000, "want a whole number as text, below 2147483647"),
         (layout.decode_reassignment, b'{"version":1,"partitions":[{"partition":0}]}', "objects with topic"),
         (
             layout.decode_reassignment,

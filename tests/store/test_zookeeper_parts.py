@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from odradek.store.api import Node, Stat, WatchEvent, WatchKind
-from odradek.store.zookeeper_read_many import ReadMany
-from odradek.store.zookeeper_watches import ArmedWatches, missed
+from odradek.store.zookeeper.requests import ReadMany
+from odradek.store.zookeeper.watches import ArmedWatches, missed
 
 GET_DATA, ERROR, END = (
     struct.pack("!i?i", 4, False, 0),

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from odradek.store import zookeeper_plan
 from odradek.store.api import (
     Applied,
     Check,
@@ -24,8 +23,9 @@ from odradek.store.api import (
     StoreUnavailable,
 )
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
-from odradek.store.zookeeper_plan import batch_at, parts_of, plan, wanted_by
-from odradek.store.zookeeper_write import write_groups
+from odradek.store.zookeeper import plan as planning
+from odradek.store.zookeeper.plan import batch_at, parts_of, plan, wanted_by
+from odradek.store.zookeeper.write import write_groups
 
 
 def _group(*ops: Op, parents: tuple[str, ...] = ()) -> ConditionalOps:
@@ -34,7 +34,7 @@ def _group(*ops: Op, parents: tuple[str, ...] = ()) -> ConditionalOps:
 
 def test_a_batch_ends_where_the_packet_does() -> None:
     small = [_group(Set(f"/n{number}", b"x" * 100, 0)) for number in range(5000)]
-    assert len(batch_at(small, 0, None)) == zookeeper_plan.MAX_BATCH_GROUPS
+    assert len(batch_at(small, 0, None)) == planning.MAX_BATCH_GROUPS
     assert len(batch_at(small, 4999, None)) == 1
     large = [_group(Set("/n", b"x" * 300_000, 0)) for _ in range(5)]
     assert len(batch_at(large, 0, None)) == 2
@@ -89,7 +89,7 @@ def test_a_tree_goes_from_the_leaves_up() -> None:
 
 
 def test_a_tree_too_large_for_a_packet_goes_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zookeeper_plan, "MAX_BATCH_BYTES", 1000)
+    monkeypatch.setattr(planning, "MAX_BATCH_BYTES", 1000)
     paths = ["/t", *(f"/t/{number}" for number in range(30))]
     (planned,) = plan([_group(DeleteTree("/t"))], {}, {"/t": paths})
     parts = parts_of(planned)

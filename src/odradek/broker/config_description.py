@@ -8,13 +8,14 @@ that is set, in that order (golden/configs.json shows Apache's).
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from odradek.model.settings import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerSettings, Setting
+from odradek.model.settings import BROKER_SETTINGS, ONLY_WHEN_SET, TOPIC_SETTINGS, BrokerSettings, Setting
 
 DYNAMIC_TOPIC = 1
 DYNAMIC_BROKER = 2
 DYNAMIC_DEFAULT_BROKER = 3
 STATIC_BROKER = 4
 DEFAULT = 5
+DYNAMIC_BROKER_LOGGER = 6
 
 TYPES = {
     "BOOLEAN": 1,
@@ -50,7 +51,7 @@ class ConfigEntry(NamedTuple):
 class BrokerLayers(NamedTuple):
     """What is said of broker settings, and by whom."""
 
-    settings: BrokerSettings
+    settings: BrokerSettings  # of the file alone
     dynamic: Mapping[str, str] = {}  # /config/brokers/<id>
     dynamic_default: Mapping[str, str] = {}  # /config/brokers/<default>
 
@@ -77,6 +78,8 @@ def broker_entries(layers: BrokerLayers, names: Mapping[str, object] | None) -> 
         if names is not None and name not in names:
             continue
         synonyms = _broker_synonyms(name, layers)
+        if name in ONLY_WHEN_SET and all(synonym.source == DEFAULT for synonym in synonyms):
+            continue
         value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (None, DEFAULT)
         entries.append(_entry(setting, value, source, synonyms, is_read_only=not setting.dynamic))
     return entries

@@ -8,16 +8,18 @@ Whoever runs it (`server.main`, a test, the simulator) has five duties:
    is answered by).
 3. At `next_deadline_ms()` at the latest: `tick(now_ms)`.
 4. Tell what happens outside: `registered`, `controller_status`, `topic_config_changed`,
-   `broker_config_changed`, `connection_closed`.
+   `broker_config_changed`, `client_quota_changed`, `connection_closed`.
 5. At the end `close(now_ms)`, do the effects, then close the logs.
 
 The only function the broker keeps and calls is `Park.complete`'s.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer, CloseConnection, Park
 from odradek.broker.draws import Draws
+from odradek.broker.dynamic_settings import DynamicSettings
 from odradek.broker.effects import (
     ConfigsRead,
     ControllerAnswer,
@@ -26,6 +28,7 @@ from odradek.broker.effects import (
     Effect,
     FlushLog,
     LogDirectoryFailed,
+    LoggersAsked,
     LogLine,
     ReadConfigs,
     StoreQuestion,
@@ -39,9 +42,11 @@ from odradek.broker.isr_channel import IsrChannel
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.producer_ids import ProducerIds
 from odradek.broker.questions import Questions
+from odradek.broker.quotas import ClientQuotas, MutationQuota, MutationQuotas
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.topic_configs import TopicConfigs
 from odradek.model.cluster import Endpoint
+from odradek.model.entity_names import escape_entity
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
@@ -51,6 +56,7 @@ from odradek.replication.purgatory import Purgatory
 from odradek.replication.waiting import Outbox
 
 if TYPE_CHECKING:
+    from odradek.broker.config_description import BrokerLayers
     from odradek.broker.handlers.fetch import FetchWait
     from odradek.log.errors import StorageError
     from odradek.log.flushing import FlushPlan
@@ -111,7 +117,12 @@ class Broker:
         now_ms: int,
     ) -> None:
         self.broker_id = BrokerId(settings.broker_id)
-        self.settings = settings
+        self.settings = settings  # those that count now
+        self.dynamic = DynamicSettings(settings)
+        self.quotas = ClientQuotas()
+        self.mutation_quotas = MutationQuotas(self.quotas)
+        self.finalized_features: dict[str, int] = {}
+        self.features_epoch = -1  # the version of /feature
         self.cluster_id = cluster_id
         self.inter_broker_listener = inter_broker_listener
         self.broker_epoch: BrokerEpoch | None = None
@@ -268,6 +279,26 @@ class Broker:
         self.replicas.set_topic_overrides(topic, overrides, now_ms)
         self._now_ms = now_ms
 
+    def broker_config_changed(self, entity_name: str, config: Mapping[str, str], now_ms: int) -> None:
+        """`/config/brokers/<entity_name>` as it stands now: of this broker, or of all (`<default>`)."""
+        for problem in self.dynamic.change(entity_name, config):
+            self.effects.append(LogLine("warning", f"/config/brokers/{entity_name}: {problem}"))
+        if self.dynamic.current is not self.settings:
+            self.broker_settings_changed(self.dynamic.current, now_ms)
+
+    def client_quota_changed(self, entity_type: str, entity_name: str, config: Mapping[str, str]) -> None:
+        """`/config/{users,clients,ips}/<entity_name>` as it stands now."""
+        for problem in self.quotas.change(entity_type, entity_name, config):
+            self.effects.append(LogLine("warning", f"quota left out: {problem}"))
+
+    def features_changed(self, features: Mapping[str, int], epoch: int) -> None:
+        """`/feature` as it stands now. What somebody else finalised is reported; nothing of ours acts on it."""
+        if features != self.finalized_features and features:
+            named = ", ".join(f"{name} {level}" for name, level in sorted(features.items()))
+            self.effects.append(LogLine("warning", f"/feature finalises what this broker does not know: {named}"))
+        self.finalized_features, self.features_epoch = dict(features), epoch
+        self._cached_answers.clear()
+
     def broker_settings_changed(self, settings: BrokerSettings, now_ms: int) -> None:
         self.settings = settings
         self.replicas.set_broker_settings(settings, now_ms)
@@ -291,6 +322,10 @@ class Broker:
 
     def store_answered(self, request_id: int, result: StoreResult, now_ms: int) -> None:
         self.questions.answered(request_id, result, now_ms)
+        self._now_ms = now_ms
+
+    def loggers_told(self, request_id: int, levels: Mapping[str, str], now_ms: int) -> None:
+        self.questions.answered(request_id, levels, now_ms)
         self._now_ms = now_ms
 
     def controller_channel_answered(self, request_id: int, response: Any, now_ms: int) -> None:
@@ -368,6 +403,30 @@ class Broker:
         request_id = self.questions.expect(answered)
         self.effects.append(StoreRequest(request_id, question))
 
+    def mutation_quota(self, request: Request, *, strict_since: int, now_ms: int) -> MutationQuota:
+        """What the client of this request may change of topics. From version `strict_since` on it knows
+        THROTTLING_QUOTA_EXCEEDED."""
+        _, _, user = request.connection.principal.partition(":")
+        return self.mutation_quotas.of_request(
+            self.settings,
+            escape_entity(user),
+            escape_entity(request.client_id or ""),
+            is_strict=request.api_version >= strict_since,
+            now_ms=now_ms,
+        )
+
+    def ask_loggers(self, levels: Mapping[str, str | None], told: Any) -> None:
+        """Sets these, and then `told(levels of all loggers, now_ms)`."""
+        request_id = self.questions.expect(told)
+        self.effects.append(LoggersAsked(request_id, levels))
+
+    @property
+    def layers(self) -> "BrokerLayers":
+        """What is said of this broker's settings, and by whom."""
+        from odradek.broker.config_description import BrokerLayers  # only who describes pays for it
+
+        return BrokerLayers(self.dynamic.static, self.dynamic.of_broker, self.dynamic.of_all)
+
     def park_fetch(self, connection: ConnectionInfo, wait: "FetchWait") -> None:
         connection.parked = wait
         self._parked_fetches[connection.id] = wait
@@ -422,6 +481,9 @@ class Broker:
             self._reading_configs = False
             if isinstance(result, ConfigsRead):
                 for (_, topic), stored in result.configs.items():
+                    if ("topics", topic) in result.unreadable:
+                        why = result.unreadable["topics", topic]
+                        self.effects.append(LogLine("warning", f"nothing of {topic} is set: {why}"))
                     self.replicas.set_topic_overrides(topic, stored.overrides, now_ms)
                     self.replicas.unread_topics.pop(topic, None)
             else:

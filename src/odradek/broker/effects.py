@@ -11,6 +11,7 @@ The shell drains after every call into the broker, does what stands there, and t
 | `FlushLog` | `broker.log_flushed(topic_partition, plan, error, now_ms)`; `error` None or what failed |
 | `CheckpointHighWatermarks` | nothing: done in a thread, failures are log lines |
 | `RegisterAgain` | `broker.registered(broker_epoch, now_ms)` |
+| `LoggersAsked` | `broker.loggers_told(request_id, levels, now_ms)` |
 | `LogDirectoryFailed`, `LogLine`, `StateChangeLine` | nothing |
 
 Requests carry ids and no functions, so that an effect can be printed, compared and stored. They are
@@ -21,7 +22,7 @@ long; told apart by their type, never by their contents.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from odradek.model.cluster import Endpoint, LeaderAndIsr
+from odradek.model.cluster import Endpoint, LeaderAndIsr, ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId, TopicPartition
 
@@ -90,7 +91,33 @@ class AllocateProducerIdsAsked(NamedTuple):
     broker_epoch: BrokerEpoch
 
 
-ControllerAsk = AlterPartitionAsked | ControlledShutdownAsked | AllocateProducerIdsAsked
+class ElectLeadersAsked(NamedTuple):
+    """Answered by `ElectLeadersAnswered`. `partitions` None: all of them (KIP-460)."""
+
+    unclean: bool
+    partitions: tuple[TopicPartition, ...] | None
+
+
+class AlterReassignmentsAsked(NamedTuple):
+    """Target replicas by partition, None cancels (KIP-455). Answered by `AlterReassignmentsAnswered`."""
+
+    targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
+
+
+class ListReassignmentsAsked(NamedTuple):
+    """`partitions` None: whatever is under way. Answered by `ListReassignmentsAnswered`."""
+
+    partitions: tuple[TopicPartition, ...] | None
+
+
+ControllerAsk = (
+    AlterPartitionAsked
+    | ControlledShutdownAsked
+    | AllocateProducerIdsAsked
+    | ElectLeadersAsked
+    | AlterReassignmentsAsked
+    | ListReassignmentsAsked
+)
 
 
 class ControllerRequest(NamedTuple):
@@ -126,7 +153,36 @@ class AllocateProducerIdsAnswered(NamedTuple):
     length: int = 0
 
 
-ControllerAnswer = AlterPartitionAnswered | ControlledShutdownAnswered | AllocateProducerIdsAnswered
+class ElectLeadersAnswered(NamedTuple):
+    """An error and a sentence for each partition; those elected carry NONE and stand in `elected` with the
+    leader epoch they have now."""
+
+    error: ErrorCode
+    partitions: Mapping[TopicPartition, tuple[ErrorCode, str]] = {}
+    elected: Mapping[TopicPartition, LeaderEpoch] = {}
+
+
+class AlterReassignmentsAnswered(NamedTuple):
+    """An error and a sentence for all, or for each partition."""
+
+    error: ErrorCode
+    message: str = ""
+    partitions: Mapping[TopicPartition, tuple[ErrorCode, str]] = {}
+
+
+class ListReassignmentsAnswered(NamedTuple):
+    error: ErrorCode
+    partitions: Mapping[TopicPartition, ReplicaAssignment] = {}
+
+
+ControllerAnswer = (
+    AlterPartitionAnswered
+    | ControlledShutdownAnswered
+    | AllocateProducerIdsAnswered
+    | ElectLeadersAnswered
+    | AlterReassignmentsAnswered
+    | ListReassignmentsAnswered
+)
 
 
 # ------------------------------------------------------------------------------------------------ the store
@@ -173,9 +229,16 @@ class TopicsWritten(NamedTuple):
 
 
 class ReadConfigs(NamedTuple):
-    """`/config/<kind>/<name>` of each (kind, name); kind is `topics` or `brokers`. Answer: `ConfigsRead`."""
+    """`/config/<kind>/<name>` of each (kind, name); kind is topics, brokers, users, clients or ips, the name as
+    in the path. Answer: `ConfigsRead`."""
 
     entities: tuple[tuple[str, str], ...]
+
+
+class ListConfigs(NamedTuple):
+    """All there are of these kinds, those of clients of one user too. Answer: `ConfigsRead`."""
+
+    kinds: tuple[str, ...]
 
 
 class StoredConfig(NamedTuple):
@@ -186,7 +249,10 @@ class StoredConfig(NamedTuple):
 
 
 class ConfigsRead(NamedTuple):
+    """`unreadable`: nodes whose value is none, and why; they stand in `configs` too, without overrides."""
+
     configs: Mapping[tuple[str, str], StoredConfig]
+    unreadable: Mapping[tuple[str, str], str] = {}
 
 
 class ConfigWrite(NamedTuple):
@@ -210,14 +276,41 @@ class ConfigsWritten(NamedTuple):
     outcomes: tuple[str, ...]
 
 
+class ReadFeatures(NamedTuple):
+    """The node `/feature`. Answer: `FeaturesRead`."""
+
+
+class FeaturesRead(NamedTuple):
+    """Finalised features by name, with the level that is in force; `version` is the node's, -1 if there is none."""
+
+    features: Mapping[str, int]
+    version: int
+
+
+class WriteFeatures(NamedTuple):
+    """Answer: `ConfigsWritten` with one outcome."""
+
+    features: Mapping[str, int]
+    expected_version: int
+
+
 class StoreFailed(NamedTuple):
     """The store could not be asked, whatever the request was."""
 
     reason: str
 
 
-StoreQuestion = CreateTopics | DeleteTopics | AddPartitions | ReadConfigs | WriteConfigs
-StoreResult = TopicsWritten | ConfigsRead | ConfigsWritten | StoreFailed
+StoreQuestion = (
+    CreateTopics
+    | DeleteTopics
+    | AddPartitions
+    | ReadConfigs
+    | ListConfigs
+    | WriteConfigs
+    | ReadFeatures
+    | WriteFeatures
+)
+StoreResult = TopicsWritten | ConfigsRead | ConfigsWritten | FeaturesRead | StoreFailed
 
 
 class StoreRequest(NamedTuple):
@@ -279,6 +372,15 @@ class LogLine(NamedTuple):
     text: str
 
 
+class LoggersAsked(NamedTuple):
+    """Which loggers this process has, after their levels were set: by name a level's, None back to what the
+    logger above says. Answered by `broker.loggers_told(request_id, levels, now_ms)`.
+    """
+
+    request_id: int
+    levels: Mapping[str, str | None] = {}
+
+
 class StateChangeLine(NamedTuple):
     """A line of the state-change log as a broker writes it (Apache's `state.change.logger`)."""
 
@@ -305,5 +407,6 @@ Effect = (
     | LogDirectoryFailed
     | RegisterAgain
     | LogLine
+    | LoggersAsked
     | StateChangeLine
 )

@@ -16,9 +16,10 @@ def topic_key(topic: str) -> tuple[str, str]:
 
 
 class TopicWait(Waiter):
-    """`is_over(topic)` for every open topic, or the deadline; then `encode(open topics)` is the answer."""
+    """`is_over(topic)` for every open topic, or the deadline; then `encode(open topics)` is the answer, or
+    `reply(open topics, now_ms)` where the answer says more than its body."""
 
-    __slots__ = ("_broker", "_encode", "_is_over", "open", "park")
+    __slots__ = ("_broker", "_is_over", "_reply", "open", "park")
 
     def __init__(
         self,
@@ -26,13 +27,18 @@ class TopicWait(Waiter):
         topics: list[str],
         *,
         is_over: Callable[[str], bool],
-        encode: Callable[[list[str]], bytes],
+        encode: Callable[[list[str]], bytes] | None = None,
+        reply: Callable[[list[str], int], Reply] | None = None,
         park: Park,
     ) -> None:
         super().__init__()
         self._broker = broker
         self._is_over = is_over
-        self._encode = encode
+        if encode is not None:
+            self._reply = _body_alone(encode)
+        else:
+            assert reply is not None
+            self._reply = reply
         self.open = topics
         self.park = park
 
@@ -46,14 +52,18 @@ class TopicWait(Waiter):
         self.open = [topic for topic in self.open if not self._is_over(topic)]
         if self.open:
             return False
-        self._finish()
+        self._finish(now_ms)
         return True
 
     def expire(self, now_ms: int) -> None:
         self.try_complete(now_ms)
         if not self.is_done:
-            self._finish()
+            self._finish(now_ms)
 
-    def _finish(self) -> None:
+    def _finish(self, now_ms: int) -> None:
         self._broker.purgatory.leave(self)
-        self.park.complete(Reply([self._encode(self.open)]))
+        self.park.complete(self._reply(self.open, now_ms))
+
+
+def _body_alone(encode: Callable[[list[str]], bytes]) -> Callable[[list[str], int], Reply]:
+    return lambda still_open, now_ms: Reply([encode(still_open)])

@@ -21,11 +21,11 @@ from odradek.broker.effects import (
     WakeFetcher,
 )
 from odradek.broker.metadata_cache import MetadataCache
-from odradek.broker.topic_configs import TopicConfigs
+from odradek.broker.topic_configs import TopicConfigs, usable
 from odradek.log.errors import StorageError
 from odradek.model.cluster import Endpoint, LeaderAndIsr, ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
-from odradek.model.errors import ConfigurationError, ProtocolError
+from odradek.model.errors import ProtocolError
 from odradek.model.ids import (
     EPOCH_DURING_DELETE,
     NO_EPOCH,
@@ -361,14 +361,12 @@ class ReplicaManager:
         here = [partition for tp, partition in self.partitions.items() if tp.topic == topic]
         if not here:
             return
-        try:
-            settings = TopicSettings(self.settings, overrides)
-        except ConfigurationError as error:
-            # Written by somebody who knows more, or less, than we do: go on with what we had.
-            self._effects.append(LogLine("error", f"configuration of topic {topic} not applied: {error}"))
-            settings = self.topic_configs.settings_of(topic)
-        else:
-            self.topic_configs.set(topic, overrides)
+        good, problems = usable(overrides)
+        for problem in problems:
+            # Written by hand, or by somebody who knows more than we do: the rest of it counts.
+            self._effects.append(LogLine("warning", f"/config/topics/{topic}: left out: {problem}"))
+        self.topic_configs.set(topic, good)
+        settings = self.topic_configs.settings_of(topic)
         self.unread_topics.pop(topic, None)
         self.logs.update_config(topic)
         for partition in here:

@@ -9,7 +9,14 @@ The shell makes it before the logs are loaded, and gives `settings_of` to the `L
 
 from collections.abc import Mapping
 
-from odradek.model.settings import BrokerSettings, TopicSettings
+from odradek.model.errors import ConfigurationError
+from odradek.model.settings import (
+    TOPIC_SETTINGS,
+    BrokerSettings,
+    TopicSettings,
+    parse_value,
+    unknown_setting,
+)
 
 
 class TopicConfigs:
@@ -37,3 +44,22 @@ class TopicConfigs:
 
     def set_broker_settings(self, settings: BrokerSettings) -> None:
         self.settings = settings
+
+
+def usable(overrides: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The overrides that can be applied, and what is wrong with the others: a node written by hand, or by
+    somebody who knows more settings than we do."""
+    good: dict[str, str] = {}
+    problems: list[str] = []
+    for name, text in overrides.items():
+        setting = TOPIC_SETTINGS.get(name)
+        if setting is None:
+            problems.append(str(unknown_setting(name, TOPIC_SETTINGS, "topic")))
+            continue
+        try:
+            parse_value(setting, text)
+        except ConfigurationError as error:
+            problems.append(str(error))
+        else:
+            good[name] = text
+    return good, problems

@@ -1,7 +1,7 @@
 """What a new topic must look like before anything of it is stored: name, counts, replicas, configuration.
 
 Shared by CreateTopics, CreatePartitions and Metadata's automatic creation. ProtocolError carries what the
-client is told.
+client is told, in Apache's words (tests/golden/admin_errors.json) and in Apache's order of checks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,6 @@ from odradek.broker.effects import NewTopic
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.ids import BrokerId
-from odradek.model.settings import TopicSettings
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker
@@ -21,8 +20,12 @@ LONGEST_NAME = 249
 LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 USE_DEFAULT = -1
 INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state"))
+# The log of KRaft's metadata has this name; nobody may make a topic of it.
+RESERVED_TOPICS = frozenset(("__cluster_metadata",))
 # A node of the store holds the assignment of a whole topic, at most 1 MiB of it.
 MOST_PARTITIONS = 10_000
+# In all topics of one request: computing them holds up everybody else. The bound is that of KRaft.
+MOST_PARTITIONS_PER_REQUEST = 10_000
 
 
 def check_name(topic: str) -> None:
@@ -41,33 +44,49 @@ def check_name(topic: str) -> None:
     raise ProtocolError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
 
 
-def check_is_new(broker: "Broker", topic: str) -> None:
-    topics = broker.metadata.topics
-    if topic in topics:
-        raise ProtocolError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
-    # Metric names replace "." by "_", so two such topics could not be told apart.
-    if "." in topic or "_" in topic:
-        flat = topic.replace(".", "_")
-        twins = sorted(other for other in topics if other.replace(".", "_") == flat)
+class Names:
+    """The names that are taken, asked for many new ones. Made for one request: topics come and go."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._topics = broker.metadata.topics
+        self._flat: dict[str, list[str]] | None = None
+
+    def check_unused(self, topic: str) -> None:
+        if topic in self._topics:
+            raise ProtocolError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
+
+    def check_no_twin(self, topic: str) -> None:
+        """Metric names replace "." by "_", so two such topics could not be told apart."""
+        if "." not in topic and "_" not in topic:
+            return
+        if self._flat is None:
+            self._flat = {}
+            for other in self._topics:
+                self._flat.setdefault(other.replace(".", "_"), []).append(other)
+        twins = self._flat.get(topic.replace(".", "_"))
         if twins:
             raise ProtocolError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"Topic '{topic}' collides with existing topics: {', '.join(twins)}",
+                f"Topic '{topic}' collides with existing topics: {', '.join(sorted(twins))}",
             )
 
 
-def check_configs(broker: "Broker", configs: Mapping[str, str | None]) -> dict[str, str]:
-    without_value = sorted(name for name, value in configs.items() if value is None)
+def check_values(configs: Mapping[str, str | None]) -> dict[str, str]:
+    without_value = [name for name, value in configs.items() if value is None]
     if without_value:
         raise ProtocolError(
             ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(without_value)}"
         )
-    overrides = {name: value for name, value in configs.items() if value is not None}
+    return {name: value for name, value in configs.items() if value is not None}
+
+
+def check_configs(broker: "Broker", overrides: Mapping[str, str]) -> None:
+    from odradek.broker.config_resources import check_topic_overrides  # it asks for names here
+
     try:
-        TopicSettings(broker.settings, overrides)
+        check_topic_overrides(broker, overrides)
     except ConfigurationError as error:
-        raise ProtocolError(ErrorCode.INVALID_CONFIG, str(error)) from error
-    return overrides
+        raise ProtocolError(ErrorCode.INVALID_CONFIG, getattr(error, "kafka_message", str(error))) from error
 
 
 def racks(broker: "Broker") -> dict[int, str | None]:
@@ -80,11 +99,7 @@ def draw_assignment(broker: "Broker", partitions: int, replication_factor: int) 
         partitions = settings.num_partitions
     if replication_factor == USE_DEFAULT:
         replication_factor = settings.default_replication_factor
-    if partitions > MOST_PARTITIONS:
-        raise ProtocolError(
-            ErrorCode.INVALID_PARTITIONS,
-            f"{partitions} partitions asked for; one topic holds at most {MOST_PARTITIONS}.",
-        )
+    check_not_too_many(partitions)
     live = racks(broker)
     count = max(len(live), 1)
     return assign_replicas(
@@ -96,38 +111,41 @@ def draw_assignment(broker: "Broker", partitions: int, replication_factor: int) 
     )
 
 
-def check_manual(
-    broker: "Broker",
-    given: Mapping[int, Sequence[int]],
-    *,
-    first_partition: int = 0,
-    replication_factor: int | None = None,
-) -> Assignment:
-    """Replicas somebody chose: partitions without a gap, live brokers, none twice, the same number each."""
+def check_not_too_many(partitions: int) -> None:
+    if partitions > MOST_PARTITIONS:
+        raise ProtocolError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"{partitions} partitions asked for; one topic holds at most {MOST_PARTITIONS}.",
+        )
 
-    def refused(why: str) -> ProtocolError:
-        return ProtocolError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
 
-    if sorted(given) != list(range(first_partition, first_partition + len(given))):
-        raise refused("partitions should be a consecutive 0-based integer sequence")
-    live = broker.metadata.brokers
+def refused_assignment(why: str) -> ProtocolError:
+    return ProtocolError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
+
+
+def check_manual(broker: "Broker", given: Mapping[int, Sequence[int]]) -> Assignment:
+    """Replicas somebody chose for a new topic: the same number each, none twice, no gap, live brokers."""
+    check_not_too_many(len(given))
+    if len({len(replicas) for replicas in given.values()}) != 1:
+        raise refused_assignment("All partitions should have the same number of replicas")
     for partition, replicas in sorted(given.items()):
         if not replicas:
-            raise refused(f"Partition {partition} has no replicas.")
+            raise refused_assignment(f"Partition {partition} has no replicas.")
         if len(set(replicas)) != len(replicas):
-            raise refused(f"Duplicate replica assignment found: partition {partition} -> {list(replicas)}")
-        dead = sorted(set(replicas) - set(live))
-        if dead:
-            raise refused(f"Unknown broker(s) in replica assignment: {', '.join(map(str, dead))}.")
-        wanted = replication_factor if replication_factor is not None else len(given[first_partition])
-        if len(replicas) != wanted:
-            raise refused(
-                "All partitions should have the same number of replicas."
-                if replication_factor is None
-                else f"Inconsistent replication factor: partition {partition} has {len(replicas)} replicas, "
-                f"partition 0 has {wanted}."
-            )
+            shown = ", ".join(f"{number} -> {_buffer(chosen)}" for number, chosen in sorted(given.items())[:20])
+            raise refused_assignment(f"Duplicate replica assignment found: Map({shown})")
+    if sorted(given) != list(range(len(given))):
+        raise refused_assignment("partitions should be a consecutive 0-based integer sequence")
+    live = broker.metadata.brokers
+    dead = sorted({broker for replicas in given.values() for broker in replicas} - set(live))
+    if dead:
+        # Apache makes such a topic, and its replicas on brokers that do not exist stay offline for ever.
+        raise refused_assignment(f"Unknown broker(s) in replica assignment: {', '.join(map(str, dead))}.")
     return {partition: tuple(map(BrokerId, replicas)) for partition, replicas in sorted(given.items())}
+
+
+def _buffer(replicas: Sequence[int]) -> str:
+    return f"Buffer({', '.join(map(str, replicas))})"
 
 
 def plan_topic(
@@ -138,9 +156,11 @@ def plan_topic(
     replication_factor: int = USE_DEFAULT,
     manual: Mapping[int, Sequence[int]] | None = None,
     configs: Mapping[str, str | None] | None = None,
+    names: Names | None = None,
 ) -> NewTopic:
-    check_name(topic)
-    check_is_new(broker, topic)
+    names = names or Names(broker)
+    names.check_unused(topic)
+    overrides = check_values(configs or {})
     if manual:
         if partitions != USE_DEFAULT or replication_factor != USE_DEFAULT:
             raise ProtocolError(
@@ -148,7 +168,12 @@ def plan_topic(
                 "Both numPartitions or replicationFactor and replicasAssignments were set. "
                 "Both cannot be used at the same time.",
             )
+        check_name(topic)
+        names.check_no_twin(topic)
         assignment = check_manual(broker, manual)
     else:
         assignment = draw_assignment(broker, partitions, replication_factor)
-    return NewTopic(topic, broker.draws.topic_id(), assignment, check_configs(broker, configs or {}))
+        check_name(topic)
+        names.check_no_twin(topic)
+    check_configs(broker, overrides)
+    return NewTopic(topic, broker.draws.topic_id(), assignment, overrides)

@@ -1,47 +1,35 @@
-"""`odradek store`: the nodes of the embedded store, as they stand in its file. Brokers may run meanwhile.
+"""`odradek store`: the nodes of the metadata store, in an embedded store's file or in ZooKeeper. Brokers may run
+meanwhile, save for `import`.
 
-Only reading: no session is opened, nobody is told of anything, and a file that is not there is not made.
+`export` and `import` move a stopped cluster between the two; what is in the file stands in `store/portable.py`.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from odradek.cli.output import fail, json_option, print_json, print_table
+from odradek.cli.store_places import Place, Tree, place_options, reading, say, writing
 
 if TYPE_CHECKING:
     from odradek.store.api import Node, Stat
-    from odradek.store.embedded.operations import Reading
-
-STORE_FILE = "odradek-store.sqlite"
-
-
-def store_option(command: Any) -> Any:
-    return click.option(
-        "--store",
-        "place",
-        default=".",
-        show_default="this directory",
-        envvar="ODRADEK_STORE",
-        type=click.Path(path_type=Path),
-        help=f"The file; or a directory with {STORE_FILE}, as `up --dir` makes one; or a broker's properties.",
-    )(command)
 
 
 @click.group()
 def store() -> None:
-    """Read the metadata store."""
+    """Read the metadata store; move it."""
 
 
 @store.command()
+@place_options
 @click.argument("path", default="/")
 @click.option("--all", "-a", "recursive", is_flag=True, help="Everything below, not only the children.")
-@store_option
 @json_option
-def ls(path: str, recursive: bool, place: Path, as_json: bool) -> None:
+def ls(path: str, recursive: bool, place: Place, as_json: bool) -> None:
     """The nodes below PATH, with their versions and owners."""
     from odradek.store.api import child_path
 
@@ -63,10 +51,10 @@ def ls(path: str, recursive: bool, place: Path, as_json: bool) -> None:
 
 
 @store.command()
+@place_options
 @click.argument("path")
-@store_option
 @json_option
-def get(path: str, place: Path, as_json: bool) -> None:
+def get(path: str, place: Place, as_json: bool) -> None:
     """The value of PATH, as it is."""
     with reading(place) as tree:
         node = node_at(tree, path)
@@ -77,11 +65,11 @@ def get(path: str, place: Path, as_json: bool) -> None:
 
 
 @store.command()
+@place_options
 @click.argument("path", required=False)
-@store_option
 @json_option
-def stat(path: str | None, place: Path, as_json: bool) -> None:
-    """The versions of PATH; without it, of the store as a whole, and who has a session with it."""
+def stat(path: str | None, place: Place, as_json: bool) -> None:
+    """The versions of PATH; without it, of the store as a whole, and who uses it."""
     with reading(place) as tree:
         if path is not None:
             node = node_at(tree, path)
@@ -93,8 +81,7 @@ def stat(path: str | None, place: Path, as_json: bool) -> None:
             }
             sessions = None
         else:
-            facts = {"file": str(file_of(place)), "zxid": tree.zxids()[0], "nodes": len(tree.below("/"))}
-            sessions = [row._asdict() for row in tree.sessions()]
+            facts, sessions = summary(place, tree)
     if as_json:
         print_json(facts if sessions is None else {**facts, "sessions": sessions})
         return
@@ -103,40 +90,105 @@ def stat(path: str | None, place: Path, as_json: bool) -> None:
         print_table(("session", "timeout ms", "process"), [tuple(row.values()) for row in sessions])
 
 
+@store.command()
+@place_options
+@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
+@json_option
+def export(file: Path, place: Place, as_json: bool) -> None:
+    """Write all that lasts to FILE (`-` is standard output). Stop the brokers first if the cluster is to move."""
+    from odradek.store import portable
+
+    with reading(place) as tree:
+        found = tree.below("/")
+    nodes = portable.portable(found)
+    brokers = portable.registered_brokers(found)
+    if brokers:
+        say(
+            f"brokers {', '.join(brokers)} are running, and what they change from now on is not in the export"
+        )
+    zxid = max(node.stat.mzxid for _, node in found)
+    write_lines(file, portable.encode(nodes, zxid))
+    if str(file) != "-":
+        report = {"nodes": len(nodes), "cluster_id": portable.cluster_id_of(nodes), "file": str(file)}
+        if as_json:
+            print_json(report)
+        else:
+            print(f"{len(nodes)} nodes of cluster {report['cluster_id']} are in {file}")
+
+
+@store.command("import")
+@place_options
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
+@click.option("--force", is_flag=True, help="Remove the cluster that is there already.")
+@json_option
+def import_(file: Path, force: bool, place: Place, as_json: bool) -> None:
+    """Put what `export` wrote to FILE into an empty store. No broker may run on it."""
+    from odradek.store import portable
+
+    nodes = portable.decode(read_lines(file))
+    with writing(place) as (session, run):
+        run(portable.check_target(session, force=force))
+        run(portable.write_all(session, nodes))
+    report = {"nodes": len(nodes), "cluster_id": portable.cluster_id_of(nodes), "store": place.name}
+    if as_json:
+        print_json(report)
+    else:
+        print(
+            f"{len(nodes)} nodes of cluster {report['cluster_id']} are in {place.name}; its brokers can start"
+        )
+
+
 # ---- inside
 
 
-@contextmanager
-def reading(place: Path) -> Iterator["Reading"]:
-    """One state of the store, that of the last commit."""
-    from odradek.store.embedded.database import Database
+def summary(place: Place, tree: Tree) -> tuple[dict[str, Any], list[dict[str, Any]] | None]:
+    """Of the store as a whole. An ensemble does not tell a client who has sessions; the brokers are registered."""
     from odradek.store.embedded.operations import Reading
 
-    database = Database(file_of(place), create=False)
+    if isinstance(tree, Reading):
+        facts = {"file": str(place.file), "zxid": tree.zxids()[0], "nodes": len(tree.below("/"))}
+        return facts, [row._asdict() for row in tree.sessions()]
+    from odradek.store import portable
+
+    found = tree.below("/")
+    return {
+        "zookeeper": place.ensemble and place.ensemble.zookeeper_connect,
+        "cluster_id": portable.cluster_id_of(portable.portable(found)),
+        "zxid": max(node.stat.mzxid for _, node in found),
+        "nodes": len(found),
+        "brokers": ", ".join(portable.registered_brokers(found)) or None,
+    }, None
+
+
+def write_lines(file: Path, lines: Iterable[str]) -> None:
+    """Whole or not at all, and readable by us alone: configurations may hold passwords."""
+    if str(file) == "-":
+        for line in lines:
+            print(line)
+        return
+    beside = file.with_name(f".{file.name}.new-{os.getpid()}")
     try:
-        with database.reading():
-            yield Reading(database)
-    finally:
-        database.close()
+        with open(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as out:
+            out.writelines(f"{line}\n" for line in lines)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(beside, file)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        fail(f"{file} cannot be written: {error.strerror}")
 
 
-def file_of(place: Path) -> Path:
-    if place.is_dir():
-        file = place / STORE_FILE
-        if not file.exists():
-            fail(f"there is no {STORE_FILE} in {place.resolve()}; name the store's file with --store")
-        return file
-    if place.suffix == ".properties":
-        from odradek.model.settings import BrokerSettings, parse_properties
-
-        file_name = BrokerSettings(parse_properties(place.read_text(encoding="utf-8"))).store_file
-        if file_name is None:
-            fail(f"{place} keeps its metadata in ZooKeeper; zkCli.sh reads that")
-        return Path(file_name)
-    return place
+def read_lines(file: Path) -> list[str]:
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    except OSError as error:
+        fail(f"{file} cannot be read: {error.strerror}")
+    except UnicodeDecodeError:
+        fail(f"{file} is no export: not a text in UTF-8")
+    return text.removesuffix("\n").split("\n")  # not at what else Unicode calls the end of a line
 
 
-def node_at(tree: "Reading", path: str) -> "Node":
+def node_at(tree: Tree, path: str) -> "Node":
     from odradek.store.api import NoNode, parent_of
 
     try:

@@ -1,104 +1,202 @@
-"""`odradek what-if --kill N`: the controller's own step on a fork of the live metadata.
+"""`odradek what-if --kill 3 --start 3`: the controller's own step on a fork of the metadata, question after question.
 
-The metadata comes from any Kafka-compatible cluster (`--bootstrap`), or from the embedded store's file also
-while no broker runs (`--store`). Exit code 0 when every partition stays available for acks=all, else 1.
+Steps are taken in the order they are written. Each is asked of the cluster the one before left behind; a broker that
+was started is in sync only after `--catch-up`. Exit code 0 when after the last step every partition asked about
+accepts acks=all, else 1.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
+from odradek.cli.broker_lists import broker_ids, replica_list
+from odradek.cli.output import fail, json_option, print_json, print_table
+from odradek.cli.sources import Source, open_source, source_options
 
 if TYPE_CHECKING:
     from odradek.controller.what_if import WhatIf
+    from odradek.controller.what_if_steps import Step
 
 BAD = ("goes offline", "stays offline", "falls under min ISR", "stays under min ISR")
 SHOWN_PARTITIONS = 20
+# The options that are steps: what they are called, and whether a value follows.
+STEPS = {"--kill": True, "--start": True, "--shut-down": True, "--catch-up": False}
+STEPS |= {"--reassign": True, "--config": True, "--elect": True}
 
 
-@click.command(name="what-if")
-@click.option("--kill", multiple=True, required=True, metavar="ID[,ID]", help="Brokers that fail together.")
+class InOrder(click.Command):
+    """Remembers the order of the steps: click sorts by option, and a question is a sequence."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        steps: list[tuple[str, str]] = []
+        rest = list(args)
+        while rest:
+            name, equals, value = rest.pop(0).partition("=")
+            if name in STEPS:
+                if STEPS[name] and not equals:
+                    value = rest.pop(0) if rest else ""
+                steps.append((name, value))
+        ctx.meta["steps"] = steps
+        return super().parse_args(ctx, args)
+
+
+@click.command(name="what-if", cls=InOrder)
+@click.option("--kill", multiple=True, metavar="ID[,ID]", help="Brokers that fail together.")
+@click.option("--start", multiple=True, metavar="ID[,ID]", help="Brokers that come back.")
+@click.option("--shut-down", multiple=True, metavar="ID", help="A broker that stops in order.")
+@click.option("--catch-up", is_flag=True, multiple=False, help="Every live replica is in sync again.")
+@click.option("--reassign", multiple=True, metavar="TOPIC-P=ID,ID", help="A partition moves, to its end.")
 @click.option(
-    "--store", "place", type=click.Path(path_type=Path), help="The store's file, instead of a broker."
+    "--config",
+    multiple=True,
+    metavar="[TOPIC:]NAME=VALUE",
+    help="A setting of a topic, or of the whole cluster; without VALUE it is deleted.",
 )
-@bootstrap_option
+@click.option(
+    "--elect",
+    multiple=True,
+    metavar="preferred|unclean[:TOPIC-P]",
+    help="An election by hand, for one partition or for all.",
+)
+@source_options
 @json_option
-def what_if(kill: tuple[str, ...], place: Path | None, bootstrap: str, as_json: bool) -> None:
-    """What the controller would do if brokers died."""
-    from odradek.cli.what_if_sources import from_cluster, from_store
-    from odradek.controller import what_if as controller
-    from odradek.model.ids import BrokerId
+@click.pass_context
+def what_if(
+    ctx: click.Context,
+    bootstrap: str,
+    place: Path | None,
+    journal: Path | None,
+    at: str | None,
+    as_json: bool,
+    **_steps: Any,
+) -> None:
+    """What the controller would do: brokers die, start, partitions move, settings change; one after another."""
+    from odradek.controller.what_if_steps import Kill, ask
 
-    victims = broker_ids(kill)
-    source = from_cluster(bootstrap) if place is None else from_store(place)
-    alive = sorted(broker.broker_id for broker in source.snapshot.brokers)
-    if unknown := [broker for broker in victims if broker not in alive]:
-        fail(
-            f"broker {unknown[0]} is not alive, so it cannot die; brokers alive: {', '.join(map(str, alive)) or 'none'}"
-        )
-    context = controller.context_of(source.snapshot, source.settings)
-    answer = controller.what_if(context, kill=[BrokerId(broker) for broker in victims])
-    if as_json:
-        print_json(as_dict(answer, source.controller in victims))
-    else:
-        show(answer, source.controller if source.controller in victims else None)
-    sys.exit(1 if answer.with_verdict(*BAD) else 0)
-
-
-def broker_ids(texts: tuple[str, ...]) -> list[int]:
+    steps = [parse_step(name, value) for name, value in ctx.meta["steps"]]
+    if not steps:
+        raise click.UsageError("nothing is asked; say --kill 3, --start 3, --reassign orders-0=1,2, ...")
+    source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)
+    context = source.decided()
+    if len(steps) == 1 and isinstance(steps[0], Kill):
+        if unknown := [broker for broker in steps[0].brokers if broker not in context.brokers]:
+            alive = ", ".join(map(str, sorted(context.brokers))) or "none"
+            fail(f"broker {unknown[0]} is not alive, so it cannot die; brokers alive: {alive}")
     try:
-        return sorted({int(part) for text in texts for part in text.split(",")})
-    except ValueError:
-        raise click.UsageError(
-            f"--kill {' '.join(texts)}: want broker ids, as in --kill 3 or --kill 1,2"
-        ) from None
+        answers, _ = ask(context, steps)
+    except ValueError as error:
+        fail(str(error))
+    dies = source.controller in {b for step in steps if isinstance(step, Kill) for b in step.brokers}
+    safe = not still_bad(answers)
+    if as_json:
+        print_json({**as_dict(answers, dies, safe), "source": source.where, "unknown": list(source.unknown)})
+    else:
+        show(answers, source, dies)
+        if len(answers) > 1:
+            print(f"at the end: {'every partition asked about accepts acks=all' if safe else 'not safe'}")
+        for note in source.unknown:
+            print(f"not known: {note}")
+    sys.exit(0 if safe else 1)
 
 
-def as_dict(answer: "WhatIf", kills_controller: bool) -> dict[str, object]:
-    return {
-        "question": answer.question,
-        "safe": not answer.with_verdict(*BAD),
-        "controller_dies": kills_controller,
-        "summary": answer.summary,
-        "partitions": [
-            {
-                "partition": str(outcome.topic_partition),
-                "verdict": outcome.verdict,
-                "leader_before": outcome.leader_before,
-                "leader_after": outcome.leader_after,
-                "isr_before": list(outcome.isr_before),
-                "isr_after": list(outcome.isr_after),
-                "min_insync_replicas": outcome.min_insync_replicas,
-                "reason": outcome.reason,
-            }
-            for outcome in answer.outcomes
-        ],
-    }
+def parse_step(name: str, value: str) -> "Step":
+    from odradek.controller import what_if_steps as steps
+    from odradek.model.ids import TopicPartition
+
+    if name == "--kill":
+        return steps.Kill(tuple(broker_ids([value], name)))
+    if name == "--start":
+        return steps.Start(tuple(broker_ids([value], name)))
+    if name == "--shut-down":
+        (broker,) = broker_ids([value], name)[:1]
+        return steps.ShutDown(broker)
+    if name == "--catch-up":
+        return steps.CatchUp()
+    if name == "--reassign":
+        targets: dict[TopicPartition, tuple[Any, ...]] = {}
+        where, equals, replicas = value.partition("=")
+        if not equals:
+            raise click.UsageError(f"--reassign {value}: want TOPIC-PARTITION=BROKERS, as in orders-0=1,2,3")
+        targets[partition_named(where, name)] = replica_list(replicas, f"--reassign {value}")
+        return steps.Reassign(targets)
+    if name == "--config":
+        setting, equals, text = value.partition("=")
+        topic, colon, key = setting.rpartition(":")
+        from odradek.model.settings import TOPIC_SETTINGS, unknown_setting
+
+        if key not in TOPIC_SETTINGS:
+            raise click.UsageError(str(unknown_setting(key, TOPIC_SETTINGS, "topic")))
+        return steps.Configure(topic if colon else None, key, text if equals else None)
+    kind, colon, where = value.partition(":")
+    if kind not in ("preferred", "unclean"):
+        raise click.UsageError(f"--elect {value}: want preferred or unclean, as in --elect unclean:orders-0")
+    return steps.Elect(kind == "unclean", (partition_named(where, name),) if colon else None)
 
 
-def show(answer: "WhatIf", controller: int | None) -> None:
-    words = ", ".join(f"{count} {verdict}" for verdict, count in answer.summary.items())
-    print(f"{answer.question}: {words or 'no partition is touched'}")
-    if controller is not None:
-        print(f"broker {controller} is the controller: another one is elected first")
-    rows = [
-        (
-            str(outcome.topic_partition),
-            outcome.verdict,
-            f"{_leader(outcome.leader_before)} -> {_leader(outcome.leader_after)}",
-            f"{_list(outcome.isr_before)} -> {_list(outcome.isr_after)}",
-            outcome.min_insync_replicas,
-        )
-        for outcome in answer.outcomes
-        if outcome.verdict != "unchanged"
+def partition_named(text: str, option: str) -> Any:
+    from odradek.model.ids import TopicPartition
+
+    topic, _, number = text.rpartition("-")
+    if not topic or not number.isdigit():
+        raise click.UsageError(f"{option} {text}: want a partition, as in orders-0")
+    return TopicPartition(topic, int(number))
+
+
+def still_bad(answers: "Sequence[WhatIf]") -> list[str]:
+    """Partitions that are offline or refuse acks=all by the last thing said about them."""
+    last = {outcome.topic_partition: outcome.verdict for answer in answers for outcome in answer.outcomes}
+    return [str(partition) for partition, verdict in sorted(last.items()) if verdict in BAD]
+
+
+def as_dict(answers: "Sequence[WhatIf]", kills_controller: bool, safe: bool) -> dict[str, object]:
+    """The last step under the names it always had; all of them under `steps`."""
+    steps = [
+        {
+            "question": answer.question,
+            "summary": answer.summary,
+            "partitions": [
+                {
+                    "partition": str(outcome.topic_partition),
+                    "verdict": outcome.verdict,
+                    "leader_before": outcome.leader_before,
+                    "leader_after": outcome.leader_after,
+                    "isr_before": list(outcome.isr_before),
+                    "isr_after": list(outcome.isr_after),
+                    "min_insync_replicas": outcome.min_insync_replicas,
+                    "reason": outcome.reason,
+                }
+                for outcome in answer.outcomes
+            ],
+        }
+        for answer in answers
     ]
-    if rows:
-        print_table(("partition", "verdict", "leader", "isr", "min isr"), rows[:SHOWN_PARTITIONS])
-    if len(rows) > SHOWN_PARTITIONS:
-        print(f"and {len(rows) - SHOWN_PARTITIONS} more; --json lists all")
+    return {"safe": safe, "controller_dies": kills_controller, **steps[-1], "steps": steps}
+
+
+def show(answers: "Sequence[WhatIf]", source: Source, kills_controller: bool) -> None:
+    if kills_controller:
+        print(f"broker {source.controller} is the controller: another one is elected first")
+    for answer in answers:
+        words = ", ".join(f"{count} {verdict}" for verdict, count in answer.summary.items())
+        print(f"{answer.question}: {words or 'no partition is touched'}")
+        rows = [
+            (
+                str(outcome.topic_partition),
+                outcome.verdict,
+                f"{_leader(outcome.leader_before)} -> {_leader(outcome.leader_after)}",
+                f"{_list(outcome.isr_before)} -> {_list(outcome.isr_after)}",
+                outcome.min_insync_replicas,
+            )
+            for outcome in answer.outcomes
+            if outcome.verdict != "unchanged"
+        ]
+        if rows:
+            print_table(("partition", "verdict", "leader", "isr", "min isr"), rows[:SHOWN_PARTITIONS])
+        if len(rows) > SHOWN_PARTITIONS:
+            print(f"and {len(rows) - SHOWN_PARTITIONS} more; --json lists all")
 
 
 def _leader(broker: int) -> str:

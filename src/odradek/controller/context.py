@@ -12,6 +12,7 @@ not exist), which keeps a partition with three healthy replicas below 1 KB.
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from odradek.controller.partition_states import PartitionState
 from odradek.controller.replica_states import ReplicaState
@@ -30,6 +31,9 @@ from odradek.model.ids import (
 )
 from odradek.model.values import dataclass, field
 
+if TYPE_CHECKING:
+    from odradek.model.settings import BrokerSettings
+
 CLUSTER_DEFAULT = "<default>"  # the name of `/config/brokers/<default>`
 
 
@@ -44,6 +48,19 @@ class ControllerSettings:
     leader_imbalance_check_interval_seconds: int = 300
     leader_imbalance_per_broker_percentage: int = 10
     delete_topic_with_offline_replicas: bool = False
+
+    @classmethod
+    def of(cls, settings: "BrokerSettings") -> "ControllerSettings":
+        """What a broker's properties say to the controller in it."""
+        return cls(
+            unclean_leader_election_enable=settings.unclean_leader_election_enable,
+            min_insync_replicas=settings.min_insync_replicas,
+            delete_topic_enable=settings.delete_topic_enable,
+            auto_leader_rebalance_enable=settings.auto_leader_rebalance_enable,
+            leader_imbalance_check_interval_seconds=settings.leader_imbalance_check_interval_seconds,
+            leader_imbalance_per_broker_percentage=settings.leader_imbalance_per_broker_percentage,
+            delete_topic_with_offline_replicas=settings.odradek_delete_topic_with_offline_replicas,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +270,14 @@ class ControllerContext:
         if configured is None:
             return self.settings.unclean_leader_election_enable
         return configured.strip().lower() == "true"
+
+    def deletes_with_offline_replicas(self) -> bool:
+        """odradek.delete.topic.with.offline.replicas, which may be set while we lead."""
+        for level in (str(self.broker), CLUSTER_DEFAULT):
+            dynamic = self.broker_configs.get(level, {}).get("odradek.delete.topic.with.offline.replicas")
+            if dynamic is not None:
+                return dynamic.strip().lower() == "true"
+        return self.settings.delete_topic_with_offline_replicas
 
     def effective_min_isr(self, topic_partition: TopicPartition) -> int:
         """min.insync.replicas, but never more than there are replicas (row 157)."""

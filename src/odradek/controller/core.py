@@ -94,6 +94,11 @@ class ControllerCore:
         return self.context is not None
 
     @property
+    def is_writing(self) -> bool:
+        """In the middle of an event: the next must be `WritesAnswered`."""
+        return self._work is not None
+
+    @property
     def fence(self) -> int:
         """The version of `/controller_epoch` that every write must find there."""
         assert self.context is not None, "only the controller has a fence"

@@ -30,7 +30,7 @@ from odradek.model.ids import (
     TopicId,
     TopicPartition,
 )
-from odradek.model.values import dataclass
+from odradek.model.values import dataclass, field
 
 if TYPE_CHECKING:
     from odradek.controller.events import Event
@@ -286,10 +286,12 @@ class AllocateProducerIdsAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ElectLeadersAnswer:
-    """An error with its sentence for each partition asked for."""
+    """An error with its sentence for each partition asked for. Those elected stand in `elected` too, with their
+    leader epoch: whoever asked can wait until it is known."""
 
     error: ErrorCode
     partitions: Mapping[TopicPartition, tuple[ErrorCode, str]]
+    elected: Mapping[TopicPartition, LeaderEpoch] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ def _deleted(context: ControllerContext, topic_partition: TopicPartition, broker
         return Why(condition, True)
     if broker not in context.brokers:
         help_ = f"start broker {broker}: it is told to delete at once"
-        if not context.settings.delete_topic_with_offline_replicas:
+        if not context.deletes_with_offline_replicas():
             help_ += ", or set odradek.delete.topic.with.offline.replicas=true"
         return Why(condition, False, f"{state}: the broker is not live", help_)
     if state is ReplicaState.DELETION_INELIGIBLE:

@@ -38,8 +38,8 @@ def as_json(value: Any) -> Any:
         return str(value)
     if isinstance(value, int):
         return value.name if isinstance(value, Enum) else value
-    if isinstance(value, bytes):
-        return value.hex()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
     if isinstance(value, set | frozenset):
         return sorted((as_json(item) for item in value), key=str)
     names = getattr(type(value), "_fields", None) or getattr(type(value), "__match_args__", None)

@@ -125,11 +125,11 @@ def _invalid_list(
     context: ControllerContext, stored: ReplicaAssignment, target: tuple[BrokerId, ...]
 ) -> str | None:
     if not target:
-        return "the replica list is empty"
+        return "Empty replica list specified in partition reassignment."
     if len(set(target)) != len(target):
-        return f"a broker stands twice in the replica list {list(target)}"
+        return f"Duplicate replica ids in partition reassignment replica list: {list(target)}"
     if min(target) < 0:
-        return f"a broker id is negative in the replica list {list(target)}"
+        return f"Invalid broker id in replica list: {list(target)}"
     dead = [b for b in target if b not in stored.replicas and b not in context.brokers]
     if dead:
         return (

@@ -10,17 +10,13 @@ does not lead is compared with `leader.imbalance.per.broker.percentage`.
 from collections.abc import Mapping
 
 from odradek.controller.context import ControllerContext
-from odradek.controller.effects import (
-    Answer,
-    ElectLeadersAnswer,
-    RemovePreferredElectionNode,
-    Write,
-)
+from odradek.controller.effects import Answer, RemovePreferredElectionNode, Write
 from odradek.controller.election import Election, offline_leader, preferred_leader
 from odradek.controller.events import ElectLeadersRequested, WriteAnswer
 from odradek.controller.partition_states import PartitionState, plan_partition_move
 from odradek.controller.plan import Plan
 from odradek.controller.task import Task
+from odradek.controller.unclean import elected_answer
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import PreferredElectionRequested
@@ -142,7 +138,7 @@ class ElectLeaders(Task):
     def answers(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Answer, ...]:
         if self.request_id is None or self.request_id in context.elections_asked:
             return ()
-        return (Answer(self.request_id, ElectLeadersAnswer(ErrorCode.NONE, self._results(outcomes))),)
+        return (elected_answer(context, self.request_id, self._results(outcomes)),)
 
     def _results(self, outcomes: dict[object, object]) -> dict[TopicPartition, Result]:
         results = dict(self.results)

@@ -247,7 +247,7 @@ class CompleteDeletions(Task):
 def is_deleted_everywhere(context: ControllerContext, topic: str) -> bool:
     """Every replica Successful; with `odradek.delete.topic.with.offline.replicas`, dead ones do not count:
     what they keep is a stray, and is cleaned by topic id when their broker returns."""
-    without_dead = context.settings.delete_topic_with_offline_replicas
+    without_dead = context.deletes_with_offline_replicas()
     for topic_partition in context.partitions_of(topic):
         for broker in context.assignments[topic_partition].replicas:
             if context.replica_state(topic_partition, broker) is SUCCESSFUL:

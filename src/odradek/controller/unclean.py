@@ -8,7 +8,7 @@ single survivor is not asked, there is nothing to choose.
 While the question is open the partition stays offline, and a member of the ISR that returns still wins.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from odradek.controller.context import ControllerContext, UncleanQuote
 from odradek.controller.effects import (
@@ -108,14 +108,24 @@ class ElectUnclean(Task):
                 context.elections_asked[request_id] = ({**results, **known}, left)
             else:
                 del context.elections_asked[request_id]
-                body = ElectLeadersAnswer(ErrorCode.NONE, {**results, **known})
-                answered.append(Answer(request_id, body))
+                answered.append(elected_answer(context, request_id, {**results, **known}))
         outcomes["answered"] = tuple(answered)
 
     def answers(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Answer, ...]:
         answered = outcomes["answered"]
         assert isinstance(answered, tuple)
         return answered
+
+
+def elected_answer(
+    context: ControllerContext, request_id: int, results: Mapping[TopicPartition, tuple[ErrorCode, str]]
+) -> Answer:
+    elected = {}
+    for topic_partition, (error, _) in results.items():
+        state = context.leadership(topic_partition)
+        if error is ErrorCode.NONE and state is not None:
+            elected[topic_partition] = state.leader_epoch
+    return Answer(request_id, ElectLeadersAnswer(ErrorCode.NONE, results, elected))
 
 
 def _result(context: ControllerContext, topic_partition: TopicPartition) -> tuple[ErrorCode, str]:

@@ -82,7 +82,7 @@ def what_if(
         events.append(BrokersChanged(tuple(left[b] for b in sorted(left))))
     if start:
         for broker in start:
-            left[broker] = _returned(context, broker)
+            left[broker] = returned(context, broker)
         events.append(BrokersChanged(tuple(left[b] for b in sorted(left))))
     asked = [f"kill {','.join(map(str, sorted(kill)))}"] if kill else []
     asked += [f"start {','.join(map(str, sorted(start)))}"] if start else []
@@ -101,6 +101,18 @@ def what_if_events(
     settings: ControllerSettings | None = None,
 ) -> WhatIf:
     """Any events on a copy of `context`; outcomes for the partitions in `touched`."""
+    return advance(context, events, touched, question=question, settings=settings)[0]
+
+
+def advance(
+    context: ControllerContext,
+    events: Iterable[Event],
+    touched: Iterable[TopicPartition],
+    *,
+    question: str,
+    settings: ControllerSettings | None = None,
+) -> tuple[WhatIf, ControllerContext]:
+    """The same, with the context as it is afterwards, for the question that follows."""
     core = ControllerCore(settings or context.settings)
     core.context = context.fork()
     changes: list[StateChange] = []
@@ -113,22 +125,38 @@ def what_if_events(
         changes.extend(settle(core, Tick(), now_ms=late).changes)
     after = core.context
     assert after is not None, f"the controller resigned: {changes[-1].reason if changes else ''}"
-    reasons = {
-        c.topic_partition: c.reason for c in changes if c.kind in ("partition", "failure", "leadership")
-    }
+    return compared(context, after, touched, question=question, changes=changes), after
+
+
+def compared(
+    before: ControllerContext,
+    after: ControllerContext,
+    touched: Iterable[TopicPartition],
+    *,
+    question: str,
+    changes: Iterable[StateChange],
+) -> WhatIf:
+    """What became of the partitions in `touched`, worst first."""
+    kept = tuple(changes)
+    reasons = {c.topic_partition: c.reason for c in kept if c.kind in ("partition", "failure", "leadership")}
     outcomes = [
-        _outcome(context, after, topic_partition, reasons.get(topic_partition, ""))
+        _outcome(before, after, topic_partition, reasons.get(topic_partition, ""))
         for topic_partition in sorted(touched)
     ]
     outcomes.sort(key=lambda outcome: (VERDICTS.index(outcome.verdict), outcome.topic_partition))
-    return WhatIf(question, tuple(changes), tuple(outcomes))
+    return WhatIf(question, kept, tuple(outcomes))
 
 
-def context_of(snapshot: MetadataLoaded, settings: ControllerSettings | None = None) -> ControllerContext:
+def context_of(
+    snapshot: MetadataLoaded,
+    settings: ControllerSettings | None = None,
+    controller: BrokerId | None = None,
+) -> ControllerContext:
     """A context for questions about a cluster one is not the controller of: one's own or anybody's."""
     core = ControllerCore(settings)
     newest, _ = newest_controller_epoch(snapshot.states)
-    me = min((r.broker_id for r in snapshot.brokers), default=BrokerId(-1))
+    live = {r.broker_id for r in snapshot.brokers}
+    me = controller if controller in live and controller is not None else min(live, default=BrokerId(-1))
     settle(core, Elected(me, ControllerEpoch(max(newest, 0)), 0, snapshot), now_ms=0)
     assert core.context is not None, "a snapshot without a later controller cannot make us resign"
     return core.context
@@ -138,13 +166,14 @@ def _outcome(
     before: ControllerContext, after: ControllerContext, topic_partition: TopicPartition, reason: str
 ) -> PartitionOutcome:
     old, new = before.leadership(topic_partition), after.leadership(topic_partition)
-    minimum = before.effective_min_isr(topic_partition)
+    # A question about min.insync.replicas, or about the number of replicas, changes the minimum itself.
+    minimum_before, minimum = (c.effective_min_isr(topic_partition) for c in (before, after))
     leader_before, leader_after = _leader(before, old), _leader(after, new)
     isr_before, isr_after = old.isr if old else (), new.isr if new else ()
     if leader_after == NO_LEADER:
         verdict = "stays offline" if leader_before == NO_LEADER else "goes offline"
     elif len(isr_after) < minimum:
-        verdict = "stays under min ISR" if len(isr_before) < minimum else "falls under min ISR"
+        verdict = "stays under min ISR" if len(isr_before) < minimum_before else "falls under min ISR"
     elif leader_before == NO_LEADER:
         verdict = "comes online"
     elif leader_after != leader_before:
@@ -163,7 +192,7 @@ def _leader(context: ControllerContext, state: LeaderAndIsr | None) -> BrokerId:
     return state.leader
 
 
-def _returned(context: ControllerContext, broker: BrokerId) -> BrokerRegistration:
+def returned(context: ControllerContext, broker: BrokerId) -> BrokerRegistration:
     """A registration for a broker that is away: a fresh epoch, endpoints nobody dials in a question."""
     known = context.brokers.get(broker)
     newest = max((r.epoch for r in context.brokers.values()), default=0)

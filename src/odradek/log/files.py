@@ -126,6 +126,10 @@ class Directory(Protocol):
 
     def sync_file(self, name: str) -> None: ...
 
+    def space(self) -> tuple[int, int]:
+        """Bytes of the disk it lies on: all, and those we may still use."""
+        ...
+
     def lock(self) -> "Lock":
         """DirectoryInUse if another process has it."""
         ...
@@ -421,6 +425,14 @@ class OsDirectory:
                 os.close(fd)
         except OSError as error:
             raise self._failed(error, "fsync", name) from error
+
+    def space(self) -> tuple[int, int]:
+        self.health.check()
+        try:
+            found = os.statvfs(self.path)
+        except OSError as error:
+            raise self._failed(error, "statvfs", ".") from error
+        return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
 
     def lock(self) -> OsLock:
         import fcntl

@@ -469,6 +469,11 @@ class MemoryDirectory:
     def sync_file(self, name: str) -> None:
         self.open(name).sync()
 
+    def space(self) -> tuple[int, int]:
+        self.disk._check("statvfs", ".", self.life)
+        capacity_bytes = self.disk.capacity_bytes
+        return capacity_bytes, capacity_bytes - self.disk.used_bytes()
+
     def lock(self) -> MemoryLock:
         self.disk._check("lock", LOCK_NAME, self.life)
         if self.disk.locked:

@@ -23,3 +23,11 @@ class ProtocolError(OdradekError):
 
 class ConfigurationError(OdradekError):
     """A setting is unknown, malformed or out of range; the message names what would have worked."""
+
+
+class InvalidValue(ConfigurationError):
+    """A value that its setting cannot have. `kafka_message` is how Apache Kafka says it, for its clients."""
+
+    def __init__(self, message: str, kafka_message: str | None = None) -> None:
+        super().__init__(message)
+        self.kafka_message = message if kafka_message is None else kafka_message

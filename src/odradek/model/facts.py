@@ -157,6 +157,16 @@ class ControllerChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class FeaturesChanged:
+    """The node `/feature`: the level in force of each finalised feature. `epoch` is the node's version, -1
+    while there is none."""
+
+    features: Mapping[str, int]
+    epoch: int
+    unreadable: UnreadableNode | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ProducerIdBlock:
     """`/latest_producer_id_block`: the block of producer ids given out last, and the node's version.
 
@@ -198,5 +208,6 @@ Fact = (
     | IsrChangeNotified
     | LogDirFailed
     | ControllerChanged
+    | FeaturesChanged
     | MetadataLoaded
 )

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from odradek.model import settings_acted_on, settings_listed
-from odradek.model.errors import ConfigurationError
+from odradek.model.errors import ConfigurationError, InvalidValue
 
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
@@ -51,6 +51,13 @@ class Setting(NamedTuple):
     @property
     def is_sensitive(self) -> bool:
         return self.type == "PASSWORD"
+
+    def is_valid(self, text: str) -> bool:
+        try:
+            parse_value(self, text)
+        except ConfigurationError:
+            return False
+        return True
 
 
 class Secret(str):
@@ -102,6 +109,7 @@ def _rows(text: str, *, topic: bool, acted_on: bool) -> dict[str, Setting]:
     return rows
 
 
+_DYNAMIC_ONLY = _rows(settings_listed.DYNAMIC_ONLY, topic=False, acted_on=False)
 # name -> setting, sorted by name as DescribeConfigs lists them.
 BROKER_SETTINGS: dict[str, Setting] = dict(
     sorted(
@@ -110,7 +118,21 @@ BROKER_SETTINGS: dict[str, Setting] = dict(
             | _rows(settings_acted_on.OURS, topic=False, acted_on=True)
             | _rows(settings_listed.BROKER, topic=False, acted_on=False)
             | _rows(settings_listed.OURS, topic=False, acted_on=False)
+            | _DYNAMIC_ONLY
         ).items()
+    )
+)
+# Reported only where somebody set them.
+ONLY_WHEN_SET = frozenset(_DYNAMIC_ONLY)
+# Of one broker each: refused as a default of the whole cluster (Apache's DynamicBrokerConfig.PerBrokerConfigs).
+PER_BROKER = frozenset(
+    name
+    for name, setting in BROKER_SETTINGS.items()
+    if setting.dynamic
+    and (
+        name in ("advertised.listeners", "listeners", "listener.security.protocol.map")
+        or name == "principal.builder.class"
+        or name.startswith(("ssl.", "sasl."))
     )
 )
 TOPIC_SETTINGS: dict[str, Setting] = dict(
@@ -184,33 +206,54 @@ def parse_value(setting: Setting, text: str | None) -> Any:
     value: Any = text
     if kind == "BOOLEAN":
         if text.lower() not in ("true", "false"):
-            raise _refused(setting, text, "must be true or false")
+            raise _refused(setting, text, "must be true or false", "Expected value to be either true or false")
         value = text.lower() == "true"
     elif kind in INTEGER_BITS:
         try:
             value = int(text)
         except ValueError:
-            raise _refused(setting, text, "must be a whole number") from None
+            raise _refused(setting, text, "must be a whole number", f"Not a number of type {kind}") from None
         limit = 1 << (INTEGER_BITS[kind] - 1)
         if not -limit <= value < limit:
-            raise _refused(setting, text, f"must lie between {-limit} and {limit - 1}")
+            limits = f"must lie between {-limit} and {limit - 1}"
+            raise _refused(setting, text, limits, f"Not a number of type {kind}")
     elif kind == "DOUBLE":
         try:
             value = float(text)
         except ValueError:
-            raise _refused(setting, text, "must be a number") from None
+            raise _refused(setting, text, "must be a number", "Not a number of type DOUBLE") from None
     elif kind == "LIST":
         value = tuple(part.strip() for part in text.split(",") if part.strip())
     if setting.valid is not None and text != setting.default:
         problem = _why_not_valid(setting, value)
         if problem:
-            raise _refused(setting, text, problem)
+            raise _refused(setting, text, problem, _kafka_problem(setting, value))
     return value
 
 
-def _refused(setting: Setting, text: str, problem: str) -> ConfigurationError:
+def _refused(setting: Setting, text: str, problem: str, kafka_problem: str) -> InvalidValue:
     default = "unset" if setting.default is None else setting.default or "empty"
-    return ConfigurationError(f"{setting.name}={text}: {problem} (default: {default})")
+    return InvalidValue(
+        f"{setting.name}={text}: {problem} (default: {default})",
+        f"Invalid value {text} for configuration {setting.name}: {kafka_problem}",
+    )
+
+
+def _kafka_problem(setting: Setting, value: Any) -> str:
+    """What Apache's validators say of a value that is not valid (ConfigDef.Range, ValidString, ValidList)."""
+    valid = setting.valid
+    assert valid is not None
+    if valid == VALID_WORDS["$throttled"]:
+        return (
+            f"{setting.name} must be the literal '*' or a list of replicas in the following format: {valid}"
+        )
+    parts = [part.strip() for part in valid.strip("[]").split(",")]
+    if "..." in parts:
+        is_low = isinstance(value, int | float) and value < float(parts[0])
+        return f"Value must be at least {parts[0]}" if is_low else f"Value must be no more than {parts[-1]}"
+    if valid.startswith("["):
+        return f"String must be one of: {', '.join(parts)}"
+    return f"must be {valid}"
 
 
 def _why_not_valid(setting: Setting, value: Any) -> str | None:
@@ -308,6 +351,13 @@ class BrokerSettings(_Values):
                 given[name] = text
         return BrokerSettings(given)
 
+    # Of max.connection.creation.rate: as fast as they come.
+    UNLIMITED_RATE = 2**31 - 1
+
+    @property
+    def connections_per_ip_overrides(self) -> dict[str, int]:
+        return _addresses(self.max_connections_per_ip_overrides)
+
     @property
     def log_directories(self) -> tuple[str, ...]:
         text = self.log_dirs or self.log_dir
@@ -374,6 +424,19 @@ def _settle_broker_id(given: Mapping[str, str], values: dict[str, Any]) -> None:
     values["broker_id"] = values["node_id"] = number
 
 
+def _addresses(text: str) -> dict[str, int]:
+    """`10.0.0.1:5,::1:7`: an address and how many connections it may have."""
+    overrides = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        address, _, count = part.rpartition(":")
+        if not address or not count.isdigit():
+            raise ConfigurationError(
+                f"max.connections.per.ip.overrides={text}: {part} must be an address and a count, as 10.0.0.1:5"
+            )
+        overrides[address] = int(count)
+    return overrides
+
+
 def _first_set(
     chain: tuple[tuple[str, int], ...], given: Mapping[str, str], values: Mapping[str, Any]
 ) -> int:
@@ -410,6 +473,7 @@ def _check_together(settings: BrokerSettings) -> None:
             f"replica.fetch.response.max.bytes={settings.replica_fetch_response_max_bytes} is less than "
             f"replica.fetch.max.bytes={settings.replica_fetch_max_bytes}; one partition's share must fit"
         )
+    _addresses(settings.max_connections_per_ip_overrides)
     if not settings.log_directories:
         raise ConfigurationError("log.dirs is empty; name at least one directory")
     if settings.inter_broker_listener_name is not None and "security.inter.broker.protocol" in settings.given:

@@ -10,12 +10,18 @@ advertised.listeners STRING null HIGH dynamic
     Addresses handed to clients and brokers, as they stand; unset means those of `listeners`.
 auto.create.topics.enable BOOLEAN true HIGH static
     A Metadata request that asks for an unknown topic may create it.
+auto.leader.rebalance.enable BOOLEAN true HIGH static
+    Leadership drifts back to preferred replicas from time to time.
 broker.id INT -1 HIGH static
     Number of this broker in the cluster, 0 or more; the same as node.id.
 broker.rack STRING null MEDIUM static
     Failure domain of this broker; new replicas are spread over racks.
+compression.gzip.level INT -1 MEDIUM dynamic [1,...,9] or -1
+    Effort of gzip when this broker compresses.
 compression.type STRING producer HIGH dynamic [uncompressed, zstd, lz4, snappy, gzip, producer]
     Codec of stored batches; `producer` keeps whatever the producer chose and never recompresses.
+compression.zstd.level INT 3 MEDIUM dynamic [-131072,...,22]
+    Effort of zstd when this broker compresses.
 connections.max.idle.ms LONG 600000 MEDIUM static
     A connection without a request for this long is closed.
 controlled.shutdown.enable BOOLEAN true MEDIUM static
@@ -24,6 +30,10 @@ controlled.shutdown.max.retries INT 3 MEDIUM static
     Attempts to hand leadership over before the broker stops anyway.
 controlled.shutdown.retry.backoff.ms LONG 5000 MEDIUM static
     Pause between two attempts of a controlled shutdown.
+controller.quota.window.num INT 11 LOW static [1,...]
+    Windows whose worth of topic mutations a user or client may make at once (KIP-599).
+controller.quota.window.size.seconds INT 1 LOW static [1,...]
+    Length of one such window in seconds.
 controller.socket.timeout.ms INT 30000 MEDIUM static
     How long the controller waits for a broker's answer before it connects anew and repeats.
 default.replication.factor INT 1 MEDIUM static
@@ -34,6 +44,10 @@ fetch.max.bytes INT 57671680 MEDIUM static [1024,...]
     Upper bound of one Fetch answer, whatever the reader asks for; its first batch comes even if larger.
 inter.broker.listener.name STRING null MEDIUM static
     Listener the brokers talk over; unset means the one of security.inter.broker.protocol.
+leader.imbalance.check.interval.seconds LONG 300 HIGH static [1,...]
+    How often the share of partitions away from their preferred leader is looked at.
+leader.imbalance.per.broker.percentage INT 10 HIGH static
+    That share, per broker, above which leadership is moved back.
 listener.security.protocol.map STRING SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT LOW dynamic
     Security protocol behind each listener name, as NAME:PROTOCOL pairs.
 listeners STRING PLAINTEXT://:9092 HIGH dynamic
@@ -86,10 +100,14 @@ log.segment.bytes INT 1073741824 HIGH dynamic [14,...]
     Size at which a new segment file is begun.
 log.segment.delete.delay.ms LONG 60000 HIGH dynamic [0,...]
     How long a file marked as deleted stays on disk for readers that still hold it.
+max.connection.creation.rate INT 2147483647 MEDIUM dynamic [0,...]
+    New connections a second this broker accepts; more of them wait to be accepted.
 max.connections INT 2147483647 MEDIUM dynamic [0,...]
     Connections this broker accepts at one time.
 max.connections.per.ip INT 2147483647 MEDIUM dynamic [0,...]
     Connections accepted from one address at one time.
+max.connections.per.ip.overrides STRING "" MEDIUM dynamic
+    Other limits for single addresses, as address:count pairs.
 max.incremental.fetch.session.cache.slots INT 1000 MEDIUM static [0,...]
     Fetch sessions remembered; a reader that finds no place sends full requests.
 message.max.bytes INT 1048588 HIGH dynamic [0,...]
@@ -130,12 +148,44 @@ socket.listen.backlog.size INT 50 MEDIUM static [1,...]
     Connections the kernel holds ready before they are accepted.
 socket.request.max.bytes INT 104857600 HIGH static [1,...]
     Largest request frame; a larger one closes the connection.
+transaction.max.timeout.ms INT 900000 HIGH static [1,...]
+    Longest timeout a transaction may ask for.
 unclean.leader.election.enable BOOLEAN false HIGH dynamic
     A replica outside the ISR may lead when nobody else lives; acknowledged records can be lost.
 zookeeper.connect STRING null HIGH static
     Addresses of a ZooKeeper ensemble, with an optional chroot; unset means the embedded store.
+zookeeper.connection.timeout.ms INT null HIGH static
+    Longest wait for a ZooKeeper server at the start; unset means zookeeper.session.timeout.ms.
+zookeeper.max.in.flight.requests INT 10 HIGH static [1,...]
+    ZooKeeper: reads sent ahead of their answers; of many nodes, 250 are one request.
 zookeeper.session.timeout.ms INT 18000 HIGH static
     A broker the store has not heard of for this long counts as dead.
+zookeeper.set.acl BOOLEAN false HIGH static
+    ZooKeeper: nodes made from now on are writable by our credentials alone, secrets readable by them alone.
+zookeeper.ssl.cipher.suites LIST null LOW static
+    ZooKeeper TLS: cipher suites allowed up to TLS 1.2, by Java's names or OpenSSL's.
+zookeeper.ssl.client.enable BOOLEAN false MEDIUM static
+    ZooKeeper TLS, on or off.
+zookeeper.ssl.crl.enable BOOLEAN false LOW static
+    ZooKeeper TLS: look at the revocation lists in the trust store's file.
+zookeeper.ssl.enabled.protocols LIST null LOW static
+    ZooKeeper TLS: versions allowed; unset means zookeeper.ssl.protocol and newer.
+zookeeper.ssl.endpoint.identification.algorithm STRING HTTPS LOW static
+    ZooKeeper TLS: HTTPS = the server's certificate must name it; empty = any name will do.
+zookeeper.ssl.keystore.location STRING null MEDIUM static
+    ZooKeeper TLS: our private key and its certificates, in one PEM file.
+zookeeper.ssl.keystore.password PASSWORD null MEDIUM static
+    ZooKeeper TLS: password of that private key.
+zookeeper.ssl.keystore.type STRING null MEDIUM static
+    ZooKeeper TLS: PEM is what can be read; the file itself tells.
+zookeeper.ssl.ocsp.enable BOOLEAN false LOW static
+    ZooKeeper TLS: ask for revocation online; refused, Python cannot.
+zookeeper.ssl.protocol STRING TLSv1.2 LOW static
+    ZooKeeper TLS: oldest version allowed when enabled.protocols is unset.
+zookeeper.ssl.truststore.location STRING null MEDIUM static
+    ZooKeeper TLS: authorities trusted, in a PEM file; unset means the system's.
+zookeeper.ssl.truststore.type STRING null MEDIUM static
+    ZooKeeper TLS: PEM is what can be read; the file itself tells.
 """
 
 OURS = """
@@ -152,14 +202,20 @@ odradek.store STRING null LOW static
     in the first log directory, unless zookeeper.connect is set.
 odradek.uvloop BOOLEAN true LOW static
     Use uvloop when it is installed.
+odradek.zookeeper.sasl.jaas.config PASSWORD null LOW static
+    Who we are to ZooKeeper: the Client section's line of a JAAS file, with DigestLoginModule.
 """
 
 # In place of dynamic or static stand the broker settings that supply a topic's value; the first that is set wins.
 TOPIC = """
 cleanup.policy LIST delete MEDIUM log.cleanup.policy [compact, delete]
     What becomes of old records: deleted by age and size, compacted by key, or both.
+compression.gzip.level INT -1 MEDIUM compression.gzip.level [1,...,9] or -1
+    Effort of gzip when the broker compresses.
 compression.type STRING producer MEDIUM compression.type [uncompressed, zstd, lz4, snappy, gzip, producer]
     Codec of stored batches; `producer` keeps whatever the producer chose.
+compression.zstd.level INT 3 MEDIUM compression.zstd.level [-131072,...,22]
+    Effort of zstd when the broker compresses.
 file.delete.delay.ms LONG 60000 MEDIUM log.segment.delete.delay.ms [0,...]
     How long a file marked as deleted stays on disk.
 flush.messages LONG 9223372036854775807 MEDIUM log.flush.interval.messages [1,...]

@@ -15,8 +15,6 @@ authorizer.class.name STRING "" LOW static non-null string
     The class that decides who may do what.
 auto.include.jmx.reporter BOOLEAN true LOW static
     JMX is a reporter even when none is named.
-auto.leader.rebalance.enable BOOLEAN true HIGH static
-    Leadership drifts back to preferred replicas from time to time.
 background.threads INT 10 HIGH dynamic [1,...]
     Threads for chores; here one event loop and a few workers do them.
 broker.heartbeat.interval.ms INT 2000 MEDIUM static
@@ -27,12 +25,8 @@ broker.session.timeout.ms INT 9000 MEDIUM static
     KRaft: silence after which a broker counts as dead.
 client.quota.callback.class CLASS null LOW static
     A class that computes client quotas.
-compression.gzip.level INT -1 MEDIUM dynamic [1,...,9] or -1
-    Effort of gzip when this broker compresses.
 compression.lz4.level INT 9 MEDIUM dynamic [1,...,17]
     Effort of lz4 when this broker compresses.
-compression.zstd.level INT 3 MEDIUM dynamic [-131072,...,22]
-    Effort of zstd when this broker compresses.
 connection.failed.authentication.delay.ms INT 100 LOW static [0,...]
     Pause before a failed login is closed.
 connections.max.reauth.ms LONG 0 MEDIUM static
@@ -57,10 +51,6 @@ controller.quorum.retry.backoff.ms INT 20 LOW static
     KRaft: pause before a request is repeated.
 controller.quorum.voters LIST "" HIGH static non-empty list
     KRaft: the voters, as id@host:port.
-controller.quota.window.num INT 11 LOW static [1,...]
-    Samples kept when measuring topic mutations.
-controller.quota.window.size.seconds INT 1 LOW static [1,...]
-    Length of one such sample.
 create.topic.policy.class.name CLASS null LOW static
     A class that judges new topics.
 delegation.token.expiry.check.interval.ms LONG 3600000 LOW static [1,...]
@@ -145,10 +135,6 @@ kafka.metrics.polling.interval.secs INT 10 LOW static [1,...]
     How often a reporter is called.
 kafka.metrics.reporters LIST "" LOW static
     Classes that report the older metrics.
-leader.imbalance.check.interval.seconds LONG 300 HIGH static [1,...]
-    How often the share of partitions away from their preferred leader is looked at.
-leader.imbalance.per.broker.percentage INT 10 HIGH static
-    That share, per broker, above which leadership is moved back.
 log.cleaner.backoff.ms LONG 15000 MEDIUM dynamic [0,...]
     Pause of the cleaner when nothing is dirty.
 log.cleaner.dedupe.buffer.size LONG 134217728 MEDIUM dynamic
@@ -185,10 +171,6 @@ log.message.format.version STRING 3.0-IV1 MEDIUM static $versions
     Record format of the log; always magic 2 here.
 log.preallocate BOOLEAN false MEDIUM dynamic
     New segments get their full size on disk at once.
-max.connection.creation.rate INT 2147483647 MEDIUM dynamic [0,...]
-    New connections a second.
-max.connections.per.ip.overrides STRING "" MEDIUM dynamic
-    Other limits for single addresses, as address:count pairs.
 max.request.partition.size.limit INT 2000 MEDIUM static [1,...]
     Partitions one DescribeTopicPartitions answer may hold.
 metadata.log.dir STRING null HIGH static
@@ -449,8 +431,6 @@ telemetry.max.bytes INT 1048576 LOW static [1,...]
     Largest metrics report a client may send.
 transaction.abort.timed.out.transaction.cleanup.interval.ms INT 10000 LOW static [1,...]
     How often transactions past their timeout are looked for.
-transaction.max.timeout.ms INT 900000 HIGH static [1,...]
-    Longest timeout a transaction may ask for.
 transaction.partition.verification.enable BOOLEAN true LOW dynamic
     A transactional write is taken only if the coordinator knows of it.
 transaction.remove.expired.transaction.cleanup.interval.ms INT 3600000 LOW static [1,...]
@@ -469,40 +449,10 @@ transactional.id.expiration.ms INT 604800000 HIGH static [1,...]
     A transactional id unused for this long is forgotten.
 zookeeper.clientCnxnSocket STRING null MEDIUM static
     ZooKeeper: Java's socket class.
-zookeeper.connection.timeout.ms INT null HIGH static
-    Longest wait for the first connection to the store; unset means the session timeout.
-zookeeper.max.in.flight.requests INT 10 HIGH static [1,...]
-    ZooKeeper: requests sent ahead of their answers.
 zookeeper.metadata.migration.enable BOOLEAN false HIGH static
     ZooKeeper: take part in a migration to KRaft; refused here.
-zookeeper.set.acl BOOLEAN false HIGH static
-    ZooKeeper: nodes are writable by the brokers alone.
-zookeeper.ssl.cipher.suites LIST null LOW static
-    ZooKeeper TLS: cipher suites allowed.
-zookeeper.ssl.client.enable BOOLEAN false MEDIUM static
-    ZooKeeper TLS, on or off.
-zookeeper.ssl.crl.enable BOOLEAN false LOW static
-    ZooKeeper TLS: look at revocation lists.
-zookeeper.ssl.enabled.protocols LIST null LOW static
-    ZooKeeper TLS: protocol versions allowed.
-zookeeper.ssl.endpoint.identification.algorithm STRING HTTPS LOW static
-    ZooKeeper TLS: how the server's name is checked.
-zookeeper.ssl.keystore.location STRING null MEDIUM static
-    ZooKeeper TLS: file of the key store.
-zookeeper.ssl.keystore.password PASSWORD null MEDIUM static
-    ZooKeeper TLS: password of that file.
-zookeeper.ssl.keystore.type STRING null MEDIUM static
-    ZooKeeper TLS: kind of that file.
-zookeeper.ssl.ocsp.enable BOOLEAN false LOW static
-    ZooKeeper TLS: ask for revocation online.
-zookeeper.ssl.protocol STRING TLSv1.2 LOW static
-    ZooKeeper TLS: version to prefer.
-zookeeper.ssl.truststore.location STRING null MEDIUM static
-    ZooKeeper TLS: file of the trust store.
 zookeeper.ssl.truststore.password PASSWORD null MEDIUM static
     ZooKeeper TLS: password of that file.
-zookeeper.ssl.truststore.type STRING null MEDIUM static
-    ZooKeeper TLS: kind of that file.
 """
 
 OURS = """
@@ -513,12 +463,8 @@ odradek.controlled.shutdown.refuse STRING none LOW dynamic [none, offline, under
 """
 
 TOPIC = """
-compression.gzip.level INT -1 MEDIUM compression.gzip.level [1,...,9] or -1
-    Effort of gzip when the broker compresses.
 compression.lz4.level INT 9 MEDIUM compression.lz4.level [1,...,17]
     Effort of lz4 when the broker compresses.
-compression.zstd.level INT 3 MEDIUM compression.zstd.level [-131072,...,22]
-    Effort of zstd when the broker compresses.
 delete.retention.ms LONG 86400000 MEDIUM log.cleaner.delete.retention.ms [0,...]
     How long a tombstone stays after its cleaning.
 follower.replication.throttled.replicas LIST "" MEDIUM null $throttled
@@ -547,4 +493,15 @@ remote.log.delete.on.disable BOOLEAN false MEDIUM null
     Tiered storage: delete what lies elsewhere when it is switched off.
 remote.storage.enable BOOLEAN false MEDIUM null
     Tiered storage for this topic; there is none here.
+"""
+
+# Kept under /config/brokers only; Apache has no such entry in a configuration file, and DescribeConfigs reports
+# them only where they are set.
+DYNAMIC_ONLY = """
+follower.replication.throttled.rate LONG 9223372036854775807 MEDIUM dynamic [0,...]
+    Bytes a second this broker fetches of the replicas its topics call throttled.
+leader.replication.throttled.rate LONG 9223372036854775807 MEDIUM dynamic [0,...]
+    Bytes a second this broker serves followers of the replicas its topics call throttled.
+replica.alter.log.dirs.io.max.bytes.per.second LONG 9223372036854775807 MEDIUM dynamic [0,...]
+    Bytes a second moved between log directories.
 """

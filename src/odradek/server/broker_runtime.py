@@ -19,11 +19,11 @@ from odradek.log.errors import StorageError
 from odradek.log.files import Directory, OsDirectory
 from odradek.log.log_manager import LogManager
 from odradek.model.cluster import BrokerRegistration, Endpoint
-from odradek.model.errors import ConfigurationError
-from odradek.model.facts import ConfigChanged, ControllerChanged, Fact
+from odradek.model.entity_names import escape_entity
+from odradek.model.facts import ConfigChanged, ControllerChanged, Fact, FeaturesChanged
 from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
 from odradek.model.settings import BrokerSettings
-from odradek.server import state_change_log, store_questions
+from odradek.server import log_levels, state_change_log, store_questions
 from odradek.server.controlled_shutdown import hand_over
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.controller_runtime import ControllerRuntime
@@ -104,7 +104,6 @@ class BrokerRuntime:
         self._disk: Disk | None = None
         self._listeners = Listeners()
         self._known_controller: tuple[BrokerId, Endpoint] | None = None
-        self._dynamic: dict[str, Mapping[str, str]] = {}
         self._life: asyncio.Task[None] | None = None
         self._is_registered: asyncio.Future[None] = seams.loop.create_future()
         self._questions: set[asyncio.Task[None]] = set()
@@ -220,6 +219,7 @@ class BrokerRuntime:
             ),
             log=self._log,
             metrics=self.metrics,
+            address_rate=lambda address: broker.quotas.connection_rate(escape_entity(address)),
         )
         self._suspects = Suspects(broker.metadata, gateway.held, self._loop, gateway.end_turn)
         self._fetchers = Fetchers(
@@ -362,6 +362,10 @@ class BrokerRuntime:
             await self._connect_to_controller(store, fact.controller)
         elif isinstance(fact, ConfigChanged):
             self._config_changed(fact)
+        elif isinstance(fact, FeaturesChanged):
+            if fact.unreadable is not None:
+                self._log.warning("feature", f"{fact.unreadable.path} is not read: {fact.unreadable.reason}")
+            self._broker.features_changed(fact.features, fact.epoch)
         self._end_turn()
 
     async def _connect_to_controller(self, store: api.Store, controller: BrokerId | None) -> None:
@@ -387,21 +391,14 @@ class BrokerRuntime:
             return
         if fact.entity_type == "topics":
             self._broker.topic_config_changed(fact.entity_name, dict(fact.config), self._now_ms())
-        elif fact.entity_type == "brokers" and fact.entity_name in (
-            layout.DEFAULT_ENTITY,
-            str(self.broker_id),
-        ):
-            self._dynamic[fact.entity_name] = fact.config
-            changes = {
-                **self._dynamic.get(layout.DEFAULT_ENTITY, {}),
-                **self._dynamic.get(str(self.broker_id), {}),
-            }
-            try:
-                settings = self.settings.with_changes(changes)
-            except ConfigurationError as error:
-                self._log.warning("config", f"dynamic configuration is not applied: {error}")
-                return
-            self._broker.broker_settings_changed(settings, self._now_ms())
+        elif fact.entity_type != "brokers":
+            self._broker.client_quota_changed(fact.entity_type, fact.entity_name, fact.config)
+        elif fact.entity_name in (layout.DEFAULT_ENTITY, str(self.broker_id)):
+            before = self._broker.settings
+            self._broker.broker_config_changed(fact.entity_name, fact.config, self._now_ms())
+            if self._broker.settings is not before:
+                assert self._gateway is not None
+                self._gateway.settings_changed(self._broker.settings)
 
     def _life_ended(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled():
@@ -428,9 +425,14 @@ class BrokerRuntime:
             effects.CheckpointHighWatermarks: self._checkpoint_high_watermarks,
             effects.LogDirectoryFailed: self._log_directory_failed,
             effects.RegisterAgain: self._register_again,
+            effects.LoggersAsked: self._tell_loggers,
             effects.LogLine: lambda effect: logger.log(_LEVELS[effect.level], "%s", effect.text),
             effects.StateChangeLine: lambda effect: state_change_log.write_line(effect.level, effect.text),
         }
+
+    def _tell_loggers(self, effect: effects.LoggersAsked) -> None:
+        log_levels.set_levels(effect.levels)
+        self.broker.loggers_told(effect.request_id, log_levels.levels(), self._now_ms())
 
     def _register_again(self, effect: effects.RegisterAgain) -> None:
         logger.warning("registering again: %s", effect.reason)

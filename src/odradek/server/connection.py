@@ -12,6 +12,7 @@ transport can take them.
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from struct import Struct
 from typing import Any, Protocol, cast
 
@@ -52,6 +53,8 @@ class ConnectionHost(Protocol):
         """One rate-limited log line that names the peer."""
 
     def monotonic(self) -> float: ...
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> object: ...
 
 
 class _Slot:
@@ -104,6 +107,7 @@ class Connection(FrameProtocol):
         self._outgoing: deque[Buffer] = deque()
         self._is_writing_paused = False
         self._is_reading_paused = False
+        self._muted_until: float | None = None
 
     # --- transport callbacks
 
@@ -153,10 +157,31 @@ class Connection(FrameProtocol):
         self._host.end_turn()
 
     def may_handle(self) -> bool:
-        if self._is_writing_paused or len(self._slots) >= self._most_in_flight:
+        if (
+            self._is_writing_paused
+            or len(self._slots) >= self._most_in_flight
+            or self._muted_until is not None
+        ):
             self._pause_reading()
             return False
         return True
+
+    def mute(self, delay_s: float) -> None:
+        """Nothing more is read from it for so long: its client has used up a quota (KIP-219)."""
+        until = self._host.monotonic() + delay_s
+        if self._muted_until is None or until > self._muted_until:
+            self._muted_until = until
+            self._pause_reading()
+            self._host.call_later(delay_s, self._unmute)
+
+    def _unmute(self) -> None:
+        # Muted anew in between: a later timer comes. A clock of microseconds, a timer of milliseconds.
+        if self._muted_until is None or self._host.monotonic() + 0.001 < self._muted_until:
+            return
+        self._muted_until = None
+        if not self.is_closing:
+            self._host.answers_ready(self)
+            self._host.end_turn()
 
     def _pause_reading(self) -> None:
         if not self._is_reading_paused and self.transport is not None and not self.is_closing:
@@ -224,6 +249,8 @@ class Connection(FrameProtocol):
             header = _SIZE_AND_CORRELATION.pack(size + 4, correlation_id)
         self._outgoing.append(header)
         self._outgoing.extend(buffers)
+        if reply.throttle_time_ms:
+            self.mute(reply.throttle_time_ms / 1000)
         if not self.is_marked_ready:
             self._host.answers_ready(self)
 

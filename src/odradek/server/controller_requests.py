@@ -5,16 +5,13 @@ LeaderAndIsr 7, UpdateMetadata 8, StopReplica 4, OffsetForLeaderEpoch 4. `type` 
 `isKRaftController` false.
 """
 
-from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
 from odradek.controller.effects import (
     AskEndOffsets,
     BrokerRequest,
-    LeaderAndIsrPartition,
     LeaderAndIsrRequest,
-    StopReplicaPartition,
     StopReplicaRequest,
     UpdateMetadataPartition,
     UpdateMetadataRequest,
@@ -27,6 +24,7 @@ from odradek.controller.events import (
     UpdateMetadataAnswered,
 )
 from odradek.model.ids import LeaderEpoch, Offset, TopicId, TopicPartition
+from odradek.protocol import fast_controller as fast
 from odradek.protocol.messages import leader_and_isr as lai
 from odradek.protocol.messages import offset_for_leader_epoch as ofle
 from odradek.protocol.messages import stop_replica as sr
@@ -34,7 +32,12 @@ from odradek.protocol.messages import update_metadata as um
 from odradek.server.endpoints import endpoint_of, error_of
 
 LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, OFFSET_FOR_LEADER_EPOCH = 4, 5, 6, 23
-VERSIONS = {LEADER_AND_ISR: 7, STOP_REPLICA: 4, UPDATE_METADATA: 8, OFFSET_FOR_LEADER_EPOCH: 4}
+VERSIONS = {
+    LEADER_AND_ISR: fast.LEADER_AND_ISR_VERSION,
+    STOP_REPLICA: fast.STOP_REPLICA_VERSION,
+    UPDATE_METADATA: fast.UPDATE_METADATA_VERSION,
+    OFFSET_FOR_LEADER_EPOCH: 4,
+}
 
 SECURITY_PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 # A reader that may look beyond the high watermark: not a consumer, not a replica either.
@@ -47,131 +50,66 @@ class RequestEncoder:
     def __init__(self, inter_broker_listener: str) -> None:
         self._listener = inter_broker_listener
         self._partitions: tuple[UpdateMetadataPartition, ...] | None = None
-        self._topic_states: list[um.UpdateMetadataTopicState] = []
+        self._topics = b""
+
+    def forget(self) -> None:
+        """The requests of an event are encoded: what they have in common is not needed any more."""
+        self._partitions, self._topics = None, b""
 
     def encode(self, request: BrokerRequest) -> tuple[int, int, bytes]:
         """Api key, version, body."""
         if isinstance(request, LeaderAndIsrRequest):
-            message, api_key = self._leader_and_isr(request), LEADER_AND_ISR
-        elif isinstance(request, UpdateMetadataRequest):
-            message, api_key = self._update_metadata(request), UPDATE_METADATA
-        elif isinstance(request, StopReplicaRequest):
-            message, api_key = _stop_replica(request), STOP_REPLICA
-        else:
-            message, api_key = _ask_end_offsets(request), OFFSET_FOR_LEADER_EPOCH
-        version = VERSIONS[api_key]
-        return api_key, version, message.encode(version)
+            return LEADER_AND_ISR, fast.LEADER_AND_ISR_VERSION, self._leader_and_isr(request)
+        if isinstance(request, UpdateMetadataRequest):
+            return UPDATE_METADATA, fast.UPDATE_METADATA_VERSION, self._update_metadata(request)
+        if isinstance(request, StopReplicaRequest):
+            return STOP_REPLICA, fast.STOP_REPLICA_VERSION, _stop_replica(request)
+        version = VERSIONS[OFFSET_FOR_LEADER_EPOCH]
+        return OFFSET_FOR_LEADER_EPOCH, version, _ask_end_offsets(request).encode(version)
 
-    def _leader_and_isr(self, request: LeaderAndIsrRequest) -> Any:
+    def _leader_and_isr(self, request: LeaderAndIsrRequest) -> bytes:
         live_leaders = []
         for registration in request.live_leaders:
             endpoint = endpoint_of(registration, self._listener)
             if endpoint is not None:
-                live_leaders.append(
-                    lai.LeaderAndIsrLiveLeader(
-                        broker_id=registration.broker_id, host_name=endpoint.host, port=endpoint.port
-                    )
-                )
-        return lai.LeaderAndIsrRequest(
+                live_leaders.append((registration.broker_id, endpoint.host, endpoint.port))
+        return fast.encode_leader_and_isr(
             controller_id=request.controller_id,
-            is_k_raft_controller=False,
             controller_epoch=request.controller_epoch,
             broker_epoch=request.broker_epoch,
-            type=0,
-            topic_states=[
-                lai.LeaderAndIsrTopicState(
-                    topic_name=topic,
-                    topic_id=topic_id,
-                    partition_states=[
-                        lai.LeaderAndIsrPartitionState(
-                            partition_index=p.topic_partition.partition,
-                            controller_epoch=p.controller_epoch,
-                            leader=p.leader,
-                            leader_epoch=p.leader_epoch,
-                            isr=list(p.isr),
-                            partition_epoch=p.partition_epoch,
-                            replicas=list(p.replicas),
-                            adding_replicas=list(p.adding_replicas),
-                            removing_replicas=list(p.removing_replicas),
-                            is_new=p.is_new,
-                            leader_recovery_state=p.leader_recovery_state,
-                        )
-                        for p in partitions
-                    ],
-                )
-                for (topic, topic_id), partitions in _by_topic_and_id(request.partitions)
-            ],
+            partitions=request.partitions,
             live_leaders=live_leaders,
         )
 
-    def _update_metadata(self, request: UpdateMetadataRequest) -> Any:
+    def _update_metadata(self, request: UpdateMetadataRequest) -> bytes:
         if request.partitions is not self._partitions:
             self._partitions = request.partitions
-            self._topic_states = [
-                um.UpdateMetadataTopicState(
-                    topic_name=topic,
-                    topic_id=topic_id,
-                    partition_states=[
-                        um.UpdateMetadataPartitionState(
-                            partition_index=p.topic_partition.partition,
-                            controller_epoch=p.controller_epoch,
-                            leader=p.leader,
-                            leader_epoch=p.leader_epoch,
-                            isr=list(p.isr),
-                            zk_version=p.partition_epoch,
-                            replicas=list(p.replicas),
-                            offline_replicas=list(p.offline_replicas),
-                        )
-                        for p in partitions
-                    ],
-                )
-                for (topic, topic_id), partitions in _by_topic_and_id(request.partitions)
-            ]
-        return um.UpdateMetadataRequest(
+            self._topics = fast.encode_update_metadata_topics(request.partitions)
+        return fast.encode_update_metadata(
             controller_id=request.controller_id,
-            is_k_raft_controller=False,
             controller_epoch=request.controller_epoch,
             broker_epoch=request.broker_epoch,
-            topic_states=self._topic_states,
+            topics=self._topics,
             live_brokers=[
-                um.UpdateMetadataBroker(
-                    id=registration.broker_id,
-                    endpoints=[
-                        um.UpdateMetadataEndpoint(
-                            port=endpoint.port,
-                            host=endpoint.host,
-                            listener=endpoint.listener,
-                            security_protocol=SECURITY_PROTOCOL_IDS[endpoint.security_protocol],
-                        )
-                        for endpoint in registration.endpoints
+                (
+                    registration.broker_id,
+                    [
+                        (e.port, e.host, e.listener, SECURITY_PROTOCOL_IDS[e.security_protocol])
+                        for e in registration.endpoints
                     ],
-                    rack=registration.rack,
+                    registration.rack,
                 )
                 for registration in request.live_brokers
             ],
         )
 
 
-def _stop_replica(request: StopReplicaRequest) -> Any:
-    return sr.StopReplicaRequest(
+def _stop_replica(request: StopReplicaRequest) -> bytes:
+    return fast.encode_stop_replica(
         controller_id=request.controller_id,
-        is_k_raft_controller=False,
         controller_epoch=request.controller_epoch,
         broker_epoch=request.broker_epoch,
-        topic_states=[
-            sr.StopReplicaTopicState(
-                topic_name=topic,
-                partition_states=[
-                    sr.StopReplicaPartitionState(
-                        partition_index=p.topic_partition.partition,
-                        leader_epoch=p.leader_epoch,
-                        delete_partition=p.delete,
-                    )
-                    for p in partitions
-                ],
-            )
-            for topic, partitions in _by_topic(request.partitions)
-        ],
+        partitions=request.partitions,
     )
 
 
@@ -218,7 +156,9 @@ def decode_answer(request: BrokerRequest, body: memoryview) -> Event:
 
 
 def _leader_and_isr_answered(request: LeaderAndIsrRequest, answer: Any) -> LeaderAndIsrAnswered:
-    names: dict[TopicId, str] = {p.topic_id: p.topic_partition.topic for p in request.partitions}
+    names: dict[TopicId, str] = {}
+    if answer.topics:  # seldom: only what failed is listed
+        names = {p.topic_id: p.topic_partition.topic for p in request.partitions}
     return LeaderAndIsrAnswered(
         broker=request.broker,
         broker_epoch=request.broker_epoch,
@@ -245,21 +185,3 @@ def _stop_replica_answered(request: StopReplicaRequest, answer: Any) -> StopRepl
         },
         deleted=frozenset(p.topic_partition for p in request.partitions if p.delete),
     )
-
-
-def _by_topic_and_id(
-    partitions: Iterable[Any],
-) -> list[tuple[tuple[str, TopicId], list[LeaderAndIsrPartition | UpdateMetadataPartition]]]:
-    groups: dict[tuple[str, TopicId], list[Any]] = {}
-    for p in partitions:
-        groups.setdefault((p.topic_partition.topic, p.topic_id), []).append(p)
-    return list(groups.items())
-
-
-def _by_topic(
-    partitions: Iterable[StopReplicaPartition],
-) -> list[tuple[str, list[StopReplicaPartition]]]:
-    groups: dict[str, list[StopReplicaPartition]] = {}
-    for p in partitions:
-        groups.setdefault(p.topic_partition.topic, []).append(p)
-    return list(groups.items())

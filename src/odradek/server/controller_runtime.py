@@ -9,18 +9,9 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from odradek.broker.effects import (
-    AllocateProducerIdsAnswered,
-    AllocateProducerIdsAsked,
-    AlterPartitionAnswered,
-    AlterPartitionAsked,
-    ControlledShutdownAnswered,
-    ControllerAnswer,
-    ControllerAsk,
-    ControllerRequest,
-)
+from odradek.broker.effects import ControllerAnswer, ControllerRequest
+from odradek.broker.not_controller import refusal
 from odradek.client.receive_buffers import BufferPool
-from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, ControllerEpoch
 from odradek.model.settings import BrokerSettings
 from odradek.server.journal import Journal
@@ -100,7 +91,7 @@ class ControllerRuntime:
     def ask(self, request: ControllerRequest) -> None:
         """A request of a broker; answered once by `on_answer`."""
         if self._term is None:
-            self._on_answer(request.request_id, _refusal(request.ask))
+            self._on_answer(request.request_id, refusal(request.ask))
         else:
             self._term.ask(request)
 
@@ -206,6 +197,10 @@ class ControllerRuntime:
             await term.serve()
         except Resigning as resigning:
             reason = str(resigning)
+            if resigning.by_mistake:
+                self._log.warning("controller", f"[Controller id={self._broker}] resigns: {reason}")
+                await self._end_term(store, term, reason)
+                await asyncio.sleep(PAUSE_AFTER_MISTAKE_S)
         except api.SessionExpired:
             reason = "its session with the store has ended"
             raise
@@ -226,10 +221,10 @@ class ControllerRuntime:
         self._term = None
         self._metrics.controller_resignations += 1
         logger.info("[Controller id=%d epoch=%d] resigned: %s", self._broker, term.epoch, reason)
-        unanswered = term.close()
+        unanswered = term.close(reason)
         self._on_term(None)
         for request_id, ask in unanswered.items():
-            self._on_answer(request_id, _refusal(ask))
+            self._on_answer(request_id, refusal(ask))
         self._after_turn()
         while store.state is api.SessionState.CONNECTED:
             try:
@@ -247,11 +242,3 @@ class ControllerRuntime:
         # the node up as soon as the store can be reached.
         self._is_stale_suspected = True
         self._vacant.set()
-
-
-def _refusal(ask: ControllerAsk) -> ControllerAnswer:
-    if isinstance(ask, AlterPartitionAsked):
-        return AlterPartitionAnswered(ErrorCode.NOT_CONTROLLER)
-    if isinstance(ask, AllocateProducerIdsAsked):
-        return AllocateProducerIdsAnswered(ErrorCode.NOT_CONTROLLER)
-    return ControlledShutdownAnswered(ErrorCode.NOT_CONTROLLER)

@@ -9,17 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from odradek.broker.effects import (
-    AllocateProducerIdsAnswered,
-    AllocateProducerIdsAsked,
-    AlterPartitionAnswered,
-    AlterPartitionAsked,
-    AlterPartitionOutcome,
-    ControlledShutdownAnswered,
-    ControllerAnswer,
-    ControllerAsk,
-    ControllerRequest,
-)
+from odradek.broker.effects import ControllerAnswer, ControllerAsk, ControllerRequest
 from odradek.client.receive_buffers import BufferPool
 from odradek.controller import effects as controller_effects
 from odradek.controller import events
@@ -30,6 +20,7 @@ from odradek.model.facts import BrokersChanged, ControllerChanged
 from odradek.model.ids import BrokerId, ControllerEpoch
 from odradek.model.settings import BrokerSettings
 from odradek.server import state_change_log
+from odradek.server.controller_asks import answer_of, event_of
 from odradek.server.controller_writes import decode_answers, encode_writes
 from odradek.server.journal import Journal
 from odradek.server.log_limits import LimitedLog
@@ -40,7 +31,11 @@ from odradek.store.facts import ControllerFacts
 
 
 class Resigning(Exception):
-    """Ends a term; the message says why."""
+    """Ends a term; the message says why. `by_mistake`: ours, so others should stand first."""
+
+    def __init__(self, reason: str, *, by_mistake: bool = False) -> None:
+        super().__init__(reason)
+        self.by_mistake = by_mistake
 
 
 class ControllerTerm:
@@ -65,7 +60,7 @@ class ControllerTerm:
         self.epoch = epoch
         self.epoch_version = epoch_version
         self.is_loaded = False
-        self.core = ControllerCore(_controller_settings(settings))
+        self.core = ControllerCore(ControllerSettings.of(settings))
         self._broker = broker
         self._store = store
         self._fence = api.Fence(epoch_version)
@@ -95,7 +90,7 @@ class ControllerTerm:
 
     def ask(self, request: ControllerRequest) -> None:
         self._asked[request.request_id] = request.ask
-        self._put(_event_of(request))
+        self._put(event_of(request))
 
     def controller_seen(self, broker: BrokerId | None) -> None:
         """Somebody else holds `/controller`: the core resigns on that."""
@@ -105,9 +100,14 @@ class ControllerTerm:
         """Requests not answered yet, per broker."""
         return self._outboxes.unanswered()
 
-    def close(self) -> dict[int, ControllerAsk]:
+    def close(self, reason: str) -> dict[int, ControllerAsk]:
         """Row 145: watches off, senders stopped, everything forgotten. Returns what nobody answered."""
         self._is_closed = True
+        if self.core.is_active and not self.core.is_writing:  # else the last step of the journal says it
+            resigned = events.Resigned(reason)
+            effects = self.core.step(resigned, self._seams.clock.now_ms())
+            self._journal.record(self._seams.clock.now_ms(), self.epoch, resigned, effects)
+            self._write_lines(effects)
         self._facts.stop()
         if self._tick_timer is not None:
             self._tick_timer.cancel()
@@ -120,9 +120,7 @@ class ControllerTerm:
     async def serve(self) -> None:
         """Raises Resigning, or what the store raises."""
         await self._make_feature_node()
-        snapshot = await self._facts.load(self._fence)
-        self._outboxes.brokers_are(snapshot.brokers)
-        await self._settle(events.Elected(self._broker, self.epoch, self.epoch_version, snapshot))
+        await self._load()
         self.is_loaded = True
         while True:
             await self._wake.wait()
@@ -135,6 +133,13 @@ class ControllerTerm:
                 if not self._inbox:
                     break
                 await self._settle(self._inbox.popleft())
+
+    async def _load(self) -> None:
+        """Its own function, so that what was read is not kept beside what the core made of it."""
+        snapshot = await self._facts.load(self._fence)
+        self._outboxes.brokers_are(snapshot.brokers)
+        seed = self._seams.random_bytes(16)
+        await self._settle(events.Elected(self._broker, self.epoch, self.epoch_version, snapshot, seed))
 
     async def _make_feature_node(self) -> None:
         """Before anything else, and without a feature: an Apache member exits on one it does not know."""
@@ -163,19 +168,18 @@ class ControllerTerm:
     def _tell(self, event: events.Event, effects: controller_effects.Effects) -> None:
         """Everything but the writes: it depended on none, or on writes that are done."""
         self._journal.record(self._seams.clock.now_ms(), self.epoch, event, effects)
-        if (effects.changes or effects.requests) and state_change_log.is_wanted():
-            with_trace = state_change_log.is_wanted(state_change_log.TRACE)
-            for level, text in lines(effects, self._broker, self.epoch, with_trace=with_trace):
-                state_change_log.write_line(level, text)
-        for request in effects.requests:
-            self._outboxes.send(request)
+        self._outboxes.send(effects.requests)
         for answer in effects.answers:
             self._asked.pop(answer.request_id, None)
-            body = _answer_of(answer.body)
-            if body is not None:
-                self._on_answer(answer.request_id, body)
+            self._on_answer(answer.request_id, answer_of(answer.body))
+        self._write_lines(effects)  # last: nobody waits for them
         if effects.resign is not None:
-            raise Resigning(effects.resign)
+            raise Resigning(effects.resign, by_mistake=effects.by_mistake)
+
+    def _write_lines(self, effects: controller_effects.Effects) -> None:
+        if (effects.changes or effects.requests) and state_change_log.is_wanted():
+            with_trace = state_change_log.is_wanted(state_change_log.TRACE)
+            state_change_log.write_lines(lines(effects, self._broker, self.epoch, with_trace=with_trace))
 
     def _put(self, event: events.Event) -> None:
         if not self._is_closed:
@@ -195,66 +199,3 @@ class ControllerTerm:
     def _tick(self) -> None:
         self._tick_timer = None
         self._put(events.Tick())
-
-
-def _controller_settings(settings: BrokerSettings) -> ControllerSettings:
-    return ControllerSettings(
-        unclean_leader_election_enable=settings.unclean_leader_election_enable,
-        min_insync_replicas=settings.min_insync_replicas,
-        delete_topic_enable=settings.delete_topic_enable,
-        auto_leader_rebalance_enable=settings.auto_leader_rebalance_enable,
-        leader_imbalance_check_interval_seconds=settings.leader_imbalance_check_interval_seconds,
-        leader_imbalance_per_broker_percentage=settings.leader_imbalance_per_broker_percentage,
-        delete_topic_with_offline_replicas=settings.odradek_delete_topic_with_offline_replicas,
-    )
-
-
-# --- between the broker's words and the controller's
-
-
-def _event_of(request: ControllerRequest) -> events.Event:
-    ask = request.ask
-    if isinstance(ask, AlterPartitionAsked):
-        return events.AlterPartitionRequested(
-            request_id=request.request_id,
-            version=ask.version,
-            broker=ask.broker,
-            broker_epoch=ask.broker_epoch,
-            partitions=tuple(
-                events.AlterPartitionItem(
-                    topic=item.topic,
-                    topic_id=item.topic_id,
-                    partition=item.partition,
-                    leader_epoch=item.leader_epoch,
-                    partition_epoch=item.partition_epoch,
-                    new_isr=tuple(events.IsrMember(m.broker, m.broker_epoch) for m in item.new_isr),
-                    leader_recovery_state=item.leader_recovery_state,
-                )
-                for item in ask.partitions
-            ),
-        )
-    if isinstance(ask, AllocateProducerIdsAsked):
-        return events.AllocateProducerIdsRequested(request.request_id, ask.broker, ask.broker_epoch)
-    return events.ControlledShutdownRequested(request.request_id, ask.broker, ask.broker_epoch)
-
-
-def _answer_of(body: controller_effects.AnswerBody) -> ControllerAnswer | None:
-    if isinstance(body, controller_effects.AlterPartitionAnswer):
-        return AlterPartitionAnswered(
-            body.error,
-            tuple(
-                AlterPartitionOutcome(
-                    topic=result.topic_partition.topic if result.topic_partition is not None else None,
-                    topic_id=result.topic_id,
-                    partition=result.partition,
-                    error=result.error,
-                    leader_and_isr=result.leader_and_isr,
-                )
-                for result in body.partitions
-            ),
-        )
-    if isinstance(body, controller_effects.AllocateProducerIdsAnswer):
-        return AllocateProducerIdsAnswered(body.error, body.first_producer_id, body.length)
-    if isinstance(body, controller_effects.ControlledShutdownAnswer):
-        return ControlledShutdownAnswered(body.error, body.remaining)
-    return None

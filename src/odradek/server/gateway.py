@@ -16,6 +16,7 @@ from odradek.model.settings import BrokerSettings
 from odradek.protocol import headers
 from odradek.protocol.api_keys import APIS
 from odradek.server.connection import Connection
+from odradek.server.connection_limits import ConnectionLimits, Refused
 from odradek.server.held_requests import HeldRequests
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
@@ -51,9 +52,12 @@ class Gateway:
         on_connection_closed: Callable[[int], None],
         log: LimitedLog,
         metrics: Metrics,
+        address_rate: Callable[[str], float | None] = lambda address: None,
     ) -> None:
+        """`address_rate`: new connections a second that an address may open (KIP-612), None: any."""
         self.pool = pool
         self.monotonic = seams.loop.time
+        self.call_later = seams.loop.call_later
         self._settings = settings
         self._now_ms = seams.clock.now_ms
         self._loop = seams.loop
@@ -62,6 +66,7 @@ class Gateway:
         self._on_connection_closed = on_connection_closed
         self._log = log
         self._metrics = metrics
+        self._limits = ConnectionLimits(settings, address_rate, seams.clock.now_ms)
         self._connections: dict[int, Connection] = {}
         self._per_address: dict[str, int] = {}
         self._next_connection_id = 0
@@ -96,18 +101,22 @@ class Gateway:
         self._metrics.connections_now = len(self._connections)
         if self._is_closed:
             return False
-        if len(self._connections) > self._settings.max_connections:
-            self._refuse(connection, f"max.connections={self._settings.max_connections} are open")
-            return False
-        if here >= self._settings.max_connections_per_ip:
-            limit = self._settings.max_connections_per_ip
-            self._refuse(connection, f"max.connections.per.ip={limit} are open from {address}")
-            return False
+        verdict = self._limits.opened(address, here=here + 1, total=len(self._connections))
+        if isinstance(verdict, Refused):
+            self._metrics.connections_refused += 1
+            self._log.warning("refused", f"connection from {connection.peer} refused: {verdict.reason}")
+            if not verdict.after_s:
+                return False
+            connection.mute(verdict.after_s)
+            self.call_later(verdict.after_s, connection.close)
+        elif verdict:
+            connection.mute(verdict)
         return True
 
-    def _refuse(self, connection: Connection, reason: str) -> None:
-        self._metrics.connections_refused += 1
-        self._log.warning("refused", f"connection from {connection.peer} refused: {reason}")
+    def settings_changed(self, settings: BrokerSettings) -> None:
+        """What was set for this broker or for all, beyond its file."""
+        self._settings = settings
+        self._limits.settings_changed(settings)
 
     def connection_closed(self, connection: Connection) -> None:
         if self._connections.pop(connection.connection_id, None) is None:

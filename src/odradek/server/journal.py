@@ -8,10 +8,10 @@ people: it is not flushed, and a journal that cannot be written is said once and
 import asyncio
 import json
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from odradek.log.files import Directory
-from odradek.model.ids import BrokerId, ControllerEpoch, TopicPartition
+from odradek.model.ids import BrokerId, ControllerEpoch
 from odradek.server.appended_file import AppendedFile
 from odradek.server.log_limits import LimitedLog
 from odradek.server.seams import Seams
@@ -38,6 +38,7 @@ class Journal:
         self._writing: asyncio.Task[None] | None = None
 
     def record(self, now_ms: int, epoch: ControllerEpoch, event: "Event", effects: "Effects") -> None:
+        self._seams.controller_stepped(event, effects)
         step = (now_ms, epoch, event, effects)
         if not self._waiting and self._writing is None and _weight(event, effects) <= MOST_WRITTEN_AT_ONCE:
             self._file.append(self._line(step))
@@ -61,16 +62,16 @@ class Journal:
             self._writing = None
 
     def _line(self, step: _Step) -> bytes:
+        # Not above: only a broker that leads writes one, and all brokers start.
+        from odradek.controller.journal import as_json, effects_as_json
+
         now_ms, epoch, event, effects = step
         line = {
             "at_ms": now_ms,
             "controller": self._broker,
             "epoch": epoch,
             "event": as_json(event),
-            "writes": as_json(effects.writes),
-            "requests": as_json(effects.requests),
-            "changes": as_json(effects.changes),
-            "answers": as_json(effects.answers),
+            **effects_as_json(effects),
         }
         if effects.resign is not None:
             line["resign"] = effects.resign
@@ -84,31 +85,3 @@ def _weight(event: "Event", effects: "Effects") -> int:
     read = 0 if snapshot is None else len(snapshot.states)
     answered = len(getattr(event, "answers", ())) + len(getattr(event, "told", ()))
     return len(effects.writes) + len(effects.changes) + told + read + answered
-
-
-def as_json(value: Any) -> Any:
-    """A value of the controller as JSON: a record is an object with its type's name under `type`."""
-    if value is None or isinstance(value, (str, bool, float)):
-        return value
-    if isinstance(value, TopicPartition):
-        return str(value)
-    if isinstance(value, int):
-        return getattr(value, "name", int(value))
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return bytes(value).hex()
-    if isinstance(value, (set, frozenset)):
-        return sorted((as_json(item) for item in value), key=str)
-    if isinstance(value, tuple):
-        names = getattr(value, "_fields", None)
-        if names is not None:
-            return {"type": type(value).__name__, **{n: as_json(getattr(value, n)) for n in names}}
-        return [as_json(item) for item in value]
-    if isinstance(value, list):
-        return [as_json(item) for item in value]
-    fields = getattr(type(value), "__match_args__", None)
-    if fields is not None:
-        return {"type": type(value).__name__, **{n: as_json(getattr(value, n)) for n in fields}}
-    items = getattr(value, "items", None)
-    if items is not None:
-        return {str(key): as_json(item) for key, item in items()}
-    return str(value)

@@ -138,15 +138,19 @@ class _StopRequest:
 def open_provider(settings: BrokerSettings) -> "StoreProvider":
     """The store the settings name: `zookeeper.connect`'s ensemble, or the file of the embedded store."""
     connect = settings.zookeeper_connect
+    if connect and settings.odradek_store:
+        raise ConfigurationError(
+            f"zookeeper.connect={connect} and odradek.store={settings.odradek_store} name two stores; set one"
+        )
     if connect:
         try:
-            from odradek.store.zookeeper import ZooKeeperStores
+            from odradek.store.zookeeper.stores import ZooKeeperStores
         except ImportError as error:
             raise ConfigurationError(
                 "zookeeper.connect needs kazoo: pip install 'odradek[zookeeper]'; without zookeeper.connect, "
                 "brokers of one host share the file that odradek.store names"
             ) from error
-        return ZooKeeperStores(connect, connection_timeout_ms=settings.zookeeper_session_timeout_ms)
+        return ZooKeeperStores.of(settings)
     from odradek.store.embedded import EmbeddedStores
 
     path = settings.store_file

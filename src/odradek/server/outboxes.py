@@ -157,11 +157,13 @@ class Outboxes:
             link, self._encoder, on_answer=self._on_answer, log=self._log, broker=registration.broker_id
         )
 
-    def send(self, request: BrokerRequest) -> None:
-        """Nothing is kept for a broker that is gone: when it returns it is told everything."""
-        found = self._boxes.get(request.broker)
-        if found is not None:
-            found[1].send(request)
+    def send(self, requests: Iterable[BrokerRequest]) -> None:
+        """Those of one event. Nothing is kept for a broker that is gone: when it returns it is told everything."""
+        for request in requests:
+            found = self._boxes.get(request.broker)
+            if found is not None:
+                found[1].send(request)
+        self._encoder.forget()
 
     def unanswered(self) -> dict[BrokerId, int]:
         return {broker: box.unanswered for broker, (_, box) in sorted(self._boxes.items())}

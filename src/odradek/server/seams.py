@@ -65,6 +65,9 @@ class Seams:
             self._executor = ThreadPoolExecutor(max_workers=2, thread_name_prefix="odradek-blocking")
         return self.loop.run_in_executor(self._executor, function, *args)
 
+    def controller_stepped(self, event: object, effects: object) -> None:
+        """After each step of a controller of this process, before anything is told. The simulator looks here."""
+
     def close(self) -> None:
         if self._executor is not None:
             self._executor.shutdown(wait=True)

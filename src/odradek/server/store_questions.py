@@ -5,13 +5,14 @@ configuration stands before the topic does, and every change of configuration is
 transaction.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from odradek.broker import effects
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import TopicAssignment
 from odradek.store import api, groups, layout
+from odradek.store.facts import config_names
 from odradek.store.fields import Unreadable
 
 # Somebody else wrote the same node between our read and our write: read again.
@@ -31,7 +32,13 @@ async def answer(store: api.Store, question: effects.StoreQuestion) -> effects.S
         if isinstance(question, effects.AddPartitions):
             return effects.TopicsWritten({question.topic: await _add_partitions(store, question)})
         if isinstance(question, effects.ReadConfigs):
-            return await _read_configs(store, question)
+            return await _read_configs(store, question.entities)
+        if isinstance(question, effects.ListConfigs):
+            return await _read_configs(store, await _entities(store, question.kinds))
+        if isinstance(question, effects.ReadFeatures):
+            return await _read_features(store)
+        if isinstance(question, effects.WriteFeatures):
+            return effects.ConfigsWritten((await _write_features(store, question),))
         return effects.ConfigsWritten(tuple([await _write_config(store, write) for write in question.writes]))
     except (api.StoreUnavailable, api.SessionExpired) as error:
         return effects.StoreFailed(str(error))
@@ -69,7 +76,13 @@ async def _add_partitions(store: api.Store, question: effects.AddPartitions) -> 
         except Unreadable as error:
             return ErrorCode.UNKNOWN_SERVER_ERROR, str(error)
         if await store.exists(layout.delete_topic_path(topic)) is not None:
-            return ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{topic}' is queued for deletion."
+            return ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion."
+        if any(partition.is_being_reassigned for partition in assignment.partitions.values()):
+            # The controller writes the same node step by step; Apache refuses for the same reason.
+            return (
+                ErrorCode.REASSIGNMENT_IN_PROGRESS,
+                f"A partition reassignment is in progress for the topic '{topic}'.",
+            )
         there = sorted(set(question.assignment) & set(assignment.partitions))
         if there:
             return ErrorCode.INVALID_PARTITIONS, f"Topic '{topic}' has partition {there[0]} already."
@@ -89,22 +102,50 @@ def _grown(
     )
 
 
-async def _read_configs(store: api.Store, question: effects.ReadConfigs) -> effects.StoreResult:
-    paths = [layout.config_path(kind, name) for kind, name in question.entities]
+async def _read_configs(store: api.Store, entities: Sequence[tuple[str, str]]) -> effects.ConfigsRead:
+    paths = [layout.config_path(kind, name) for kind, name in entities]
     configs = {}
-    for entity, path, node in zip(question.entities, paths, await store.get_many(paths), strict=True):
+    unreadable = {}
+    for entity, path, node in zip(entities, paths, await store.get_many(paths), strict=True):
+        configs[entity] = effects.StoredConfig({}, -1)
         if node is None:
-            configs[entity] = effects.StoredConfig({}, -1)
             continue
+        configs[entity] = effects.StoredConfig({}, node.stat.version)
         try:
             configs[entity] = effects.StoredConfig(layout.decode_config(path, node.data), node.stat.version)
         except Unreadable as error:
-            return effects.StoreFailed(str(error))
-    return effects.ConfigsRead(configs)
+            unreadable[entity] = str(error)
+    return effects.ConfigsRead(configs, unreadable)
+
+
+async def _entities(store: api.Store, kinds: Sequence[str]) -> list[tuple[str, str]]:
+    return [(kind, name) for kind in kinds for name in await config_names(store, kind)]
+
+
+async def _read_features(store: api.Store) -> effects.StoreResult:
+    try:
+        node = await store.get(layout.FEATURE)
+        return effects.FeaturesRead(layout.decode_feature(node.data), node.stat.version)
+    except api.NoNode:
+        return effects.FeaturesRead({}, -1)
+    except Unreadable as error:
+        return effects.StoreFailed(str(error))
+
+
+async def _write_features(store: api.Store, question: effects.WriteFeatures) -> str:
+    value = layout.encode_feature(question.features)
+    op: api.Op = (
+        api.Create(layout.FEATURE, value)
+        if question.expected_version < 0
+        else api.Set(layout.FEATURE, value, question.expected_version)
+    )
+    (outcome,) = await store.write([api.ConditionalOps((op,))], fence=None)
+    return "stored" if isinstance(outcome, api.Stored) else "conflict"
 
 
 async def _write_config(store: api.Store, write: effects.ConfigWrite) -> str:
     path = layout.config_path(write.kind, write.name)
+    parts = path.split("/")
     value = layout.encode_config(write.overrides)
     first: api.Op = (
         api.Create(path, value)
@@ -114,7 +155,9 @@ async def _write_config(store: api.Store, write: effects.ConfigWrite) -> str:
     announcement = api.Create(
         layout.CONFIG_CHANGE, layout.encode_config_change(f"{write.kind}/{write.name}"), sequential=True
     )
-    (outcome,) = await store.write([api.ConditionalOps((first, announcement))], fence=None)
+    # The name of a quota entity may be a path of its own: <user>/clients/<client>.
+    parents = tuple("/".join(parts[:depth]) for depth in range(4, len(parts)))
+    (outcome,) = await store.write([api.ConditionalOps((first, announcement), parents=parents)], fence=None)
     if isinstance(outcome, api.Stored):
         return "stored"
     assert isinstance(outcome, api.Conflict)

@@ -5,7 +5,9 @@ know: a send whose answer never came is `unknown`.
 """
 
 import asyncio
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from odradek.client.connection import BrokerLink
@@ -19,6 +21,7 @@ from odradek.protocol.messages import (
     create_topics,
     fetch,
     init_producer_id,
+    list_offsets,
     metadata,
     produce,
     response_class,
@@ -30,6 +33,9 @@ from odradek.sim.checkers.history import History, Polled, Sent
 from odradek.sim.loop import Host, SimLoop
 
 RETRY_S = 0.1
+# Clients and the store have the same clock; brokers' clocks may jump.
+EPOCH_MS = 1_767_225_600_000
+EARLIEST = -2
 REQUEST_TIMEOUT_MS = 5_000
 # What a producer cannot know: the request may have been carried out.
 UNKNOWN = None
@@ -105,6 +111,10 @@ class SimClient:
             self.controller = answer.controller_id
             for topic in answer.topics:
                 if topic.error_code == ErrorCode.NONE:
+                    if self.topic_ids.get(topic.name, topic.topic_id) != topic.topic_id:
+                        # Another topic of this name: its leader epochs begin anew.
+                        for known_partition in [p for p in self.leaders if p.topic == topic.name]:
+                            del self.leaders[known_partition]
                     self.topic_ids[topic.name] = topic.topic_id
                 for p in topic.partitions:
                     known = self.leaders.get(TopicPartition(topic.name, p.partition_index), (-1, -1))
@@ -115,11 +125,14 @@ class SimClient:
                         )
             return
 
-    async def leader_of(self, partition: TopicPartition) -> tuple[Address, int]:
+    async def leader_of(
+        self, partition: TopicPartition, until: float = math.inf
+    ) -> tuple[Address | None, int]:
+        """None once the loop's time is past `until`."""
         while True:
             leader, epoch = self.leaders.get(partition, (-1, -1))
             address = self.brokers.get(leader)
-            if address is not None:
+            if address is not None or self.loop.time() >= until:
                 return address, epoch
             await asyncio.sleep(RETRY_S)
             await self.refresh([partition.topic])
@@ -198,12 +211,28 @@ class SimClient:
         return ErrorCode(answer.results[0].error_code)
 
 
+# Which topic of that name it is now, as the history calls it; None: being deleted, so nobody can say.
+Named = Callable[[TopicPartition], TopicPartition | None]
+
+
+def by_its_name(partition: TopicPartition) -> TopicPartition | None:
+    return partition
+
+
 class SimProducer:
     """One producer: one batch in flight a partition, retried with its sequence until it is known or given up."""
 
     def __init__(
-        self, client: SimClient, name: str, history: History, *, acks: int = -1, is_idempotent: bool = True
+        self,
+        client: SimClient,
+        name: str,
+        history: History,
+        *,
+        acks: int = -1,
+        is_idempotent: bool = True,
+        named: Named = by_its_name,
     ) -> None:
+        self._named = named
         self.client = client
         self.name = name
         self.history = history
@@ -237,16 +266,19 @@ class SimProducer:
         loop = self.client.loop
         sequence = self._sequences.get(partition, 0)
         batch = build_batch(
-            [NewRecord(None, value, 1000 + int(loop.time() * 1000)) for value in values],
+            [NewRecord(None, value, EPOCH_MS + int(loop.time() * 1000)) for value in values],
             producer_id=self._producer_id if self.is_idempotent else -1,
             producer_epoch=self._epoch if self.is_idempotent else -1,
             base_sequence=sequence if self.is_idempotent else -1,
         )
         end = loop.time() + give_up_s
+        named = self._named(partition)
         is_in_doubt = False
         outcome, offsets = "unknown", ()
         while loop.time() < end:
-            address, _ = await self.client.leader_of(partition)
+            address, _ = await self.client.leader_of(partition, end)
+            if address is None:
+                break
             request = produce.ProduceRequest(
                 transactional_id=None,
                 acks=self.acks,
@@ -267,10 +299,10 @@ class SimProducer:
                 answer = await self.client.ask(address, request)
             except RequestFailed:
                 is_in_doubt = True
-                if not self.is_idempotent:
-                    break  # sending it again could write it twice
                 await asyncio.sleep(RETRY_S)
                 await self.client.refresh([partition.topic])
+                if not self.is_idempotent:
+                    break  # sending it again could write it twice
                 continue
             part = answer.responses[0].partition_responses[0]
             error = ErrorCode(part.error_code)
@@ -291,6 +323,7 @@ class SimProducer:
             if error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 is_in_doubt = True  # it may have been appended and leadership lost while it waited
                 if not self.is_idempotent:
+                    await self.client.refresh([partition.topic])
                     break
             await asyncio.sleep(RETRY_S)
             if error in INVALID_METADATA:
@@ -310,7 +343,8 @@ class SimProducer:
             self.is_idempotent,
             int(loop.time() * 1000),
         )
-        self.history.events.append(sent)
+        if named is not None and self._named(partition) == named:
+            self.history.events.append(replace(sent, topic_partition=named))
         return sent
 
     def _send_and_forget(self, address: Address, request: produce.ProduceRequest) -> None:
@@ -333,8 +367,23 @@ class SimConsumer:
     """Reads one partition by assignment from where it is, and never past what the leader calls committed."""
 
     def __init__(
-        self, client: SimClient, name: str, partition: TopicPartition, history: History, offset: int = 0
+        self,
+        client: SimClient,
+        name: str,
+        partition: TopicPartition,
+        history: History,
+        offset: int = 0,
+        *,
+        named: Callable[[TopicPartition, Any], TopicPartition] | None = None,
+        may_start_over: bool = False,
     ) -> None:
+        """`named` tells what the history calls the topic with this id. `may_start_over`: out of range is no bug,
+        because somebody deletes records or elects from outside the ISR: go on at the log start."""
+        self._named = named
+        self._may_start_over = may_start_over
+        self._topic_id: Any = None
+        self._times_started_over = 0
+        self._first_name = name
         self.client = client
         self.name = name
         self.partition = partition
@@ -345,10 +394,14 @@ class SimConsumer:
     async def poll(self, *, max_wait_ms: int = 500) -> int:
         """One fetch; how many records came, or -1 when nothing could be learnt."""
         address, epoch = await self.client.leader_of(self.partition)
+        assert address is not None
         topic_id = self.client.topic_ids.get(self.partition.topic)
         if topic_id is None:
             await self.client.refresh([self.partition.topic])
             return -1
+        if self._named is not None and self._topic_id not in (None, topic_id):
+            self._start_over(0)
+        self._topic_id = topic_id
         request = fetch.FetchRequest(
             max_wait_ms=max_wait_ms,
             min_bytes=1,
@@ -380,26 +433,61 @@ class SimConsumer:
             await asyncio.sleep(RETRY_S)
             return -1
         part = answer.responses[0].partitions[0]
+        if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and self._may_start_over:
+            await self._go_to_log_start(address)
+            return -1
         if part.error_code:
             await asyncio.sleep(RETRY_S)
             await self.client.refresh([self.partition.topic])
             return -1
         self.high_watermark = part.high_watermark
-        records = self._records(part.records)
+        records, epochs = self._records(part.records)
         if records:
             self.offset = records[-1][0] + 1
-            self.history.events.append(
-                Polled(self.name, self.partition, tuple(records), int(self.client.loop.time() * 1000))
-            )
+            partition = self.partition if self._named is None else self._named(self.partition, topic_id)
+            at_ms = int(self.client.loop.time() * 1000)
+            self.history.events.append(Polled(self.name, partition, tuple(records), at_ms, tuple(epochs)))
         return len(records)
 
-    def _records(self, data: Any) -> list[tuple[int, bytes]]:
+    def _start_over(self, offset: int) -> None:
+        """From now on another consumer, as far as the order of its polls goes."""
+        self._times_started_over += 1
+        self.name = f"{self._first_name}.{self._times_started_over}"
+        self.offset, self.high_watermark = offset, -1
+
+    async def _go_to_log_start(self, address: Address) -> None:
+        request = list_offsets.ListOffsetsRequest(
+            replica_id=-1,
+            topics=[
+                list_offsets.ListOffsetsTopic(
+                    name=self.partition.topic,
+                    partitions=[
+                        list_offsets.ListOffsetsPartition(
+                            partition_index=self.partition.partition, timestamp=EARLIEST
+                        )
+                    ],
+                )
+            ],
+        )
+        try:
+            answer = await self.client.ask(address, request)
+        except RequestFailed:
+            await asyncio.sleep(RETRY_S)
+            return
+        part = answer.topics[0].partitions[0]
+        if part.error_code == ErrorCode.NONE:
+            self._start_over(part.offset)
+        await asyncio.sleep(RETRY_S)
+
+    def _records(self, data: Any) -> tuple[list[tuple[int, bytes]], list[int]]:
         found: list[tuple[int, bytes]] = []
+        epochs: list[int] = []
         if not data:
-            return found
+            return found, epochs
         view = memoryview(data)
         for position, header in iter_batches(view):
             for record in decode_batch(view[position : position + header.size_bytes]):
                 if record.offset >= self.offset:
                     found.append((record.offset, record.value or b""))
-        return found
+                    epochs.append(header.leader_epoch)
+        return found, epochs

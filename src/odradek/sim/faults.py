@@ -6,7 +6,7 @@ A fault that finds nothing to act on (its broker is already dead) does nothing a
 import errno
 from collections.abc import Callable
 
-from odradek.sim.plan import Fault
+from odradek.sim.plan import ACTIONS, Fault
 from odradek.sim.world import SimBroker, World
 
 Act = Callable[[World, Fault], bool]
@@ -28,7 +28,10 @@ def inject(world: World, fault: Fault) -> bool:
     # no rule can bring it back: nobody promises that.
     if world.excused and fault.kind in ENDS_A_LIFE:
         return False
-    done = TABLE[fault.kind](world, fault)
+    if fault.kind in ACTIONS:
+        done = world.administration.begin(fault)
+    else:
+        done = TABLE[fault.kind](world, fault)
     if done:
         world.note(f"fault {fault}")
     return done

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from odradek.sim.network import Network
 
 _MASK = (1 << 64) - 1
+MOST_WAITS_IN_FINALLY = 20
 
 
 class Host:
@@ -38,11 +39,31 @@ class Host:
         self.incarnation = incarnation
         self.is_alive = True
         self.paused_until = 0.0  # SIGSTOP: its callbacks wait until then
-        self._kept: list[Any] = []
+        self._kept: list[asyncio.Task[Any] | Coroutine[Any, Any, Any]] = []
 
-    def keep(self, thing: Any) -> None:
+    def keep(self, thing: "asyncio.Task[Any] | Coroutine[Any, Any, Any]") -> None:
         """Holds on to a dead host's tasks: collecting one would run its `finally` blocks."""
         self._kept.append(thing)
+
+    def end(self) -> None:
+        """Closes what was kept, here and now, so that nothing of it runs later, in the middle of another world.
+
+        A `finally` block that waits is closed again at that place. Whatever these blocks raise is no news: their
+        process is dead, its disk and its sockets with it.
+        """
+        for thing in reversed(self._kept):
+            coroutine = thing.get_coro() if isinstance(thing, asyncio.Task) else thing
+            for _ in range(MOST_WAITS_IN_FINALLY):
+                try:
+                    coroutine.close()  # type: ignore[union-attr]
+                    break
+                except RuntimeError:  # it waits again: "coroutine ignored GeneratorExit"
+                    continue
+                except KeyboardInterrupt:
+                    raise
+                except BaseException:
+                    break
+        self._kept.clear()
 
     def kill(self) -> None:
         self.is_alive = False
@@ -108,6 +129,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._is_running = False
         self._is_closed = False
         self._stopping = False
+        self._interrupted = False
+        self.after_event: Callable[[Host], None] | None = None  # whoever records a run
         self._names: dict[Any, int] = {}
         self._contexts: dict[Host, Context] = {}
 
@@ -200,6 +223,8 @@ class SimLoop(asyncio.AbstractEventLoop):
                     "host": host,
                 }
             )
+        if self.after_event is not None:
+            self.after_event(host)
         return True
 
     def _note(self, host: Host, callback: Any) -> None:
@@ -239,10 +264,17 @@ class SimLoop(asyncio.AbstractEventLoop):
                     return
                 if limit is not None and self.events >= limit:
                     return
+                if self._interrupted:
+                    self._interrupted = False
+                    return
                 if not self._ready and (not self._timers or self._timers[0][0] > when):
                     self._now = max(self._now, when)
                     return
                 self.run_one()
+
+    def interrupt(self) -> None:
+        """`run_until` returns before its next callback: whoever watches has seen enough."""
+        self._interrupted = True
 
     def run_forever(self) -> None:
         self._stopping = False
@@ -262,16 +294,14 @@ class SimLoop(asyncio.AbstractEventLoop):
     def is_closed(self) -> bool:
         return self._is_closed
 
-    def drop_hosts(self) -> None:
-        """Lets go of everybody's tasks, so that they can be collected."""
-        for host in self._contexts:
-            host._kept.clear()
-        self._contexts.clear()
-
     def close(self) -> None:
+        """The world is over: nothing runs any more, and nothing is left that would run when it is collected."""
         self._is_closed = True
         self._ready.clear()
         self._timers.clear()
+        for host in self._contexts:
+            host.end()
+        self._contexts.clear()
 
     async def shutdown_asyncgens(self) -> None:
         pass

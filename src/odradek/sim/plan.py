@@ -1,7 +1,8 @@
 """What one seed will do: settings, workload, and every fault with its time, drawn before anything runs.
 
 The plan is a value, apart from the run: a shrunk plan is the same plan with faults left out. Swarm testing: each
-seed draws a subset of the kinds of fault and their intensity; a quarter of the time is free of faults.
+seed draws a subset of the kinds of fault and their intensity; a quarter of the time is free of faults. What
+administrators do in the meantime is drawn in the same way, from a generator of its own.
 """
 
 import random
@@ -48,6 +49,25 @@ KINDS: dict[str, tuple[str, int, float, float]] = {
     "disk_full": ("F19", 1, 0.5, 5.0),
     "disk_emptied": ("F22", 1, 0.5, 5.0),
 }
+# What administrators do (`administration`), in the same terms. Half of the seeds have administrators.
+ACTIONS: dict[str, tuple[str, int, float, float]] = {
+    "reassign": ("F24", 3, 0.0, 0.0),
+    "reassign_and_cancel": ("F24", 3, 0.0, 2.0),
+    "recreate_topic": ("F25", 2, 0.0, 1.0),
+    "add_partition": ("F26", 1, 0.0, 0.0),
+    "elect_preferred": ("F27", 3, 0.0, 0.0),
+    "elect_unclean": ("F27", 2, 0.0, 0.0),
+    "allow_unclean": ("F27", 1, 0.0, 0.0),
+    "delete_records": ("F29", 3, 0.0, 0.0),
+    "set_retention": ("F29", 2, 0.0, 0.0),
+    "set_min_isr": ("-", 2, 0.0, 0.0),
+    "list_offsets": ("-", 1, 0.0, 0.0),
+    "depose": ("F12", 0, 0.0, 0.0),
+}
+# May lose acknowledged records, with everybody's consent: few seeds, so that most can demand everything.
+UNCLEAN = frozenset({"elect_unclean", "allow_unclean"})
+# Records below the log start are gone because somebody asked for it.
+MOVE_THE_LOG_START = frozenset({"delete_records", "set_retention"})
 # Lose what was not synced: only acknowledged records that were flushed first are promised to survive these.
 NEED_FLUSH = frozenset({"power_cut", "power_cut_all", "fsync_fails", "disk_errors", "disk_full"})
 # An emptied disk has lost what was flushed as well: one a seed, while all others are whole, is survived.
@@ -71,6 +91,13 @@ class Plan:
     store_notices_death: bool
     faults: tuple[Fault, ...]
     settings: dict[str, str] = field(default_factory=dict)
+
+    def has(self, kinds: frozenset[str]) -> bool:
+        return any(fault.kind in kinds for fault in self.faults)
+
+    @property
+    def is_administered(self) -> bool:
+        return self.has(frozenset(ACTIONS))
 
     def without(self, faults: set[int]) -> "Plan":
         return replace(self, faults=tuple(f for n, f in enumerate(self.faults) if n not in faults))
@@ -104,6 +131,8 @@ def draw(seed: int) -> Plan:
             if rng.random() < 0.1:
                 quiet_until = now + 0.25 * duration_s
         now += rng.expovariate(1 / mean_gap_s)
+    actions, settings = _administration(seed, duration_s, frozenset(chosen))
+    faults += _deposals(seed, duration_s)
     return Plan(
         seed=seed,
         brokers=brokers,
@@ -118,5 +147,44 @@ def draw(seed: int) -> Plan:
         duration_s=duration_s,
         flushes=flushes,
         store_notices_death=rng.random() < 0.5,
-        faults=tuple(faults),
+        faults=tuple(sorted([*faults, *actions])),
+        settings=settings,
     )
+
+
+def _deposals(seed: int, duration_s: float) -> list[Fault]:
+    """Somebody removes the controller's node, as those do who want another one: in one seed of ten."""
+    rng = random.Random(f"deposals-{seed}")
+    if rng.random() >= 0.1:
+        return []
+    return [Fault(rng.uniform(0.2, duration_s), "depose", 0.0, 0.0) for _ in range(rng.choice((1, 1, 2)))]
+
+
+def _administration(
+    seed: int, duration_s: float, faults: frozenset[str]
+) -> tuple[list[Fault], dict[str, str]]:
+    """Actions, and settings with which they can do something in a few seconds."""
+    rng = random.Random(f"administration-{seed}")
+    if rng.random() < 0.5:
+        return [], {}
+    chosen = [
+        kind for kind in ACTIONS if ACTIONS[kind][1] and rng.random() < (0.15 if kind in UNCLEAN else 0.4)
+    ]
+    if faults & SINGLE and "set_min_isr" in chosen:
+        # With a single copy allowed, the disk of that copy must not be taken away.
+        chosen.remove("set_min_isr")
+    settings = {}
+    if rng.random() < 0.3:
+        settings["leader.imbalance.check.interval.seconds"] = str(rng.choice((1, 2, 5)))
+    if not MOVE_THE_LOG_START.isdisjoint(chosen):
+        settings["log.segment.bytes"] = str(rng.choice((300, 1_000, 65_536)))
+        settings["log.retention.check.interval.ms"] = str(rng.choice((500, 2_000)))
+    mean_gap_s = rng.choice((0.7, 2.0, 5.0))
+    actions: list[Fault] = []
+    now = rng.uniform(0.2, 2.0)
+    while now < duration_s and chosen:
+        kind = rng.choices(chosen, [ACTIONS[k][1] for k in chosen])[0]
+        _, _, shortest, longest = ACTIONS[kind]
+        actions.append(Fault(now, kind, rng.random(), rng.random(), rng.uniform(shortest, longest)))
+        now += rng.expovariate(1 / mean_gap_s)
+    return actions, settings

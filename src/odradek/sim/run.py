@@ -8,18 +8,21 @@ every ISR full, every replica identical. `Rest.pending` says why it is not at re
 import asyncio
 import gc
 import logging
-import sys
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim import faults
+from odradek.sim.administration import Administration
 from odradek.sim.checkers import replicas
-from odradek.sim.checkers.deliveries import check
+from odradek.sim.checkers.deliveries import FINAL, check
 from odradek.sim.checkers.history import Anomaly, History
-from odradek.sim.client import SimClient, SimConsumer, SimProducer
+from odradek.sim.checkers.replicas import ClusterView
+from odradek.sim.client import SimClient, SimConsumer, SimProducer, by_its_name
 from odradek.sim.loop import Host
-from odradek.sim.plan import Fault, Plan
+from odradek.sim.plan import MOVE_THE_LOG_START, UNCLEAN, Fault, Plan
+from odradek.sim.restart import would_not_restart
+from odradek.sim.watch import Watch
 from odradek.sim.world import PORT, NotInTime, World
 
 TOPIC = "orders"
@@ -44,6 +47,20 @@ class Outcome:
     notes: list[tuple[float, str]] = field(default_factory=list)
     injected: list[Fault] = field(default_factory=list)
     history: History = field(default_factory=History)
+    plan: Plan | None = None
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "seed": self.seed,
+            "code": self.code,
+            "reason": self.reason,
+            "anomalies": [str(anomaly) for anomaly in self.anomalies],
+            "events": self.events,
+            "faults": [str(fault) for fault in self.injected],
+            "acknowledged_batches": self.acked_batches,
+            "logical_hours": self.simulated_s / 3600,
+            "trace": f"{self.trace_hash:016x}",
+        }
 
     @property
     def line(self) -> str:
@@ -54,45 +71,45 @@ class Outcome:
         )
 
 
-def run(plan: Plan, *, observe: Callable[[World], None] | None = None) -> Outcome:
-    """Runs `plan`; never raises for what a broker did."""
+def run(
+    plan: Plan,
+    *,
+    observe: Callable[[World], None] | None = None,
+    prepare: Callable[[World, History], None] | None = None,
+) -> Outcome:
+    """Runs `plan`; never raises for what a broker did.
+
+    `observe` is called at every look, `prepare` once before anything runs: neither may change anything.
+    """
     quiet = logging.getLogger("odradek")
     level = quiet.level
     quiet.setLevel(logging.CRITICAL)  # the method, not the attribute: loggers cache what they let through
-    outcome = Outcome(plan.seed)
+    outcome = Outcome(plan.seed, plan=plan)
     world = World(
         plan.seed,
         brokers=plan.brokers,
         settings={**({"log.flush.interval.messages": "1"} if plan.flushes else {}), **plan.settings},
         store_notices_death=plan.store_notices_death,
     )
+    if prepare is not None:
+        prepare(world, outcome.history)
     try:
         _Run(plan, world, outcome, observe).whole()
     finally:
-        quiet.setLevel(level)
         outcome.events = world.loop.events
         outcome.simulated_s = world.loop.time()
         outcome.trace_hash = world.loop.trace_hash
-        outcome.notes = world.notes
+        outcome.notes = list(world.notes)
         outcome.acked_batches = sum(1 for s in outcome.history.sends() if s.outcome == "ok")
         let_go(world)
+        quiet.setLevel(level)
     return outcome
 
 
 def let_go(world: World) -> None:
-    """Tasks of the world are collected while they wait; Python tells of each, and here that is no news."""
-    if sys.unraisablehook is not _say_what_is_news:
-        sys.unraisablehook = _say_what_is_news
     world.loop.close()
     world.brokers.clear()
-    world.loop.drop_hosts()
     gc.collect()
-
-
-def _say_what_is_news(unraisable: "sys.UnraisableHookArgs") -> None:
-    """A coroutine of a dead host that is collected would like to wait in its `finally`; it cannot, and must not."""
-    if not (isinstance(unraisable.exc_value, RuntimeError) and asyncio.iscoroutine(unraisable.object)):
-        sys.__unraisablehook__(unraisable)
 
 
 class Broken(Exception):
@@ -111,11 +128,10 @@ class _Run:
         self.outcome = outcome
         self.history = outcome.history
         self.observe = observe
-        self.committed = replicas.Committed()
-        self.leaders = replicas.Leaders()
-        self.high_watermarks = replicas.HighWatermarks()
+        self.watch = Watch(world, on_broken=world.loop.interrupt)
         self.partitions = [TopicPartition(TOPIC, n) for n in range(plan.partitions)]
         self.is_over = False
+        self.restarted: dict[BrokerId, None] = {}
         self.producing = 0
         self.client_host = Host("c1", 101)
 
@@ -138,18 +154,18 @@ class _Run:
         world, plan = self.world, self.plan
         world.start()
         self.client = self._new_client()
+        configs = {
+            "min.insync.replicas": str(plan.min_insync_replicas),
+            **({"flush.messages": "1"} if plan.flushes else {}),
+        }
+        if plan.is_administered:
+            world.administration = Administration(world, plan, TOPIC, configs)
+        if plan.has(UNCLEAN):
+            world.store.on_write = world.topics.notice_unclean_elections
 
         async def create() -> object:
             await self.client.refresh([])
-            return await self.client.create_topic(
-                TOPIC,
-                plan.partitions,
-                plan.replication_factor,
-                {
-                    "min.insync.replicas": str(plan.min_insync_replicas),
-                    **({"flush.messages": "1"} if plan.flushes else {}),
-                },
-            )
+            return await self.client.create_topic(TOPIC, plan.partitions, plan.replication_factor, configs)
 
         error = world.call(self.client_host, create())
         if error != 0:
@@ -194,20 +210,49 @@ class _Run:
             for broker in world.brokers.values():
                 if not broker.is_running:
                     broker.start()
+            self._restart_whoever_has_strays()
             self._advance_to(world.loop.time() + 0.5)
         found = [a for rest in replicas.REST_CHECKS for a in rest(world.view())]
+        found += would_not_restart(world)
         if found:
             raise Broken(CORRECTNESS, str(found[0]), found)
         self._read_everything()
-        found = check(self.history)
+        found = self._judge()
         if found:
             raise Broken(CORRECTNESS, str(found[0]), found)
+
+    def _restart_whoever_has_strays(self) -> None:
+        """A controller that dies between forgetting a replica and telling its broker leaves a log that nobody will
+        ever ask for. The broker finds it when it starts, by topic id: once, and it has to be enough."""
+        for broker_id, partition in self.world.view(with_batches=False).strays:
+            if why_not_at_rest(self.world, but_strays=True) is None and broker_id not in self.restarted:
+                self.restarted[broker_id] = None
+                self.world.note(f"b{broker_id} keeps {partition}, which is not assigned to it: restarted")
+                self.world.brokers[broker_id].kill(at_once=True)
+
+    def _judge(self) -> list[Anomaly]:
+        topics = self.world.topics
+        now = {topics.now(partition) for partition in self.partitions}
+        log_starts = {}
+        if self.plan.has(MOVE_THE_LOG_START):
+            for partition, state in self.world.view(with_batches=False).partitions.items():
+                named = topics.now(partition)
+                if named is not None:
+                    log_starts[named] = max(r.log_start_offset for r in state.replicas)
+        return check(
+            self.history,
+            lossy=topics.lossy().keys(),
+            gone={event.topic_partition for event in self.history.events} - now,
+            log_starts=log_starts,
+        )
 
     # --- looking
 
     def _advance_to(self, when: float) -> None:
         world = self.world
         world.loop.run_until(when)
+        if self.plan.is_administered:
+            self._follow_growth()
         if world.loop.unhandled:
             first = world.loop.unhandled[0]
             raise Broken(CRASH, f"{first.get('message')}: {first.get('exception')!r}")
@@ -216,10 +261,7 @@ class _Run:
         self._look()
 
     def _look(self) -> None:
-        view = self.world.view()
-        found = [a for look in replicas.STEP_CHECKS for a in look(view)]
-        for memory in (self.committed, self.leaders, self.high_watermarks):
-            found += memory.observe(view)
+        found = self.watch.found or self.watch.look()
         if self.observe is not None:
             self.observe(self.world)
         if found:
@@ -228,6 +270,9 @@ class _Run:
     def _pending(self) -> str | None:
         if self.producing and self.world.is_ready():
             return f"{self.producing} sends are not finished"
+        administration = self.world.administration
+        if administration is not None and administration.working:
+            return f"{administration.working} actions of administrators are not finished"
         return why_not_at_rest(self.world)
 
     # --- clients
@@ -237,7 +282,12 @@ class _Run:
         client = self._new_client()
         await client.refresh([TOPIC])
         producer = SimProducer(
-            client, f"p{number}", self.history, acks=plan.acks, is_idempotent=plan.is_idempotent
+            client,
+            f"p{number}",
+            self.history,
+            acks=plan.acks,
+            is_idempotent=plan.is_idempotent,
+            named=self.world.topics.now if plan.is_administered else by_its_name,
         )
         await producer.open()
         count = 0
@@ -253,9 +303,28 @@ class _Run:
     async def _consume(self, partition: TopicPartition) -> None:
         client = self._new_client()
         await client.refresh([TOPIC])
-        consumer = SimConsumer(client, f"follow-{partition.partition}", partition, self.history)
+        consumer = self._consumer(client, "follow-", partition)
         while not self.is_over:
             await consumer.poll()
+
+    def _consumer(self, client: SimClient, name: str, partition: TopicPartition) -> SimConsumer:
+        plan = self.plan
+        return SimConsumer(
+            client,
+            f"{name}{partition.partition}",
+            partition,
+            self.history,
+            named=self.world.topics.named if plan.is_administered else None,
+            may_start_over=plan.has(UNCLEAN | MOVE_THE_LOG_START),
+        )
+
+    def _follow_growth(self) -> None:
+        """Partitions that were added get their consumer; producers find them by themselves."""
+        found = self.world.topics.assignment(TOPIC)
+        for number in range(len(self.partitions), 0 if found is None else len(found.partitions)):
+            self.partitions.append(TopicPartition(TOPIC, number))
+            if not self.is_over:
+                self.world.spawn(self.client_host, self._consume(self.partitions[-1]))
 
     def _read_everything(self) -> None:
         """The final polls: a new consumer of each partition, from the beginning to the high watermark."""
@@ -264,7 +333,7 @@ class _Run:
         async def read(partition: TopicPartition) -> None:
             client = self._new_client()
             await client.refresh([TOPIC])
-            consumer = SimConsumer(client, f"final-{partition.partition}", partition, self.history)
+            consumer = self._consumer(client, FINAL, partition)
             while True:
                 count = await consumer.poll(max_wait_ms=0)
                 if count <= 0 and consumer.high_watermark >= 0 and consumer.offset >= consumer.high_watermark:
@@ -281,7 +350,7 @@ class _Run:
             raise Broken(CORRECTNESS, str(found[0]), found)
 
 
-def why_not_at_rest(world: World) -> str | None:
+def why_not_at_rest(world: World, *, but_strays: bool = False) -> str | None:
     """None when everybody runs, every ISR is whole, and every replica knows and has everything (I11, I12)."""
     for broker in world.brokers.values():
         if not broker.is_running:
@@ -294,21 +363,41 @@ def why_not_at_rest(world: World) -> str | None:
             return f"{partition} has no leader: {state.stored}"
         if set(state.stored.isr) != set(state.assignment):
             return f"the ISR of {partition} is {list(state.stored.isr)} of {list(state.assignment)}"
-        ends = {r.broker: (r.log_end_offset, r.high_watermark) for r in state.replicas}
+        assigned = [r for r in state.replicas if r.broker in state.assignment]
+        ends = {r.broker: (r.log_end_offset, r.high_watermark) for r in assigned}
         if len(set(ends.values())) != 1 or any(end != mark for end, mark in ends.values()):
             return f"ends and high watermarks of {partition} differ: {ends}"
-    for anomaly in replicas.converged(view):
+    for anomaly in replicas.converged(without_strays(view) if but_strays else view):
         return str(anomaly)
     return None
 
 
-def describe(outcome: Outcome, *, last: int = 50) -> str:
-    """What somebody who has to find the bug wants to see first."""
-    lines = [outcome.line]
+def without_strays(view: ClusterView) -> ClusterView:
+    return replace(
+        view,
+        strays=(),
+        partitions={
+            partition: replace(
+                state, replicas=tuple(r for r in state.replicas if r.broker in state.assignment)
+            )
+            for partition, state in view.partitions.items()
+        },
+    )
+
+
+def describe(outcome: Outcome, *, changes: Sequence[str] = (), last: int = 50) -> str:
+    """What somebody who has to find the bug wants to see, and what it was in the last line.
+
+    `changes`: the state changes of the run (`trace`), where somebody wrote them down; else what the world was told.
+    """
+    lines: list[str] = []
     if outcome.code != OK:
-        lines += ["", f"first broken: {outcome.reason}"]
+        lines += [f"seed {outcome.seed}", f"first broken: {outcome.reason}"]
         lines += [f"  also: {anomaly}" for anomaly in outcome.anomalies[1:5]]
-        lines += ["", "faults:"] + [f"  {n}: {fault}" for n, fault in enumerate(outcome.injected)]
+        numbers = {} if outcome.plan is None else {f: n for n, f in enumerate(outcome.plan.faults)}
+        lines += ["", "faults:"] + [f"  {numbers.get(f, '-')}: {f}" for f in outcome.injected]
+        told = changes or [f"{at:9.4f} {text}" for at, text in outcome.notes]
         lines += ["", f"the last {last} changes:"]
-        lines += [f"  {at:9.4f} {text}" for at, text in outcome.notes[-last:]]
-    return "\n".join(lines)
+        lines += [f"  {text}" for text in told[-last:]]
+        lines.append("")
+    return "\n".join([*lines, outcome.line])

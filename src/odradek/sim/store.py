@@ -162,6 +162,8 @@ class SimStore:
         self.lost_call_probability = 0.0
         self.lost_answers = 0
         self.is_down = False  # the ensemble is being restarted
+        # Looks at the tree after every write, before anybody else does.
+        self.on_write: Callable[[], None] | None = None
 
     def link_for(self, host: Host) -> StoreLink:
         return StoreLink(self, host)
@@ -187,6 +189,8 @@ class SimStore:
             raise StoreUnavailable(message=f"the call {call} was lost")
 
     async def after(self, session_id: int, call: str) -> None:
+        if self.on_write is not None and call in ("multi", "write"):
+            self.on_write()
         await self.delay()
         self._fail_if_unreachable(session_id)
         if (

@@ -5,7 +5,8 @@ brokers (`view`) goes to the checkers alone.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from odradek.log.files import Directory
@@ -13,15 +14,16 @@ from odradek.log.memory_files import MemoryDisk
 from odradek.model.errors import OdradekError
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
-from odradek.records.batch import iter_batches
 from odradek.server.broker_runtime import BrokerRuntime
 from odradek.server.seams import Clock, Seams
-from odradek.sim.checkers.replicas import BatchView, ClusterView, PartitionView, ReplicaView
+from odradek.sim.checkers.replicas import ClusterView
 from odradek.sim.loop import NOBODY, Host, SimLoop
 from odradek.sim.network import Network
 from odradek.sim.store import SimStore, StoreLink
+from odradek.sim.topics import Topics
+from odradek.sim.views import Views
 from odradek.store import layout
-from odradek.store.fields import Unreadable
+from odradek.store.api import ConditionalOps, Delete
 
 PORT = 9092
 # The simulated wall clock begins here: 2026-01-01.
@@ -43,10 +45,11 @@ class NotInTime(OdradekError):
 class SimSeams(Seams):
     """The simulator's time, randomness and blocking work for one host."""
 
-    def __init__(self, world: "World", name: str) -> None:
+    def __init__(self, world: "World", broker: "SimBroker") -> None:
+        name = broker.name
         self.loop = world.loop
         self._world = world
-        self._name = name
+        self._broker = broker
         self.clock = Clock(
             world.loop.time, lambda: EPOCH_S + world.loop.time() + world.clock_offsets.get(name, 0.0)
         )
@@ -57,6 +60,9 @@ class SimSeams(Seams):
 
     def run_blocking(self, function: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
         return self.loop.run_in_executor(None, function, *args)
+
+    def controller_stepped(self, event: object, effects: object) -> None:
+        self._world.controller_stepped(self._broker, event, effects)
 
     def close(self) -> None:
         """No thread was started."""
@@ -69,12 +75,28 @@ class SimBroker:
         self.world = world
         self.broker_id = BrokerId(broker_id)
         self.name = f"b{broker_id}"
-        self.disk = MemoryDisk(f"/{self.name}")
+        count = world.disks_per_broker
+        # One directory, or several of which one may fail alone (F23).
+        paths = [f"/{self.name}"] if count == 1 else [f"/{self.name}/d{n}" for n in range(count)]
+        self.disks = [MemoryDisk(path) for path in paths]
         self.host: Host | None = None
         self.link: StoreLink | None = None
         self.runtime: BrokerRuntime | None = None
         self.exit_reason: BaseException | None = None
         self._starts = 0
+
+    @property
+    def disk(self) -> MemoryDisk:
+        """The first; the only one of most worlds."""
+        return self.disks[0]
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Whoever only looks meets no injected error of these disks and uses none up."""
+        with ExitStack() as stack:
+            for disk in self.disks:
+                stack.enter_context(disk.undisturbed())
+            yield
 
     @property
     def is_running(self) -> bool:
@@ -99,7 +121,7 @@ class SimBroker:
             {
                 "broker.id": str(self.broker_id),
                 "listeners": f"PLAINTEXT://{self.name}:{PORT}",
-                "log.dirs": f"/{self.name}",
+                "log.dirs": ",".join(disk.path for disk in self.disks),
                 "odradek.cluster.size": str(len(self.world.brokers)),
                 **DEFAULT_SETTINGS,
                 **self.world.settings,
@@ -107,8 +129,9 @@ class SimBroker:
         )
 
     def open_directory(self, path: str) -> Directory:
-        directory: Any = self.disk.root
-        for part in path.removeprefix(f"/{self.name}").split("/"):
+        disk = next(disk for disk in self.disks if f"{path}/".startswith(f"{disk.path}/"))
+        directory: Any = disk.root
+        for part in path.removeprefix(disk.path).split("/"):
             if part:
                 directory = directory.make(part) if not directory.exists(part) else directory.child(part)
         return directory  # type: ignore[no-any-return]
@@ -132,7 +155,7 @@ class SimBroker:
         try:
             runtime = BrokerRuntime(
                 self.settings(),
-                SimSeams(self.world, self.name),
+                SimSeams(self.world, self),
                 self.link,
                 open_directory=self.open_directory,
             )
@@ -156,11 +179,13 @@ class SimBroker:
         self._process_ended(host, at_once=self.world.store_notices_death if at_once is None else at_once)
         if power_cut:
             random = self.world.loop.random
-            self.disk.power_cut(lambda count: int(random.random() * count))
+            for disk in self.disks:
+                disk.power_cut(lambda count: int(random.random() * count))
 
     def wipe_disk(self) -> None:
         """Another, empty disk. Until the ISR has been told, no invariant can hold of what was on it."""
-        self.disk.wipe()
+        for disk in self.disks:
+            disk.wipe()
         for partition, state in self.world.view(with_batches=False).partitions.items():
             if state.stored is not None and self.broker_id in state.stored.isr:
                 self.world.excused[(self.broker_id, partition)] = state.stored.partition_epoch
@@ -171,7 +196,8 @@ class SimBroker:
         assert self.link is not None
         self.link.host_killed(at_once=at_once)
         self.runtime = None
-        self.disk.restart()
+        for disk in self.disks:
+            disk.restart()
 
     def stop(self) -> None:
         """SIGTERM: a controlled shutdown."""
@@ -207,6 +233,7 @@ class World:
         brokers: int = 3,
         settings: Mapping[str, str] | None = None,
         store_notices_death: bool = True,
+        disks_per_broker: int = 1,
     ) -> None:
         self.seed = seed
         self.loop = SimLoop(seed)
@@ -214,17 +241,23 @@ class World:
         self.store = SimStore(self.loop)
         self.settings = dict(settings or {})
         self.store_notices_death = store_notices_death
+        self.disks_per_broker = disks_per_broker
         self.clock_offsets: dict[str, float] = {}
         self.cut_from_store: dict[str, None] = {}
         self.starts = 0
         self.notes: list[tuple[float, str]] = []
         # (broker, partition) whose disk was taken away -> partition epoch of the ISR that still counts on it
         self.excused: dict[tuple[BrokerId, TopicPartition], int] = {}
+        self.topics = Topics(self.store.ensemble.tree)
+        self.administration: Any = None  # of a seed with administrators (`administration`)
         self.waiting_for_stop: dict[str, list[Callable[[], None]]] = {}
         self.on_broker_stopped: list[Callable[[SimBroker, BaseException], None]] = []
+        # (broker, event, effects) after each step of a controller, before anything of it is written or told
+        self.on_controller_step: list[Callable[[SimBroker, Any, Any], None]] = []
         self.brokers: dict[BrokerId, SimBroker] = {}
         for broker_id in range(1, brokers + 1):
             self.brokers[BrokerId(broker_id)] = SimBroker(self, broker_id)
+        self._views = Views(self)
 
     # --- running
 
@@ -233,11 +266,13 @@ class World:
 
     def spawn(self, host: Host, work: Coroutine[Any, Any, Any]) -> None:
         """Starts a task of `host` at the loop's next turn."""
+        host.keep(work)  # should it never begin, it must be closed all the same
         context = self.loop.context_of(host).copy()
         self.loop.call_soon(lambda: self.loop.create_task(work, context=context), context=context)
 
     def call(self, host: Host, work: Coroutine[Any, Any, Any], within_s: float = 60.0) -> Any:
         """Runs the loop until `work` of `host` is done."""
+        host.keep(work)
         context = self.loop.context_of(host).copy()
         done: list[asyncio.Task[Any]] = []
         self.loop.call_soon(
@@ -326,6 +361,17 @@ class World:
         for callback in self.on_broker_stopped:
             callback(broker, error)
 
+    def depose(self) -> bool:
+        """Removes `/controller` by hand. False: there was none."""
+        ensemble = self.store.ensemble
+        if not any(True for _ in ensemble.tree.walk(layout.CONTROLLER)):
+            return False
+        session_id = ensemble.tree.open_session(60_000)
+        _, fired = ensemble.tree.write(session_id, [ConditionalOps((Delete(layout.CONTROLLER),))], None)
+        ensemble.tree.end_session(session_id)
+        ensemble.deliver(fired)
+        return True
+
     # --- cutting and healing
 
     def cut(self, source: str, target: str) -> None:
@@ -355,7 +401,8 @@ class World:
         self.network.heal_all()
         for broker in self.brokers.values():
             self.heal_store(broker)
-            broker.disk.heal()
+            for disk in broker.disks:
+                disk.heal()
         self.store.is_down = False
         self.store.lost_answer_probability = self.store.lost_call_probability = 0.0
         for broker in self.brokers.values():
@@ -367,105 +414,9 @@ class World:
     # --- looking
 
     def view(self, *, with_batches: bool = True) -> ClusterView:
-        """A snapshot for the checkers. Dead brokers are shown by what they last had, alive or not."""
-        stored: dict[TopicPartition, Any] = {}
-        assignments: dict[TopicPartition, tuple[BrokerId, ...]] = {}
-        for path, node in self.store.ensemble.tree.walk("/brokers/topics"):
-            parts = path.split("/")
-            try:
-                if len(parts) == 7 and parts[6] == "state":
-                    partition = TopicPartition(parts[3], int(parts[5]))
-                    stored[partition] = layout.decode_partition_state(
-                        path, node.data, node.stat.version
-                    ).leader_and_isr
-                elif len(parts) == 4:
-                    topic = layout.decode_topic(parts[3], node)
-                    for number, assignment in topic.partitions.items():
-                        assignments[TopicPartition(parts[3], number)] = assignment.replicas
-            except Unreadable:
-                continue
-        for (broker_id, partition), epoch in list(self.excused.items()):
-            state = stored.get(partition)
-            if state is None or (
-                state.partition_epoch != epoch and not self._is_counted_on(broker_id, partition, state)
-            ):
-                del self.excused[(broker_id, partition)]
-        replicas: dict[TopicPartition, list[ReplicaView]] = {p: [] for p in assignments}
-        metadata: dict[tuple[BrokerId, TopicPartition], tuple[int, int]] = {}
-        controllers: list[tuple[BrokerId, int]] = []
-        cached: dict[TopicPartition, Any] = {}
-        for broker in self.brokers.values():
-            runtime = broker.runtime
-            if not broker.is_running or runtime is None or runtime._broker is None:
-                continue
-            for partition, replica in runtime.broker.replicas.partitions.items():
-                if partition in replicas and (broker.broker_id, partition) not in self.excused:
-                    with broker.disk.undisturbed():
-                        seen = replica_view(broker.broker_id, replica, with_batches=with_batches)
-                    replicas[partition].append(seen)
-            for partition in replicas:
-                known = runtime.broker.metadata.partition(partition.topic, partition.partition)
-                if known is not None:
-                    metadata[(broker.broker_id, partition)] = (known.leader, known.leader_epoch)
-            term = runtime.controller._term
-            if term is not None:
-                controllers.append((broker.broker_id, term.epoch))
-        return ClusterView(
-            partitions={
-                partition: PartitionView(
-                    tuple(replicas[partition]),
-                    stored.get(partition),
-                    cached.get(partition),
-                    assignments[partition],
-                )
-                for partition in sorted(assignments)
-            },
-            controllers=tuple(controllers),
-            live_brokers=tuple(b.broker_id for b in self.brokers.values() if b.is_running),
-            metadata=metadata,
-        )
+        """A snapshot for the checkers."""
+        return self._views.view(with_batches=with_batches)
 
-    def _is_counted_on(self, broker_id: BrokerId, partition: TopicPartition, stored: Any) -> bool:
-        """A leader that has not heard of its successor yet has the broker in the ISR it believes in."""
-        for broker in self.brokers.values():
-            if broker.is_running and broker.is_serving and broker.runtime is not None:
-                replica = broker.runtime.broker.replicas.partitions.get(partition)
-                if (
-                    replica is not None
-                    and replica.is_leader
-                    and replica.leader_epoch < stored.leader_epoch
-                    and broker_id in replica.state.maximal_isr
-                ):
-                    return True
-        return False
-
-
-def replica_view(broker: BrokerId, replica: Any, *, with_batches: bool) -> ReplicaView:
-    log = replica.log
-    return ReplicaView(
-        broker=broker,
-        is_alive=True,
-        is_leader=replica.is_leader,
-        leader_epoch=replica.leader_epoch,
-        log_start_offset=log.log_start_offset,
-        log_end_offset=log.log_end_offset,
-        high_watermark=replica.high_watermark,
-        isr=replica.state.isr,
-        maximal_isr=replica.state.maximal_isr,
-        batches=batches_of(log) if with_batches else (),
-    )
-
-
-def batches_of(log: Any) -> tuple[BatchView, ...]:
-    found: list[BatchView] = []
-    offset = log.log_start_offset
-    while offset < log.log_end_offset:
-        read = log.read(offset, max_bytes=1 << 20, upper_bound_offset=log.log_end_offset, min_one_batch=True)
-        data = b"".join(piece.read() for piece in read.slices)
-        if not data:
-            break
-        for _, header in iter_batches(memoryview(data)):
-            last = header.base_offset + header.last_offset_delta
-            found.append(BatchView(header.base_offset, last, header.leader_epoch, header.crc))
-            offset = last + 1
-    return tuple(found)
+    def controller_stepped(self, broker: SimBroker, event: object, effects: object) -> None:
+        for observer in self.on_controller_step:
+            observer(broker, event, effects)

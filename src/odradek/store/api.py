@@ -212,6 +212,14 @@ class StoreUnavailable(StoreError):
     """The store could not be reached or could not write. Whether a write happened is not known."""
 
 
+class NotAllowed(StoreUnavailable):
+    """The store does not know us, or does not let us at this node. Nothing was changed."""
+
+
+class TooLarge(StoreUnavailable):
+    """More than the store takes in one transaction. Nothing was changed."""
+
+
 class StoreCorrupt(StoreUnavailable):
     """The store's file cannot be used as it is; the message says what to do."""
 

@@ -25,28 +25,27 @@ from odradek.model.facts import (
     ControllerChanged,
     DeleteTopicsRequested,
     Fact,
+    FeaturesChanged,
     IsrChangeNotified,
     LogDirFailed,
     MetadataLoaded,
     PreferredElectionRequested,
     ProducerIdBlock,
     ReassignmentRequested,
-    StoredPartitionState,
     TopicAssignment,
     TopicAssignmentsChanged,
     TopicsChanged,
     UnreadableNode,
 )
-from odradek.model.ids import BrokerId, TopicPartition
+from odradek.model.ids import BrokerId, TopicId, TopicPartition
 from odradek.store import layout
 from odradek.store.api import Fence, Node, NoNode, Store, WatchEvent, WatchKind, name_of
 from odradek.store.fields import Unreadable
 from odradek.store.groups import remove_notifications
+from odradek.store.judgement import States, take_out_from_the_future, take_out_strangers, without_twins
 
 # Announcements of configuration changes that are kept; every broker has read the older ones long ago.
 CONFIG_CHANGES_KEPT = 1000
-
-States = dict[TopicPartition, StoredPartitionState]
 
 
 class _Hints:
@@ -137,7 +136,7 @@ class _ConfigChanges:
         return [_config(entity, node) for entity, node in zip(named, nodes, strict=True)]
 
     async def all_of(self, entity_type: str) -> list[Fact]:
-        names = await self._store.children(f"/config/{entity_type}")
+        names = await config_names(self._store, entity_type)
         return await self.configs(f"{entity_type}/{name}" for name in names)
 
     async def forget_old(self) -> None:
@@ -147,6 +146,27 @@ class _ConfigChanges:
         if old:
             group = remove_notifications([f"{layout.CONFIG_CHANGES}/{name}" for name in old])
             await self._store.write([group], None)
+
+
+async def config_names(store: Store, entity_type: str) -> list[str]:
+    """Names of entities below `/config/<entity_type>`; of users also `<user>/clients/<client>`, whose parent
+    may have no value of its own."""
+    root = f"/config/{entity_type}"
+    try:
+        names = list(await store.children(root))
+    except NoNode:
+        return []
+    if entity_type != "users":
+        return names
+    found = []
+    for name in names:
+        found.append(name)
+        try:
+            clients = await store.children(f"{root}/{name}/clients")
+        except NoNode:
+            continue
+        found += [f"{name}/clients/{client}" for client in clients]
+    return found
 
 
 def _config(entity: str, node: Node | None) -> ConfigChanged:
@@ -161,7 +181,7 @@ def _config(entity: str, node: Node | None) -> ConfigChanged:
 
 
 class BrokerFacts(_Hints):
-    """What every broker hears: who is controller, and changes of configuration."""
+    """What every broker hears: who is controller, changes of configuration, finalised features."""
 
     def __init__(self, store: Store, wake: Callable[[], None]) -> None:
         super().__init__(store, wake)
@@ -170,18 +190,30 @@ class BrokerFacts(_Hints):
     async def load(self) -> list[Fact]:
         """All that is there now, watched from here on."""
         await self._configs.begin()
-        facts: list[Fact] = [await self._controller()]
+        facts: list[Fact] = [await self._controller(), await self._features()]
         for entity_type in layout.CONFIG_TYPES:
             facts += await self._configs.all_of(entity_type)
         return facts
 
     def _kind_of(self, event: WatchEvent) -> str | None:
-        return event.path if event.path in (layout.CONTROLLER, layout.CONFIG_CHANGES) else None
+        watched = (layout.CONTROLLER, layout.CONFIG_CHANGES, layout.FEATURE)
+        return event.path if event.path in watched else None
 
     async def _read(self, kind: str) -> Sequence[Fact]:
         if kind == layout.CONTROLLER:
             return [await self._controller()]
+        if kind == layout.FEATURE:
+            return [await self._features()]
         return await self._configs.read()
+
+    async def _features(self) -> FeaturesChanged:
+        node = await self._get(layout.FEATURE)
+        if node is None:
+            return FeaturesChanged({}, -1)
+        try:
+            return FeaturesChanged(layout.decode_feature(node.data), node.stat.version)
+        except Unreadable as error:
+            return FeaturesChanged({}, node.stat.version, error.as_fact())
 
     async def _controller(self) -> ControllerChanged:
         node = await self._get(layout.CONTROLLER)
@@ -205,6 +237,7 @@ class ControllerFacts(_Hints):
         self._configs = _ConfigChanges(store)
         self._topics: set[str] = set()  # those we have told of
         self._touched: dict[str, None] = {}  # topics whose node was written
+        self._ids: dict[TopicId, str] = {}  # whose they are
         self._readers: dict[str, Callable[[], Awaitable[Sequence[Fact]]]] = {
             layout.BROKER_IDS: self._brokers,
             layout.TOPICS: self._topics_changed,
@@ -232,7 +265,8 @@ class ControllerFacts(_Hints):
         unreadable = [*brokers[0].unreadable]
         topics = await self._read_topics(names, unreadable)
         states = await self._read_states(_partitions(topics), unreadable)
-        _judge_leaders(topics, states, unreadable)
+        unreadable += take_out_strangers(topics, states)
+        unreadable += await self._take_out_from_the_future(states)
         (deletions,) = await self._delete_topics()
         (reassignment,) = await self._reassignment()
         (preferred,) = await self._preferred_election()
@@ -311,7 +345,7 @@ class ControllerFacts(_Hints):
         except BaseException:
             self._topics.difference_update(new)
             raise
-        _judge_leaders(created, states, unreadable)
+        unreadable += take_out_strangers(created, states)
         return (TopicsChanged(tuple(names), tuple(created), states, configs, tuple(unreadable)),)
 
     async def _assignments_changed(self) -> tuple[TopicAssignmentsChanged] | tuple[()]:
@@ -330,15 +364,31 @@ class ControllerFacts(_Hints):
         self, names: Sequence[str], unreadable: list[UnreadableNode]
     ) -> list[TopicAssignment]:
         nodes = await self.store.get_many([layout.topic_path(name) for name in names], watch=True)
-        topics = []
+        read: list[TopicAssignment] = []
         for name, node in zip(names, nodes, strict=True):
             if node is None:
                 continue
             try:
-                topics.append(layout.decode_topic(name, node))
+                read.append(layout.decode_topic(name, node))
             except Unreadable as error:
                 unreadable.append(error.as_fact())
+        self._ids = {owned: name for owned, name in self._ids.items() if name in self._topics}
+        topics: list[TopicAssignment] = []
+        for topic in without_twins(read, self._ids):
+            if isinstance(topic, UnreadableNode):
+                unreadable.append(topic)
+            else:
+                topics.append(topic)
+        self._ids.update((topic.topic_id, topic.topic) for topic in topics if topic.topic_id is not None)
         return topics
+
+    async def _take_out_from_the_future(self, states: States) -> list[UnreadableNode]:
+        newest = max((state.controller_epoch for state in states.values()), default=0)
+        try:
+            epoch = layout.decode_controller_epoch((await self.store.get(layout.CONTROLLER_EPOCH)).data)
+        except (NoNode, Unreadable):
+            return []  # the next write is fenced
+        return take_out_from_the_future(states, epoch) if newest > epoch else []
 
     async def _read_states(
         self, partitions: Sequence[TopicPartition], unreadable: list[UnreadableNode]
@@ -436,19 +486,3 @@ class ControllerFacts(_Hints):
 
 def _partitions(topics: Iterable[TopicAssignment]) -> list[TopicPartition]:
     return [TopicPartition(topic.topic, partition) for topic in topics for partition in topic.partitions]
-
-
-def _judge_leaders(
-    topics: Iterable[TopicAssignment], states: States, unreadable: list[UnreadableNode]
-) -> None:
-    """Take out the states that contradict the assignment."""
-    for topic in topics:
-        for number, assignment in topic.partitions.items():
-            partition = TopicPartition(topic.topic, number)
-            state = states.get(partition)
-            if state is None:
-                continue
-            contradiction = layout.unreadable_leadership(partition, state, assignment)
-            if contradiction is not None:
-                unreadable.append(contradiction)
-                del states[partition]

@@ -10,6 +10,8 @@ from odradek.model.errors import OdradekError
 from odradek.model.facts import UnreadableNode
 from odradek.model.ids import BrokerId
 
+LARGEST_INT32 = (1 << 31) - 1
+
 
 class Unreadable(OdradekError):
     """The value of a node cannot be trusted."""
@@ -30,8 +32,10 @@ class Fields:
         self.path = path
         try:
             value = json.loads(data)
-        except ValueError as error:  # UnicodeDecodeError is one too
+        except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
             raise Unreadable(path, f"not JSON: {error}; it begins with {data[:40]!r}") from None
+        if b"\\u" in data and _has_half_a_character(value):
+            raise Unreadable(path, f"a text with half a character in it; it begins with {data[:40]!r}")
         if not isinstance(value, dict):
             raise Unreadable(path, f"want a JSON object, found {type(value).__name__}")
         self.value: dict[str, Any] = value
@@ -53,9 +57,12 @@ class Fields:
     def integer(self, name: str) -> int:
         return self.as_integer(name, self._required(name))
 
-    def as_integer(self, name: str, value: object) -> int:
+    def as_integer(self, name: str, value: object, *, bits: int = 32) -> int:
+        """What does not fit where it is sent on must not come in."""
         if isinstance(value, bool) or not isinstance(value, int):
             raise self.fail(name, "a whole number", value)
+        if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+            raise self.fail(name, f"a number of {bits} bits", value)
         return value
 
     def text(self, name: str) -> str:
@@ -92,6 +99,15 @@ class Fields:
             if not isinstance(item, str):
                 raise self.fail(f"{name}.{key}", "a text", item)
         return value
+
+
+def _has_half_a_character(value: object) -> bool:
+    """`\\ud800` alone is JSON and no Unicode: it could be read and never be sent."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def topic_of(path: str) -> str | None:

@@ -14,12 +14,14 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import unquote
 
 from odradek.model.cluster import BrokerRegistration, Endpoint, LeaderAndIsr, ReplicaAssignment
+from odradek.model.entity_names import escape_entity as escape_entity
+from odradek.model.entity_names import unescape_entity as unescape_entity
 from odradek.model.facts import ProducerIdBlock, StoredPartitionState, TopicAssignment, UnreadableNode
 from odradek.model.ids import (
     NO_LEADER,
+    NO_TOPIC_ID,
     UNKNOWN_BROKER_EPOCH,
     BrokerEpoch,
     BrokerId,
@@ -30,8 +32,9 @@ from odradek.model.ids import (
     topic_id_from_text,
     topic_id_to_text,
 )
+from odradek.model.topic_names import problem_with
 from odradek.store.api import Node
-from odradek.store.fields import Fields, Unreadable
+from odradek.store.fields import LARGEST_INT32, Fields, Unreadable
 
 # ---- paths
 
@@ -148,7 +151,9 @@ def decode_registration(broker_id: BrokerId, node: Node) -> BrokerRegistration:
     rack = fields.value.get("rack")
     if rack is not None and not isinstance(rack, str):
         raise fields.fail("rack", "a text", rack)
-    clean_epoch = fields.as_integer("odradek_clean_epoch", fields.value.get("odradek_clean_epoch", -1))
+    clean_epoch = fields.as_integer(
+        "odradek_clean_epoch", fields.value.get("odradek_clean_epoch", -1), bits=64
+    )
     return BrokerRegistration(
         broker_id, BrokerEpoch(node.stat.czxid), tuple(endpoints), rack, BrokerEpoch(clean_epoch)
     )
@@ -182,6 +187,9 @@ def encode_topic(assignment: TopicAssignment) -> bytes:
 
 def decode_topic(topic: str, node: Node) -> TopicAssignment:
     """Versions 1 (before KIP-455), 2 (before topic ids) and 3."""
+    problem = problem_with(topic)
+    if problem is not None:
+        raise Unreadable(topic_path(topic), f"no name of a topic: {problem}")
     fields = Fields(topic_path(topic), node.data, (1, 2, 3))
     adding = _replica_lists(fields, "adding_replicas") if "adding_replicas" in fields.value else {}
     removing = _replica_lists(fields, "removing_replicas") if "removing_replicas" in fields.value else {}
@@ -203,15 +211,18 @@ def decode_topic(topic: str, node: Node) -> TopicAssignment:
             topic_id = topic_id_from_text(fields.text("topic_id"))
         except ValueError as error:
             raise Unreadable(fields.path, str(error)) from None
+        if topic_id == NO_TOPIC_ID:
+            raise fields.fail("topic_id", "an id of its own", fields.text("topic_id"))
     return TopicAssignment(topic, topic_id, partitions, node.stat.version)
 
 
 def _replica_lists(fields: Fields, name: str) -> dict[int, tuple[BrokerId, ...]]:
     lists = {}
     for text, replicas in fields.mapping(name).items():
-        if not (text.isascii() and text.isdigit()):
+        if not (text.isascii() and text.isdigit() and text == str(int(text[:10]))):
             raise fields.fail(name, "partition numbers", text)
-        lists[int(text)] = fields.broker_ids(f"{name}.{text}", replicas)
+        partition = fields.as_integer(name, int(text))
+        lists[partition] = fields.broker_ids(f"{name}.{text}", replicas)
     return lists
 
 
@@ -263,8 +274,9 @@ def decode_partition_state(
     if leader < NO_LEADER:
         raise fields.fail("leader", "a broker id, or -1 for none", leader)
     leader_epoch, controller_epoch = fields.integer("leader_epoch"), fields.integer("controller_epoch")
-    if leader_epoch < 0:
-        raise fields.fail("leader_epoch", "0 or more", leader_epoch)
+    for name, epoch in (("leader_epoch", leader_epoch), ("controller_epoch", controller_epoch)):
+        if epoch < 0:
+            raise fields.fail(name, "0 or more", epoch)
     recovery = fields.as_integer("leader_recovery_state", fields.value.get("leader_recovery_state", 0))
     if recovery not in (0, 1):
         raise fields.fail("leader_recovery_state", "0 or 1", recovery)
@@ -274,6 +286,10 @@ def decode_partition_state(
         elr = fields.broker_ids("elr", fields.value.get("elr", []))
         last_known_elr = fields.broker_ids("last_known_elr", fields.value.get("last_known_elr", []))
     isr = fields.broker_ids("isr", fields.items("isr"))
+    if not isr:
+        raise fields.fail("isr", "at least one member: the last one stays when it dies", [])
+    if leader != NO_LEADER and leader not in isr:
+        raise fields.fail("leader", f"a member of the ISR {list(isr)}", leader)
     broker_epochs = _isr_broker_epochs(fields, controller_epoch, len(isr))
     return StoredPartitionState(
         LeaderAndIsr(
@@ -295,7 +311,7 @@ def _isr_broker_epochs(fields: Fields, controller_epoch: int, members: int) -> t
     if fields.value.get("isr_broker_epochs_controller_epoch") != controller_epoch:
         return ()
     epochs = [
-        BrokerEpoch(fields.as_integer("isr_broker_epochs", epoch))
+        BrokerEpoch(fields.as_integer("isr_broker_epochs", epoch, bits=64))
         for epoch in fields.items("isr_broker_epochs")
     ]
     return tuple(epochs) if len(epochs) == members else ()
@@ -332,17 +348,6 @@ def decode_partition_states(
     return states, missing, unreadable
 
 
-def unreadable_leadership(
-    partition: TopicPartition, state: StoredPartitionState, assignment: ReplicaAssignment
-) -> UnreadableNode | None:
-    """Two nodes that cannot both be true: a leader that is not among the assigned replicas."""
-    leader = state.leader_and_isr.leader
-    if leader == NO_LEADER or leader in assignment.replicas:
-        return None
-    reason = f"leader {leader} is not among the assigned replicas {list(assignment.replicas)}"
-    return UnreadableNode(state_path(partition), reason, partition.topic)
-
-
 # ---- /controller, /controller_epoch
 
 
@@ -361,8 +366,11 @@ def encode_controller_epoch(epoch: ControllerEpoch) -> bytes:
 
 
 def decode_controller_epoch(data: bytes) -> ControllerEpoch:
-    if not data.isdigit():
-        raise Unreadable(CONTROLLER_EPOCH, f"want a whole number as text, found {data[:40]!r}")
+    # Its successor must be a number of 32 bits too.
+    if not (data.isdigit() and len(data) <= 10 and int(data) < LARGEST_INT32):
+        raise Unreadable(
+            CONTROLLER_EPOCH, f"want a whole number as text, below {LARGEST_INT32}, found {data[:40]!r}"
+        )
     return ControllerEpoch(int(data))
 
 
@@ -399,19 +407,6 @@ def check_entity(path: str, entity_path: str) -> None:
         raise Unreadable(
             path, f"want type/name, the type one of {', '.join(CONFIG_TYPES)}; found {entity_path!r}"
         )
-
-
-# Kafka's Sanitizer: Java's URLEncoder, with a space as %20 and `*` as %2A.
-_UNESCAPED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
-
-
-def escape_entity(name: str) -> str:
-    """A user, client or address as part of a path (Kafka's Sanitizer)."""
-    return "".join(c if c in _UNESCAPED else "".join(f"%{byte:02X}" for byte in c.encode()) for c in name)
-
-
-def unescape_entity(name: str) -> str:
-    return unquote(name)
 
 
 # ---- /admin, notifications
@@ -503,5 +498,11 @@ def encode_feature(features: Mapping[str, int] | None = None) -> bytes:
 
 
 def decode_feature(data: bytes) -> dict[str, int]:
+    """By name the level in force. Version 1 kept a range, of which the upper end counts."""
     fields = Fields(FEATURE, data, (1, 2))
-    return {name: fields.as_integer(name, level) for name, level in fields.mapping("features").items()}
+    levels = {}
+    for name, level in fields.mapping("features").items():
+        if isinstance(level, dict):
+            level = level.get("max_version_level")
+        levels[name] = fields.as_integer(name, level)
+    return levels

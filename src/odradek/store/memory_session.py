@@ -13,26 +13,21 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from odradek.store.api import (
-    ANY_VERSION,
     Applied,
     ConditionalOps,
-    Create,
-    Delete,
     Fence,
     Node,
     NoNode,
-    OnSession,
-    OnWatch,
     Op,
     SessionExpired,
     SessionState,
-    Set,
     Stat,
     StoreUnavailable,
     WatchEvent,
     WriteAnswer,
 )
 from odradek.store.memory import Fired, Tree
+from odradek.store.session import SessionBase
 
 T = TypeVar("T")
 
@@ -84,46 +79,15 @@ class MemoryEnsemble:
                 session._tell(event)
 
 
-class MemorySession:
+class MemorySession(SessionBase):
     """A `Store` over a tree in this process."""
 
     def __init__(self, ensemble: MemoryEnsemble, session_id: int, session_timeout_ms: int) -> None:
+        super().__init__(session_timeout_ms, SessionState.CONNECTED)
         self._ensemble = ensemble
         self._session_id = session_id
-        self._session_timeout_ms = session_timeout_ms
-        self._state = SessionState.CONNECTED
-        self._on_watch: list[OnWatch] = []
-        self._on_session: list[OnSession] = []
         self._held: deque[WatchEvent] = deque()
         self._is_holding = False
-
-    @property
-    def session_id(self) -> int:
-        return self._session_id
-
-    @property
-    def session_timeout_ms(self) -> int:
-        return self._session_timeout_ms
-
-    @property
-    def state(self) -> SessionState:
-        return self._state
-
-    def listen(
-        self, *, on_watch: OnWatch | None = None, on_session: OnSession | None = None
-    ) -> Callable[[], None]:
-        if on_watch is not None:
-            self._on_watch.append(on_watch)
-        if on_session is not None:
-            self._on_session.append(on_session)
-
-        def stop() -> None:
-            if on_watch in self._on_watch:
-                self._on_watch.remove(on_watch)
-            if on_session in self._on_session:
-                self._on_session.remove(on_session)
-
-        return stop
 
     # ---- what the owner of the ensemble does to us
 
@@ -181,19 +145,6 @@ class MemorySession:
 
     # ---- writing
 
-    async def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
-    ) -> Applied:
-        return (await self.multi([Create(path, data, ephemeral, sequential)]))[0]
-
-    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        stat = (await self.multi([Set(path, data, version)]))[0].stat
-        assert stat is not None
-        return stat
-
-    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        await self.multi([Delete(path, version)])
-
     async def multi(self, ops: Sequence[Op]) -> list[Applied]:
         def apply() -> list[Applied]:
             applied, fired = self._ensemble.tree.multi(self._session_id, ops)
@@ -245,9 +196,7 @@ class MemorySession:
         if self._state is SessionState.SUSPENDED:
             raise StoreUnavailable(message=f"session {self._session_id} is out of touch with the store")
         if self._state is not SessionState.CONNECTED:
-            raise SessionExpired(
-                message=f"session {self._session_id} is {self._state.value}; open another one"
-            )
+            raise self._ended()
 
     def _tell(self, event: WatchEvent) -> None:
         self._held.append(event)
@@ -256,17 +205,10 @@ class MemorySession:
 
     def _flush(self) -> None:
         while self._held and self._state is SessionState.CONNECTED:
-            event = self._held.popleft()
-            for on_watch in tuple(self._on_watch):
-                on_watch(event)
-
-    def _become(self, state: SessionState) -> None:
-        self._state = state
-        for on_session in tuple(self._on_session):
-            on_session(state)
+            self._hear(self._held.popleft())
 
     def _end(self, state: SessionState) -> None:
-        if self._state in (SessionState.EXPIRED, SessionState.CLOSED):
+        if self._is_over:
             return
         self._held.clear()
         self._become(state)

@@ -1,7 +1,8 @@
-"""A cluster of real broker processes on the embedded store: for tests, `odradek up` and `odradek demo`.
+"""A cluster of real broker processes, on the embedded store or a ZooKeeper: for tests, `odradek up` and
+`odradek demo`.
 
 Each broker has a directory with its `server.properties`, its log directory and `broker.log`; all share one
-store file. Nothing outlives the parent: every broker watches a pipe that only the parent holds open.
+store. Nothing outlives the parent: every broker watches a pipe that only the parent holds open.
 """
 
 import contextlib
@@ -134,7 +135,10 @@ class ProcessCluster:
         settings: Mapping[str, str] | None = None,
         host: str = "127.0.0.1",
         first_port: int | None = None,
+        zookeeper: str | None = None,
     ) -> None:
+        """`zookeeper`: its `zookeeper.connect`, in place of the embedded store."""
+        self.zookeeper = zookeeper
         self.directory = Path(directory).absolute()
         self.settings = dict(settings or {})
         self.host = host
@@ -171,10 +175,15 @@ class ProcessCluster:
             "broker.id": str(broker.broker_id),
             "listeners": f"PLAINTEXT://{broker.address}",
             "log.dirs": str(broker.directory / "data"),
-            "odradek.store": str(self.store_file),
+            **self._store_properties(),
             "odradek.cluster.size": str(len(self.brokers)),
             **self.settings,
         }
+
+    def _store_properties(self) -> dict[str, str]:
+        if self.zookeeper is not None:
+            return {"zookeeper.connect": self.zookeeper}
+        return {"odradek.store": str(self.store_file)}
 
     def write_configurations(self) -> None:
         for broker in self.brokers.values():

@@ -5,11 +5,13 @@ back to its default. Any broker may be asked; the store is written and the chang
 `validate_only` checks and writes nothing. v2 flexible.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from odradek.broker.answers import Answer, Park, Reply
-from odradek.broker.config_resources import Alteration, Change, Error, Resource, check_resource
+from odradek.broker import config_changes
+from odradek.broker.answers import Answer
+from odradek.broker.config_changes import Change, Error
+from odradek.broker.config_resources import BROKER_LOGGER, Resource
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.protocol.messages.alter_configs import (
@@ -26,49 +28,39 @@ if TYPE_CHECKING:
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = AlterConfigsRequest.decode(version, request.body)
-    resources = [(row.resource_type, row.resource_name) for row in asked.resources]
-    errors: dict[Resource, Error] = {}
-    changes: list[Change] = []
-    for row, resource in zip(asked.resources, resources, strict=True):
-        try:
-            if resources.count(resource) > 1:
-                raise ProtocolError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            check_resource(broker, *resource)
-            changes.append(_change(row))
-        except ProtocolError as refusal:
-            errors[resource] = refusal.code, refusal.message
 
-    def encode(found: Mapping[Resource, Error]) -> bytes:
-        rows = []
-        for resource in dict.fromkeys(resources):
-            error, message = errors.get(resource) or found[resource]
-            rows.append(
+    def encode(rows: Sequence[tuple[Resource, Error]]) -> bytes:
+        return AlterConfigsResponse(
+            responses=[
                 AlterConfigsResourceResponse(
-                    error_code=error,
-                    error_message=message,
-                    resource_type=resource[0],
-                    resource_name=resource[1],
+                    error_code=error, error_message=message, resource_type=kind, resource_name=name
                 )
-            )
-        return AlterConfigsResponse(responses=rows).encode(version)
+                for (kind, name), (error, message) in rows
+            ]
+        ).encode(version)
 
-    if not changes:
-        return Reply([encode({})])
-    park = Park()
-    Alteration(
+    return config_changes.answer(
         broker,
-        changes,
+        [(row.resource_type, row.resource_name) for row in asked.resources],
+        lambda place: _change(asked.resources[place]),
         validate_only=asked.validate_only,
-        done=lambda found: park.complete(Reply([encode(found)])),
-    ).start()
-    return park
+        encode=encode,
+    )
 
 
 def _change(row: AlterConfigsResource) -> Change:
-    without_value = sorted(config.name for config in row.configs if config.value is None)
+    if row.resource_type == BROKER_LOGGER:
+        raise ProtocolError(
+            ErrorCode.INVALID_REQUEST,
+            "AlterConfigs is deprecated and does not support the resource type BROKER_LOGGER",
+        )
+    names = [config.name for config in row.configs]
+    if len(set(names)) < len(names):
+        raise ProtocolError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    without_value = [config.name for config in row.configs if config.value is None]
     if without_value:
         raise ProtocolError(
-            ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(without_value)}"
+            ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(without_value)}"
         )
     wanted = {config.name: config.value or "" for config in row.configs}
-    return Change((row.resource_type, row.resource_name), lambda stored: wanted)
+    return Change(lambda stored: wanted, replaces=True)

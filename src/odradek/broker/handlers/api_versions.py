@@ -2,16 +2,23 @@
 
 What this broker answers, straight from the table of handlers. A version we do not know is answered in
 version 0 with UNSUPPORTED_VERSION and one entry, our range of this key (KIP-511): the client asks again.
-v3 flexible, name and version of the client's software; the response header stays without tags. No feature
-is finalised here: with Apache members in the cluster one that a broker lacks would make it exit.
+v3 flexible, name and version of the client's software, features supported (none) and finalised (what stands in
+`/feature`, KIP-584); the response header stays without tags.
 """
 
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Reply
+from odradek.broker.features import SUPPORTED
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.api_keys import ApiKey
-from odradek.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker, Request
@@ -36,7 +43,18 @@ def _encode(broker: "Broker", version: int) -> bytes:
         ApiVersion(api_key=key, min_version=first, max_version=last)
         for key, (_, first, last) in sorted(broker.handlers.items())
     ]
-    return ApiVersionsResponse(api_keys=rows).encode(version)
+    return ApiVersionsResponse(
+        api_keys=rows,
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in sorted(SUPPORTED.items())
+        ],
+        finalized_features_epoch=broker.features_epoch,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=1)
+            for name, level in sorted(broker.finalized_features.items())
+        ],
+    ).encode(version)
 
 
 def unsupported_version(broker: "Broker") -> Reply:

@@ -1,19 +1,28 @@
 """CreateTopics (key 19), versions 2-7. Only the controller answers; others NOT_CONTROLLER.
 
 Each topic is checked, its replicas chosen or taken as given, and written to the store; the answer comes when
-every partition has a leader in this broker's cache, or REQUEST_TIMED_OUT after `timeout_ms`. With
-`validate_only` nothing is written.
+every partition has a leader in this broker's cache, or REQUEST_TIMED_OUT after `timeout_ms` (at once, where that
+is 0 or less) while creation goes on. With `validate_only` nothing is written.
 v4 counts of -1 mean the broker's defaults (KIP-464). v5 flexible, configuration in the answer (KIP-525).
-v7 topic id (KIP-516).
+v6 THROTTLING_QUOTA_EXCEEDED; older clients are let through and held up (KIP-599). v7 topic id (KIP-516).
 """
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
-from odradek.broker.config_description import BrokerLayers, topic_entries
+from odradek.broker.config_description import topic_entries
 from odradek.broker.effects import CreateTopics, NewTopic, StoreFailed, StoreResult, TopicsWritten
 from odradek.broker.leader_wait import TopicWait
-from odradek.broker.topic_creation import plan_topic
+from odradek.broker.topic_creation import (
+    MOST_PARTITIONS,
+    MOST_PARTITIONS_PER_REQUEST,
+    RESERVED_TOPICS,
+    USE_DEFAULT,
+    Names,
+    plan_topic,
+    refused_assignment,
+)
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.protocol.messages.create_topics import (
@@ -28,6 +37,7 @@ if TYPE_CHECKING:
     from odradek.broker.core import Broker, Request
 
 FIRST_WITH_CONFIGS = 5
+STRICT_QUOTA_SINCE = 6
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
@@ -38,32 +48,48 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         # A controller that has not told its own broker of anybody yet is none to its clients either.
         rows = [_refused(name, ErrorCode.NOT_CONTROLLER, None) for name in names]
         return Reply([CreateTopicsResponse(topics=rows).encode(version)])
+    quota = broker.mutation_quota(request, strict_since=STRICT_QUOTA_SINCE, now_ms=now_ms)
+    times = Counter(topic.name for topic in asked.topics)
+    is_too_much = _partitions_asked_for(broker, asked) > MOST_PARTITIONS_PER_REQUEST
+    taken = Names(broker)
     results: dict[str, CreatableTopicResult] = {}
     planned: dict[str, NewTopic] = {}
-    for name in names:
-        same = [topic for topic in asked.topics if topic.name == name]
+    for topic in asked.topics:
+        name = topic.name
         try:
-            if len(same) > 1:
+            if times[name] > 1:
+                raise ProtocolError(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
+            if name in RESERVED_TOPICS:
+                raise ProtocolError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+            if is_too_much and not _is_too_large(topic):
                 raise ProtocolError(
-                    ErrorCode.INVALID_REQUEST,
-                    "Create topics request from client contains multiple entries for it.",
+                    ErrorCode.POLICY_VIOLATION,
+                    "Excessively large number of partitions per request: at most "
+                    f"{MOST_PARTITIONS_PER_REQUEST} can be made at once.",
                 )
-            planned[name] = _plan(broker, same[0])
-            results[name] = _created(broker, planned[name], version)
+            new = _plan(broker, topic, taken)
+            if not asked.validate_only and not quota.take(len(new.assignment)):
+                raise ProtocolError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+            planned[name] = new
+            results[name] = _created(broker, new, version)
         except ProtocolError as refusal:
-            results[name] = _refused(name, refusal.code, refusal.message)
+            results[name] = _refused(name, refusal.code, refusal.message or None)
 
-    def encode(without_leaders: list[str]) -> bytes:
+    def reply(without_leaders: list[str], later_ms: int) -> Reply:
         for name in without_leaders:
             results[name] = _refused(
                 name,
                 ErrorCode.REQUEST_TIMED_OUT,
                 "The topic was created; not all of its partitions have a leader yet.",
             )
-        return CreateTopicsResponse(topics=[results[name] for name in names]).encode(version)
+        throttle_time_ms = quota.throttle_time_ms(later_ms)
+        response = CreateTopicsResponse(
+            topics=[results[name] for name in names], throttle_time_ms=throttle_time_ms
+        )
+        return Reply([response.encode(version)], throttle_time_ms)
 
     if asked.validate_only or not planned:
-        return Reply([encode([])])
+        return reply([], now_ms)
     park = Park()
 
     def written(result: StoreResult, later_ms: int) -> None:
@@ -74,23 +100,41 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             error, message = result.results[name]
             if error:
                 results[name] = _refused(name, error, message)
+        made = [name for name in planned if not results[name].error_code]
+        if asked.timeout_ms <= 0:
+            park.complete(reply(made, later_ms))
+            return
         wait = TopicWait(
             broker,
-            [name for name in planned if not results[name].error_code],
+            made,
             is_over=lambda name: broker.metadata.has_leaders(name, len(planned[name].assignment)),
-            encode=encode,
+            reply=reply,
             park=park,
         )
-        wait.start(now_ms + max(asked.timeout_ms, 0), later_ms)
+        wait.start(now_ms + asked.timeout_ms, later_ms)
 
     broker.ask_store(CreateTopics(tuple(planned.values())), written)
     return park
 
 
-def _plan(broker: "Broker", topic: CreatableTopic) -> NewTopic:
+def _partitions_asked_for(broker: "Broker", asked: CreateTopicsRequest) -> int:
+    """In all topics of the request that could be made; one that is too large by itself is refused by itself."""
+    default: int = broker.settings.num_partitions
+    return sum(
+        len(topic.assignments) or (default if topic.num_partitions == USE_DEFAULT else topic.num_partitions)
+        for topic in asked.topics
+        if topic.num_partitions >= USE_DEFAULT and not _is_too_large(topic)
+    )
+
+
+def _is_too_large(topic: CreatableTopic) -> bool:
+    return max(len(topic.assignments), topic.num_partitions) > MOST_PARTITIONS
+
+
+def _plan(broker: "Broker", topic: CreatableTopic, taken: Names) -> NewTopic:
     manual = {row.partition_index: row.broker_ids for row in topic.assignments}
     if len(manual) != len(topic.assignments):
-        raise ProtocolError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition is assigned more than once.")
+        raise refused_assignment("A partition is assigned more than once.")
     return plan_topic(
         broker,
         topic.name,
@@ -98,6 +142,7 @@ def _plan(broker: "Broker", topic: CreatableTopic) -> NewTopic:
         replication_factor=topic.replication_factor,
         manual=manual,
         configs={config.name: config.value for config in topic.configs},
+        names=taken,
     )
 
 
@@ -112,7 +157,7 @@ def _created(broker: "Broker", new: NewTopic, version: int) -> CreatableTopicRes
                 config_source=entry.source,
                 is_sensitive=entry.is_sensitive,
             )
-            for entry in topic_entries(new.config, BrokerLayers(broker.settings), None)
+            for entry in topic_entries(new.config, broker.layers, None)
         ]
     return CreatableTopicResult(
         name=new.topic,

@@ -1,11 +1,13 @@
 """DeleteTopics (key 20), versions 1-6. Only the controller answers; others NOT_CONTROLLER.
 
 Writes `/admin/delete_topics/<t>`; the controller does the rest. Answered when the topic has left this
-broker's cache (UpdateMetadata with leader -2), or REQUEST_TIMED_OUT; files go later.
-v3 TOPIC_DELETION_DISABLED where `delete.topic.enable` is false, before that INVALID_REQUEST. v5 messages.
-v6 by topic id.
+broker's cache (UpdateMetadata with leader -2), or REQUEST_TIMED_OUT (at once where `timeout_ms` is 0 or less);
+files go later.
+v3 TOPIC_DELETION_DISABLED where `delete.topic.enable` is false, before that INVALID_REQUEST. v5 messages, and
+THROTTLING_QUOTA_EXCEEDED (KIP-599). v6 by topic id.
 """
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 FIRST_BY_STATE = 6
 FIRST_WITH_DISABLED = 3
+STRICT_QUOTA_SINCE = 5
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
@@ -34,29 +37,37 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     states = asked.topics
     if version < FIRST_BY_STATE:
         states = [DeleteTopicState(name=name) for name in dict.fromkeys(asked.topic_names)]
+    quota = broker.mutation_quota(request, strict_since=STRICT_QUOTA_SINCE, now_ms=now_ms)
+    times = Counter(_name_of(broker, state) for state in states)
     rows: list[DeletableTopicResult] = []
     accepted: dict[str, DeletableTopicResult] = {}
     for state in states:
         row = DeletableTopicResult(name=state.name, topic_id=state.topic_id)
         rows.append(row)
         try:
-            name = _accept(broker, version, state, states)
+            name = _accept(broker, version, state)
+            if times[name] > 1:
+                raise ProtocolError(ErrorCode.INVALID_REQUEST, "Duplicate topic name or topic id.")
+            if not quota.take(len(broker.metadata.topics[name])):
+                raise ProtocolError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         except ProtocolError as refusal:
             row.error_code = refusal.code
-            row.error_message = refusal.message if refusal.message != refusal.code.name else None
+            row.error_message = refusal.message or None
             continue
         row.name = name
         row.topic_id = broker.metadata.topic_id(name)
         accepted[name] = row
-    if not accepted:
-        return Reply([DeleteTopicsResponse(responses=rows).encode(version)])
 
-    def encode(still_there: list[str]) -> bytes:
+    def reply(still_there: list[str], later_ms: int) -> Reply:
         for name in still_there:
             accepted[name].error_code = ErrorCode.REQUEST_TIMED_OUT
             accepted[name].error_message = "The deletion was accepted and goes on."
-        return DeleteTopicsResponse(responses=rows).encode(version)
+        throttle_time_ms = quota.throttle_time_ms(later_ms)
+        response = DeleteTopicsResponse(responses=rows, throttle_time_ms=throttle_time_ms)
+        return Reply([response.encode(version)], throttle_time_ms)
 
+    if not accepted:
+        return reply([], now_ms)
     park = Park()
 
     def written(result: StoreResult, later_ms: int) -> None:
@@ -67,23 +78,31 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             error, message = result.results[name]
             row.error_code = error
             row.error_message = message or None
+        marked = [name for name, row in accepted.items() if not row.error_code]
+        if asked.timeout_ms <= 0:
+            park.complete(reply(marked, later_ms))
+            return
         wait = TopicWait(
             broker,
-            [name for name, row in accepted.items() if not row.error_code],
+            marked,
             is_over=lambda name: (
                 broker.metadata.topic_ids.get(name) != accepted[name].topic_id
                 or name not in broker.metadata.topics
             ),
-            encode=encode,
+            reply=reply,
             park=park,
         )
-        wait.start(now_ms + max(asked.timeout_ms, 0), later_ms)
+        wait.start(now_ms + asked.timeout_ms, later_ms)
 
     broker.ask_store(DeleteTopics(tuple(accepted)), written)
     return park
 
 
-def _accept(broker: "Broker", version: int, state: DeleteTopicState, states: list[DeleteTopicState]) -> str:
+def _name_of(broker: "Broker", state: DeleteTopicState) -> str | None:
+    return state.name if state.name is not None else broker.metadata.names.get(bytes(state.topic_id))
+
+
+def _accept(broker: "Broker", version: int, state: DeleteTopicState) -> str:
     """The topic's name, or ProtocolError."""
     if not broker.is_controller:
         raise ProtocolError(ErrorCode.NOT_CONTROLLER)
@@ -93,21 +112,13 @@ def _accept(broker: "Broker", version: int, state: DeleteTopicState, states: lis
             ErrorCode.TOPIC_DELETION_DISABLED if has_code else ErrorCode.INVALID_REQUEST,
             "delete.topic.enable is false on this broker.",
         )
-    topic_id = TopicId(bytes(state.topic_id))
-    if state.name is not None and topic_id != NO_TOPIC_ID:
-        raise ProtocolError(ErrorCode.INVALID_REQUEST, "Topic name and topic id can not both be present.")
-    if state.name is None:
-        name = broker.metadata.names.get(topic_id)
-        if name is None:
-            raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_ID)
-    else:
-        name = state.name
-        if name not in broker.metadata.topics:
-            raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    names = [
-        other.name if other.name is not None else broker.metadata.names.get(bytes(other.topic_id))
-        for other in states
-    ]
-    if names.count(name) > 1:
-        raise ProtocolError(ErrorCode.INVALID_REQUEST, "Duplicate topic name or topic id.")
+    if state.name is not None and TopicId(bytes(state.topic_id)) != NO_TOPIC_ID:
+        raise ProtocolError(
+            ErrorCode.INVALID_REQUEST, "Topic name and topic ID can not both be specified."
+        )
+    name = _name_of(broker, state)
+    if name is None:
+        raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_ID)
+    if name not in broker.metadata.topics:
+        raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return name

@@ -2,13 +2,16 @@
 
 Every setting of a topic or of this broker: value, source, synonyms, type, words; or those named. The resource
 broker "" is the dynamic default of all brokers. Overrides are read from the store, so any broker may be asked
-about any topic. v1 sources and synonyms. v3 type and documentation. v4 flexible.
+about any topic. The resource BROKER_LOGGER is the levels of this process's loggers (KIP-412).
+v1 sources and synonyms. v3 type and documentation. v4 flexible.
 """
 
 from typing import TYPE_CHECKING
 
+from odradek.broker import loggers
 from odradek.broker.answers import Answer, Park, Reply
 from odradek.broker.config_description import (
+    DYNAMIC_BROKER_LOGGER,
     TYPES,
     BrokerLayers,
     ConfigEntry,
@@ -16,7 +19,15 @@ from odradek.broker.config_description import (
     cluster_default_entries,
     topic_entries,
 )
-from odradek.broker.config_resources import BROKER, DEFAULT_NAME, TOPIC, check_resource, entity_of
+from odradek.broker.config_resources import (
+    BROKER,
+    BROKER_LOGGER,
+    DEFAULT_NAME,
+    TOPIC,
+    check_is_this_broker,
+    check_topic,
+    entity_of,
+)
 from odradek.broker.effects import ConfigsRead, ReadConfigs, StoredConfig, StoreFailed, StoreResult
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -38,15 +49,24 @@ NOTHING_STORED = StoredConfig({}, -1)
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = DescribeConfigsRequest.decode(version, request.body)
+    if any(row.resource_type == BROKER_LOGGER for row in asked.resources):
+        return loggers.when_known(broker, lambda levels: _answer(broker, version, asked, levels))
+    return _answer(broker, version, asked, {})
+
+
+def _answer(
+    broker: "Broker", version: int, asked: DescribeConfigsRequest, levels: loggers.Levels
+) -> Answer:
     refused: dict[int, ProtocolError] = {}
     entities: dict[tuple[str, str], None] = {}
     for place, resource in enumerate(asked.resources):
         try:
-            check_resource(broker, resource.resource_type, resource.resource_name)
+            _check(broker, resource.resource_type, resource.resource_name)
         except ProtocolError as refusal:
             refused[place] = refusal
             continue
-        entities[entity_of(resource.resource_type, resource.resource_name)] = None
+        if resource.resource_type != BROKER_LOGGER:
+            entities[entity_of(resource.resource_type, resource.resource_name)] = None
         if resource.resource_type == BROKER:
             entities["brokers", DEFAULT_NAME] = None
 
@@ -56,6 +76,8 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             refusal = refused.get(place)
             if refusal is not None:
                 results.append(_refused(resource, refusal))
+            elif resource.resource_type == BROKER_LOGGER:
+                results.append(_loggers(resource, levels))
             else:
                 results.append(_described(broker, asked, resource, configs))
         return DescribeConfigsResponse(results=results).encode(version)
@@ -69,26 +91,42 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             park.complete(Reply([encode(result)]))
             return
         reason = result.reason if isinstance(result, StoreFailed) else "the store answered something else"
-        for place in range(len(asked.resources)):
-            refused.setdefault(place, ProtocolError(ErrorCode.UNKNOWN_SERVER_ERROR, reason))
+        for place, resource in enumerate(asked.resources):
+            if resource.resource_type != BROKER_LOGGER:
+                refused.setdefault(place, ProtocolError(ErrorCode.UNKNOWN_SERVER_ERROR, reason))
         park.complete(Reply([encode(ConfigsRead({}))]))
 
     broker.ask_store(ReadConfigs(tuple(entities)), answered)
     return park
 
 
+def _check(broker: "Broker", resource_type: int, name: str) -> None:
+    if resource_type == TOPIC:
+        check_topic(broker, name, "")
+    elif resource_type == BROKER:
+        if name:
+            check_is_this_broker(broker, name, noun="Broker", or_empty=" or empty string")
+    elif resource_type == BROKER_LOGGER:
+        loggers.check_resource(broker, name)
+    else:
+        raise ProtocolError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource_type}")
+
+
 def _described(
     broker: "Broker", asked: DescribeConfigsRequest, resource: DescribeConfigsResource, configs: ConfigsRead
 ) -> DescribeConfigsResult:
     names = None if resource.configuration_keys is None else dict.fromkeys(resource.configuration_keys)
-    stored = configs.configs.get(
-        entity_of(resource.resource_type, resource.resource_name), NOTHING_STORED
-    ).overrides
+    entity = entity_of(resource.resource_type, resource.resource_name)
+    if entity in configs.unreadable:
+        return _refused(
+            resource, ProtocolError(ErrorCode.UNKNOWN_SERVER_ERROR, configs.unreadable[entity])
+        )
+    stored = configs.configs.get(entity, NOTHING_STORED).overrides
     dynamic_default = configs.configs.get(("brokers", DEFAULT_NAME), NOTHING_STORED).overrides
     if resource.resource_type == TOPIC:
-        entries = topic_entries(stored, BrokerLayers(broker.settings), names)
+        entries = topic_entries(stored, broker.layers, names)
     elif resource.resource_name:
-        entries = broker_entries(BrokerLayers(broker.settings, stored, dynamic_default), names)
+        entries = broker_entries(BrokerLayers(broker.dynamic.static, stored, dynamic_default), names)
     else:
         entries = cluster_default_entries(dynamic_default, names)
     return DescribeConfigsResult(
@@ -117,10 +155,29 @@ def _row(entry: ConfigEntry, asked: DescribeConfigsRequest) -> DescribeConfigsRe
     )
 
 
+def _loggers(resource: DescribeConfigsResource, levels: loggers.Levels) -> DescribeConfigsResult:
+    wanted = resource.configuration_keys
+    return DescribeConfigsResult(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[
+            DescribeConfigsResourceResult(
+                name=name,
+                value=level,
+                read_only=False,
+                config_source=DYNAMIC_BROKER_LOGGER,
+                is_sensitive=False,
+            )
+            for name, level in sorted(levels.items())
+            if wanted is None or name in wanted
+        ],
+    )
+
+
 def _refused(resource: DescribeConfigsResource, refusal: ProtocolError) -> DescribeConfigsResult:
     return DescribeConfigsResult(
         error_code=refusal.code,
-        error_message=refusal.message,
+        error_message=refusal.message or None,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )

@@ -1,15 +1,17 @@
 """IncrementalAlterConfigs (key 44), versions 0-1.
 
-Changes single overrides of a topic or of this broker ("" all brokers): SET 0, DELETE 1, and for lists APPEND 2
-and SUBTRACT 3; the others stay as they are (KIP-339). Any broker may be asked. `validate_only` writes nothing.
-v1 flexible.
+Changes single overrides of a topic or of this broker ("" all brokers), or the level of a logger of this process:
+SET 0, DELETE 1, and for lists APPEND 2 and SUBTRACT 3; the others stay as they are (KIP-339, KIP-412). Any broker
+may be asked. `validate_only` writes nothing. v1 flexible.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from odradek.broker.answers import Answer, Park, Reply
-from odradek.broker.config_resources import Alteration, Change, Error, Resource, check_resource, setting_of
+from odradek.broker import config_changes, loggers
+from odradek.broker.answers import Answer
+from odradek.broker.config_changes import Change, Error
+from odradek.broker.config_resources import BROKER_LOGGER, TOPIC, Resource, check_is_this_broker, setting_of
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.protocol.messages.incremental_alter_configs import (
@@ -29,62 +31,56 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = IncrementalAlterConfigsRequest.decode(version, request.body)
-    resources = [(row.resource_type, row.resource_name) for row in asked.resources]
-    errors: dict[Resource, Error] = {}
-    changes: list[Change] = []
-    for row, resource in zip(asked.resources, resources, strict=True):
-        try:
-            if resources.count(resource) > 1:
-                raise ProtocolError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            check_resource(broker, *resource)
-            changes.append(_change(broker, row))
-        except ProtocolError as refusal:
-            errors[resource] = refusal.code, refusal.message
 
-    def encode(found: Mapping[Resource, Error]) -> bytes:
-        rows = []
-        for resource in dict.fromkeys(resources):
-            error, message = errors.get(resource) or found[resource]
-            rows.append(
+    def encode(rows: Sequence[tuple[Resource, Error]]) -> bytes:
+        return IncrementalAlterConfigsResponse(
+            responses=[
                 AlterConfigsResourceResponse(
-                    error_code=error,
-                    error_message=message,
-                    resource_type=resource[0],
-                    resource_name=resource[1],
+                    error_code=error, error_message=message, resource_type=kind, resource_name=name
                 )
-            )
-        return IncrementalAlterConfigsResponse(responses=rows).encode(version)
+                for (kind, name), (error, message) in rows
+            ]
+        ).encode(version)
 
-    if not changes:
-        return Reply([encode({})])
-    park = Park()
-    Alteration(
-        broker,
-        changes,
-        validate_only=asked.validate_only,
-        done=lambda found: park.complete(Reply([encode(found)])),
-    ).start()
-    return park
+    def start(known: loggers.Levels) -> Answer:
+        def change_of(place: int) -> Change | None:
+            row = asked.resources[place]
+            _check_rows(row)
+            if row.resource_type == BROKER_LOGGER:
+                check_is_this_broker(broker, row.resource_name)
+                levels = loggers.plan(row.configs, known)
+                if not asked.validate_only:
+                    broker.ask_loggers(levels, lambda found, later_ms: None)
+                return None
+            return Change(lambda stored: _planned(broker, row, stored))
 
-
-def _change(broker: "Broker", row: AlterConfigsResource) -> Change:
-    names = [config.name for config in row.configs]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ProtocolError(
-            ErrorCode.INVALID_REQUEST, f"Error due to duplicate config keys: {','.join(twice)}"
+        return config_changes.answer(
+            broker,
+            [(row.resource_type, row.resource_name) for row in asked.resources],
+            change_of,
+            validate_only=asked.validate_only,
+            encode=encode,
         )
-    empty = sorted(c.name for c in row.configs if c.value is None and c.config_operation != DELETE)
+
+    if any(row.resource_type == BROKER_LOGGER for row in asked.resources):
+        return loggers.when_known(broker, start)
+    return start({})
+
+
+def _check_rows(row: AlterConfigsResource) -> None:
+    names = [config.name for config in row.configs]
+    if len(set(names)) < len(names):
+        raise ProtocolError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    empty = [c.name for c in row.configs if c.value is None and c.config_operation != DELETE]
     if empty:
-        raise ProtocolError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(empty)}")
+        raise ProtocolError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(empty)}")
 
-    def plan(stored: Mapping[str, str]) -> dict[str, str]:
-        overrides = dict(stored)
-        for config in row.configs:
-            _apply(broker, row.resource_type, config, overrides)
-        return overrides
 
-    return Change((row.resource_type, row.resource_name), plan)
+def _planned(broker: "Broker", row: AlterConfigsResource, stored: Mapping[str, str]) -> dict[str, str]:
+    overrides = dict(stored)
+    for config in row.configs:
+        _apply(broker, row.resource_type, config, overrides)
+    return overrides
 
 
 def _apply(broker: "Broker", resource_type: int, config: AlterableConfig, overrides: dict[str, str]) -> None:
@@ -99,14 +95,14 @@ def _apply(broker: "Broker", resource_type: int, config: AlterableConfig, overri
         raise ProtocolError(ErrorCode.INVALID_REQUEST, f"Unknown operation {operation} for {name}")
     setting = setting_of(resource_type, name)
     if setting is None or setting.type != "LIST":
+        word = "append" if operation == APPEND else "subtract"
         raise ProtocolError(
-            ErrorCode.INVALID_CONFIG,
-            f"Config value append/subtract is not allowed for config key: {name}; it is no list",
+            ErrorCode.INVALID_CONFIG, f"Config value {word} is not allowed for config key: {name}"
         )
     # A list that is not overridden begins with the value it has now.
     if name in overrides:
         present = overrides[name]
-    elif resource_type == 2:
+    elif resource_type == TOPIC:
         present = ",".join(broker.settings.topic_defaults.get(setting.attribute) or ())
     else:
         present = setting.default or ""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.answers import Answer, Reply
 from odradek.broker.effects import CreateTopics, LogLine, NewTopic, StoreResult
 from odradek.broker.metadata_cache import PartitionMetadata
-from odradek.broker.topic_creation import INTERNAL_TOPICS, plan_topic
+from odradek.broker.topic_creation import INTERNAL_TOPICS, Names, plan_topic
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, TopicId
@@ -160,11 +160,12 @@ def _create(broker: "Broker", missing: Iterable[MetadataResponseTopic]) -> None:
     if not broker.metadata.brokers:
         return  # just started: the controller has not told us of anybody to give replicas to
     new: list[NewTopic] = []
+    taken = Names(broker)
     for row in missing:
         assert row.name is not None
         try:
             if row.name not in broker.being_created:
-                new.append(plan_topic(broker, row.name))
+                new.append(plan_topic(broker, row.name, names=taken))
                 broker.being_created.add(row.name)
             row.error_code = ErrorCode.LEADER_NOT_AVAILABLE
         except ProtocolError as refusal:

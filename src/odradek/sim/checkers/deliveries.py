@@ -13,20 +13,37 @@
 
 Records of other producers between two of mine (int-send-skip) and interleaved sends (G0) are allowed by Kafka.
 Only acks=all promises survival: lost-write and unseen ask nothing of acks 0 and 1.
+
+After an unclean election (`lossy`) records may be gone and their offsets taken anew, so there one value is asked of
+an offset *and leader epoch*, and one place of a value in what the last reader got.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 from odradek.model.ids import TopicPartition
 from odradek.sim.checkers.history import Anomaly, History, Polled, Sent, Value
 
+# Consumers whose names begin so read everything once more at the very end.
+FINAL = "final-"
 # The order of versions at one partition: offset -> every value ever seen there.
 Versions = dict[int, set[Value]]
 
 
-def check(history: History, *, allowed: Iterable[str] = ()) -> list[Anomaly]:
-    """All anomalies of `history` but those `allowed` (an unclean election may lose records, say)."""
+def check(
+    history: History,
+    *,
+    allowed: Iterable[str] = (),
+    lossy: Set[TopicPartition] = frozenset(),
+    gone: Set[TopicPartition] = frozenset(),
+    log_starts: Mapping[TopicPartition, int] | None = None,
+) -> list[Anomaly]:
+    """All anomalies of `history` but those `allowed`.
+
+    `lossy`: had an unclean election. `gone`: deleted, so nobody could read to the end. `log_starts`: what lies below
+    was deleted because somebody asked for it.
+    """
+    starts = log_starts or {}
     by_partition: dict[TopicPartition, tuple[list[Sent], list[Polled]]] = defaultdict(lambda: ([], []))
     for event in history.events:
         sends, polls = by_partition[event.topic_partition]
@@ -36,9 +53,17 @@ def check(history: History, *, allowed: Iterable[str] = ()) -> list[Anomaly]:
             polls.append(event)
     found: list[Anomaly] = []
     for partition, (sends, polls) in sorted(by_partition.items()):
+        if partition in lossy:
+            found += _inconsistent_in_an_epoch(partition, polls)
+            found += _aborted_reads(partition, sends, polls)
+            final = [poll for poll in polls if poll.consumer.startswith(FINAL)]
+            found += _duplicates(partition, sends, _versions([], final))
+            continue
         versions = _versions(sends, polls)
         found += _inconsistent_offsets(partition, versions)
-        found += _losses(partition, sends, polls, is_final=history.is_final)
+        is_final = history.is_final and partition not in gone
+        if partition not in gone:
+            found += _losses(partition, sends, polls, is_final=is_final, log_start=starts.get(partition, 0))
         found += _aborted_reads(partition, sends, polls)
         found += _duplicates(partition, sends, versions)
         found += _falling_sends(partition, sends)
@@ -65,8 +90,22 @@ def _inconsistent_offsets(partition: TopicPartition, versions: Versions) -> Iter
             yield Anomaly("inconsistent-offsets", partition, f"offset {offset} holds {_show(sorted(values))}")
 
 
+def _inconsistent_in_an_epoch(partition: TopicPartition, polls: list[Polled]) -> Iterator[Anomaly]:
+    seen: dict[tuple[int, int], set[Value]] = defaultdict(set)
+    for poll in polls:
+        for (offset, value), epoch in zip(poll.records, poll.leader_epochs, strict=True):
+            seen[offset, epoch].add(value)
+    for (offset, epoch), values in sorted(seen.items()):
+        if len(values) > 1:
+            yield Anomaly(
+                "inconsistent-offsets",
+                partition,
+                f"offset {offset} of leader epoch {epoch} holds {_show(sorted(values))}",
+            )
+
+
 def _losses(
-    partition: TopicPartition, sends: list[Sent], polls: list[Polled], *, is_final: bool
+    partition: TopicPartition, sends: list[Sent], polls: list[Polled], *, is_final: bool, log_start: int
 ) -> Iterator[Anomaly]:
     read = {value for poll in polls for _, value in poll.records}
     highest = max((offset for poll in polls for offset, _ in poll.records), default=-1)
@@ -74,7 +113,7 @@ def _losses(
         if send.outcome != "ok" or send.acks != -1:
             continue
         for offset, value in zip(send.offsets, send.values, strict=False):
-            if value in read:
+            if value in read or offset < log_start:
                 continue
             if offset <= highest:
                 yield Anomaly(

@@ -29,12 +29,16 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """One poll of one consumer that reads by assignment; `records` are (offset, value) as they came."""
+    """One poll of one consumer that reads by assignment; `records` are (offset, value) as they came.
+
+    `leader_epochs`: of the batch each record stood in, where whoever polled noted them.
+    """
 
     consumer: str
     topic_partition: TopicPartition
     records: tuple[tuple[int, Value], ...]
     at_ms: int = 0
+    leader_epochs: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)

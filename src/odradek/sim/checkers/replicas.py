@@ -5,22 +5,16 @@ where it has one.
 events. A checker that needs a memory (`HighWatermarks`, `Leaders`) is an object fed with one view after another.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import pairwise
 
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, TopicPartition
+from odradek.sim.checkers.batches import Batches, BatchList, BatchView
 from odradek.sim.checkers.history import Anomaly
 
-
-class BatchView(NamedTuple):
-    """What makes a batch this batch."""
-
-    base_offset: int
-    last_offset: int
-    leader_epoch: int
-    crc: int
+__all__ = ["BatchView", "ClusterView", "PartitionView", "ReplicaView"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +30,7 @@ class ReplicaView:
     high_watermark: int
     isr: tuple[BrokerId, ...] = ()  # as a presumed leader believes
     maximal_isr: tuple[BrokerId, ...] = ()
-    batches: tuple[BatchView, ...] = ()
+    batches: Sequence[BatchView] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +39,11 @@ class PartitionView:
     stored: LeaderAndIsr | None = None
     cached: LeaderAndIsr | None = None  # what the acting controller has
     assignment: tuple[BrokerId, ...] = ()
+    # Which topic of this name (a deleted one owes nothing), and how many unclean elections ago its records began.
+    incarnation: int = 0
+    unclean_elections: int = 0
+    is_moving: bool = False  # a reassignment is under way
+    has_moved: bool = False  # ... or was
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +54,10 @@ class ClusterView:
     live_brokers: tuple[BrokerId, ...] = ()
     # (broker, partition) -> (leader, leader epoch) as the broker's metadata cache says
     metadata: Mapping[tuple[BrokerId, TopicPartition], tuple[int, int]] = field(default_factory=dict)
+    has_controller: bool = False  # one that has read everything; `cached` is what it knows
+    # (broker, partition) of logs that nobody assigned to that broker: left of a deletion or a reassignment
+    strays: tuple[tuple[BrokerId, TopicPartition], ...] = ()
+    topics_to_delete: tuple[str, ...] = ()
 
 
 def leader_in_isr(view: ClusterView) -> Iterator[Anomaly]:
@@ -92,7 +95,7 @@ def type_ok(view: ClusterView) -> Iterator[Anomaly]:
                     partition,
                     f"broker {replica.broker}: log from {replica.log_start_offset} to {replica.log_end_offset}",
                 )
-            for before, after in zip(replica.batches, replica.batches[1:], strict=False):
+            for before, after in _neighbours(replica.batches):
                 if after.base_offset <= before.last_offset:
                     yield Anomaly(
                         "TypeOk", partition, f"broker {replica.broker}: batch {after} overlaps {before}"
@@ -102,9 +105,16 @@ def type_ok(view: ClusterView) -> Iterator[Anomaly]:
 
 
 def valid_high_watermark(view: ClusterView) -> Iterator[Anomaly]:
-    """ValidHighWatermark: no high watermark above its log end; two replicas agree below the smaller one (I9)."""
+    """ValidHighWatermark: no high watermark outside its log; two replicas agree below the smaller one (I9)."""
     for partition, state in sorted(view.partitions.items()):
         for replica in state.replicas:
+            if replica.high_watermark < replica.log_start_offset:
+                yield Anomaly(
+                    "ValidHighWatermark",
+                    partition,
+                    f"broker {replica.broker}: high watermark {replica.high_watermark} "
+                    f"below the log start {replica.log_start_offset}",
+                )
             if replica.high_watermark > replica.log_end_offset:
                 yield Anomaly(
                     "ValidHighWatermark",
@@ -129,7 +139,11 @@ def weak_isr(view: ClusterView) -> Iterator[Anomaly]:
     for partition, state in sorted(view.partitions.items()):
         for leader in state.replicas:
             if leader.is_leader and leader.is_alive:
-                yield from _holds("WeakIsr", partition, state, leader, leader.isr)
+                isr = leader.isr
+                if state.has_moved and state.stored and leader.leader_epoch < state.stored.leader_epoch:
+                    # Who was moved away has deleted its log, and the leader of an old epoch need not know.
+                    isr = tuple(broker for broker in isr if broker in state.stored.isr)
+                yield from _holds("WeakIsr", partition, state, leader, isr)
 
 
 def strong_isr(view: ClusterView) -> Iterator[Anomaly]:
@@ -186,13 +200,22 @@ def one_leader_and_one_controller(view: ClusterView) -> Iterator[Anomaly]:
 
 
 def converged(view: ClusterView) -> Iterator[Anomaly]:
-    """I11: store, controller cache and every live broker say the same. Asked once all is healed and quiet."""
+    """I11: store, controller cache and every live broker say the same, and nothing is left of what was deleted.
+
+    Asked once all is healed and quiet.
+    """
+    for topic in view.topics_to_delete:
+        yield Anomaly("I11", None, f"topic {topic} is still to be deleted")
+    for broker, partition in view.strays:
+        yield Anomaly("I11", partition, f"broker {broker} has a log that nobody assigned to it")
     for partition, state in sorted(view.partitions.items()):
         stored = state.stored
+        if state.is_moving:
+            yield Anomaly("I11", partition, f"the reassignment to {list(state.assignment)} is not finished")
         if stored is None:
             yield Anomaly("I11", partition, "no state is stored")
             continue
-        if state.cached is not None and state.cached != stored:
+        if state.cached != stored and (state.cached is not None or view.has_controller):
             yield Anomaly("I11", partition, f"the controller has {state.cached}, the store {stored}")
         for broker in view.live_brokers:
             known = view.metadata.get((broker, partition))
@@ -240,14 +263,14 @@ class HighWatermarks:
     """
 
     def __init__(self) -> None:
-        self._highest: dict[tuple[TopicPartition, int, BrokerId], int] = {}
+        self._highest: dict[tuple[TopicPartition, int, int, BrokerId], int] = {}
 
     def observe(self, view: ClusterView) -> Iterator[Anomaly]:
         for partition, state in sorted(view.partitions.items()):
             for leader in state.replicas:
                 if not (leader.is_leader and leader.is_alive):
                     continue
-                key = (partition, leader.leader_epoch, leader.broker)
+                key = (partition, state.incarnation, leader.leader_epoch, leader.broker)
                 before = self._highest.get(key, -1)
                 if leader.high_watermark < before:
                     yield Anomaly(
@@ -268,24 +291,29 @@ class Committed:
 
     def __init__(self) -> None:
         self._batches: dict[TopicPartition, dict[int, BatchView]] = {}
+        self._in_order: dict[TopicPartition, BatchList] = {}  # the same, to be compared by digest
+        self._eras: dict[TopicPartition, tuple[int, int]] = {}
 
     def forget(self, partition: TopicPartition) -> None:
         """The topic was deleted, or lost records with our consent (an unclean election)."""
         self._batches.pop(partition, None)
+        self._in_order.pop(partition, None)
 
     def observe(self, view: ClusterView) -> Iterator[Anomaly]:
         for partition, state in sorted(view.partitions.items()):
             stored = state.stored
             if stored is None:
                 continue
-            committed = self._batches.setdefault(partition, {})
+            era = state.incarnation, state.unclean_elections
+            if self._eras.setdefault(partition, era) != era:
+                self._eras[partition] = era
+                self.forget(partition)
             for leader in state.replicas:
                 if leader.is_leader and leader.is_alive and leader.leader_epoch == stored.leader_epoch:
-                    for batch in leader.batches:
-                        if batch.last_offset < leader.high_watermark:
-                            committed.setdefault(batch.base_offset, batch)
+                    self._learn(partition, leader)
+            committed = self._batches.get(partition, {})
             for member in state.replicas:
-                if member.broker in stored.isr:
+                if member.broker in stored.isr and not self._has_all(partition, member):
                     held = {batch.base_offset: batch for batch in member.batches}
                     for base_offset, batch in sorted(committed.items()):
                         if base_offset >= member.log_start_offset and held.get(base_offset) != batch:
@@ -297,19 +325,50 @@ class Committed:
                             )
                             break
 
+    def _learn(self, partition: TopicPartition, leader: ReplicaView) -> None:
+        batches, known = leader.batches, self._in_order.get(partition)
+        if isinstance(batches, Batches) and known is not None:
+            count, have = batches.count_below(leader.high_watermark), known.snapshot()
+            both = min(count, len(have))
+            if batches.begins_at() == have.begins_at() and batches.digest(both) == have.digest(both):
+                committed = self._batches[partition]
+                for batch in batches[both:count]:
+                    committed[batch.base_offset] = batch
+                    known.append(batch)
+                return
+        committed = self._batches.setdefault(partition, {})
+        for batch in batches:
+            if batch.last_offset < leader.high_watermark:
+                committed.setdefault(batch.base_offset, batch)
+        self._in_order[partition] = BatchList([batch for _, batch in sorted(committed.items())])
+
+    def _has_all(self, partition: TopicPartition, member: ReplicaView) -> bool:
+        """By digest; False also where it cannot be seen so cheaply."""
+        known = self._in_order.get(partition)
+        if known is None or not known.items:
+            return True
+        have, batches = known.snapshot(), member.batches
+        return (
+            isinstance(batches, Batches)
+            and len(batches) >= len(have)
+            and batches.begins_at() == have.begins_at()
+            and batches.digest(len(have)) == have.digest(len(have))
+        )
+
 
 class Leaders:
     """I10 over time: nobody else ever leads in an epoch that somebody has led in."""
 
     def __init__(self) -> None:
-        self._leader: dict[tuple[TopicPartition, int], BrokerId] = {}
+        self._leader: dict[tuple[TopicPartition, int, int], BrokerId] = {}
         self._controller: dict[int, BrokerId] = {}
 
     def observe(self, view: ClusterView) -> Iterator[Anomaly]:
         for partition, state in sorted(view.partitions.items()):
             for replica in state.replicas:
                 if replica.is_leader and replica.is_alive:
-                    first = self._leader.setdefault((partition, replica.leader_epoch), replica.broker)
+                    key = (partition, state.incarnation, replica.leader_epoch)
+                    first = self._leader.setdefault(key, replica.broker)
                     if first != replica.broker:
                         yield Anomaly(
                             "I10",
@@ -322,8 +381,26 @@ class Leaders:
                 yield Anomaly("I10", None, f"brokers {first} and {broker} were controller in epoch {epoch}")
 
 
+def _neighbours(batches: Sequence[BatchView]) -> Iterator[tuple[BatchView, BatchView]]:
+    """Those next to each other that may be wrong."""
+    if isinstance(batches, Batches):
+        for index in batches.disorder():
+            yield batches[index - 1], batches[index]
+    else:
+        yield from pairwise(batches)
+
+
 def _first_difference(one: ReplicaView, other: ReplicaView, limit: int) -> int | None:
     """The first offset below `limit` that both logs cover and at which they hold different batches."""
+    mine_seen, theirs_seen = one.batches, other.batches
+    if isinstance(mine_seen, Batches) and isinstance(theirs_seen, Batches):
+        count = mine_seen.count_below(limit)
+        if (
+            count == theirs_seen.count_below(limit)
+            and mine_seen.begins_at() == theirs_seen.begins_at()
+            and mine_seen.digest(count) == theirs_seen.digest(count)
+        ):
+            return None
     start = max(one.log_start_offset, other.log_start_offset)
     mine = {b.base_offset: b for b in one.batches if start <= b.base_offset and b.last_offset < limit}
     theirs = {b.base_offset: b for b in other.batches if start <= b.base_offset and b.last_offset < limit}
@@ -333,6 +410,7 @@ def _first_difference(one: ReplicaView, other: ReplicaView, limit: int) -> int |
     return None
 
 
+# After every step of a controller, and at every look besides.
 STEP_CHECKS = (
     type_ok, leader_in_isr, valid_high_watermark, weak_isr, strong_isr, one_leader_and_one_controller,
 )  # fmt: skip

@@ -9,25 +9,20 @@ from pathlib import Path
 from typing import TypeVar
 
 from odradek.store.api import (
-    ANY_VERSION,
     Applied,
     ConditionalOps,
-    Create,
-    Delete,
     Fence,
     Node,
-    OnSession,
-    OnWatch,
     Op,
     SessionExpired,
     SessionState,
-    Set,
     Stat,
     WatchEvent,
     WriteAnswer,
 )
 from odradek.store.embedded.operations import Reading
 from odradek.store.embedded.worker import Job, Worker
+from odradek.store.session import SessionBase
 
 T = TypeVar("T")
 
@@ -45,18 +40,14 @@ class EmbeddedStores:
         """Nothing is held between sessions."""
 
 
-class EmbeddedStore:
+class EmbeddedStore(SessionBase):
     """One session with the store in one file."""
 
     def __init__(self, path: Path, session_timeout_ms: int) -> None:
         """Use `open`."""
+        super().__init__(session_timeout_ms, SessionState.CONNECTED)
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[int] = self._loop.create_future()
-        self._session_id = 0
-        self._session_timeout_ms = session_timeout_ms
-        self._state = SessionState.CONNECTED
-        self._on_watch: list[OnWatch] = []
-        self._on_session: list[OnSession] = []
         self._worker = Worker(path, session_timeout_ms, self)
 
     @classmethod
@@ -66,34 +57,6 @@ class EmbeddedStore:
         store._worker.start()
         store._session_id = await store._opened
         return store
-
-    @property
-    def session_id(self) -> int:
-        return self._session_id
-
-    @property
-    def session_timeout_ms(self) -> int:
-        return self._session_timeout_ms
-
-    @property
-    def state(self) -> SessionState:
-        return self._state
-
-    def listen(
-        self, *, on_watch: OnWatch | None = None, on_session: OnSession | None = None
-    ) -> Callable[[], None]:
-        if on_watch is not None:
-            self._on_watch.append(on_watch)
-        if on_session is not None:
-            self._on_session.append(on_session)
-
-        def stop() -> None:
-            if on_watch in self._on_watch:
-                self._on_watch.remove(on_watch)
-            if on_session in self._on_session:
-                self._on_session.remove(on_session)
-
-        return stop
 
     # ---- reading
 
@@ -148,19 +111,6 @@ class EmbeddedStore:
 
     # ---- writing
 
-    async def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
-    ) -> Applied:
-        return (await self.multi([Create(path, data, ephemeral, sequential)]))[0]
-
-    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        stat = (await self.multi([Set(path, data, version)]))[0].stat
-        assert stat is not None
-        return stat
-
-    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        await self.multi([Delete(path, version)])
-
     async def multi(self, ops: Sequence[Op]) -> list[Applied]:
         def change(worker: Worker) -> list[Applied]:
             return worker.write(lambda writing: writing.multi(worker.session_id, ops))
@@ -174,7 +124,7 @@ class EmbeddedStore:
         return await self._run(change)
 
     async def close(self) -> None:
-        if self._state in (SessionState.EXPIRED, SessionState.CLOSED):
+        if self._is_over:
             return
         with suppress(SessionExpired):  # it has ended by itself, and we were about to hear of it
             await self._run(Worker.close_session)
@@ -232,13 +182,7 @@ class EmbeddedStore:
 
     def _tell(self, events: Sequence[WatchEvent]) -> None:
         for event in events:
-            for on_watch in tuple(self._on_watch):
-                on_watch(event)
-
-    def _become(self, state: SessionState) -> None:
-        self._state = state
-        for on_session in tuple(self._on_session):
-            on_session(state)
+            self._hear(event)
 
 
 def _ignore(outcome: object) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from odradek.store import zookeeper_plan
 from odradek.store.api import (
     Applied,
     BadVersion,
@@ -31,7 +30,8 @@ from odradek.store.api import (
     child_path,
     name_of,
 )
-from odradek.store.zookeeper_plan import Planned
+from odradek.store.zookeeper import plan as planning
+from odradek.store.zookeeper.plan import Planned
 
 # Looks at a part of the tree that others keep changing, before we say so.
 _PLANS = 10
@@ -64,7 +64,7 @@ async def write_groups(
 ) -> list[WriteAnswer]:
     answers: list[WriteAnswer] = []
     while len(answers) < len(writes):
-        batch = zookeeper_plan.batch_at(writes, len(answers), fence)
+        batch = planning.batch_at(writes, len(answers), fence)
         done = await _write_batch(store, batch, fence)
         if done is None:
             return answers + [Fenced()] * (len(writes) - len(answers))
@@ -92,15 +92,15 @@ async def _write_batch(
 
 
 async def _plan(store: MultiStore, batch: Sequence[ConditionalOps]) -> list[Planned]:
-    wanted = zookeeper_plan.wanted_by(batch)
+    wanted = planning.wanted_by(batch)
     there: dict[str, bool] = {}
-    by_parent = zookeeper_plan.parents_by_their_parent(wanted.exists)
+    by_parent = planning.parents_by_their_parent(wanted.exists)
     lists = await store.children_many(list(by_parent)) if by_parent else []
     for (_, paths), names in zip(by_parent.items(), lists, strict=True):
         known = frozenset(names or ())
         there.update((path, name_of(path) in known) for path in paths)
     trees = {root: await _tree(store, root) for root in wanted.trees}
-    return zookeeper_plan.plan(batch, there, trees)
+    return planning.plan(batch, there, trees)
 
 
 async def _tree(store: MultiStore, root: str) -> list[str]:
@@ -117,11 +117,11 @@ async def _tree(store: MultiStore, root: str) -> list[str]:
 
 async def _commit(store: MultiStore, planned: Sequence[Planned], fence: Fence | None) -> list[WriteAnswer]:
     if len(planned) == 1:
-        *first_parts, last_part = zookeeper_plan.parts_of(planned[0])
+        *first_parts, last_part = planning.parts_of(planned[0])
         for part in first_parts:
             await _commit(store, [part], fence)
         planned = [last_part]
-    ops = zookeeper_plan.fenced(planned, fence)
+    ops = planning.fenced(planned, fence)
     offset = 0 if fence is None else 1
     applied: list[Applied] = []
     if ops:

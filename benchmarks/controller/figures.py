@@ -1,0 +1,147 @@
+"""Samples, their medians, the exponents they grow with, and the tables of docs/controller-scale.md."""
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+# (store, work) -> the most it may take at 100,000 partitions, in seconds
+GOALS_S = {
+    ("embedded", "failover"): 2.0,
+    ("zookeeper", "failover"): 5.0,
+    ("embedded", "failover-dead"): 2.0,
+    ("zookeeper", "failover-dead"): 5.0,
+    ("embedded", "shutdown"): 3.0,
+    ("zookeeper", "shutdown"): 3.0,
+}
+GOAL_ELECTION_US = 30.0
+GOAL_AT = 100_000
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One repeat of one work."""
+
+    store: str
+    partitions: int
+    work: str
+    touched: int
+    seconds: float
+    cpu_seconds: float
+    store_seconds: float
+    counts: dict[str, int]
+    load: float
+
+
+@dataclass
+class Cell:
+    """All repeats of one work on one store at one size."""
+
+    samples: list[Sample] = field(default_factory=list)
+
+    @property
+    def first(self) -> Sample:
+        return self.samples[0]
+
+    @property
+    def median_s(self) -> float:
+        return statistics.median(sample.seconds for sample in self.samples)
+
+    @property
+    def microseconds_each(self) -> float:
+        return self.median_s / self.first.touched * 1e6
+
+    def range_text(self) -> str:
+        seconds = sorted(sample.seconds for sample in self.samples)
+        return f"{shown(self.median_s)} ({shown(seconds[0])} - {shown(seconds[-1])})"
+
+
+def shown(seconds: float) -> str:
+    return f"{seconds:.2f}" if seconds >= 0.995 else f"{seconds:.3f}"
+
+
+def cells_of(samples: Iterable[Sample]) -> dict[tuple[str, str, int], Cell]:
+    """By store, work and size, in the order measured."""
+    cells: dict[tuple[str, str, int], Cell] = {}
+    for sample in samples:
+        cells.setdefault((sample.store, sample.work, sample.partitions), Cell()).samples.append(sample)
+    return cells
+
+
+def exponent(points: Sequence[tuple[float, float]]) -> float | None:
+    """The slope of log y over log x: 1 is linear. None where there is nothing to fit."""
+    usable = [(math.log(x), math.log(y)) for x, y in points if x > 0 and y > 0]
+    if len({x for x, _ in usable}) < 2:
+        return None
+    return statistics.linear_regression(*zip(*usable, strict=True)).slope
+
+
+def table(samples: Sequence[Sample], titles: dict[str, str]) -> str:
+    """One row a work and store, one column a size; behind them how time and counts grow."""
+    cells = cells_of(samples)
+    sizes = sorted({size for _, _, size in cells})
+    head = " | ".join(f"{size:,}" for size in sizes)
+    lines = [
+        f"| work | store | {head} | us each | grows: time | grows: counts | wanted at 100,000 |",
+        "|---" * (6 + len(sizes)) + "|",
+    ]
+    for work, title in titles.items():
+        for store in dict.fromkeys(store for store, found, _ in cells if found == work):
+            row = [(size, cells.get((store, work, size))) for size in sizes]
+            texts = [cell.range_text() if cell is not None else "" for _, cell in row]
+            measured = [(size, cell) for size, cell in row if cell is not None]
+            time_grows = exponent([(size, cell.median_s) for size, cell in measured])
+            each = measured[-1][1].microseconds_each
+            lines.append(
+                f"| {title} | {store} | {' | '.join(texts)} | {each:.1f} | {_two(time_grows)} | "
+                f"{_counts_grow(measured)} | {_wanted(store, work, dict(measured))} |"
+            )
+    return "\n".join(lines)
+
+
+def counts_table(samples: Sequence[Sample], titles: dict[str, str]) -> str:
+    """What was counted at the largest size, and the exponent of each count over all sizes."""
+    cells = cells_of(samples)
+    names = list(samples[0].counts)
+    lines = [f"| work | store | {' | '.join(names)} |", "|---" * (2 + len(names)) + "|"]
+    for work, title in titles.items():
+        for store in dict.fromkeys(store for store, found, _ in cells if found == work):
+            measured = [
+                (size, cell) for (s, w, size), cell in sorted(cells.items()) if (s, w) == (store, work)
+            ]
+            largest = measured[-1][1].first.counts
+            texts = []
+            for name in names:
+                grows = exponent([(size, cell.first.counts[name]) for size, cell in measured])
+                texts.append(f"{largest[name]:,} ({_two(grows)})" if largest[name] else "0")
+            lines.append(f"| {title} | {store} | {' | '.join(texts)} |")
+    return "\n".join(lines)
+
+
+def _counts_grow(measured: Sequence[tuple[int, Cell]]) -> str:
+    """The largest exponent of any count: what would show a cost that is more than linear."""
+    exponents = [
+        found
+        for name in measured[0][1].first.counts
+        if (found := exponent([(size, cell.first.counts[name]) for size, cell in measured])) is not None
+    ]
+    return _two(max(exponents)) if exponents else ""
+
+
+def _two(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _wanted(store: str, work: str, measured: dict[int, Cell]) -> str:
+    cell = measured.get(GOAL_AT)
+    if work == "election" and store == "embedded":
+        verdict = "" if cell is None else _verdict(cell.microseconds_each <= GOAL_ELECTION_US)
+        return f"<= {GOAL_ELECTION_US:g} us each{verdict}"
+    goal = GOALS_S.get((store, work))
+    if goal is None:
+        return ""
+    return f"<= {goal:g} s{'' if cell is None else _verdict(cell.median_s <= goal)}"
+
+
+def _verdict(is_reached: bool) -> str:
+    return ": reached" if is_reached else ": missed"

@@ -1,0 +1,60 @@
+"""A question to the controller in this process, answered by it or by the deadline the client set.
+
+The controller may have to wait for the store, or for survivors of an unclean election. What it decides after the
+deadline still happens; only nobody is told any more.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.effects import ControllerAsk
+from odradek.replication.purgatory import Waiter
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker
+
+# By then the controller has answered, or its session with the store is over and it is none.
+LONGEST_WAIT_MS = 60_000
+
+
+class ControllerWait(Waiter):
+    __slots__ = ("_answered", "_broker", "_timed_out")
+
+    def __init__(
+        self, broker: "Broker", answered: Callable[[Any, int], None], timed_out: Callable[[], None]
+    ) -> None:
+        super().__init__()
+        self._broker = broker
+        self._answered = answered
+        self._timed_out = timed_out
+
+    def answered(self, answer: Any, now_ms: int) -> None:
+        if not self.is_done:
+            self._broker.purgatory.leave(self)
+            self._answered(answer, now_ms)
+
+    def try_complete(self, now_ms: int) -> bool:
+        return self.is_done
+
+    def expire(self, now_ms: int) -> None:
+        self._broker.purgatory.leave(self)
+        self._timed_out()
+
+
+def ask_controller(
+    broker: "Broker",
+    ask: ControllerAsk,
+    *,
+    answered: Callable[[Any, int], None],
+    timed_out: Callable[[], None],
+    timeout_ms: int,
+    now_ms: int,
+) -> None:
+    """Exactly one of `answered` and `timed_out` is called. Without a positive time-out only `answered`."""
+    timeout_ms = min(timeout_ms, LONGEST_WAIT_MS)
+    if timeout_ms <= 0:
+        broker.ask_controller(ask, answered)
+        return
+    wait = ControllerWait(broker, answered, timed_out)
+    broker.purgatory.park(wait, deadline_ms=now_ms + timeout_ms)
+    broker.ask_controller(ask, wait.answered)

@@ -1,0 +1,85 @@
+"""One broker's settings over its life: its file, and what was set since for it and for all brokers.
+
+Of one setting the nearest counts: this broker's dynamic value, the dynamic value of all brokers, the file, the
+default. The dynamic ones come from `/config/brokers/<id>` and `/config/brokers/<default>`, whole, whenever
+somebody changed them: one of our brokers, an Apache one, or a tool that writes the nodes itself. So what
+stands there was perhaps checked by nobody, or by somebody with other settings than ours: whatever cannot be
+applied is left out with a line that says why, and the rest is applied.
+"""
+
+from collections.abc import Mapping
+
+from odradek.model.errors import ConfigurationError
+from odradek.model.settings import (
+    BROKER_SETTINGS,
+    PER_BROKER,
+    BrokerSettings,
+    parse_value,
+    unknown_setting,
+)
+
+EVERY_BROKER = "<default>"
+
+
+class DynamicSettings:
+    def __init__(self, static: BrokerSettings) -> None:
+        self.static = static  # as the file has them
+        self.current = static
+        self.of_broker: Mapping[str, str] = {}
+        self.of_all: Mapping[str, str] = {}
+
+    def change(self, entity_name: str, config: Mapping[str, str]) -> list[str]:
+        """Takes over what stands in `/config/brokers/<entity_name>` now; what is wrong with it, in sentences.
+
+        `current` is another object afterwards if anything changed that counts.
+        """
+        if entity_name == EVERY_BROKER:
+            if config == self.of_all:
+                return []  # told again, after a new session: said and done before
+            self.of_all = dict(config)
+        elif config == self.of_broker:
+            return []
+        else:
+            self.of_broker = dict(config)
+        problems: list[str] = []
+        changes: dict[str, str] = {}
+        for level, values in ((EVERY_BROKER, self.of_all), ("this broker", self.of_broker)):
+            for name, text in sorted(values.items()):
+                problem = why_not_dynamic(name, text, is_default=level == EVERY_BROKER)
+                if problem is None:
+                    changes[name] = text
+                elif values is (self.of_all if entity_name == EVERY_BROKER else self.of_broker):
+                    problems.append(f"{name} of {level} is left out: {problem}")
+        settings = self._with(changes, problems)
+        if settings != self.current:
+            self.current = settings
+        return problems
+
+    def _with(self, changes: dict[str, str], problems: list[str]) -> BrokerSettings:
+        """Each value can be; whether all of them together can, only the whole tells."""
+        try:
+            return self.static.with_changes(changes)
+        except ConfigurationError:
+            settings = self.static
+            for name, text in changes.items():
+                try:
+                    settings = settings.with_changes({name: text})
+                except ConfigurationError as error:
+                    problems.append(f"{name} is left out: {error}")
+            return settings
+
+
+def why_not_dynamic(name: str, text: str, *, is_default: bool) -> str | None:
+    """What keeps a value under `/config/brokers` from being applied; None: nothing."""
+    setting = BROKER_SETTINGS.get(name)
+    if setting is None:
+        return str(unknown_setting(name, BROKER_SETTINGS, "broker"))
+    if not setting.dynamic:
+        return "it cannot change while the broker runs; set it in the broker's file"
+    if is_default and name in PER_BROKER:
+        return "it is of one broker, not of all"
+    try:
+        parse_value(setting, text)
+    except ConfigurationError as error:
+        return str(error)
+    return None

@@ -1,0 +1,68 @@
+"""Finalised features (KIP-584): levels all members agree on, kept in `/feature`.
+
+This release supports none: with an Apache member in the cluster, a feature that it lacks would make it exit, and
+nothing of ours waits for one. What somebody else finalised there is reported, and can be taken out again.
+"""
+
+from collections.abc import Mapping
+
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+
+SUPPORTED: Mapping[str, tuple[int, int]] = {}  # name -> lowest and highest level
+
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+
+
+def change(
+    features: Mapping[str, int],
+    name: str,
+    level: int,
+    upgrade_type: int,
+    supported: Mapping[str, tuple[int, int]] | None = None,
+) -> dict[str, int]:
+    """The features with this one raised, lowered, or (level 0) taken out; ProtocolError says why not.
+
+    `supported` is this broker's table unless a test brings its own.
+    """
+    table = SUPPORTED if supported is None else supported
+
+    def refused(why: str) -> ProtocolError:
+        return ProtocolError(ErrorCode.INVALID_REQUEST, why)
+
+    if not name:
+        raise refused("Feature name can not be empty.")
+    if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        raise refused(f"Unknown upgrade type {upgrade_type}; 1, 2 and 3 are known.")
+    lowers = upgrade_type != UPGRADE
+    present = features.get(name)
+    if level < 1:
+        if not lowers:
+            raise refused(
+                f"Can not provide maxVersionLevel: {level} less than 1 without setting the allowDowngrade flag to "
+                "true in the request."
+            )
+        if present is None:
+            raise refused("Can not delete non-existing finalized feature.")
+        return {other: kept for other, kept in features.items() if other != name}
+    if name not in table:
+        raise refused("Could not apply finalized feature update because the provided feature is not supported.")
+    lowest, highest = table[name]
+    if not lowest <= level <= highest:
+        raise refused(
+            f"Could not apply finalized feature update because the provided maxVersionLevel:{level} lies outside "
+            f"{lowest} to {highest}."
+        )
+    if lowers and present is None:
+        raise refused(f"Can not downgrade feature {name}, which is not finalized.")
+    if present is not None and lowers and level > present:
+        raise refused(
+            "When the allowDowngrade flag set in the request, the provided "
+            f"maxVersionLevel:{level} can not be greater than existing maxVersionLevel:{present}."
+        )
+    if present is not None and not lowers and level < present:
+        raise refused(
+            f"Can not downgrade finalized feature from existing maxVersionLevel:{present} to provided "
+            f"maxVersionLevel:{level} without setting the allowDowngrade flag in the request."
+        )
+    return {**features, name: level}

@@ -1,0 +1,116 @@
+"""AlterClientQuotas (key 49), versions 0-1.
+
+Sets and removes quotas of a user, a client id, both together, or an address; a name of null is everybody without
+a value of their own (KIP-546). Any broker may be asked; the node is written and the change announced there. What
+else stands in a user's node (SCRAM) stays. `validate_only` writes nothing. v1 flexible.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.config_changes import Alteration, Entity, Error
+from odradek.broker.quotas import CLIENT_KEYS, DEFAULT, IP_KEYS
+from odradek.model.entity_names import escape_entity
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    AlterClientQuotasResponse,
+    AlterClientQuotasResponseEntryData,
+    OpData,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker, Request
+
+EPSILON = 1e-6
+TYPES = ("user", "client-id", "ip")
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = AlterClientQuotasRequest.decode(version, request.body)
+    errors: dict[int, Error] = {}
+    entities: dict[int, Entity] = {}
+    for place, entry in enumerate(asked.entries):
+        try:
+            entity = _entity(entry)
+            if entity in entities.values():
+                raise _refused("Each client quota entity must appear at most once.")
+            _changed({}, entity[0], entry.ops)
+            entities[place] = entity
+        except ProtocolError as refusal:
+            errors[place] = refusal.code, refusal.message
+
+    def reply() -> Reply:
+        rows = [
+            AlterClientQuotasResponseEntryData(
+                error_code=errors[place][0], error_message=errors[place][1], entity=entry.entity
+            )
+            for place, entry in enumerate(asked.entries)
+        ]
+        return Reply([AlterClientQuotasResponse(entries=rows).encode(version)])
+
+    if not entities:
+        return reply()
+    park = Park()
+    Alteration(
+        broker,
+        entities,
+        lambda place, stored: _changed(stored, entities[place][0], asked.entries[place].ops),
+        errors,
+        validate_only=asked.validate_only,
+        done=lambda: park.complete(reply()),
+    ).start()
+    return park
+
+
+def _refused(why: str) -> ProtocolError:
+    return ProtocolError(ErrorCode.INVALID_REQUEST, why)
+
+
+def _entity(entry: AlterClientQuotasRequestEntryData) -> Entity:
+    """Kind and name of the node."""
+    names: dict[str, str] = {}
+    for part in entry.entity:
+        if part.entity_type not in TYPES:
+            raise _refused(f"Unhandled client quota entity type: {part.entity_type}")
+        if part.entity_name == "":
+            raise _refused(f"Empty {part.entity_type} not supported")
+        names[part.entity_type] = DEFAULT if part.entity_name is None else escape_entity(part.entity_name)
+    user, client, address = (names.get(kind) for kind in TYPES)
+    if address is not None:
+        if user is not None or client is not None:
+            raise _refused(
+                "Invalid quota entity combination, IP entity should not be combined with User or ClientId"
+            )
+        return "ips", address
+    if user is not None:
+        return "users", user if client is None else f"{user}/clients/{client}"
+    if client is None:
+        raise _refused("Invalid client quota entity")
+    return "clients", client
+
+
+def _changed(stored: Mapping[str, str], kind: str, ops: list[OpData]) -> dict[str, str]:
+    keys = IP_KEYS if kind == "ips" else CLIENT_KEYS
+    values = dict(stored)
+    for op in ops:
+        if op.remove:
+            values.pop(op.key, None)
+            continue
+        number_type = keys.get(op.key)
+        if number_type is None:
+            raise _refused(f"Invalid configuration key {op.key}")
+        if not 0 <= op.value < float("inf"):
+            raise _refused(f"Configuration {op.key} must be 0 or more")
+        if number_type == "DOUBLE":
+            values[op.key] = repr(float(op.value))
+            continue
+        whole = int(op.value + EPSILON)
+        if abs(whole - op.value) > EPSILON:
+            raise _refused(f"Configuration {op.key} must be a {number_type} value")
+        values[op.key] = str(whole)
+    return values

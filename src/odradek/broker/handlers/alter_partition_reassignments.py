@@ -1,0 +1,70 @@
+"""AlterPartitionReassignments (key 45), version 0 (KIP-455). Only the controller answers; others NOT_CONTROLLER.
+
+Starts, replaces or, with null replicas, cancels reassignments. Each partition is answered when the wish stands
+in its topic node; the moving itself takes as long as the copying, and ListPartitionReassignments tells of it.
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.controller_wait import ask_controller
+from odradek.broker.effects import AlterReassignmentsAnswered, AlterReassignmentsAsked
+from odradek.broker.not_controller import MESSAGE
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import BrokerId, TopicPartition
+from odradek.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker, Request
+
+NOT_CONTROLLER = AlterReassignmentsAnswered(ErrorCode.NOT_CONTROLLER, MESSAGE)
+TIMED_OUT = AlterReassignmentsAnswered(
+    ErrorCode.REQUEST_TIMED_OUT, "The store has not answered yet; what was asked for may still happen."
+)
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = AlterPartitionReassignmentsRequest.decode(version, request.body)
+    if not broker.is_controller:
+        return Reply([_response(NOT_CONTROLLER).encode(version)])
+    targets = {
+        TopicPartition(topic.name, row.partition_index): (
+            None if row.replicas is None else tuple(BrokerId(replica) for replica in row.replicas)
+        )
+        for topic in asked.topics
+        for row in topic.partitions
+    }
+    park = Park()
+
+    def answered(answer: AlterReassignmentsAnswered, later_ms: int) -> None:
+        park.complete(Reply([_response(answer).encode(version)]))
+
+    ask_controller(
+        broker,
+        AlterReassignmentsAsked(targets),
+        answered=answered,
+        timed_out=lambda: answered(TIMED_OUT, now_ms),
+        timeout_ms=asked.timeout_ms,
+        now_ms=now_ms,
+    )
+    return park
+
+
+def _response(answer: AlterReassignmentsAnswered) -> AlterPartitionReassignmentsResponse:
+    topics: dict[str, ReassignableTopicResponse] = {}
+    for (name, index), (error, message) in sorted(answer.partitions.items()):
+        row = topics.setdefault(name, ReassignableTopicResponse(name=name))
+        row.partitions.append(
+            ReassignablePartitionResponse(
+                partition_index=index, error_code=error, error_message=message or None
+            )
+        )
+    return AlterPartitionReassignmentsResponse(
+        error_code=answer.error, error_message=answer.message or None, responses=list(topics.values())
+    )

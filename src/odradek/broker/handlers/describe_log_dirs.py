@@ -1,0 +1,70 @@
+"""DescribeLogDirs (key 35), versions 1-4.
+
+Every log directory of this broker with the replicas in it, their size, and how far each is behind the high
+watermark it knows; an offline directory with KAFKA_STORAGE_ERROR and no replicas (KIP-113). Null topics: all.
+A replica that is not hosted, left on the disk, has a lag of -1. Nothing is moved between directories, so no
+replica is a future one.
+v2 flexible. v3 top-level error code. v4 total and usable bytes of the disk (KIP-827).
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer, Reply
+from odradek.log.errors import StorageError
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker, Request
+    from odradek.log.log_manager import LogDirectory
+
+LAG_UNKNOWN = -1
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = DescribeLogDirsRequest.decode(version, request.body)
+    wanted: set[TopicPartition] | None = None
+    if asked.topics is not None:
+        wanted = {TopicPartition(row.topic, index) for row in asked.topics for index in row.partitions}
+    results = [_result(broker, directory, wanted) for directory in broker.replicas.logs.directories]
+    return Reply([DescribeLogDirsResponse(results=results).encode(version)])
+
+
+def _result(
+    broker: "Broker", directory: "LogDirectory", wanted: set[TopicPartition] | None
+) -> DescribeLogDirsResult:
+    try:
+        total_bytes, usable_bytes = directory.root.space()
+    except StorageError:
+        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
+    logs = broker.replicas.logs
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for topic_partition, log in sorted(logs.logs.items()):
+        if logs.directory_of(topic_partition) != directory.path:
+            continue
+        if wanted is not None and topic_partition not in wanted:
+            continue
+        hosted = broker.replicas.partitions.get(topic_partition)
+        lag = LAG_UNKNOWN if hosted is None else max(hosted.high_watermark - log.log_end_offset, 0)
+        topic = topics.setdefault(topic_partition.topic, DescribeLogDirsTopic(name=topic_partition.topic))
+        topic.partitions.append(
+            DescribeLogDirsPartition(
+                partition_index=topic_partition.partition,
+                partition_size=sum(segment.file.size_bytes for segment in log.segments),
+                offset_lag=lag,
+            )
+        )
+    return DescribeLogDirsResult(
+        log_dir=directory.path,
+        topics=list(topics.values()),
+        total_bytes=total_bytes,
+        usable_bytes=usable_bytes,
+    )

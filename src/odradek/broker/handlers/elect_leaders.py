@@ -1,0 +1,119 @@
+"""ElectLeaders (key 43), versions 0-2 (KIP-183, KIP-460). Only the controller answers; others NOT_CONTROLLER.
+
+Preferred (0) or unclean (1) elections, of the partitions named or, with null, of all. Answered when this
+broker's cache shows what was elected: UpdateMetadata is on its way by then. What it does not show when the time
+is up is REQUEST_TIMED_OUT, and elected all the same. Asked for all, partitions that needed no election are left
+out. v1 election type, top-level error code. v2 flexible.
+
+Apache says NOT_CONTROLLER in the partitions alone, which for null are none, so its client takes that for
+success; ours says it at the top too.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.controller_wait import ask_controller
+from odradek.broker.effects import ElectLeadersAnswered, ElectLeadersAsked
+from odradek.broker.leader_wait import TopicWait
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import LeaderEpoch, TopicPartition
+from odradek.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker, Request
+
+PREFERRED, UNCLEAN = 0, 1
+
+Results = dict[TopicPartition, tuple[ErrorCode, str]]
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = ElectLeadersRequest.decode(version, request.body)
+    partitions = _named(asked)
+
+    def refuse(error: ErrorCode, message: str = "") -> Reply:
+        rows = dict.fromkeys(partitions or (), (error, message))
+        return Reply([_response(error, rows).encode(version)])
+
+    if asked.election_type not in (PREFERRED, UNCLEAN):
+        return refuse(
+            ErrorCode.INVALID_REQUEST,
+            f"election type {asked.election_type}: want 0 (preferred) or 1 (unclean)",
+        )
+    if not broker.is_controller:
+        return refuse(ErrorCode.NOT_CONTROLLER)
+    park = Park()
+
+    def answered(answer: ElectLeadersAnswered, later_ms: int) -> None:
+        _wait_until_known(broker, answer, version, park, now_ms + max(asked.timeout_ms, 0), later_ms)
+
+    ask_controller(
+        broker,
+        ElectLeadersAsked(asked.election_type == UNCLEAN, partitions),
+        answered=answered,
+        timed_out=lambda: park.complete(refuse(ErrorCode.REQUEST_TIMED_OUT)),
+        timeout_ms=asked.timeout_ms,
+        now_ms=now_ms,
+    )
+    return park
+
+
+def _named(asked: ElectLeadersRequest) -> tuple[TopicPartition, ...] | None:
+    if asked.topic_partitions is None:
+        return None
+    return tuple(
+        TopicPartition(row.topic, index) for row in asked.topic_partitions for index in row.partitions
+    )
+
+
+def _wait_until_known(
+    broker: "Broker",
+    answer: ElectLeadersAnswered,
+    version: int,
+    park: Park,
+    deadline_ms: int,
+    now_ms: int,
+) -> None:
+    results: Results = dict(answer.partitions)
+    elected: dict[str, dict[int, LeaderEpoch]] = {}
+    for (topic, index), epoch in answer.elected.items():
+        elected.setdefault(topic, {})[index] = epoch
+
+    def unknown(topic: str) -> Iterable[int]:
+        """Elected, and not in our cache at that leader epoch or a later one."""
+        for index, epoch in elected[topic].items():
+            known = broker.metadata.partition(topic, index)
+            if known is None or known.leader_epoch < epoch:
+                yield index
+
+    def encode(late: list[str]) -> bytes:
+        for topic in late:
+            for index in unknown(topic):
+                results[TopicPartition(topic, index)] = (ErrorCode.REQUEST_TIMED_OUT, "")
+        return _response(answer.error, results).encode(version)
+
+    wait = TopicWait(
+        broker,
+        sorted(elected),
+        is_over=lambda topic: not any(True for _ in unknown(topic)),
+        encode=encode,
+        park=park,
+    )
+    wait.start(deadline_ms, now_ms)
+
+
+def _response(error: ErrorCode, results: Results) -> ElectLeadersResponse:
+    topics: dict[str, ReplicaElectionResult] = {}
+    for (topic, index), (code, message) in sorted(results.items()):
+        row = topics.setdefault(topic, ReplicaElectionResult(topic=topic))
+        row.partition_result.append(
+            PartitionResult(partition_id=index, error_code=code, error_message=message or None)
+        )
+    return ElectLeadersResponse(error_code=error, replica_election_results=list(topics.values()))

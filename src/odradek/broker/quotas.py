@@ -1,0 +1,200 @@
+"""Client quotas: who may do how much, and the bucket of each who makes topics (KIP-13, KIP-55, KIP-599, KIP-612).
+
+Kept under `/config/users/<user>`, `/config/users/<user>/clients/<client>`, `/config/clients/<client>` and
+`/config/ips/<address>`; `<default>` stands for everybody without a value of their own. Of one key the closest
+counts, in the order of `LEVELS`; whoever shares the entity it was found at shares its bucket, but for defaults,
+where each has one.
+
+Enforced here: `controller_mutation_rate` (partitions made or deleted a second). `connection_creation_rate` of an
+address is enforced where connections are accepted.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from odradek.model.settings import BrokerSettings
+
+DEFAULT = "<default>"
+MUTATION_RATE = "controller_mutation_rate"
+CONNECTION_RATE = "connection_creation_rate"
+# Keys of each kind of entity, with their type (Apache's QuotaConfig).
+CLIENT_KEYS = {
+    "producer_byte_rate": "LONG",
+    "consumer_byte_rate": "LONG",
+    "request_percentage": "DOUBLE",
+    MUTATION_RATE: "DOUBLE",
+}
+IP_KEYS = {CONNECTION_RATE: "INT"}
+
+Entity = tuple[str | None, str | None]  # user and client as in the path; None: not part of the entity
+
+
+class Quota(NamedTuple):
+    rate: float
+    owner: Entity  # whose bucket it is
+
+
+class ClientQuotas:
+    """What the nodes say, as numbers."""
+
+    def __init__(self) -> None:
+        self._clients: dict[Entity, dict[str, float]] = {}
+        self._addresses: dict[str, float] = {}
+
+    def change(self, entity_type: str, entity_name: str, config: Mapping[str, str]) -> list[str]:
+        """Takes over one node, whole; what is wrong with it, in sentences. Keys that are no quotas (SCRAM) stay
+        out of it."""
+        keys = IP_KEYS if entity_type == "ips" else CLIENT_KEYS
+        problems = []
+        values: dict[str, float] = {}
+        for name, text in sorted(config.items()):
+            if name not in keys:
+                continue
+            value = number(text)
+            if value is None:
+                problems.append(f"{name}={text} of {entity_type}/{entity_name} is left out: must be a number")
+            else:
+                values[name] = value
+        if entity_type == "ips":
+            self._addresses.pop(entity_name, None)
+            if CONNECTION_RATE in values:
+                self._addresses[entity_name] = values[CONNECTION_RATE]
+            return problems
+        entity = entity_of(entity_type, entity_name)
+        if entity is None:
+            return [f"/config/{entity_type}/{entity_name} names no user and no client"]
+        self._clients.pop(entity, None)
+        if values:
+            self._clients[entity] = values
+        return problems
+
+    def find(self, key: str, user: str, client: str) -> Quota | None:
+        """`user` and `client` as they stand in paths."""
+        for entity, owner in _levels(user, client):
+            values = self._clients.get(entity)
+            if values is not None and key in values:
+                return Quota(values[key], owner)
+        return None
+
+    def connection_rate(self, address: str) -> float | None:
+        """New connections a second from one address; None: as many as they like."""
+        return self._addresses.get(address, self._addresses.get(DEFAULT))
+
+
+def number(text: str) -> float | None:
+    """A rate, 0 or more; None if the text is none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 <= value < float("inf") else None
+
+
+def entity_of(entity_type: str, entity_name: str) -> Entity | None:
+    """Of a path below `/config`: `users/<u>`, `users/<u>/clients/<c>`, `clients/<c>`."""
+    parts = entity_name.split("/")
+    if entity_type == "clients" and len(parts) == 1:
+        return None, parts[0]
+    if entity_type == "users" and len(parts) == 1:
+        return parts[0], None
+    if entity_type == "users" and len(parts) == 3 and parts[1] == "clients":
+        return parts[0], parts[2]
+    return None
+
+
+def _levels(user: str, client: str) -> tuple[tuple[Entity, Entity], ...]:
+    """(where to look, whose bucket it is), the closest first (KIP-55)."""
+    both, of_user, of_client = (user, client), (user, None), (None, client)
+    return (
+        (both, both),
+        ((user, DEFAULT), both),
+        (of_user, of_user),
+        ((DEFAULT, client), both),
+        ((DEFAULT, DEFAULT), both),
+        ((DEFAULT, None), of_user),
+        (of_client, of_client),
+        ((None, DEFAULT), of_client),
+    )
+
+
+class TokenBucket:
+    """Fills by `rate` a second up to `burst`; taking may leave a debt, which has to be waited off (KIP-599)."""
+
+    __slots__ = ("_filled_ms", "tokens")
+
+    def __init__(self, burst: float, now_ms: int) -> None:
+        self.tokens = burst
+        self._filled_ms = now_ms
+
+    def fill(self, rate: float, burst: float, now_ms: int) -> None:
+        """A clock that was set back fills nothing, and from there on time counts again."""
+        passed_ms = max(now_ms - self._filled_ms, 0)
+        self._filled_ms = now_ms
+        self.tokens = min(burst, self.tokens + rate * passed_ms / 1000)
+
+    def wait_ms(self, rate: float) -> int:
+        """Until nothing is owed any more."""
+        if self.tokens >= 0:
+            return 0
+        return LONGEST_WAIT_MS if rate <= 0 else min(round(-self.tokens / rate * 1000), LONGEST_WAIT_MS)
+
+
+LONGEST_WAIT_MS = 2**31 - 1  # of the field throttle_time_ms
+# Buckets of clients that stopped long ago go when there are so many; each would be full by then.
+MOST_BUCKETS = 10_000
+
+
+class MutationQuota:
+    """The quota of one request: `take` for every topic that it makes, grows or deletes."""
+
+    def __init__(
+        self, bucket: TokenBucket | None, rate: float, burst: float, *, is_strict: bool, now_ms: int
+    ) -> None:
+        self._bucket = bucket
+        self._rate = rate
+        self._burst = burst
+        self._is_strict = is_strict
+        self._now_ms = now_ms
+        self._throttled_until_ms = now_ms
+
+    def take(self, partitions: int) -> bool:
+        """False: refused with THROTTLING_QUOTA_EXCEEDED. An older client does not know that error: it is let
+        through, and held up afterwards."""
+        bucket = self._bucket
+        if bucket is None:
+            return True
+        bucket.fill(self._rate, self._burst, self._now_ms)
+        is_granted = not self._is_strict or bucket.tokens >= 0
+        if is_granted:
+            # Whoever owes nothing may take, however much: else a topic larger than the burst could never be.
+            bucket.tokens -= partitions
+        if not is_granted or not self._is_strict:
+            self._throttled_until_ms = self._now_ms + bucket.wait_ms(self._rate)
+        return is_granted
+
+    def throttle_time_ms(self, now_ms: int) -> int:
+        """What is left to wait of it when the answer is sent."""
+        return min(max(self._throttled_until_ms - now_ms, 0), LONGEST_WAIT_MS)
+
+
+class MutationQuotas:
+    """The buckets of those who make, grow and delete topics."""
+
+    def __init__(self, quotas: ClientQuotas) -> None:
+        self._quotas = quotas
+        self._buckets: dict[Entity, TokenBucket] = {}
+
+    def of_request(
+        self, settings: BrokerSettings, user: str, client: str, *, is_strict: bool, now_ms: int
+    ) -> MutationQuota:
+        quota = self._quotas.find(MUTATION_RATE, user, client)
+        if quota is None:
+            return MutationQuota(None, 0, 0, is_strict=is_strict, now_ms=now_ms)
+        windows_s = settings.controller_quota_window_num * settings.controller_quota_window_size_seconds
+        burst = quota.rate * windows_s
+        bucket = self._buckets.get(quota.owner)
+        if bucket is None:
+            if len(self._buckets) >= MOST_BUCKETS:
+                self._buckets.pop(next(iter(self._buckets)))
+            bucket = self._buckets[quota.owner] = TokenBucket(burst, now_ms)
+        return MutationQuota(bucket, quota.rate, burst, is_strict=is_strict, now_ms=now_ms)

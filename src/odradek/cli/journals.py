@@ -1,0 +1,98 @@
+"""Journals of controllers on this machine: found by any place that leads to them, read, put in order.
+
+A journal is `journal/controller-<id>.jsonl` in a broker's log directory (server/journal.py). A cluster has one
+for each broker that ever was controller; together they are its history, ordered by controller epoch.
+"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from odradek.cli.output import fail
+
+if TYPE_CHECKING:
+    from odradek.controller.context import ControllerSettings
+
+PATTERN = "controller-*.jsonl"
+# Below a cluster's directory, a broker's, a log directory, or the journal directory itself.
+PLACES = (PATTERN, f"journal/{PATTERN}", f"*/journal/{PATTERN}", f"*/*/journal/{PATTERN}")
+
+
+class History(NamedTuple):
+    """`lines` as replay takes them; `files` in the order of their names; `notes` say what could not be read."""
+
+    lines: list[dict[str, Any]]
+    files: tuple[Path, ...]
+    notes: tuple[str, ...]
+
+
+def journal_files(place: Path) -> list[Path]:
+    """`place`: a journal, a directory that holds some, or a broker's properties."""
+    if place.suffix == ".properties":
+        from odradek.model.settings import BrokerSettings, parse_properties
+
+        directories = BrokerSettings(parse_properties(place.read_text(encoding="utf-8"))).log_directories
+        found = [f for directory in directories for f in Path(directory).glob(f"journal/{PATTERN}")]
+    elif place.is_dir():
+        found = [file for pattern in PLACES for file in place.glob(pattern)]
+    elif place.exists():
+        return [place]
+    else:
+        fail(f"there is no {place}; name a journal, a broker's properties, or the directory of a cluster")
+    return sorted(set(found))
+
+
+def read_history(place: Path) -> History:
+    """Every line of every journal there, by controller epoch and then as written."""
+    files = journal_files(place)
+    if not files:
+        fail(f"no journal below {place}: a broker that was controller keeps journal/{PATTERN} in its log directory")
+    lines: list[dict[str, Any]] = []
+    notes: list[str] = []
+    for file in files:
+        for part in (file.with_name(file.name + ".1"), file):
+            if part.exists():
+                found, note = _read(part)
+                lines.extend(found)
+                notes.extend(note)
+    lines.sort(key=lambda line: line["epoch"])  # stable: within a term as they were written
+    begins = next((n for n, line in enumerate(lines) if line["event"].get("type") == "Elected"), len(lines))
+    if begins:
+        notes.append(f"{begins} steps before the first election that is kept cannot be played again: left out")
+    if not lines[begins:]:
+        fail(f"{', '.join(map(str, files))}: no election is recorded, so there is nothing to play again")
+    return History(lines[begins:], tuple(files), tuple(notes))
+
+
+def _read(file: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    lines: list[dict[str, Any]] = []
+    with file.open("rb") as stream:
+        texts = stream.readlines()
+    for number, text in enumerate(texts, start=1):
+        try:
+            line = json.loads(text)
+            assert isinstance(line, dict)
+            assert isinstance(line["event"], dict)
+            line["epoch"], line["at_ms"] = int(line["epoch"]), int(line["at_ms"])
+        except (ValueError, KeyError, TypeError, AssertionError):
+            if number == len(texts):
+                # The broker is in the middle of it, or died there.
+                return lines, [f"{file.name}: the last line is cut short and left out"]
+            fail(f"{file}, line {number}: not a line of a journal; want JSON with event, epoch and at_ms")
+        lines.append(line)
+    return lines, []
+
+
+def settings_of(history: History) -> "ControllerSettings":
+    """Of the controller that wrote it: its server.properties where `odradek up` puts it, else the defaults."""
+    from odradek.controller.context import ControllerSettings
+    from odradek.model.settings import BrokerSettings, parse_properties
+
+    for file in reversed(history.files):
+        for directory in list(file.parents)[:4]:
+            properties = directory / "server.properties"
+            if properties.exists():
+                return ControllerSettings.of(
+                    BrokerSettings(parse_properties(properties.read_text(encoding="utf-8")))
+                )
+    return ControllerSettings()

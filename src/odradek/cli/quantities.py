@@ -1,0 +1,46 @@
+"""Bytes and seconds, as people write and read them."""
+
+from typing import Any
+
+import click
+
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+
+
+class _Rate(click.ParamType):
+    name = "bytes/s"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).strip().upper().removesuffix("/S")
+        number = text.rstrip("BKMGTI")
+        unit = text[len(number) :].strip()
+        try:
+            rate = int(float(number) * UNITS[unit])
+        except (ValueError, KeyError):
+            self.fail(f"{value}: want bytes a second, as in 500000, 10MB or 1GiB", param, ctx)
+        if rate <= 0:
+            self.fail(f"{value}: want more than nothing, as in 10MB", param, ctx)
+        return rate
+
+
+RATE = _Rate()
+
+
+def shown_bytes(size: int) -> str:
+    """`12.3 MB`; whole below a kilobyte."""
+    value = float(size)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+def shown_seconds(seconds: float) -> str:
+    if seconds < 1:
+        return "less than a second"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = [(hours, "h"), (minutes, "min"), (rest if not hours else 0, "s")]
+    return " ".join(f"{number} {unit}" for number, unit in parts if number)

@@ -1,0 +1,171 @@
+"""`odradek reassign apply FILE`: start the moves of a file, throttled if asked for; with --wait until they are done.
+
+Ctrl-C while it waits leaves the moves running. Exit code 1 when a partition was refused; the others have started.
+"""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
+from odradek.cli.quantities import RATE, shown_bytes
+from odradek.cli.reassign_files import proposal, read_proposal, write_proposal
+from odradek.cli.reassign_status import look, progress_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from odradek.client.sync import ClusterView, SyncClient
+    from odradek.model.ids import BrokerId, TopicPartition
+
+WAIT_PAUSE_S = 0.2
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--throttle", type=RATE, help="Bytes a second each broker may copy, as in 10MB.")
+@click.option("--wait", is_flag=True, help="Until every move is done; then the throttle goes again.")
+@click.option("--rollback", type=click.Path(path_type=Path), help="Write the way back here, before it starts.")
+@bootstrap_option
+@json_option
+def apply(
+    file: Path, throttle: int | None, wait: bool, rollback: Path | None, bootstrap: str, as_json: bool
+) -> None:
+    """Start the moves of FILE, as `reassign plan` or Apache's tool wrote it; - is standard input."""
+    from odradek.cli.reassign_throttle import remove_throttle, set_throttle
+    from odradek.client.sync import SyncClient
+
+    targets = read_proposal(file)
+    with SyncClient(bootstrap) as client:
+        view = client.cluster({where.topic for where in targets})
+        before = current(view, targets)
+        if rollback is not None:
+            write_proposal(rollback, before)
+        if throttle is not None:
+            set_throttle(client, before, targets, throttle)
+        refused = alter(client, dict(targets))
+        started = [where for where in targets if where not in refused]
+        if not started and throttle is not None:
+            remove_throttle(client, {where.topic for where in targets}, sorted(view.brokers))
+        if not as_json:
+            show(started, refused, before, targets, throttle, rollback)
+        done = False
+        if wait and started:
+            done = wait_for(client, {where: targets[where] for where in started}, quiet=as_json)
+            if throttle is not None:
+                remove_throttle(client, {where.topic for where in targets}, sorted(view.brokers))
+        if as_json:
+            print_json(
+                {
+                    "started": [str(where) for where in started],
+                    "refused": {str(where): why for where, why in refused.items()},
+                    "throttle": throttle,
+                    "done": done,
+                    "rollback": proposal(before),
+                }
+            )
+    sys.exit(1 if refused else 0)
+
+
+def current(
+    view: "ClusterView", targets: "Mapping[TopicPartition, Any]"
+) -> "dict[TopicPartition, tuple[int, ...]]":
+    """Replicas as they are now; a partition that is not there is said before anything starts."""
+    before = {}
+    for where in sorted(targets):
+        topic = view.topics.get(where.topic)
+        if topic is None:
+            fail(f"there is no topic {where.topic}; nothing was started")
+        if where.partition not in topic.partitions:
+            count = len(topic.partitions)
+            fail(f"{where.topic} has {count} partitions, 0 to {count - 1}; there is no {where.partition}; nothing was started")
+        before[where] = topic.partitions[where.partition].replicas
+    return before
+
+
+def alter(
+    client: "SyncClient", targets: "Mapping[TopicPartition, tuple[BrokerId, ...] | None]"
+) -> "dict[TopicPartition, str]":
+    """AlterPartitionReassignments, None cancels; what was refused, with the controller's sentence."""
+    from odradek.client.sync import CONTROLLER, answered, code_of
+    from odradek.model.error_codes import ErrorCode
+    from odradek.model.ids import TopicPartition
+    from odradek.protocol.messages.alter_partition_reassignments import (
+        AlterPartitionReassignmentsRequest,
+        ReassignablePartition,
+        ReassignableTopic,
+    )
+
+    by_topic: dict[str, list[ReassignablePartition]] = {}
+    for where, replicas in sorted(targets.items(), key=lambda item: item[0]):
+        by_topic.setdefault(where.topic, []).append(
+            ReassignablePartition(
+                partition_index=where.partition, replicas=None if replicas is None else list(replicas)
+            )
+        )
+    request = AlterPartitionReassignmentsRequest(
+        timeout_ms=30_000,
+        topics=[ReassignableTopic(name=name, partitions=members) for name, members in by_topic.items()],
+    )
+    answer = client.call(CONTROLLER, request)
+    if answer.error_code != ErrorCode.NONE:
+        raise answered(answer.error_code, "reassignment", answer.error_message)
+    return {
+        TopicPartition(topic.name, p.partition_index): (
+            f"{code_of(p.error_code).name}: {p.error_message}" if p.error_message else code_of(p.error_code).name
+        ).rstrip(".")
+        for topic in answer.responses
+        for p in topic.partitions
+        if p.error_code != ErrorCode.NONE
+    }
+
+
+def wait_for(
+    client: "SyncClient", targets: "Mapping[TopicPartition, tuple[BrokerId, ...]]", *, quiet: bool
+) -> bool:
+    """Until none of them runs any more. Says how far it is; on a terminal in one line."""
+    import time
+
+    told = ""
+    while True:
+        rows = [row for row in look(client, targets) if row.is_running]
+        line = progress_line(len(targets) - len(rows), len(targets), rows)
+        if not quiet and line != told:
+            told = line
+            if sys.stdout.isatty():
+                print(f"\r\033[K{line}", end="", flush=True)
+            else:
+                print(line, flush=True)
+        if not rows:
+            if not quiet and sys.stdout.isatty():
+                print()
+            return True
+        time.sleep(WAIT_PAUSE_S)
+
+
+def show(
+    started: "list[TopicPartition]",
+    refused: "dict[TopicPartition, str]",
+    before: "Mapping[TopicPartition, tuple[int, ...]]",
+    targets: "Mapping[TopicPartition, tuple[int, ...]]",
+    throttle: int | None,
+    rollback: Path | None,
+) -> None:
+    slow = f", at most {shown_bytes(throttle)}/s a broker" if throttle is not None and started else ""
+    print(f"{len(started)} of {len(targets)} moves started{slow}.")
+    print_table(
+        ("partition", "from", "to", "answer"),
+        [
+            (
+                str(where),
+                ",".join(map(str, before[where])),
+                ",".join(map(str, targets[where])),
+                refused.get(where, "started"),
+            )
+            for where in sorted(targets)
+        ],
+    )
+    if rollback is not None:
+        print(f"the way back is in {rollback}")

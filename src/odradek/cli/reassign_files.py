@@ -1,0 +1,99 @@
+"""The JSON of reassignments, as Apache's ReassignPartitionsCommand writes and reads it.
+
+    {"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}
+
+and the list of topics its --generate takes: {"version":1,"topics":[{"topic":"orders"}]}.
+"""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from odradek.cli.output import fail
+
+if TYPE_CHECKING:
+    from odradek.model.ids import BrokerId, TopicPartition
+
+VERSION = 1
+WANT = 'want {"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2]}]}'
+WANT_TOPICS = 'want {"version":1,"topics":[{"topic":"orders"}]}'
+
+
+def proposal(targets: "Mapping[TopicPartition, Sequence[int]]") -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "partitions": [
+            {
+                "topic": where.topic,
+                "partition": where.partition,
+                "replicas": list(replicas),
+                "log_dirs": ["any"] * len(replicas),
+            }
+            for where, replicas in sorted(targets.items())
+        ],
+    }
+
+
+def write_proposal(file: Path, targets: "Mapping[TopicPartition, Sequence[int]]") -> None:
+    file.write_text(json.dumps(proposal(targets), indent=1) + "\n", encoding="utf-8")
+
+
+def read_proposal(file: Path) -> "dict[TopicPartition, tuple[BrokerId, ...]]":
+    """`-` is standard input. Anything that is not what it must be is one sentence with its place."""
+    from odradek.model.ids import BrokerId, TopicPartition
+
+    targets: dict[TopicPartition, tuple[BrokerId, ...]] = {}
+    for number, entry in enumerate(_list(file, "partitions", WANT)):
+        where = f"{_name(file)}, partitions[{number}]"
+        if not isinstance(entry, dict) or not {"topic", "partition", "replicas"} <= set(entry):
+            fail(f"{where}: {WANT}")
+        topic, partition, replicas = entry["topic"], entry["partition"], entry["replicas"]
+        if not isinstance(topic, str) or not topic or not _is_number(partition) or partition < 0:
+            fail(f"{where}: topic must be a name and partition a number from 0; found {topic!r}, {partition!r}")
+        if not isinstance(replicas, list) or not replicas or not all(_is_number(b) for b in replicas):
+            fail(f"{where}: replicas must be broker ids, the preferred leader first; found {replicas!r}")
+        directories = entry.get("log_dirs", [])
+        if not isinstance(directories, list) or (directories and len(directories) != len(replicas)):
+            fail(f"{where}: log_dirs must be as long as replicas, or left out")
+        if any(directory != "any" for directory in directories):
+            fail(f'{where}: a replica cannot be sent to a log directory of one\'s choice here; write "any"')
+        key = TopicPartition(topic, partition)
+        if key in targets:
+            fail(f"{where}: {key} stands there twice")
+        targets[key] = tuple(BrokerId(broker) for broker in replicas)
+    if not targets:
+        fail(f"{_name(file)} moves nothing: its list of partitions is empty")
+    return targets
+
+
+def read_topics(file: Path) -> list[str]:
+    names = []
+    for number, entry in enumerate(_list(file, "topics", WANT_TOPICS)):
+        if not isinstance(entry, dict) or not isinstance(entry.get("topic"), str):
+            fail(f"{_name(file)}, topics[{number}]: {WANT_TOPICS}")
+        names.append(entry["topic"])
+    return names
+
+
+def _list(file: Path, key: str, want: str) -> list[Any]:
+    text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        fail(f"{_name(file)} is not JSON ({error}); {want}")
+    if not isinstance(value, dict) or not isinstance(value.get(key), list):
+        fail(f"{_name(file)}: {want}")
+    if value.get("version", VERSION) != VERSION:
+        fail(f"{_name(file)} has version {value['version']!r}; only version {VERSION} is known")
+    found: list[Any] = value[key]
+    return found
+
+
+def _name(file: Path) -> str:
+    return "standard input" if str(file) == "-" else str(file)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

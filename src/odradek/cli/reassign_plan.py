@@ -1,0 +1,176 @@
+"""`odradek reassign plan`: the fewest moves that drain, fill, resize or rebalance; nothing is started.
+
+The file it writes is that of Apache's ReassignPartitionsCommand; `odradek reassign apply` and Apache's tool take it.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from odradek.cli.broker_lists import broker_ids
+from odradek.cli.output import fail, json_option, print_json, print_table
+from odradek.cli.quantities import RATE, shown_bytes, shown_seconds
+from odradek.cli.reassign_files import proposal, read_topics, write_proposal
+from odradek.cli.sources import open_source, source_options
+
+if TYPE_CHECKING:
+    from odradek.controller.move_plan import MovePlan
+    from odradek.model.ids import TopicPartition
+
+SHOWN_MOVES = 20
+
+
+@click.command()
+@click.option("--drain", multiple=True, metavar="ID[,ID]", help="Nothing shall be left on these.")
+@click.option("--add", multiple=True, metavar="ID[,ID]", help="New brokers that take their share.")
+@click.option("--replication-factor", "-r", type=click.IntRange(min=1), help="So many replicas of each.")
+@click.option("--rebalance", is_flag=True, help="Even out replicas, racks and preferred leaders.")
+@click.option("--topic", "-t", "topics", multiple=True, help="Only these topics; repeatable.")
+@click.option(
+    "--topics-file",
+    type=click.Path(path_type=Path),
+    help="Topics as Apache's --topics-to-move-json-file has them.",
+)
+@click.option("--throttle", type=RATE, help="Bytes a second, as in 10MB: how long would it take?")
+@click.option("--out", type=click.Path(path_type=Path), help="Write the plan here, for `reassign apply`.")
+@click.option("--rollback", type=click.Path(path_type=Path), help="Write the way back here.")
+@source_options
+@json_option
+def plan(
+    drain: tuple[str, ...],
+    add: tuple[str, ...],
+    replication_factor: int | None,
+    rebalance: bool,
+    topics: tuple[str, ...],
+    topics_file: Path | None,
+    throttle: int | None,
+    out: Path | None,
+    rollback: Path | None,
+    bootstrap: str,
+    place: Path | None,
+    journal: Path | None,
+    at: str | None,
+    as_json: bool,
+) -> None:
+    """The fewest moves that reach a wish; nothing is started."""
+    from odradek.controller.move_plan import Wish, move_plan
+
+    source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)
+    names = [*topics, *(read_topics(topics_file) if topics_file is not None else ())]
+    wish = Wish(
+        drain=frozenset(broker_ids(drain, "--drain")),
+        fill=frozenset(broker_ids(add, "--add")),
+        replication_factor=replication_factor,
+        rebalance=rebalance,
+        topics=frozenset(names) if names else None,
+    )
+    try:
+        found = move_plan(source.observed(), wish)
+    except ValueError as error:
+        fail(str(error))
+    is_live = place is None and journal is None
+    sizes = sizes_of(bootstrap, found) if is_live and found.moves else {}
+    if out is not None:
+        write_proposal(out, found.targets)
+    if rollback is not None:
+        write_proposal(rollback, found.rollback)
+    report = as_dict(found, sizes, throttle)
+    if as_json:
+        print_json({**report, "unknown": list(source.unknown), "source": source.where})
+    else:
+        show(report, throttle, out)
+        for note in source.unknown:
+            print(f"not known: {note}")
+
+
+def sizes_of(bootstrap: str, plan: "MovePlan") -> "dict[TopicPartition, int]":
+    """Bytes of each partition that would be copied, as its leader has it on disk; unknown ones are left out."""
+    from odradek.cli.replica_ends import log_sizes
+    from odradek.client.sync import SyncClient
+
+    by_leader: dict[int, list[TopicPartition]] = {}
+    sizes: dict[TopicPartition, int] = {}
+    with SyncClient(bootstrap) as client:
+        view = client.cluster({move.topic_partition.topic for move in plan.moves})
+        for move in plan.moves:
+            where = move.topic_partition
+            leader = view.topics[where.topic].partitions[where.partition].leader
+            if move.adding and leader in view.brokers:
+                by_leader.setdefault(leader, []).append(where)
+        for leader, partitions in sorted(by_leader.items()):
+            sizes.update(log_sizes(client, leader, partitions))
+    return sizes
+
+
+def as_dict(plan: "MovePlan", sizes: "dict[TopicPartition, int]", throttle: int | None) -> dict[str, Any]:
+    from odradek.controller.move_plan import bytes_by_broker
+
+    total, received, unknown = bytes_by_broker(plan, sizes)
+    busiest = max(received.values(), default=0)
+    return {
+        "moves": [
+            {
+                "partition": str(move.topic_partition),
+                "before": list(move.before),
+                "after": list(move.after),
+                "adding": list(move.adding),
+                "removing": list(move.removing),
+                "bytes": sizes.get(move.topic_partition) if move.adding else 0,
+            }
+            for move in plan.moves
+        ],
+        "copies": plan.copies,
+        "bytes": total if not unknown else None,
+        "bytes_known": total,
+        "copies_of_unknown_size": unknown,
+        "bytes_by_receiver": {str(broker): size for broker, size in sorted(received.items())},
+        "seconds": busiest / throttle if throttle and not unknown else None,
+        "left_out": {str(where): why for where, why in plan.left_out.items()},
+        "plan": proposal(plan.targets),
+        "rollback": proposal(plan.rollback),
+    }
+
+
+def show(report: dict[str, Any], throttle: int | None, out: Path | None) -> None:
+    moves = report["moves"]
+    if not moves:
+        print("Nothing needs to move.")
+    else:
+        print(headline(report, throttle))
+        print_table(
+            ("partition", "from", "to", "copies to", "leaves", "bytes"),
+            [
+                (
+                    move["partition"],
+                    ",".join(map(str, move["before"])),
+                    ",".join(map(str, move["after"])),
+                    ",".join(map(str, move["adding"])) or "-",
+                    ",".join(map(str, move["removing"])) or "-",
+                    "unknown" if move["bytes"] is None else shown_bytes(move["bytes"]),
+                )
+                for move in moves[:SHOWN_MOVES]
+            ],
+        )
+        if len(moves) > SHOWN_MOVES:
+            print(f"and {len(moves) - SHOWN_MOVES} more; --json lists all")
+        where = out if out is not None else "FILE"
+        hint = "" if out is not None else " (--out FILE writes it)"
+        print(f"start it with: odradek reassign apply {where}{hint}")
+    for partition, why in report["left_out"].items():
+        print(f"left out: {partition}: {why}")
+
+
+def headline(report: dict[str, Any], throttle: int | None) -> str:
+    moves, copies = len(report["moves"]), report["copies"]
+    text = f"{moves} partition{'s' if moves != 1 else ''} change hands, {copies} "
+    text += "copy to make" if copies == 1 else "copies to make"
+    if not copies:
+        return f"{text}: only the order of replicas changes, no bytes."
+    if report["bytes"] is None:
+        text += f", {shown_bytes(report['bytes_known'])} and {report['copies_of_unknown_size']} of unknown size"
+    else:
+        text += f", {shown_bytes(report['bytes'])}"
+    if report["seconds"] is not None:
+        text += f"; about {shown_seconds(report['seconds'])} at {shown_bytes(throttle or 0)}/s for each receiver"
+    return f"{text}."

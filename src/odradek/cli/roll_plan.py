@@ -1,0 +1,112 @@
+"""`odradek roll plan`: an order for restarting brokers with its certificate, or the counter-example.
+
+The certificate is checked before it is shown: the controller's own step is asked about every moment in it, with
+every further death it claims to survive. Exit code 0 for a plan that holds, 1 when there is none.
+"""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from odradek.cli.broker_lists import live_brokers
+from odradek.cli.output import fail, json_option, print_json, print_table
+from odradek.cli.sources import open_source, source_options
+
+if TYPE_CHECKING:
+    from odradek.controller.roll_plan import RollPlan
+
+SHOWN_EXAMPLES = 10
+
+
+@click.command()
+@click.option(
+    "--broker", "texts", multiple=True, metavar="ID[,ID]", help="Only these; all live ones when left out."
+)
+@click.option(
+    "--survive",
+    type=click.IntRange(0, 1),
+    default=1,
+    show_default=True,
+    help="Further deaths at the worst moment that it must survive.",
+)
+@click.option("--at-once", type=click.IntRange(min=1), help="Restart at most so many together.")
+@source_options
+@json_option
+def plan(
+    texts: tuple[str, ...],
+    survive: int,
+    at_once: int | None,
+    bootstrap: str,
+    place: Path | None,
+    journal: Path | None,
+    at: str | None,
+    as_json: bool,
+) -> None:
+    """Order and batches for restarting brokers, with certificate or counter-example."""
+    from odradek.controller.roll_plan import check, roll_plan
+
+    source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)
+    context = source.decided()
+    brokers = live_brokers(context, texts, "--broker", "restart") if texts else sorted(context.brokers)
+    if not brokers:
+        fail("no broker is alive, so none can be restarted")
+    found = roll_plan(context, brokers, survives=survive, at_once=at_once)
+    wrong = check(context, found) if found.is_safe else []
+    assert not wrong, f"the certificate does not hold: {wrong[0]}"
+    if as_json:
+        print_json({**found.as_json(), "checked": found.is_safe, "unknown": list(source.unknown)})
+    else:
+        show(found, source.controller)
+        for note in source.unknown:
+            print(f"not known: {note}")
+    sys.exit(0 if found.is_safe else 1)
+
+
+def show(found: "RollPlan", controller: int | None) -> None:
+    extra = "even if one more broker dies at the worst moment" if found.survives else "if nothing else dies"
+    if not found.is_safe:
+        examples = found.counter_examples
+        print(f"No order is safe: {examples[0].sentence()}.")
+        print_table(
+            ("partition", "isr", "restarts", "dies"),
+            [
+                (
+                    str(e.topic_partition),
+                    ",".join(map(str, e.isr)),
+                    ",".join(map(str, e.down)),
+                    "" if e.dies is None else e.dies,
+                )
+                for e in examples[:SHOWN_EXAMPLES]
+            ],
+        )
+        if len(examples) > SHOWN_EXAMPLES:
+            print(f"and {len(examples) - SHOWN_EXAMPLES} more; --json lists all")
+        print(_advice(found))
+        return
+    steps = len(found.batches)
+    print(
+        f"{steps} step{'s' if steps != 1 else ''}; wait for full ISRs between two. "
+        f"Nothing goes offline and nothing acknowledged is lost, {extra}."
+    )
+    print_table(
+        ("step", "restart", "refuse acks=all", "refuse acks=all if one dies", ""),
+        [
+            (
+                number,
+                ",".join(map(str, moment.down)),
+                len(moment.under_min_isr),
+                len(moment.under_min_isr_after_a_death),
+                "controller, last" if controller in moment.down else "",
+            )
+            for number, moment in enumerate(found.certificate, start=1)
+        ],
+    )
+    print("The certificate was checked moment by moment with the controller's own step; --json has it whole.")
+
+
+def _advice(found: "RollPlan") -> str:
+    if any(example.dies is None for example in found.counter_examples):
+        return "What makes it safe: a second copy first (odradek reassign plan --replication-factor 2), or move them."
+    return "What makes it safe: a third replica in sync first; or accept one death less with --survive 0."

@@ -1,0 +1,116 @@
+"""`odradek shutdown-quote --broker N`: what taking brokers down would cost, before anybody takes them down.
+
+Exit code 0 when nothing goes offline and nothing falls under min.insync.replicas, else 1.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from odradek.cli.broker_lists import live_brokers
+from odradek.cli.output import json_option, print_json, print_table
+from odradek.cli.sources import open_source, source_options
+
+if TYPE_CHECKING:
+    from odradek.controller.shutdown_quote import ShutdownQuote
+
+SHOWN_PARTITIONS = 20
+
+
+@click.command(name="shutdown-quote")
+@click.option(
+    "--broker", "texts", multiple=True, required=True, metavar="ID[,ID]", help="Brokers to stop, in turn."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Write the remedy here, as `odradek reassign apply` takes it."
+)
+@source_options
+@json_option
+def shutdown_quote(
+    texts: tuple[str, ...],
+    out: Path | None,
+    bootstrap: str,
+    place: Path | None,
+    journal: Path | None,
+    at: str | None,
+    as_json: bool,
+) -> None:
+    """What a controlled shutdown of brokers would cost, and what makes it safe."""
+    from odradek.cli.reassign_files import proposal
+    from odradek.controller.shutdown_quote import shutdown_quote as quote_of
+
+    source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)
+    context = source.decided()
+    quote = quote_of(context, live_brokers(context, texts, "--broker", "stop"))
+    if out is not None:
+        out.write_text(json.dumps(proposal(quote.remedy), indent=1) + "\n", encoding="utf-8")
+    if as_json:
+        refusals = {setting: quote.refuses(setting) for setting in ("offline", "under-min")}
+        print_json(
+            {**quote.as_json(), "refused_by": refusals, "unknown": list(source.unknown), "source": source.where}
+        )
+    else:
+        show(quote)
+        for note in source.unknown:
+            print(f"not known: {note}")
+        if out is not None and quote.remedy:
+            print(f"the remedy is in {out}: odradek reassign apply {out}")
+    sys.exit(1 if quote.goes_offline or quote.falls_under_min_isr else 0)
+
+
+def show(quote: "ShutdownQuote") -> None:
+    who = f"broker{'s' if len(quote.brokers) > 1 else ''} {','.join(map(str, quote.brokers))}"
+    print(f"Stopping {who}: {headline(quote)}")
+    rows = [
+        *((str(o.topic_partition), "goes offline", o) for o in quote.goes_offline),
+        *((str(o.topic_partition), "refuses acks=all", o) for o in quote.falls_under_min_isr),
+        *((str(o.topic_partition), "exactly min ISR left", o) for o in quote.lands_on_min_isr),
+    ]
+    if rows:
+        print_table(
+            ("partition", "becomes", "leader", "isr", "min isr", "safe when moved to"),
+            [
+                (
+                    name,
+                    becomes,
+                    f"{_leader(o.leader_before)} -> {_leader(o.leader_after)}",
+                    f"{_ids(o.isr_before)} -> {_ids(o.isr_after)}",
+                    o.min_insync_replicas,
+                    _ids(quote.remedy.get(o.topic_partition, ())),
+                )
+                for name, becomes, o in rows[:SHOWN_PARTITIONS]
+            ],
+        )
+    if len(rows) > SHOWN_PARTITIONS:
+        print(f"and {len(rows) - SHOWN_PARTITIONS} more; --json lists all")
+    for where in quote.without_remedy:
+        print(f"{where} cannot be made safe: no other live broker can take a replica")
+
+
+def headline(quote: "ShutdownQuote") -> str:
+    offline, under = len(quote.goes_offline), len(quote.falls_under_min_isr)
+    bad = []
+    if offline:
+        bad.append(f"{_count(offline)} offline, no other live copy is in sync")
+    if under:
+        bad.append(f"{_count(under)} under min.insync.replicas, acks=all is refused")
+    moves = f"{len(quote.moves_its_leader)} get another leader"
+    if bad:
+        return f"{'; '.join(bad)}; {moves}."
+    edge = f", {len(quote.lands_on_min_isr)} are left with exactly min ISR" if quote.lands_on_min_isr else ""
+    return f"safe: nothing goes offline; {moves}{edge}."
+
+
+def _count(partitions: int) -> str:
+    return f"{partitions} partition goes" if partitions == 1 else f"{partitions} partitions go"
+
+
+def _leader(broker: int) -> str:
+    return str(broker) if broker >= 0 else "none"
+
+
+def _ids(brokers: tuple[int, ...]) -> str:
+    return ",".join(map(str, brokers)) or "-"

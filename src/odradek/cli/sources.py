@@ -1,0 +1,398 @@
+"""Where the metadata comes from that a question is put to. Nothing is written, nobody is told of anything.
+
+- any Kafka cluster, by Metadata, DescribeConfigs and ListPartitionReassignments (`--bootstrap`);
+- the store of a cluster of ours, also while no broker runs (`--store`);
+- the journal of its controllers, at its end or at a point in time (`--journal`, `--at`).
+
+What such a source cannot know is said in `unknown`, one sentence each.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from odradek.cli.output import bootstrap_option, fail
+
+if TYPE_CHECKING:
+    from odradek.client.sync import ClusterView, SyncClient
+    from odradek.controller.context import ControllerContext, ControllerSettings
+    from odradek.model.cluster import ReplicaAssignment, TopicConfig
+    from odradek.model.facts import MetadataLoaded
+    from odradek.model.ids import TopicPartition
+
+# What the controller's decisions depend on.
+READ_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
+THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+MOST_RESOURCES = 500  # in one DescribeConfigs
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT = 1, 2, 3  # of DescribeConfigs' sources
+
+
+@dataclass(frozen=True)
+class Source:
+    """A cluster's metadata, and what is known of where it comes from."""
+
+    where: str
+    snapshot: "MetadataLoaded"
+    controller: int | None
+    now_ms: int
+    settings: "ControllerSettings | None" = None
+    unknown: tuple[str, ...] = ()
+    offline_directories: "Mapping[int, frozenset[TopicPartition]]" = field(default_factory=dict)
+    replayed: "ControllerContext | None" = None  # what the controller of a journal remembered
+
+    def observed(self) -> "ControllerContext":
+        """As it is, nothing decided: for "why"."""
+        from odradek.controller.observed import observed_context
+        from odradek.model.ids import BrokerId
+
+        if self.replayed is not None:
+            return self.replayed
+        me = None if self.controller is None else BrokerId(self.controller)
+        context = observed_context(self.snapshot, self.settings, controller=me, now_ms=self.now_ms)
+        for broker, partitions in self.offline_directories.items():
+            context.offline_directories[BrokerId(broker)] = partitions
+        return context
+
+    def decided(self) -> "ControllerContext":
+        """A controller has taken over: for "what if"."""
+        from odradek.controller.what_if import context_of
+        from odradek.model.ids import BrokerId
+
+        if self.replayed is not None:
+            return self.replayed
+        me = None if self.controller is None else BrokerId(self.controller)
+        return context_of(self.snapshot, self.settings, me)
+
+
+def source_options(command: Any) -> Any:
+    """--bootstrap, --store, --journal, --at: the verb gets them as one keyword argument each."""
+    for option in (
+        click.option(
+            "--at", metavar="TIME", help="With --journal: as it was then, as in 2026-01-31T12:00:00 (UTC) or ms."
+        ),
+        click.option(
+            "--journal",
+            type=click.Path(path_type=Path),
+            help="A controller's journal, or a directory or properties that lead to one.",
+        ),
+        click.option(
+            "--store", "place", type=click.Path(path_type=Path), help="The store's file, instead of a broker."
+        ),
+    ):
+        command = option(command)
+    return bootstrap_option(command)
+
+
+def open_source(*, bootstrap: str, place: Path | None, journal: Path | None, at: str | None) -> Source:
+    if place is not None and journal is not None:
+        raise click.UsageError("--store and --journal are two sources; name one")
+    if at is not None and journal is None:
+        raise click.UsageError("--at needs --journal: only a journal knows what was before")
+    if journal is not None:
+        return from_journal(journal, at)
+    return from_cluster(bootstrap) if place is None else from_store(place)
+
+
+def now_ms() -> int:
+    import time
+
+    return int(time.time() * 1000)
+
+
+# ------------------------------------------------------------------------------------------------ a live cluster
+
+
+def from_cluster(bootstrap: str) -> Source:
+    from odradek.client.sync import SyncClient
+
+    with SyncClient(bootstrap) as client:
+        view = client.cluster()
+        return source_of(client, view, bootstrap)
+
+
+def source_of(client: "SyncClient", view: "ClusterView", where: str) -> Source:
+    unknown = [f"topic {name} is left out: {code.name}" for name, code in sorted(view.errors.items())]
+    moving = running_reassignments(client, unknown)
+    gone, failed = _offline(view)
+    view = view._replace(brokers={b: known for b, known in view.brokers.items() if b not in gone})
+    settings, topics, brokers = _configurations(client, view, unknown)
+    return Source(
+        where,
+        snapshot_of(view, topics, brokers, moving),
+        view.controller_id if view.controller_id in view.brokers else None,
+        now_ms(),
+        settings,
+        tuple(unknown),
+        failed,
+    )
+
+
+def _offline(view: "ClusterView") -> "tuple[set[int], dict[int, frozenset[TopicPartition]]]":
+    """Brokers that are named and gone, and replicas that a live broker has lost with a log directory (KIP-112).
+
+    Metadata names a broker of ours a moment longer than it lives, and calls all its replicas offline. A live broker
+    has at least one that is not: without any log directory it stops.
+    """
+    from odradek.model.ids import TopicPartition
+
+    lost: dict[int, set[TopicPartition]] = {}
+    has_some = set()
+    for name, topic in view.topics.items():
+        for index, partition in topic.partitions.items():
+            for broker in partition.replicas:
+                if broker in partition.offline_replicas:
+                    lost.setdefault(broker, set()).add(TopicPartition(name, index))
+                else:
+                    has_some.add(broker)
+    gone = {broker for broker in lost if broker not in has_some}
+    failed = {b: frozenset(found) for b, found in lost.items() if b in view.brokers and b not in gone}
+    return gone & set(view.brokers), failed
+
+
+def running_reassignments(
+    client: "SyncClient", unknown: list[str]
+) -> "dict[TopicPartition, ReplicaAssignment]":
+    """Replicas, adding and removing of each; a cluster that does not say is noted in `unknown`."""
+    from odradek.client.sync import CONTROLLER, answered
+    from odradek.model.cluster import ReplicaAssignment, TopicConfig
+    from odradek.model.error_codes import ErrorCode
+    from odradek.model.errors import ProtocolError
+    from odradek.model.ids import BrokerId, TopicPartition
+    from odradek.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+
+    def ids(brokers: list[int]) -> tuple[BrokerId, ...]:
+        return tuple(BrokerId(broker) for broker in brokers)
+
+    try:
+        answer = client.call(CONTROLLER, ListPartitionReassignmentsRequest(topics=None))
+        if answer.error_code != ErrorCode.NONE:
+            raise answered(answer.error_code, "reassignments", answer.error_message)
+    except ProtocolError as error:
+        unknown.append(f"whether reassignments run: ListPartitionReassignments was answered {error.code.name}")
+        return {}
+    return {
+        TopicPartition(topic.name, p.partition_index): ReplicaAssignment(
+            ids(p.replicas), ids(p.adding_replicas), ids(p.removing_replicas)
+        )
+        for topic in answer.topics
+        for p in topic.partitions
+    }
+
+
+def _configurations(
+    client: "SyncClient", view: "ClusterView", unknown: list[str]
+) -> "tuple[ControllerSettings, dict[str, TopicConfig], dict[str, dict[str, str]]]":
+    """The settings that decide, each at the level where it is set: broker's file, cluster, broker, topic."""
+    from odradek.client.sync import ANY
+    from odradek.controller.context import CLUSTER_DEFAULT, ControllerSettings
+    from odradek.model.cluster import TopicConfig
+
+    topics: dict[str, TopicConfig] = {}
+    names = sorted(view.topics)
+    for begin in range(0, len(names), MOST_RESOURCES):
+        some = names[begin : begin + MOST_RESOURCES]
+        for name, entries in describe_configs(client, ANY, TOPIC_RESOURCE, some, unknown).items():
+            topics[name] = TopicConfig(
+                {key: value or "" for key, value, source in entries if source == DYNAMIC_TOPIC}
+            )
+    asked = view.controller_id if view.controller_id in view.brokers else min(view.brokers, default=-1)
+    if asked < 0:
+        return ControllerSettings(), topics, {}
+    found = describe_configs(client, asked, BROKER_RESOURCE, [str(asked)], unknown)
+    values: dict[str, str] = {}
+    dynamic: dict[str, dict[str, str]] = {str(asked): {}, CLUSTER_DEFAULT: {}}
+    for key, value, source in found.get(str(asked), []):
+        if key not in READ_SETTINGS:
+            continue
+        if source in (DYNAMIC_BROKER, DYNAMIC_DEFAULT):
+            dynamic[str(asked) if source == DYNAMIC_BROKER else CLUSTER_DEFAULT][key] = value or ""
+        else:
+            values[key] = value or ""
+    settings = ControllerSettings(
+        min_insync_replicas=int(values.get("min.insync.replicas") or 1),
+        unclean_leader_election_enable=values.get("unclean.leader.election.enable") == "true",
+    )
+    return settings, topics, {level: config for level, config in dynamic.items() if config}
+
+
+def describe_configs(
+    client: "SyncClient", broker: int, resource_type: int, names: list[str], unknown: list[str]
+) -> dict[str, list[tuple[str, str | None, int]]]:
+    """(name, value, source) of the settings that decide; a refusal is noted, the rest is used."""
+    from odradek.client.sync import code_of
+    from odradek.model.error_codes import ErrorCode
+    from odradek.model.errors import ProtocolError
+    from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+    keys = [*READ_SETTINGS, *THROTTLED] if resource_type == TOPIC_RESOURCE else list(READ_SETTINGS)
+    resources = [
+        DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=keys)
+        for name in names
+    ]
+    try:
+        results = client.call(broker, DescribeConfigsRequest(resources=resources)).results
+    except ProtocolError as error:
+        unknown.append(f"min.insync.replicas is taken as 1: DescribeConfigs was answered {error.code.name}")
+        return {}
+    found = {}
+    for result in results:
+        if result.error_code != ErrorCode.NONE:
+            what = "topic" if resource_type == TOPIC_RESOURCE else "broker"
+            unknown.append(
+                f"the settings of {what} {result.resource_name}: {code_of(result.error_code).name}"
+            )
+            continue
+        found[result.resource_name] = [(e.name, e.value, e.config_source) for e in result.configs]
+    return found
+
+
+def snapshot_of(
+    view: "ClusterView",
+    topic_configs: "Mapping[str, TopicConfig]",
+    broker_configs: Mapping[str, Mapping[str, str]],
+    moving: "Mapping[TopicPartition, ReplicaAssignment]",
+) -> "MetadataLoaded":
+    """What Metadata says, in the form a controller loads. Store versions are made up: nothing is written."""
+    from odradek.model.cluster import BrokerRegistration, Endpoint, LeaderAndIsr, ReplicaAssignment
+    from odradek.model.facts import MetadataLoaded, StoredPartitionState, TopicAssignment
+    from odradek.model.ids import (
+        NO_TOPIC_ID,
+        BrokerEpoch,
+        BrokerId,
+        ControllerEpoch,
+        LeaderEpoch,
+        PartitionEpoch,
+        TopicId,
+        TopicPartition,
+    )
+
+    def ids(brokers: tuple[int, ...]) -> tuple[BrokerId, ...]:
+        return tuple(BrokerId(broker) for broker in brokers)
+
+    brokers = tuple(
+        BrokerRegistration(
+            BrokerId(broker.broker_id),
+            BrokerEpoch(0),
+            (Endpoint("PLAINTEXT", "PLAINTEXT", broker.address.host, broker.address.port),),
+            broker.rack,
+        )
+        for broker in sorted(view.brokers.values())
+    )
+    topics, states = [], {}
+    for name in sorted(view.topics):
+        topic = view.topics[name]
+        # A cluster without topic ids gets none here either; the controller gives it one in its own memory.
+        topic_id = TopicId(topic.topic_id) if topic.topic_id != NO_TOPIC_ID else None
+        assignments = {
+            index: moving.get(TopicPartition(name, index)) or ReplicaAssignment(ids(p.replicas))
+            for index, p in topic.partitions.items()
+        }
+        topics.append(TopicAssignment(name, topic_id, assignments))
+        for index, p in topic.partitions.items():
+            epoch = LeaderEpoch(max(p.leader_epoch, 0))
+            states[TopicPartition(name, index)] = StoredPartitionState(
+                LeaderAndIsr(BrokerId(p.leader), epoch, ids(p.isr), PartitionEpoch(0)), ControllerEpoch(1)
+            )
+    return MetadataLoaded(
+        brokers, tuple(topics), states, dict(topic_configs), broker_configs={**broker_configs}
+    )
+
+
+# -------------------------------------------------------------------------------------------------- the store
+
+
+def from_store(place: Path) -> Source:
+    """`place` as for `odradek store`; a broker's properties also give the defaults topics fall back to."""
+    from odradek.cli.store_places import place_of, reading
+    from odradek.controller.context import ControllerSettings
+    from odradek.model.cluster import TopicConfig
+    from odradek.model.facts import MetadataLoaded
+    from odradek.model.ids import BrokerId, TopicPartition
+    from odradek.model.settings import BrokerSettings, parse_properties
+    from odradek.store import layout
+    from odradek.store.api import NoNode
+
+    properties = place if place.suffix == ".properties" else None
+    if place.is_dir():
+        properties = next(iter(sorted(place.glob("broker-*/server.properties"))), None)
+    settings = BrokerSettings(parse_properties(properties.read_text(encoding="utf-8")) if properties else {})
+    with reading(place_of(place, None)) as tree:
+
+        def configs_of(entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
+            paths = [layout.config_path(entity_type, name) for name in names]
+            found = zip(names, paths, tree.get_many(paths), strict=True)
+            return {
+                name: layout.decode_config(path, node.data) for name, path, node in found if node is not None
+            }
+
+        def children(path: str) -> list[str]:
+            try:
+                return tree.children(path)
+            except NoNode:
+                return []
+
+        brokers = sorted(BrokerId(int(name)) for name in children(layout.BROKER_IDS))
+        names = children(layout.TOPICS)
+        topics = tuple(layout.decode_topic(name, tree.get(layout.topic_path(name))) for name in names)
+        partitions = [TopicPartition(topic.topic, p) for topic in topics for p in topic.partitions]
+        states, _, unreadable = layout.decode_partition_states(
+            partitions, tree.get_many([layout.state_path(partition) for partition in partitions])
+        )
+        snapshot = MetadataLoaded(
+            brokers=tuple(layout.decode_registration(b, tree.get(layout.broker_path(b))) for b in brokers),
+            topics=topics,
+            states=states,
+            topic_configs={name: TopicConfig(config) for name, config in configs_of("topics", names).items()},
+            broker_configs=configs_of("brokers", [*map(str, brokers), layout.DEFAULT_ENTITY]),
+            delete_topics=tuple(children(layout.DELETE_TOPICS)),
+            unreadable=tuple(unreadable),
+        )
+        try:
+            controller = layout.decode_controller(tree.get(layout.CONTROLLER).data)
+        except NoNode:
+            controller = None
+    return Source(f"the store {place}", snapshot, controller, now_ms(), ControllerSettings.of(settings))
+
+
+# ------------------------------------------------------------------------------------------------ a journal
+
+
+def from_journal(place: Path, at: str | None) -> Source:
+    """What the controller remembered at the end of its journal, or at that time."""
+    from odradek.cli.journals import read_history, settings_of
+    from odradek.controller.replay import replay
+    from odradek.model.facts import MetadataLoaded
+
+    history = read_history(place)
+    until = None if at is None else parse_time(at)
+    settings = settings_of(history)
+    _, core = replay(history.lines, settings=settings, as_recorded=True, until_ms=until)
+    when = history.lines[-1]["at_ms"] if until is None else until
+    if core.context is None:
+        fail(f"nobody was controller at {at or 'the end of the journal'}; it begins {history.lines[0]['at_ms']}")
+    return Source(
+        f"the journal {place} at {when}",
+        MetadataLoaded((), (), {}),
+        core.context.broker,
+        when,
+        settings,
+        history.notes,
+        replayed=core.context,
+    )
+
+
+def parse_time(text: str) -> int:
+    """Milliseconds since 1970, or a date with a time; without a zone it is UTC."""
+    from datetime import UTC, datetime
+
+    if text.isdigit():
+        return int(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.UsageError(f"{text}: want a time as in 2026-01-31T12:00:00, or milliseconds") from None
+    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)

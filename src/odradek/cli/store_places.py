@@ -1,0 +1,194 @@
+"""Where the store is that a verb of `odradek store` looks at: a file, a directory, a broker's properties, ZooKeeper.
+
+A file is read without a session: nobody is told of anything, and one that is not there is not made.
+"""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+import click
+
+from odradek.cli.output import fail
+
+if TYPE_CHECKING:
+    from odradek.model.settings import BrokerSettings
+    from odradek.store.api import Node, Stat, Store, StoreProvider
+
+T = TypeVar("T")
+
+STORE_FILE = "odradek-store.sqlite"
+SESSION_TIMEOUT_MS = 10_000
+
+
+class Place(NamedTuple):
+    """One of the two."""
+
+    file: Path | None
+    ensemble: "BrokerSettings | None"
+
+    @property
+    def name(self) -> str:
+        return str(self.file) if self.ensemble is None else f"ZooKeeper at {self.ensemble.zookeeper_connect}"
+
+
+class Tree(Protocol):
+    """One state of the store, to be read."""
+
+    def get(self, path: str) -> "Node": ...
+
+    def exists(self, path: str) -> "Stat | None": ...
+
+    def children(self, path: str) -> list[str]: ...
+
+    def get_many(self, paths: Sequence[str]) -> "list[Node | None]": ...
+
+    def below(self, root: str) -> "list[tuple[str, Node]]": ...
+
+
+def place_options(command: Any) -> Any:
+    """The command gets `place: Place`."""
+
+    def chosen(place: Path, zookeeper: str | None, **others: Any) -> Any:
+        return command(place=place_of(place, zookeeper), **others)
+
+    chosen.__doc__ = command.__doc__
+    chosen.__name__ = command.__name__
+    chosen.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    by_file = click.option(
+        "--store",
+        "--dir",
+        "place",
+        default=".",
+        show_default="this directory",
+        envvar="ODRADEK_STORE",
+        type=click.Path(path_type=Path),
+        help=f"The file; a directory with {STORE_FILE}, as `up --dir` makes one; or a broker's properties, "
+        "which name a file or a ZooKeeper.",
+    )
+    by_connect = click.option(
+        "--zookeeper",
+        metavar="HOST:PORT/CHROOT",
+        envvar="ODRADEK_ZOOKEEPER",
+        help="An ensemble, as in zookeeper.connect. With TLS or SASL, name the broker's properties instead.",
+    )
+    return by_file(by_connect(chosen))
+
+
+def place_of(path: Path, zookeeper: str | None) -> Place:
+    if zookeeper is not None:
+        from odradek.model.settings import BrokerSettings
+
+        return Place(
+            None, BrokerSettings({"zookeeper.connect": zookeeper, "zookeeper.session.timeout.ms": "10000"})
+        )
+    if path.is_dir():
+        return Place(path / STORE_FILE, None)
+    if path.suffix == ".properties":
+        from odradek.server.main import read_configuration
+
+        settings = read_configuration(str(path))
+        if settings.zookeeper_connect:
+            return Place(None, settings)
+        assert settings.store_file is not None
+        return Place(Path(settings.store_file), None)
+    return Place(path, None)
+
+
+@contextmanager
+def reading(place: Place) -> Iterator[Tree]:
+    """A file as of the last commit; an ensemble as it is from read to read."""
+    if place.ensemble is not None:
+        with _session(place) as (session, run):
+            yield _EnsembleTree(session, run)
+        return
+    from odradek.store.embedded.database import Database
+    from odradek.store.embedded.operations import Reading
+
+    database = Database(existing_file(place), create=False)
+    try:
+        with database.reading():
+            yield Reading(database)
+    finally:
+        database.close()
+
+
+@contextmanager
+def writing(place: Place) -> Iterator[tuple["Store", Callable[[Awaitable[T]], T]]]:
+    """A session, and what waits for its calls. A file that is not there is made."""
+    with _session(place) as (session, run):
+        yield session, run
+
+
+def existing_file(place: Place) -> Path:
+    assert place.file is not None
+    if place.file.name == STORE_FILE and not place.file.exists():
+        fail(f"there is no {STORE_FILE} in {place.file.parent.resolve()}; name the store's file with --store")
+    return place.file
+
+
+@contextmanager
+def _session(place: Place) -> Iterator[tuple["Store", Callable[[Awaitable[Any]], Any]]]:
+    with asyncio.Runner() as runner:
+        stores = _provider(place)
+
+        def run(call: Awaitable[T]) -> T:
+            async def wait() -> T:
+                return await call
+
+            return runner.run(wait())
+
+        session = run(stores.open_session(SESSION_TIMEOUT_MS))
+        try:
+            yield session, run
+        finally:
+            run(session.close())
+
+
+def _provider(place: Place) -> "StoreProvider":
+    if place.ensemble is not None:
+        from odradek.server.main import open_provider
+
+        return open_provider(place.ensemble)
+    from odradek.store.embedded import EmbeddedStores
+
+    assert place.file is not None
+    return EmbeddedStores(place.file)
+
+
+class _EnsembleTree:
+    """`Tree` over a session, a call at a time."""
+
+    def __init__(self, session: "Store", run: Callable[[Awaitable[Any]], Any]) -> None:
+        self._session = session
+        self._run = run
+
+    def get(self, path: str) -> "Node":
+        node: Node = self._run(self._session.get(path))
+        return node
+
+    def exists(self, path: str) -> "Stat | None":
+        stat: Stat | None = self._run(self._session.exists(path))
+        return stat
+
+    def children(self, path: str) -> list[str]:
+        names: list[str] = self._run(self._session.children(path))
+        return names
+
+    def get_many(self, paths: Sequence[str]) -> "list[Node | None]":
+        nodes: list[Node | None] = self._run(self._session.get_many(paths))
+        return nodes
+
+    def below(self, root: str) -> "list[tuple[str, Node]]":
+        from odradek.store.portable import below
+
+        found: list[tuple[str, Node]] = self._run(below(self._session, root))
+        return found
+
+
+def say(sentence: str) -> None:
+    """Beside the answer, which goes to standard output."""
+    print(f"odradek: {sentence}", file=sys.stderr, flush=True)

@@ -1,0 +1,211 @@
+"""`odradek why orders-3`, `odradek why orders`: what does not hold, what would mend it, as a tree of reasons.
+
+Exit code 0 when everything one can wish for holds, else 1.
+"""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from odradek.cli.output import fail, json_option, print_json
+from odradek.cli.sources import Source, open_source, source_options
+
+if TYPE_CHECKING:
+    from odradek.controller.context import ControllerContext
+    from odradek.controller.explain import Why
+    from odradek.model.ids import TopicPartition
+
+SHOWN_PARTITIONS = 5
+
+
+class Answer(NamedTuple):
+    """One sentence, and the trees it was read off."""
+
+    target: str
+    sentence: str
+    trees: tuple["Why", ...]
+
+    @property
+    def holds(self) -> bool:
+        return all(tree.holds for tree in self.trees)
+
+
+@click.command()
+@click.argument("target", metavar="PARTITION|TOPIC")
+@source_options
+@json_option
+def why(
+    target: str, bootstrap: str, place: Path | None, journal: Path | None, at: str | None, as_json: bool
+) -> None:
+    """Why a partition or topic is offline, under-replicated, stuck or slow; and what would mend it."""
+    source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)
+    live = bootstrap if place is None and journal is None else None
+    answers = answers_for(source, target, live)
+    wrong = [answer for answer in answers if not answer.holds]
+    if as_json:
+        print_json(as_dict(source, target, answers))
+    else:
+        show(source, target, answers, wrong)
+    sys.exit(1 if wrong else 0)
+
+
+def answers_for(source: Source, target: str, bootstrap: str | None) -> list[Answer]:
+    from odradek.controller.explain_moves import why_not_deleted
+    from odradek.controller.explain_replication import why_partition
+
+    context = source.observed()
+    topic, partitions = resolve(context, target)
+    answers = []
+    if context.is_queued_for_deletion(topic):
+        tree = why_not_deleted(context, topic)
+        return [Answer(topic, f"{topic} is being deleted, and is not gone yet: {tree.detail}.", (tree,))]
+    for topic_partition in partitions:
+        # Replicas are asked what they hold for one partition, or for those that lack some: not for a whole topic.
+        ends = {}
+        if bootstrap is not None and _lacks_replicas(context, topic_partition):
+            from odradek.cli.replica_ends import known_ends
+
+            ends = known_ends(bootstrap, topic_partition, context.assignments[topic_partition].replicas)
+        trees = why_partition(context, topic_partition, source.now_ms, ends)
+        answers.append(Answer(str(topic_partition), sentence(topic_partition, trees), trees))
+    return answers
+
+
+def resolve(context: "ControllerContext", target: str) -> "tuple[str, list[TopicPartition]]":
+    """The topic, and the partitions asked about: `orders-3` is a partition if there is one, else a topic."""
+    from odradek.model.ids import TopicPartition
+    from odradek.model.settings import nearest
+
+    topic, _, number = target.rpartition("-")
+    known = {*context.topics, *context.out_of_service}
+    if topic in known and number.isdigit():
+        one = TopicPartition(topic, int(number))
+        if one not in context.assignments and target not in known and topic in context.topics:
+            count = len(context.partitions_of(topic))
+            fail(f"{topic} has {count} partitions, 0 to {count - 1}; there is no {number}")
+        if one in context.assignments or target not in known:
+            return topic, [one]
+    if target in context.topics:
+        return target, context.partitions_of(target)
+    if target in context.out_of_service:
+        return target, [TopicPartition(target, 0)]
+    guess = nearest(target, dict.fromkeys(known))
+    if guess:
+        fail(f"there is no topic or partition {target}; did you mean {guess}?")
+    shown = ", ".join(sorted(known)[:10]) or "none"
+    fail(f"there is no topic or partition {target}; topics there are: {shown}")
+
+
+def _lacks_replicas(context: "ControllerContext", topic_partition: "TopicPartition") -> bool:
+    state = context.leadership(topic_partition)
+    assignment = context.assignments.get(topic_partition)
+    return state is not None and assignment is not None and not set(assignment.replicas) <= set(state.isr)
+
+
+def sentence(topic_partition: "TopicPartition", trees: "tuple[Why, ...]") -> str:
+    """The answer in one plain sentence: what is wrong, why, and what to do first."""
+    wrong = [tree for tree in trees if not tree.holds]
+    if not wrong:
+        return f"{topic_partition} is well: {trees[0].detail}."
+    worst = wrong[0]
+    problem = _problem(worst)
+    if worst.condition.endswith(" has a leader") and len(worst.because) > 1:
+        # The clean way first; the tree has the other, which loses records.
+        clean = worst.because[0]
+        problem, leaves = f"is offline, nobody of its ISR is live ({clean.detail})", list(_leaves(clean))
+    else:
+        leaves = list(_leaves(worst))
+    reasons = "; ".join(_reason(leaf) for leaf in leaves[:3] if leaf is not worst)
+    remedy = next((leaf.unblocked_by for leaf in leaves if leaf.unblocked_by), worst.unblocked_by)
+    text = f"{topic_partition} {problem}" + (f": {reasons}." if reasons else ".")
+    return text + (f" What mends it: {remedy}." if remedy else "")
+
+
+def _problem(tree: "Why") -> str:
+    wish = tree.condition
+    for start, words in (
+        ("every replica of ", "is under-replicated"),
+        ("nothing slows ", "may be slow"),
+    ):
+        if wish.startswith(start):
+            return f"{words} ({tree.detail})" if tree.detail else words
+    for end, words in (
+        (" has a leader", "is offline"),
+        (" accepts acks=all", "refuses acks=all"),
+    ):
+        if wish.endswith(end):
+            return f"{words} ({tree.detail})"
+    return f"is not settled ({tree.detail})"
+
+
+def _reason(leaf: "Why") -> str:
+    """`broker 3 is live: not registered` read as what is wrong: `broker 3 is not live (not registered)`."""
+    text = leaf.condition
+    for yes, no in (
+        (" is in the ISR", " is not in the ISR"),
+        (" is live", " is not live"),
+        (" leads no more than its share", " leads more than its share"),
+        (" leads", " does not lead"),
+        (" has deleted", " has not deleted"),
+        ("no reassignment copies it", "a reassignment copies it"),
+        ("is not throttled", "is throttled"),
+        (" can be read", " cannot be read"),
+    ):
+        if yes in text:
+            text = text.replace(yes, no)
+            break
+    else:
+        text = f"this does not hold: {text}"
+    return f"{text} ({leaf.detail})" if leaf.detail else text
+
+
+def _leaves(tree: "Why") -> "Iterable[Why]":
+    """The open conditions that rest on nothing else, in order."""
+    below = [reason for reason in tree.because if not reason.holds]
+    if not below:
+        if tree.because or tree.condition:
+            yield tree
+        return
+    for reason in below:
+        yield from _leaves(reason)
+
+
+def as_dict(source: Source, target: str, answers: list[Answer]) -> dict[str, Any]:
+    return {
+        "target": target,
+        "source": source.where,
+        "well": all(answer.holds for answer in answers),
+        "answers": [
+            {
+                "target": answer.target,
+                "well": answer.holds,
+                "sentence": answer.sentence,
+                "trees": [tree.as_json() for tree in answer.trees],
+            }
+            for answer in answers
+        ],
+        "unknown": list(source.unknown),
+    }
+
+
+def show(source: Source, target: str, answers: list[Answer], wrong: list[Answer]) -> None:
+    if not wrong:
+        if len(answers) == 1:
+            print(answers[0].sentence)
+        else:
+            print(f"{target} is well: {len(answers)} partitions, each with a leader and every replica in sync.")
+    elif len(answers) > 1:
+        print(f"{len(wrong)} of {len(answers)} partitions of {target} are not well.")
+    for answer in wrong[:SHOWN_PARTITIONS]:
+        print(answer.sentence)
+        for tree in answer.trees:
+            if not tree.holds:
+                for line in tree.lines():
+                    print(f"  {line}")
+    if len(wrong) > SHOWN_PARTITIONS:
+        print(f"and {len(wrong) - SHOWN_PARTITIONS} more; --json lists all")
+    for note in source.unknown:
+        print(f"not known: {note}")

@@ -1,0 +1,197 @@
+"""Why a partition has too few in sync, or is slow: the same trees as `explain`, for what still works badly.
+
+`ends` is what replicas were found to hold, by (broker -> log end offset), where somebody asked them: the tree then
+says how far behind one is. Without it the tree says what it cannot know.
+"""
+
+from collections.abc import Mapping
+
+from odradek.controller.context import ControllerContext
+from odradek.controller.explain import Why, why_offline
+from odradek.controller.explain_moves import why_reassignment_stuck
+from odradek.controller.partition_states import PartitionState
+from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
+
+Ends = Mapping[BrokerId, int]
+
+THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+# A broker that leads this many times its share is named as a reason for slowness.
+MUCH_MORE = 1.5
+
+
+def why_partition(
+    context: ControllerContext, topic_partition: TopicPartition, now_ms: int, ends: Ends | None = None
+) -> tuple[Why, ...]:
+    """Everything one can wish of a partition, the worst first: a leader, acks=all, all in sync, settled, quick."""
+    offline = why_offline(context, topic_partition)
+    if topic_partition not in context.assignments:
+        return (offline,)
+    if not offline.holds:
+        moving = why_reassignment_stuck(context, topic_partition, now_ms)
+        return (offline,) if moving.holds else (offline, moving)
+    return (
+        offline,
+        why_under_min_isr(context, topic_partition, ends),
+        why_under_replicated(context, topic_partition, ends),
+        why_reassignment_stuck(context, topic_partition, now_ms),
+        why_slow(context, topic_partition),
+    )
+
+
+def why_under_min_isr(
+    context: ControllerContext, topic_partition: TopicPartition, ends: Ends | None = None
+) -> Why:
+    """What it would take for acks=all to be accepted."""
+    state = context.leadership(topic_partition)
+    isr = state.isr if state is not None else ()
+    minimum = context.effective_min_isr(topic_partition)
+    wish = f"{topic_partition} accepts acks=all"
+    found = f"{len(isr)} in sync, min.insync.replicas {minimum}"
+    if len(isr) >= minimum:
+        return Why(wish, True, found)
+    return Why(wish, False, found, because=_missing(context, topic_partition, ends))
+
+
+def why_under_replicated(
+    context: ControllerContext, topic_partition: TopicPartition, ends: Ends | None = None
+) -> Why:
+    """What it would take for every assigned replica to be in the ISR."""
+    state = context.leadership(topic_partition)
+    isr = state.isr if state is not None else ()
+    replicas = context.assignments[topic_partition].replicas
+    wish = f"every replica of {topic_partition} is in sync"
+    missing = [broker for broker in replicas if broker not in isr]
+    found = f"replicas {list(replicas)}, ISR {list(isr)}"
+    if not missing:
+        return Why(wish, True, found)
+    return Why(wish, False, found, because=_missing(context, topic_partition, ends))
+
+
+def why_slow(context: ControllerContext, topic_partition: TopicPartition) -> Why:
+    """Reasons metadata can tell: a leader that carries more than its share, copies under way, a throttle."""
+    reasons = (
+        _preferred_leads(context, topic_partition),
+        _leader_share(context, topic_partition),
+        _copies(context, topic_partition),
+        _throttle(context, topic_partition),
+    )
+    open_ = tuple(reason for reason in reasons if not reason.holds)
+    detail = "" if open_ else "the preferred replica leads, nothing is copied, no throttle"
+    return Why(f"nothing slows {topic_partition} down", not open_, detail, because=open_)
+
+
+def _missing(
+    context: ControllerContext, topic_partition: TopicPartition, ends: Ends | None
+) -> tuple[Why, ...]:
+    state = context.leadership(topic_partition)
+    isr = state.isr if state is not None else ()
+    replicas = context.assignments[topic_partition].replicas
+    return tuple(_in_sync(context, topic_partition, b, ends) for b in replicas if b not in isr)
+
+
+def _in_sync(
+    context: ControllerContext, topic_partition: TopicPartition, broker: BrokerId, ends: Ends | None
+) -> Why:
+    condition = f"broker {broker} is in the ISR"
+    if broker not in context.brokers:
+        return Why(
+            condition, False, "not registered", f"start broker {broker}: it catches up and joins the ISR"
+        )
+    if topic_partition in context.offline_directories.get(broker, ()):
+        return Why(condition, False, "its log directory failed", f"mend the disk and restart broker {broker}")
+    if broker in context.shutting_down_brokers:
+        return Why(
+            condition,
+            False,
+            "shutting down: a broker that leaves may not join (KIP-841)",
+            f"start broker {broker} again once it has stopped",
+        )
+    moving = context.reassignments.get(topic_partition)
+    if moving is not None and broker in moving.stored.removing_replicas:
+        return Why(condition, False, "a reassignment removes it", "nothing: it is meant to go")
+    new = moving is not None and broker in moving.stored.adding_replicas
+    what = "a reassignment adds it, and it copies" if new else "it is live and behind"
+    return Why(
+        condition,
+        False,
+        f"{what}: {_behind(context, topic_partition, broker, ends)}",
+        f"it fetches up to the leader's end within replica.lag.time.max.ms; a throttle, or broker {broker} being "
+        "overloaded, holds it back",
+    )
+
+
+def _behind(
+    context: ControllerContext, topic_partition: TopicPartition, broker: BrokerId, ends: Ends | None
+) -> str:
+    state = context.leadership(topic_partition)
+    leader = state.leader if state is not None else NO_LEADER
+    if not ends or broker not in ends or leader not in ends:
+        return "how far is not known from metadata"
+    records = max(0, ends[leader] - ends[broker])
+    return f"{records} records behind, at offset {ends[broker]} of {ends[leader]}"
+
+
+def _preferred_leads(context: ControllerContext, topic_partition: TopicPartition) -> Why:
+    preferred = context.assignments[topic_partition].replicas[0]
+    state = context.leadership(topic_partition)
+    leader = state.leader if state is not None else NO_LEADER
+    condition = f"its preferred replica {preferred} leads"
+    if leader == preferred:
+        return Why(condition, True)
+    ready = (
+        state is not None and preferred in state.isr and context.is_online(preferred, topic_partition)
+    )
+    how = (
+        f"odradek elect preferred {topic_partition}"
+        if ready
+        else f"broker {preferred} live and in the ISR, then a preferred election"
+    )
+    return Why(condition, False, f"broker {leader} leads", how)
+
+
+def _leader_share(context: ControllerContext, topic_partition: TopicPartition) -> Why:
+    state = context.leadership(topic_partition)
+    leader = state.leader if state is not None else NO_LEADER
+    condition = f"broker {leader} leads no more than its share"
+    led = sum(
+        1
+        for other in context.partitions_on.get(leader, ())
+        if context.partition_state(other) is PartitionState.ONLINE
+        and (found := context.leadership(other)) is not None
+        and found.leader == leader
+    )
+    share = len(context.assignments) / max(1, len(context.brokers))
+    if led <= max(share * MUCH_MORE, share + 1):
+        return Why(condition, True)
+    return Why(
+        condition,
+        False,
+        f"it leads {led} of {len(context.assignments)} partitions, its share is {share:.0f}",
+        "odradek elect preferred --all, or odradek reassign plan --rebalance",
+    )
+
+
+def _copies(context: ControllerContext, topic_partition: TopicPartition) -> Why:
+    condition = "no reassignment copies it"
+    moving = context.reassignments.get(topic_partition)
+    if moving is None:
+        return Why(condition, True)
+    target = list(moving.stored.target_replicas)
+    return Why(
+        condition, False, f"it moves to {target}, phase {moving.phase}", "its end, or odradek reassign cancel"
+    )
+
+
+def _throttle(context: ControllerContext, topic_partition: TopicPartition) -> Why:
+    condition = "its replication is not throttled"
+    for name in THROTTLED:
+        value = context.topic_setting(topic_partition.topic, name) or ""
+        named = {part.split(":")[0] for part in value.split(",") if part}
+        if value == "*" or str(topic_partition.partition) in named:
+            return Why(
+                condition,
+                False,
+                f"{name} of {topic_partition.topic} names it: {value}",
+                f"odradek config delete --topic {topic_partition.topic} {name}",
+            )
+    return Why(condition, True)

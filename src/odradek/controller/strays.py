@@ -1,0 +1,166 @@
+"""Replicas that must still be deleted although no topic node names them: of a topic deleted without their broker,
+of a reassignment whose leaver died, or of one that was cancelled while they were being added.
+
+They are kept in a node of ours, written before the node that named them forgets them, and taken out again once
+the broker has answered StopReplica; so they survive the controller. The broker is told with epoch -2, whatever
+epoch it remembers.
+
+StopReplica names no topic id. A new topic of the same name must therefore wait until the old data is gone: told
+to host it before, the broker would find the old id there and answer INCONSISTENT_TOPIC_ID for ever. Until it has
+answered, its replica of the new topic counts as offline and is sent no LeaderAndIsr.
+
+An entry is void where the broker hosts that partition again, rightly: as the same topic, or as a member of its
+ISR. (The latter happens when an Apache controller, which does not know our node, led in between. A replica that
+is not in the ISR may always be emptied: nobody counts on it.)
+"""
+
+from collections.abc import Iterable, Mapping
+
+from odradek.controller.broker_changes import plan_online_trigger
+from odradek.controller.context import ControllerContext
+from odradek.controller.effects import Write, WriteStrays
+from odradek.controller.events import StopReplicaAnswered, WriteAnswer
+from odradek.controller.plan import Plan, Telling
+from odradek.controller.task import Task
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import EPOCH_DURING_DELETE, BrokerId, TopicId, TopicPartition
+from odradek.model.values import dataclass
+
+# A broker that could not delete is told again after this long, for ever.
+RETRY, RETRY_MS = "retry strays", 10_000
+
+
+def plan_kept(plan: Plan, broker: BrokerId, added: Mapping[TopicPartition, TopicId]) -> None:
+    """Store that `broker` must delete these too. Before the write that makes a topic node forget them."""
+    kept = {**plan.context.strays.get(broker, {}), **added}
+    plan.other_writes.append(WriteStrays(broker, kept))
+
+
+def plan_told(plan: Plan, brokers: Iterable[BrokerId]) -> None:
+    """StopReplica for what these brokers keep and were not told yet, before any LeaderAndIsr of the event."""
+    context = plan.context
+    stops: dict[BrokerId, dict[TopicPartition, bool]] = {}
+    for broker in sorted(brokers):
+        told = context.strays_told.get(broker, frozenset())
+        due = [
+            tp
+            for tp in context.strays.get(broker, ())
+            if tp not in told and broker not in context.leavers.get(tp, {}) and not is_void(context, broker, tp)
+        ]
+        if due:
+            stops[broker] = dict.fromkeys(sorted(due), True)
+            plan.outcomes[WriteStrays, broker] = tuple(sorted(due))
+    if stops:
+        plan.first_tellings.append(Telling(stops=stops, metadata_to=(), stop_epoch=EPOCH_DURING_DELETE))
+
+
+def commit_told(context: ControllerContext, outcomes: Mapping[object, object], now_ms: int) -> None:
+    """The requests of `plan_told` are on their way; whoever does not obey is told again."""
+    for key, due in outcomes.items():
+        if isinstance(key, tuple) and key[0] is WriteStrays and isinstance(due, tuple):
+            broker = key[1]
+            context.strays_told[broker] = context.strays_told.get(broker, frozenset()) | frozenset(due)
+    if not context.strays.keys().isdisjoint(context.brokers):
+        context.commit_deadline(RETRY, now_ms + RETRY_MS)
+
+
+def commit_kept(context: ControllerContext, write: WriteStrays) -> None:
+    if write.strays:
+        context.strays[write.broker] = dict(write.strays)
+    else:
+        context.strays.pop(write.broker, None)
+
+
+def is_void(context: ControllerContext, broker: BrokerId, topic_partition: TopicPartition) -> bool:
+    assignment = context.assignments.get(topic_partition)
+    if assignment is None or broker not in assignment.replicas:
+        return False
+    return not context.has_stray(broker, topic_partition)
+
+
+def tasks_of_answer(context: ControllerContext, event: StopReplicaAnswered) -> list[Task]:
+    """The answer to a StopReplica with deletion, as far as it is about strays; who asked for it does not matter."""
+    about = [tp for tp in sorted(event.deleted) if tp in context.strays.get(event.broker, {})]
+    if not about:
+        return []
+    errors = event.partition_errors
+    whole = event.error is not ErrorCode.NONE
+    failed = frozenset(tp for tp in about if whole or errors.get(tp, ErrorCode.NONE) is not ErrorCode.NONE)
+    gone = tuple(tp for tp in about if tp not in failed)
+    tasks: list[Task] = [StraysAnswered(event.broker, gone, failed)]
+    return [*tasks, TakeTheirPlace(event.broker, gone)] if gone else tasks
+
+
+@dataclass(frozen=True, slots=True)
+class StraysAnswered(Task):
+    broker: BrokerId
+    gone: tuple[TopicPartition, ...]
+    failed: frozenset[TopicPartition]
+
+    def reason(self) -> str:
+        return f"broker {self.broker} answered StopReplica"
+
+    def plan(self, plan: Plan) -> None:
+        if self.gone:
+            kept = plan.context.strays.get(self.broker, {})
+            plan.other_writes.append(
+                WriteStrays(self.broker, {tp: known for tp, known in kept.items() if tp not in self.gone})
+            )
+
+    def commit_answer(self, context: ControllerContext, write: Write, answer: WriteAnswer) -> bool:
+        assert isinstance(write, WriteStrays)
+        commit_kept(context, write)
+        return False
+
+    def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
+        told = context.strays_told.get(self.broker, frozenset())
+        context.strays_told[self.broker] = told - self.failed - set(self.gone)
+        commit_told(context, {}, now_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class TakeTheirPlace(Task):
+    """The old data is gone: whatever of the same name waited for that is hosted now."""
+
+    broker: BrokerId
+    partitions: tuple[TopicPartition, ...]
+
+    def reason(self) -> str:
+        return f"broker {self.broker} has deleted what it kept"
+
+    def plan(self, plan: Plan) -> None:
+        context = plan.context
+        waiting = plan.pick(tp for tp in self.partitions if tp in context.partitions_on.get(self.broker, ()))
+        waiting = [tp for tp in waiting if tp.topic not in context.topics_to_delete]
+        for topic_partition in waiting:
+            if plan.leadership(topic_partition) is not None:
+                plan.tell_leader_and_isr(self.broker, topic_partition)
+                plan.tell_metadata(topic_partition)
+        if waiting:
+            plan_online_trigger(plan, {tp.topic for tp in waiting})
+
+
+@dataclass(frozen=True, slots=True)
+class RetryStrays(Task):
+    """Told again where it failed; and what is void by now is taken out of the node."""
+
+    def reason(self) -> str:
+        return "replicas without a topic; told again to delete them"
+
+    def plan(self, plan: Plan) -> None:
+        context = plan.context
+        live = [broker for broker in sorted(context.strays) if broker in context.brokers]
+        for broker in live:
+            kept = context.strays[broker]
+            left = {tp: known for tp, known in kept.items() if not is_void(context, broker, tp)}
+            if len(left) < len(kept):
+                plan.other_writes.append(WriteStrays(broker, left))
+        plan_told(plan, live)
+
+    def commit_answer(self, context: ControllerContext, write: Write, answer: WriteAnswer) -> bool:
+        assert isinstance(write, WriteStrays)
+        commit_kept(context, write)
+        return False
+
+    def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
+        commit_told(context, outcomes, now_ms)

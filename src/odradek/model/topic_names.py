@@ -1,0 +1,17 @@
+"""Which names a topic may have: the rule of Kafka's `Topic.validate`, in its words."""
+
+LONGEST_NAME = 249
+LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+def problem_with(topic: str) -> str | None:
+    """None for a name that may be used. The name of a directory is made of it."""
+    if not topic:
+        return "the empty string is not allowed"
+    if topic in (".", ".."):
+        return f"'{topic}' is not allowed"
+    if len(topic) > LONGEST_NAME:
+        return f"the length of '{topic}' is longer than the max allowed length {LONGEST_NAME}"
+    if not LEGAL.issuperset(topic):
+        return f"'{topic}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None

@@ -1,0 +1,77 @@
+"""How many connections, from where, and how fast: max.connections*, max.connection.creation.rate, KIP-612.
+
+Too many at one time are refused. Too many a second wait: they are accepted and not read from until their turn
+has come, so that a storm of clients is spread out instead of sent away to come back at once. An address above
+its own rate (`connection_creation_rate` of /config/ips) waits as long and is then closed, as Apache does.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from odradek.broker.quotas import TokenBucket
+from odradek.model.settings import BrokerSettings
+
+# Addresses whose rate is remembered; those that came first are forgotten, their bucket is full again by then.
+MOST_ADDRESSES = 10_000
+
+
+class Refused(NamedTuple):
+    reason: str
+    after_s: float = 0.0  # closed then; until then nothing is read
+
+
+class ConnectionLimits:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        address_rate: Callable[[str], float | None],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._address_rate = address_rate
+        self._now_ms = now_ms
+        self._bucket: TokenBucket | None = None
+        self._address_buckets: dict[str, TokenBucket] = {}
+        self.settings_changed(settings)
+
+    def settings_changed(self, settings: BrokerSettings) -> None:
+        self._most: int = settings.max_connections
+        self._most_per_address: int = settings.max_connections_per_ip
+        self._of_addresses = settings.connections_per_ip_overrides
+        rate: int = settings.max_connection_creation_rate
+        if rate == settings.UNLIMITED_RATE:
+            self._bucket = None
+        elif self._bucket is None:
+            self._bucket = TokenBucket(rate, self._now_ms())
+        self._rate = rate
+
+    def opened(self, address: str, *, here: int, total: int) -> Refused | float:
+        """`here` and `total` count it. The seconds it has to wait before it is read from, or why it cannot stay."""
+        if total > self._most:
+            return Refused(f"max.connections={self._most} are open")
+        most = self._of_addresses.get(address, self._most_per_address)
+        if here > most:
+            name = (
+                "max.connections.per.ip.overrides"
+                if address in self._of_addresses
+                else "max.connections.per.ip"
+            )
+            return Refused(f"{name}={most} are open from {address}")
+        rate = self._address_rate(address)
+        if rate is not None:
+            bucket = self._address_buckets.get(address)
+            if bucket is None:
+                if len(self._address_buckets) >= MOST_ADDRESSES:
+                    self._address_buckets.pop(next(iter(self._address_buckets)))
+                bucket = self._address_buckets[address] = TokenBucket(rate, self._now_ms())
+            wait_s = self._taken(bucket, rate)
+            if wait_s > 0:
+                bucket.tokens += 1  # it does not stay, so it does not count
+                return Refused(
+                    f"connection_creation_rate={rate:g} of {address} is used up", min(wait_s, 60.0)
+                )
+        return 0.0 if self._bucket is None else self._taken(self._bucket, self._rate)
+
+    def _taken(self, bucket: TokenBucket, rate: float) -> float:
+        bucket.fill(rate, max(rate, 1.0), self._now_ms())
+        bucket.tokens -= 1
+        return bucket.wait_ms(rate) / 1000

@@ -1,0 +1,300 @@
+"""What administrators do to the topic of a seed, over the wire as their tools do it (F24-F27, F29 of the matrix).
+
+An action is drawn in the plan like a fault, and shrunk like one. It asks whoever calls itself controller, goes on
+asking while the answer says "later" or does not come, and gives up on a refusal. What it asked for and has not got
+by the end of the faults has to come true once everything is healed: the run waits for `working` to be nothing.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from odradek.model.error_codes import RETRIABLE, ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages import alter_partition_reassignments as alter_reassignments
+from odradek.protocol.messages import (
+    create_partitions,
+    delete_records,
+    delete_topics,
+    elect_leaders,
+    incremental_alter_configs,
+    list_offsets,
+    list_partition_reassignments,
+)
+from odradek.sim.client import Address, RequestFailed, SimClient
+from odradek.sim.loop import Host
+from odradek.sim.plan import Fault, Plan
+from odradek.sim.world import PORT, World
+
+TOPIC_RESOURCE = 2
+SET = 0
+PREFERRED, UNCLEAN = 0, 1
+LATEST = -1
+MOST_PARTITIONS = 4
+ATTEMPTS = 8
+PAUSE_S = 0.2
+
+
+class Administration:
+    """One client that carries out actions one beside the other."""
+
+    def __init__(self, world: World, plan: Plan, topic: str, configs: dict[str, str]) -> None:
+        self.world = world
+        self.plan = plan
+        self.topic = topic
+        self.working = 0
+        self._configs = configs
+        self._most_partitions = plan.partitions
+        self._is_recreating = False
+        self._host = Host("a1", 102)
+        self._client = SimClient(world.loop, self._host, [(b.name, PORT) for b in world.brokers.values()])
+
+    def begin(self, fault: Fault) -> bool:
+        """False: there is nothing to do it to."""
+        action: Callable[[Fault], Awaitable[str]] | None = getattr(self, f"_{fault.kind}")
+        assert action is not None
+        if self._partition(fault) is None or (fault.kind == "recreate_topic" and self._is_recreating):
+            return False
+
+        async def run() -> None:
+            self.working += 1
+            try:
+                said = await action(fault)
+            finally:
+                self.working -= 1
+            self.world.note(f"administrator: {fault.kind}: {said}")
+
+        self._is_recreating = self._is_recreating or fault.kind == "recreate_topic"
+        self.world.spawn(self._host, run())
+        return True
+
+    # --- asking
+
+    def _partition(self, fault: Fault) -> TopicPartition | None:
+        found = self.world.topics.assignment(self.topic)
+        if found is None or not found.partitions:
+            return None
+        numbers = sorted(found.partitions)
+        return TopicPartition(self.topic, numbers[int(fault.target * len(numbers))])
+
+    async def _ask(self, message: Any, code_of: Callable[[Any], int], *, attempts: int = ATTEMPTS) -> str:
+        """The error of the last answer by name; the whole answer is in `last_answer`."""
+        said = "not asked"
+        for _ in range(attempts):
+            await self._client.refresh([])
+            address = self._client.brokers.get(self._client.controller)
+            if address is None:
+                said = "no controller"
+            else:
+                try:
+                    answer = await self._client.ask(address, message)
+                except RequestFailed:
+                    said = "no answer"
+                else:
+                    code = ErrorCode(code_of(answer))
+                    said = code.name
+                    if code == ErrorCode.NONE or (
+                        code not in RETRIABLE and code is not ErrorCode.NOT_CONTROLLER
+                    ):
+                        break
+            await asyncio.sleep(PAUSE_S)
+        return said
+
+    async def _leader(self, partition: TopicPartition) -> Address | None:
+        await self._client.refresh([partition.topic])
+        return self._client.brokers.get(self._client.leaders.get(partition, (-1, -1))[0])
+
+    # --- topics
+
+    async def _recreate_topic(self, fault: Fault) -> str:
+        """Delete, wait until it is gone, make one of the same name (F25)."""
+        topics = self.world.topics
+        before = topics.assignment(self.topic)
+        request = delete_topics.DeleteTopicsRequest(
+            topics=[delete_topics.DeleteTopicState(name=self.topic)], timeout_ms=2_000
+        )
+        while before is not None and topics.assignment(self.topic) is not None:
+            await self._ask(request, lambda answer: answer.responses[0].error_code, attempts=1)
+        await asyncio.sleep(fault.lasts_s)
+        said = "not made again"
+        while topics.assignment(self.topic) is None:
+            error = await self._client.create_topic(
+                self.topic, self._most_partitions, self.plan.replication_factor, self._configs
+            )
+            said = error.name
+            await asyncio.sleep(PAUSE_S)
+        self._is_recreating = False
+        return f"made again: {said}"
+
+    async def _add_partition(self, fault: Fault) -> str:
+        """F26."""
+        found = self.world.topics.assignment(self.topic)
+        count = 0 if found is None else len(found.partitions) + 1
+        if not 1 < count <= MOST_PARTITIONS:
+            return "there are enough"
+        self._most_partitions = max(self._most_partitions, count)
+        request = create_partitions.CreatePartitionsRequest(
+            topics=[create_partitions.CreatePartitionsTopic(name=self.topic, count=count, assignments=None)],
+            timeout_ms=2_000,
+            validate_only=False,
+        )
+        said = await self._ask(request, lambda answer: answer.results[0].error_code)
+        return f"{count}: {said}"
+
+    # --- replicas and leaders
+
+    async def _reassign(self, fault: Fault) -> str:
+        """F24: as many replicas as there are, in any order, anywhere."""
+        partition = self._partition(fault)
+        found = self.world.topics.assignment(self.topic)
+        if partition is None or found is None:
+            return "no topic"
+        count = len(found.partitions[partition.partition].origin_replicas)
+        target = random.Random(fault.amount).sample(sorted(self.world.brokers), count)
+        said = await self._alter(partition, [int(broker) for broker in target])
+        listing = list_partition_reassignments.ListPartitionReassignmentsRequest(
+            timeout_ms=2_000, topics=None
+        )
+        listed = await self._ask(listing, lambda answer: answer.error_code, attempts=1)
+        return f"{partition} -> {list(map(int, target))}: {said}, listed: {listed}"
+
+    async def _reassign_and_cancel(self, fault: Fault) -> str:
+        started = await self._reassign(fault)
+        await asyncio.sleep(fault.lasts_s)
+        partition = self._partition(fault)
+        return started if partition is None else f"{started}, cancelled: {await self._alter(partition, None)}"
+
+    async def _alter(self, partition: TopicPartition, target: list[int] | None) -> str:
+        request = alter_reassignments.AlterPartitionReassignmentsRequest(
+            topics=[
+                alter_reassignments.ReassignableTopic(
+                    name=partition.topic,
+                    partitions=[
+                        alter_reassignments.ReassignablePartition(
+                            partition_index=partition.partition, replicas=target
+                        )
+                    ],
+                )
+            ],
+            timeout_ms=2_000,
+        )
+        return await self._ask(
+            request, lambda answer: answer.error_code or answer.responses[0].partitions[0].error_code
+        )
+
+    async def _elect_preferred(self, fault: Fault) -> str:
+        return await self._elect(fault, PREFERRED)
+
+    async def _elect_unclean(self, fault: Fault) -> str:
+        return await self._elect(fault, UNCLEAN)
+
+    async def _elect(self, fault: Fault, kind: int) -> str:
+        partition = self._partition(fault)
+        if partition is None:
+            return "no topic"
+        wanted = elect_leaders.TopicPartitions(topic=partition.topic, partitions=[partition.partition])
+        request = elect_leaders.ElectLeadersRequest(
+            election_type=kind,
+            topic_partitions=None if fault.amount < 0.3 else [wanted],
+            timeout_ms=2_000,
+        )
+
+        def code_of(answer: Any) -> int:
+            rows = [row.error_code for t in answer.replica_election_results for row in t.partition_result]
+            return int(answer.error_code or (rows[0] if rows else 0))
+
+        return await self._ask(request, code_of, attempts=2)
+
+    async def _depose(self, fault: Fault) -> str:
+        """F12: the controller's node is removed by hand, which is how another election was always forced."""
+        return "gone" if self.world.depose() else "there was none"
+
+    # --- configuration
+
+    async def _configure(self, name: str, value: str) -> str:
+        request = incremental_alter_configs.IncrementalAlterConfigsRequest(
+            resources=[
+                incremental_alter_configs.AlterConfigsResource(
+                    resource_type=TOPIC_RESOURCE,
+                    resource_name=self.topic,
+                    configs=[
+                        incremental_alter_configs.AlterableConfig(
+                            name=name, config_operation=SET, value=value
+                        )
+                    ],
+                )
+            ],
+            validate_only=False,
+        )
+        return f"{name}={value}: {await self._ask(request, lambda answer: answer.responses[0].error_code)}"
+
+    async def _allow_unclean(self, fault: Fault) -> str:
+        return await self._configure("unclean.leader.election.enable", str(fault.amount < 0.8).lower())
+
+    async def _set_min_isr(self, fault: Fault) -> str:
+        return await self._configure(
+            "min.insync.replicas", str(1 + int(fault.amount * self.plan.replication_factor))
+        )
+
+    async def _set_retention(self, fault: Fault) -> str:
+        if fault.target < 0.5:
+            return await self._configure("retention.ms", str(500 + int(4_000 * fault.amount)))
+        return await self._configure("retention.bytes", str(int(4_000 * fault.amount)))
+
+    # --- records
+
+    async def _delete_records(self, fault: Fault) -> str:
+        """Up to somewhere below the high watermark, which ListOffsets tells; now and then up to it (-1)."""
+        partition = self._partition(fault)
+        address = None if partition is None else await self._leader(partition)
+        if partition is None or address is None:
+            return "no leader"
+        try:
+            end = await self._latest(address, partition)
+            offset = -1 if fault.amount > 0.9 else int(end * fault.amount)
+            request = delete_records.DeleteRecordsRequest(
+                topics=[
+                    delete_records.DeleteRecordsTopic(
+                        name=partition.topic,
+                        partitions=[
+                            delete_records.DeleteRecordsPartition(
+                                partition_index=partition.partition, offset=offset
+                            )
+                        ],
+                    )
+                ],
+                timeout_ms=2_000,
+            )
+            answer = await self._client.ask(address, request)
+        except RequestFailed:
+            return "no answer"
+        row = answer.topics[0].partitions[0]
+        return f"up to {offset}: {ErrorCode(row.error_code).name}, low watermark {row.low_watermark}"
+
+    async def _list_offsets(self, fault: Fault) -> str:
+        partition = self._partition(fault)
+        address = None if partition is None else await self._leader(partition)
+        if partition is None or address is None:
+            return "no leader"
+        try:
+            return f"the latest is {await self._latest(address, partition)}"
+        except RequestFailed:
+            return "no answer"
+
+    async def _latest(self, address: Address, partition: TopicPartition) -> int:
+        request = list_offsets.ListOffsetsRequest(
+            replica_id=-1,
+            topics=[
+                list_offsets.ListOffsetsTopic(
+                    name=partition.topic,
+                    partitions=[
+                        list_offsets.ListOffsetsPartition(
+                            partition_index=partition.partition, timestamp=LATEST
+                        )
+                    ],
+                )
+            ],
+        )
+        answer = await self._client.ask(address, request)
+        return max(0, int(answer.topics[0].partitions[0].offset))

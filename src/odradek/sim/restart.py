@@ -1,0 +1,97 @@
+"""Would every broker come up again? Asked of copies of their disks, so the brokers themselves go on.
+
+A copy is what a killed process leaves: all that was written, synced or not. It is opened twice by the production code
+(`LogManager.load`), and what its logs say then is compared by `checkers.restart`.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from odradek.log.log_manager import LogManager
+from odradek.log.memory_files import MemoryDisk
+from odradek.model.ids import TopicPartition
+from odradek.sim.checkers.batches import BatchView
+from odradek.sim.checkers.history import Anomaly
+from odradek.sim.checkers.restart import LogAnswers, restartable
+from odradek.sim.crash_states import disk_with
+from odradek.sim.world import SimBroker, World
+
+
+def would_not_restart(world: World) -> Iterator[Anomaly]:
+    for broker in world.brokers.values():
+        if broker.is_running and broker.is_serving:
+            yield from of_broker(broker)
+
+
+def of_broker(broker: SimBroker) -> Iterator[Anomaly]:
+    assert broker.runtime is not None
+    running: LogManager = broker.runtime.broker.replicas.logs
+    now_ms = broker.runtime._now_ms()
+    copies = [disk_with(disk._top, MemoryDisk(disk.path)) for disk in broker.disks]
+    once = recovered(copies, running, now_ms)
+    for copy in copies:
+        copy.restart()
+    twice = recovered(copies, running, now_ms)
+    for partition, log in sorted(running.logs.items()):
+        if log.failure is None and partition not in running.refused and is_on(running, partition):
+            yield from restartable(
+                broker.broker_id,
+                partition,
+                running=answers_of_running(broker, log),
+                once=once.get(partition),
+                twice=twice.get(partition),
+            )
+
+
+def is_on(running: LogManager, partition: TopicPartition) -> bool:
+    """False for a log in a directory that is offline."""
+    return running.directory_of(partition) not in running.offline_directories
+
+
+def recovered(disks: list[MemoryDisk], like: LogManager, now_ms: int) -> dict[TopicPartition, LogAnswers]:
+    manager = LogManager([disk.root for disk in disks], like.settings, topic_settings=like._topic_settings)
+    manager.load(now_ms)
+    found = {partition: answers_of(log) for partition, log in manager.logs.items()}
+    for partition, error in manager.refused.items():
+        found[partition] = LogAnswers(refused=error.message)
+    return found
+
+
+def answers_of_running(broker: SimBroker, log: Any) -> LogAnswers:
+    """Without its index: asking would warm it up."""
+    with broker.undisturbed():
+        batches = tuple(batch for batch, _, _ in walk(log))
+    return LogAnswers(log.log_start_offset, log.log_end_offset, batches, epochs_of(log))
+
+
+def answers_of(log: Any) -> LogAnswers:
+    walked = list(walk(log))
+    by_scan = tuple((b.base_offset, segment.base_offset, position) for b, segment, position in walked)
+    by_index = []
+    for batch, _, _ in walked:
+        segment = log.segments[log.segment_index(batch.base_offset)]
+        segment.positions.clear()
+        by_index.append((batch.base_offset, segment.base_offset, segment.position_of(batch.base_offset)))
+    return LogAnswers(
+        log.log_start_offset,
+        log.log_end_offset,
+        tuple(batch for batch, _, _ in walked),
+        epochs_of(log),
+        tuple(by_index),
+        by_scan,
+        log.producers.to_bytes(),
+    )
+
+
+def walk(log: Any) -> Iterator[tuple[BatchView, Any, int]]:
+    """(batch, segment, position) of everything that is readable."""
+    for segment in log.segments:
+        for position, header in segment.headers():
+            last = header.base_offset + header.last_offset_delta
+            if last >= log.log_start_offset:
+                batch = BatchView(header.base_offset, last, header.leader_epoch, header.crc)
+                yield batch, segment, position
+
+
+def epochs_of(log: Any) -> tuple[tuple[int, int], ...]:
+    return tuple((entry.epoch, entry.start_offset) for entry in log.epochs.entries)

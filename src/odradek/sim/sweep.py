@@ -1,0 +1,87 @@
+"""Many seeds, in several processes; each twice if wanted, the second time in other processes with other hashes."""
+
+import gc
+import multiprocessing
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+
+from odradek.sim.plan import draw
+from odradek.sim.run import CORRECTNESS, OK, Outcome
+from odradek.sim.run import run as run_plan
+
+Say = Callable[[str], None]
+
+
+def sweep(seeds: Sequence[int], *, jobs: int, twice: bool, count_faults: bool, say: Say) -> int:
+    """Runs all; the exit code is that of the first that failed. The last line is the sum of the lines of all."""
+    begun, cpu = time.perf_counter(), 0.0
+    outcomes: list[Outcome] = []
+    for outcome, seconds in _run_all(seeds, jobs, hash_seed="0"):
+        cpu += seconds
+        outcomes.append(outcome)
+        if outcome.code != OK:
+            say(f"{outcome.line}: {outcome.reason}")
+    if twice:
+        first = {o.seed: o for o in outcomes}
+        # Backwards, and with other hashes of strings: what depends on either shows.
+        for again, seconds in _run_all(list(reversed(seeds)), jobs, hash_seed="1"):
+            cpu += seconds
+            before = first[again.seed]
+            if (again.trace_hash, again.events) != (before.trace_hash, before.events):
+                say(
+                    f"seed {again.seed}: two runs differ, {before.trace_hash:016x} and {again.trace_hash:016x}"
+                )
+                before.code = before.code or CORRECTNESS
+    took = time.perf_counter() - begun
+    failed = [o for o in outcomes if o.code != OK]
+    if count_faults:
+        for line in fault_table(outcomes):
+            say(line)
+    events = sum(o.events for o in outcomes)
+    ran = events * (2 if twice else 1)
+    say(
+        f"{len(outcomes)} seeds{' twice, equal traces' if twice and not failed else ''}: {len(failed)} failed, "
+        f"{events} events, {sum(o.faults for o in outcomes)} faults, "
+        f"{sum(o.acked_batches for o in outcomes)} acknowledged batches, "
+        f"{sum(o.simulated_s for o in outcomes) / 3600:.2f} logical hours; "
+        f"{took:.1f} s, {ran / took:.0f} events/s, {ran / cpu:.0f} per second of a core"
+    )
+    return failed[0].code if failed else OK
+
+
+def fault_table(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """kind, how often it found something to act on, in how many seeds."""
+    counts: Counter[str] = Counter()
+    in_seeds: Counter[str] = Counter()
+    for outcome in outcomes:
+        kinds = [fault.kind for fault in outcome.injected]
+        counts.update(kinds)
+        in_seeds.update(set(kinds))
+    for kind, count in sorted(counts.items()):
+        yield f"{kind:28} {count:7} in {in_seeds[kind]:5} seeds"
+
+
+def _run_all(seeds: Sequence[int], jobs: int, hash_seed: str) -> Iterator[tuple[Outcome, float]]:
+    # A new interpreter reads this at its start; a forked one would share our hashes.
+    before = os.environ.get("PYTHONHASHSEED")
+    os.environ["PYTHONHASHSEED"] = hash_seed
+    try:
+        spawning = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(jobs, mp_context=spawning, initializer=gc.freeze) as pool:
+            yield from pool.map(_work, seeds, chunksize=4)
+    finally:
+        if before is None:
+            del os.environ["PYTHONHASHSEED"]
+        else:
+            os.environ["PYTHONHASHSEED"] = before
+
+
+def _work(seed: int) -> tuple[Outcome, float]:
+    begun = time.process_time()
+    outcome = run_plan(draw(seed))
+    outcome.history.events.clear()
+    outcome.notes.clear()
+    return outcome, time.process_time() - begun

@@ -1,0 +1,263 @@
+"""A run as one page: brokers as lanes, who leads and who is in sync, faults, acknowledgements. No script, no other file.
+
+Drawn from the actions of `trace`, so what the picture shows can be looked up there.
+"""
+
+from collections.abc import Iterable, Iterator
+from html import escape
+from typing import Any, NamedTuple
+
+from odradek.sim.plan import Plan
+from odradek.sim.run import OK, Outcome
+
+LEFT, RIGHT, ROW, GAP = 150, 20, 15, 10
+COLOURS = {"leads": "#1f6f5c", "in sync": "#8fc7b0", "out of sync": "#e8d8a0", "no leader": "#d9a0a0"}
+STYLE = """
+body{font:14px/1.5 system-ui,sans-serif;margin:2rem;color:#222;background:#fff}
+h1{font-size:1.2rem;margin:0 0 .3rem}p{margin:.2rem 0;max-width:70rem}
+.wide{overflow-x:auto;border:1px solid #ddd;margin:1rem 0}
+svg text{font:11px system-ui,sans-serif;fill:#333}svg .small{font-size:9px;fill:#666}
+.key span{display:inline-block;width:1.2em;height:.8em;margin:0 .3em 0 1em;border:1px solid #999}
+table{border-collapse:collapse;font-size:12px}td{padding:.1rem .6rem;border-bottom:1px solid #eee}
+.bad{color:#a00000;font-weight:600}
+"""
+
+
+class Bar(NamedTuple):
+    """From `start` to `end` something was so."""
+
+    start: float
+    end: float
+    what: str
+    about: str
+
+
+def page(plan: Plan, outcome: Outcome, actions: list[dict[str, Any]]) -> str:
+    end = max([outcome.simulated_s, *(a["at_s"] for a in actions)], default=1.0)
+    # What comes after the healing is mostly waiting; a run that did not come to rest is drawn to its end.
+    drawing = _Drawing(plan, outcome, actions, end)
+    word = f'<p class="bad">first broken: {escape(outcome.reason)}</p>' if outcome.code != OK else ""
+    key = "".join(f'<span style="background:{c}"></span>{escape(n)}' for n, c in COLOURS.items())
+    rows = "".join(
+        f"<tr><td>{at:.3f} s</td><td>{escape(text)}</td></tr>" for at, text in outcome.notes[-400:]
+    )
+    return (
+        "<!doctype html><html lang=en><meta charset=utf-8>"
+        f"<title>seed {plan.seed}</title><style>{STYLE}</style>"
+        f"<h1>seed {plan.seed}</h1><p>{escape(outcome.line)}</p>{word}"
+        f"<p>{plan.brokers} brokers, {plan.partitions} partitions, replication factor {plan.replication_factor}, "
+        f"min.insync.replicas {plan.min_insync_replicas}, acks {plan.acks}"
+        f"{', flushed before acknowledged' if plan.flushes else ''}. Point at anything to read what it is.</p>"
+        f'<p class="key">{key}<span style="background:#777"></span>does not run'
+        '<span style="background:#c9b6e4"></span>controller</p>'
+        f'<div class="wide">{drawing.svg()}</div>'
+        f"<h1>what the world was told</h1><table>{rows}</table></html>\n"
+    )
+
+
+class _Drawing:
+    def __init__(self, plan: Plan, outcome: Outcome, actions: list[dict[str, Any]], end: float) -> None:
+        self.plan = plan
+        self.outcome = outcome
+        self.actions = actions
+        self.end = end
+        self.width = int(max(1100.0, min(6000.0, end * 70)))
+        self.brokers = list(range(1, plan.brokers + 1))
+        self.partitions = sorted({a["partition"] for a in actions if "partition" in a and "broker" in a})
+        self.parts: list[str] = []
+        self.y = 24
+
+    def svg(self) -> str:
+        self._faults()
+        for broker in self.brokers:
+            self._lane(broker)
+        self._acknowledgements()
+        height = self.y + 24
+        grid = "".join(self._grid(height))
+        broken = "" if self.outcome.code == OK else self._mark(self.end, height, self.outcome.reason)
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width + LEFT + RIGHT}" height="{height}">'
+            f"{grid}{''.join(self.parts)}{broken}</svg>"
+        )
+
+    def x(self, at_s: float) -> float:
+        return LEFT + self.width * at_s / self.end
+
+    def _grid(self, height: int) -> Iterator[str]:
+        step = next(s for s in (0.5, 1, 2, 5, 10, 20, 50, 100, 1000) if self.end / s <= 60)
+        at = 0.0
+        while at <= self.end:
+            x = self.x(at)
+            yield f'<line x1="{x:.1f}" y1="18" x2="{x:.1f}" y2="{height}" stroke="#eee"/>'
+            yield f'<text x="{x:.1f}" y="12" class="small">{at:g} s</text>'
+            at += step
+
+    def _mark(self, at_s: float, height: int, why: str) -> str:
+        x = self.x(at_s)
+        return (
+            f'<line x1="{x:.1f}" y1="18" x2="{x:.1f}" y2="{height}" stroke="#c00000" stroke-width="2">'
+            f"<title>{escape(why)}</title></line>"
+        )
+
+    def _bar(self, bar: Bar, colour: str, y: float, height: float = ROW - 3, text: str = "") -> None:
+        left, right = self.x(bar.start), self.x(min(bar.end, self.end))
+        title = f"{bar.what} {bar.start:.3f} to {bar.end:.3f} s {bar.about}"
+        self.parts.append(
+            f'<rect x="{left:.1f}" y="{y:.1f}" width="{max(right - left, 1.5):.1f}" height="{height}" '
+            f'fill="{colour}"><title>{escape(title)}</title></rect>'
+        )
+        if text and right - left > 7 * len(text):
+            self.parts.append(
+                f'<text x="{left + 2:.1f}" y="{y + height - 2.5:.1f}" class="small" pointer-events="none" '
+                f'style="fill:{"#fff" if colour == COLOURS["leads"] else "#444"}">{escape(text)}</text>'
+            )
+
+    def _label(self, text: str, *, small: bool = False) -> None:
+        kind = ' class="small"' if small else ""
+        self.parts.append(f'<text x="6" y="{self.y + ROW - 5}"{kind}>{escape(text)}</text>')
+
+    # --- faults on top
+
+    def _faults(self) -> None:
+        self._label("faults")
+        busy: list[float] = []  # until when each row is taken
+        begun = self._begin()
+        for fault in self.outcome.injected:
+            start = begun + fault.at_s
+            shown_to = start + max(fault.lasts_s, self.end * 8 * len(fault.kind) / self.width)
+            row = next((n for n, until in enumerate(busy) if until <= start), len(busy))
+            busy[row : row + 1] = [shown_to]
+            y = self.y + row * ROW
+            self._bar(Bar(start, start + fault.lasts_s, fault.kind, str(fault)), "#e39a5c", y)
+            self.parts.append(
+                f'<text x="{self.x(start) + 2:.1f}" y="{y + ROW - 5.5:.1f}" class="small" pointer-events="none">'
+                f"{escape(fault.kind)}</text>"
+            )
+        self.y += max(len(busy), 1) * ROW + GAP
+
+    def _begin(self) -> float:
+        """Faults count from the end of the start: the first one told says when that was."""
+        for at, text in self.outcome.notes:
+            if text.startswith("fault ") and self.outcome.injected:
+                return max(0.0, at - self.outcome.injected[0].at_s)
+        return 0.0
+
+    # --- one broker
+
+    def _lane(self, broker: int) -> None:
+        mine = [a for a in self.actions if a.get("broker") == broker]
+        top = self.y
+        self._label(f"broker {broker}")
+        terms = list(self._spans(mine, "BecomeController", ("ResignController", "BrokerEnds"), "controller"))
+        for bar in terms:
+            self._bar(bar, "#c9b6e4", self.y, text=f"controller {bar.about.rpartition('=')[2]}")
+        self.y += ROW
+        for partition in self.partitions:
+            self._label(f"    {partition}", small=True)
+            for bar, colour, text in self._roles(mine, broker, partition):
+                self._bar(bar, colour, self.y, text=text)
+            self._truncations(mine, partition)
+            self.y += ROW
+        for bar in self._spans(mine, "BrokerEnds", ("BrokerStarts",), "does not run"):
+            self._bar(bar, "#777", top, self.y - top - 3)
+        for bar in self._pauses(broker):
+            self._bar(bar, "#77777788", top, self.y - top - 3)
+        self.y += GAP
+
+    def _spans(
+        self, actions: Iterable[dict[str, Any]], begins: str, ends: tuple[str, ...], what: str
+    ) -> Iterator[Bar]:
+        start: dict[str, Any] | None = None
+        for action in actions:
+            if action["action"] == begins and start is None:
+                start = action
+            elif action["action"] in ends and start is not None:
+                yield Bar(start["at_s"], action["at_s"], what, _about(start))
+                start = None
+        if start is not None:
+            yield Bar(start["at_s"], self.end, what, _about(start))
+
+    def _pauses(self, broker: int) -> Iterator[Bar]:
+        prefix = f"pause b{broker}#"
+        healed = next((at for at, text in self.outcome.notes if text == "heal everything"), self.end)
+        for at, text in self.outcome.notes:
+            if text.startswith(prefix):
+                seconds = float(text.rsplit(" for ", 1)[1].removesuffix(" s"))
+                yield Bar(at, min(at + seconds, healed), "paused", "")
+
+    def _roles(
+        self, mine: list[dict[str, Any]], broker: int, partition: str
+    ) -> Iterator[tuple[Bar, str, str]]:
+        """What the broker believes of itself, coloured by what the store says of it."""
+        role: str | None = None  # leads | follows
+        leader, epoch, isr = -1, -1, frozenset[int]()
+        start = 0.0
+        relevant = [
+            a
+            for a in self.actions
+            if (a.get("partition") == partition and (a.get("broker", broker) == broker))
+            or (a["action"] in ("BrokerEnds", "BrokerStarts") and a.get("broker") == broker)
+        ]
+        for action in relevant:
+            name, at = action["action"], action["at_s"]
+            before = (role, leader, epoch, isr)
+            if name == "BecomeLeader":
+                role, leader, epoch = "leads", broker, action["leader_epoch"]
+            elif name == "FencedBecomeFollowerAndTruncate":
+                role, leader, epoch = "follows", action["leader"], action["leader_epoch"]
+            elif name in ("BrokerEnds", "BrokerStarts", "ReplicaGone"):
+                role = None
+            elif name.startswith("Controller"):
+                isr = frozenset(action["isr"])
+            if (role, leader, epoch, isr) != before:
+                yield from _role_bar(before, broker, start, at)
+                start = at
+        yield from _role_bar((role, leader, epoch, isr), broker, start, self.end)
+
+    def _truncations(self, mine: list[dict[str, Any]], partition: str) -> None:
+        for action in mine:
+            if action.get("partition") == partition and action["action"] == "FollowerTruncate":
+                x, y = self.x(action["at_s"]), self.y
+                self.parts.append(
+                    f'<path d="M{x - 4:.1f} {y} L{x + 4:.1f} {y} L{x:.1f} {y + 8} Z" fill="#b03030"><title>'
+                    f"{escape(_about(action))}</title></path>"
+                )
+
+    # --- what clients got
+
+    def _acknowledgements(self) -> None:
+        sends = [a for a in self.actions if a["action"] == "ProducerSent"]
+        for partition in sorted({a["partition"] for a in sends}):
+            self._label(f"sends {partition}", small=True)
+            for action in sends:
+                if action["partition"] == partition:
+                    self._tick(action)
+            self.y += ROW
+
+    def _tick(self, action: dict[str, Any]) -> None:
+        colour = {"ok": "#2a7d2a", "failed": "#c00000"}.get(action["outcome"], "#c08000")
+        x = self.x(action["at_s"])
+        self.parts.append(
+            f'<line x1="{x:.1f}" y1="{self.y}" x2="{x:.1f}" y2="{self.y + ROW - 3}" stroke="{colour}">'
+            f"<title>{escape(_about(action))}</title></line>"
+        )
+
+
+def _role_bar(
+    state: tuple[str | None, int, int, frozenset[int]], broker: int, start: float, end: float
+) -> Iterator[tuple[Bar, str, str]]:
+    role, leader, epoch, isr = state
+    if role is None or end <= start:
+        return
+    if role == "leads":
+        what = "leads"
+    elif leader < 0:
+        what = "no leader"
+    else:
+        what = "in sync" if broker in isr else "out of sync"
+    about = f"epoch {epoch}, leader {leader}, stored ISR {sorted(isr)}"
+    yield Bar(start, end, what, about), COLOURS[what], f"{epoch}" if role == "leads" else ""
+
+
+def _about(action: dict[str, Any]) -> str:
+    return " ".join(f"{k}={v}" for k, v in action.items() if k not in ("at_s", "event", "what", "since_s"))

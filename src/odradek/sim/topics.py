@@ -1,0 +1,124 @@
+"""The topics of a world as the store has them: which of two topics of one name, and what unclean elections did.
+
+Read by the checkers and the workload's bookkeeping, never by what is tested.
+"""
+
+from typing import Any
+
+from odradek.model.cluster import LeaderAndIsr
+from odradek.model.facts import TopicAssignment
+from odradek.model.ids import BrokerId, TopicId, TopicPartition
+from odradek.store import layout
+from odradek.store.fields import Unreadable
+from odradek.store.memory import Tree
+
+RECOVERING = 1
+
+
+class Topics:
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        # name -> the ids it has had, in the order they were seen
+        self._ids: dict[str, list[TopicId | None]] = {}
+        self._unclean: dict[TopicPartition, int] = {}  # how many unclean elections
+        self._unclean_epoch: dict[TopicPartition, tuple[TopicId | None, int]] = {}  # of the last one
+        self._told: dict[TopicPartition, set[BrokerId]] = {}  # who has been in sync since the last one
+
+    # --- names and ids
+
+    def assignment(self, topic: str) -> TopicAssignment | None:
+        """None: there is no such topic, or not one that can be read."""
+        for _, node in self._tree.walk(layout.topic_path(topic)):
+            try:
+                return layout.decode_topic(topic, node)
+            except Unreadable:
+                return None
+        return None
+
+    def to_delete(self) -> tuple[str, ...]:
+        prefix = layout.DELETE_TOPICS + "/"
+        return tuple(
+            path.removeprefix(prefix)
+            for path, _ in self._tree.walk(layout.DELETE_TOPICS)
+            if path.startswith(prefix)
+        )
+
+    def incarnation_of(self, topic: str, topic_id: TopicId | None) -> int:
+        """0 for the first topic of that name, and so on."""
+        ids = self._ids.setdefault(topic, [])
+        if topic_id not in ids:
+            ids.append(topic_id)
+        return ids.index(topic_id)
+
+    def named(self, partition: TopicPartition, topic_id: TopicId | None) -> TopicPartition:
+        """The name under which the history keeps what belongs to this very topic."""
+        number = self.incarnation_of(partition.topic, topic_id)
+        return TopicPartition(f"{partition.topic}~{number + 1}", partition.partition) if number else partition
+
+    def now(self, partition: TopicPartition) -> TopicPartition | None:
+        """Its present name. None: it is not there, or is to be deleted.
+
+        A topic is gone from the store only after every replica has deleted what it had. So what is sent while this
+        name stays the same goes to this topic or nowhere.
+        """
+        found = self.assignment(partition.topic)
+        if (
+            found is None
+            or partition.partition not in found.partitions
+            or partition.topic in self.to_delete()
+        ):
+            return None
+        return self.named(partition, found.topic_id)
+
+    # --- unclean elections
+
+    def notice_unclean_elections(self) -> None:
+        """After every write: a leader from outside the ISR is stored as recovering, if only for a moment."""
+        for path, node in self._tree.walk(layout.TOPICS):
+            parts = path.split("/")
+            if len(parts) != 7 or parts[6] != "state":
+                continue
+            partition = TopicPartition(parts[3], int(parts[5]))
+            try:
+                state: Any = layout.decode_partition_state(path, node.data, node.stat.version).leader_and_isr
+            except Unreadable:
+                continue
+            if state.leader_recovery_state != RECOVERING:
+                continue
+            found = self.assignment(partition.topic)
+            seen = (None if found is None else found.topic_id), state.leader_epoch
+            before = self._unclean_epoch.get(partition)
+            if before is None or before[0] != seen[0]:
+                is_new = True
+            else:
+                # The epoch rises for other reasons as well; a leader that stays has recovered nothing yet.
+                is_new = state.leader not in self._told.get(partition, set())
+            self._unclean_epoch[partition] = seen
+            if is_new:
+                self._unclean[partition] = self._unclean.get(partition, 0) + 1
+                self._told[partition] = set()
+            self._told[partition].update(state.isr)
+
+    def unclean_elections_of(self, partition: TopicPartition) -> int:
+        return self._unclean.get(partition, 0)
+
+    def lossy(self) -> dict[TopicPartition, None]:
+        """By the names of the history; every topic of the name, for simplicity's sake."""
+        return {
+            TopicPartition(
+                f"{partition.topic}~{number + 1}" if number else partition.topic, partition.partition
+            ): None
+            for partition in self._unclean
+            for number in range(len(self._ids.get(partition.topic, [])) or 1)
+        }
+
+    def is_told(self, partition: TopicPartition, broker: BrokerId, stored: LeaderAndIsr | None) -> bool:
+        """False: since the last unclean election it was never in sync, and may hold what was given up."""
+        told = self._told.get(partition)
+        if told is None or stored is None:
+            return True
+        found = self.assignment(partition.topic)
+        if found is not None and self._unclean_epoch[partition][0] != found.topic_id:
+            return True  # that was an earlier topic of the name
+        told.update(stored.isr)
+        return broker in told

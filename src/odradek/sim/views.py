@@ -1,0 +1,241 @@
+"""Snapshots of a world for the checkers: a plain `ClusterView`, made so that the next one costs what has changed.
+
+Nothing here asks a broker to do anything. The nodes of the store are decoded again when the tree has moved on; of a
+log only what was appended since the last look is read, unless its files were cut, which the disk's own trace tells.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from odradek.model.cluster import LeaderAndIsr
+from odradek.model.ids import BrokerId, TopicId, TopicPartition
+from odradek.records.batch import iter_batches
+from odradek.sim.checkers.batches import Batches, BatchList, BatchView
+from odradek.sim.checkers.replicas import ClusterView, PartitionView, ReplicaView
+from odradek.store import layout
+from odradek.store.fields import Unreadable
+
+if TYPE_CHECKING:
+    from odradek.sim.world import SimBroker, World
+
+NO_BATCHES = BatchList().snapshot()
+CHANGES_A_LOG = ("truncate", "remove", "rename", "create")
+
+
+class LogReader:
+    """The batches of one log, read as they come."""
+
+    __slots__ = ("_log", "_start", "batches", "next_offset")
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+        self._start = log.log_start_offset
+        self.batches = BatchList()
+        self.next_offset = self._start
+
+    def is_of(self, log: Any) -> bool:
+        return log is self._log and log.log_start_offset == self._start
+
+    def read(self) -> Batches:
+        log = self._log
+        while self.next_offset < log.log_end_offset:
+            read = log.read(
+                self.next_offset, max_bytes=1 << 20, upper_bound_offset=log.log_end_offset, min_one_batch=True
+            )
+            data = b"".join(piece.read() for piece in read.slices)
+            if not data:
+                break
+            for _, header in iter_batches(memoryview(data)):
+                last = header.base_offset + header.last_offset_delta
+                self.batches.append(BatchView(header.base_offset, last, header.leader_epoch, header.crc))
+                self.next_offset = last + 1
+        return self.batches.snapshot()
+
+
+class BrokerLogs:
+    """What has been read of the logs of one broker's disk."""
+
+    def __init__(self, broker: "SimBroker") -> None:
+        self._broker = broker
+        self._readers: dict[TopicPartition, LogReader] = {}
+        self._seen_steps = [0] * len(broker.disks)
+
+    def batches(self, partition: TopicPartition, log: Any) -> Batches:
+        self._forget_what_was_cut()
+        reader = self._readers.get(partition)
+        if reader is None or not reader.is_of(log):
+            reader = self._readers[partition] = LogReader(log)
+        if reader.next_offset >= log.log_end_offset:
+            return reader.batches.snapshot()
+        with self._broker.undisturbed():
+            return reader.read()
+
+    def forget(self) -> None:
+        """Somebody changed the disk behind everybody's back."""
+        self._readers.clear()
+
+    def _forget_what_was_cut(self) -> None:
+        for number, disk in enumerate(self._broker.disks):
+            seen = self._seen_steps[number]
+            if len(disk.trace) > seen:
+                for step in disk.trace[seen:]:
+                    operation, _, path = step.partition(" ")
+                    if operation in CHANGES_A_LOG and ".log" in path:
+                        self._readers.pop(_partition_of(path), None)
+                self._seen_steps[number] = len(disk.trace)
+
+
+def _partition_of(path: str) -> TopicPartition:
+    directory = path.split(" ")[0].split("/")[-2]
+    topic, _, number = directory.rpartition("-")
+    return TopicPartition(topic, int(number) if number.isdigit() else -1)
+
+
+class Views:
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._logs = {broker_id: BrokerLogs(broker) for broker_id, broker in world.brokers.items()}
+        self._zxid = -1
+        self._stored: dict[TopicPartition, LeaderAndIsr] = {}
+        self._assignments: dict[TopicPartition, tuple[BrokerId, ...]] = {}
+        self._topic_ids: dict[str, TopicId | None] = {}
+        self._moving: dict[TopicPartition, None] = {}
+        self._moved: dict[TopicPartition, None] = {}
+
+    def forget(self, broker_id: BrokerId) -> None:
+        self._logs[broker_id].forget()
+
+    def view(self, *, with_batches: bool = True) -> ClusterView:
+        """Brokers that do not run are left out: their disks are judged when they are back."""
+        world = self._world
+        self._read_store()
+        stored = self._stored
+        self._drop_excuses(stored)
+        replicas: dict[TopicPartition, list[ReplicaView]] = {p: [] for p in self._assignments}
+        metadata: dict[tuple[BrokerId, TopicPartition], tuple[int, int]] = {}
+        controllers: list[tuple[BrokerId, int]] = []
+        cached: dict[TopicPartition, LeaderAndIsr] = {}
+        cached_epoch = -1
+        strays: list[tuple[BrokerId, TopicPartition]] = []
+        for broker in world.brokers.values():
+            runtime = broker.runtime
+            if not broker.is_running or runtime is None or runtime._broker is None:
+                continue
+            broker_id = broker.broker_id
+            for partition, replica in runtime.broker.replicas.partitions.items():
+                if (
+                    partition in replicas
+                    and replica.topic_id == self._topic_ids[partition.topic]
+                    and (broker_id, partition) not in world.excused
+                    and world.topics.is_told(partition, broker_id, stored.get(partition))
+                ):
+                    logs = self._logs[broker_id] if with_batches else None
+                    replicas[partition].append(replica_view(broker_id, replica, partition, logs))
+            for partition in runtime.broker.replicas.logs.logs:
+                if broker_id not in self._assignments.get(partition, ()):
+                    strays.append((broker_id, partition))
+            known_by = runtime.broker.metadata
+            for partition in replicas:
+                known = known_by.partition(partition.topic, partition.partition)
+                if known is not None:
+                    metadata[(broker_id, partition)] = (known.leader, known.leader_epoch)
+            term = runtime.controller._term
+            if term is not None:
+                controllers.append((broker_id, term.epoch))
+                if term.is_loaded and term.epoch > cached_epoch:
+                    cached_epoch = term.epoch
+                    context = term.core.context
+                    assert context is not None, "a term that is loaded has a context"
+                    cached = {p: s.leader_and_isr for p, s in context.leaderships.items()}
+        to_delete = world.topics.to_delete()
+        assigned = {broker_id for replicas_of in self._assignments.values() for broker_id in replicas_of}
+        return ClusterView(
+            partitions={
+                partition: PartitionView(
+                    tuple(replicas[partition]),
+                    stored.get(partition),
+                    cached.get(partition),
+                    assignment,
+                    world.topics.incarnation_of(partition.topic, self._topic_ids[partition.topic]),
+                    world.topics.unclean_elections_of(partition),
+                    partition in self._moving,
+                    partition in self._moved,
+                )
+                for partition, assignment in self._assignments.items()
+                if partition.topic not in to_delete  # of these nothing is promised any more
+            },
+            controllers=tuple(controllers),
+            live_brokers=tuple(b.broker_id for b in world.brokers.values() if b.is_running),
+            metadata=metadata,
+            has_controller=cached_epoch >= 0,
+            # A broker with no replica at all is sent no LeaderAndIsr, and keeps what it has (as with Apache).
+            strays=tuple(sorted(stray for stray in strays if stray[0] in assigned)),
+            topics_to_delete=to_delete,
+        )
+
+    def _read_store(self) -> None:
+        tree = self._world.store.ensemble.tree
+        if tree.zxid == self._zxid:
+            return
+        self._zxid = tree.zxid
+        stored: dict[TopicPartition, LeaderAndIsr] = {}
+        assignments: dict[TopicPartition, tuple[BrokerId, ...]] = {}
+        self._topic_ids, self._moving = {}, {}
+        for path, node in tree.walk("/brokers/topics"):
+            parts = path.split("/")
+            try:
+                if len(parts) == 7 and parts[6] == "state":
+                    state = layout.decode_partition_state(path, node.data, node.stat.version)
+                    stored[TopicPartition(parts[3], int(parts[5]))] = state.leader_and_isr
+                elif len(parts) == 4:
+                    topic = layout.decode_topic(parts[3], node)
+                    self._topic_ids[parts[3]] = topic.topic_id
+                    for number, assignment in topic.partitions.items():
+                        partition = TopicPartition(parts[3], number)
+                        assignments[partition] = assignment.replicas
+                        if assignment.adding_replicas or assignment.removing_replicas:
+                            self._moving[partition] = self._moved[partition] = None
+            except Unreadable:
+                continue
+        self._stored = stored
+        self._assignments = dict(sorted(assignments.items()))
+
+    def _drop_excuses(self, stored: dict[TopicPartition, LeaderAndIsr]) -> None:
+        excused = self._world.excused
+        for (broker_id, partition), epoch in list(excused.items()):
+            state = stored.get(partition)
+            if state is None or (
+                state.partition_epoch != epoch and not self._is_counted_on(broker_id, partition, state)
+            ):
+                del excused[(broker_id, partition)]
+
+    def _is_counted_on(self, broker_id: BrokerId, partition: TopicPartition, stored: LeaderAndIsr) -> bool:
+        """A leader that has not heard of its successor yet has the broker in the ISR it believes in."""
+        for broker in self._world.brokers.values():
+            if broker.is_running and broker.is_serving and broker.runtime is not None:
+                replica = broker.runtime.broker.replicas.partitions.get(partition)
+                if (
+                    replica is not None
+                    and replica.is_leader
+                    and replica.leader_epoch < stored.leader_epoch
+                    and broker_id in replica.state.maximal_isr
+                ):
+                    return True
+        return False
+
+
+def replica_view(
+    broker: BrokerId, replica: Any, partition: TopicPartition, logs: BrokerLogs | None
+) -> ReplicaView:
+    log = replica.log
+    return ReplicaView(
+        broker=broker,
+        is_alive=True,
+        is_leader=replica.is_leader,
+        leader_epoch=replica.leader_epoch,
+        log_start_offset=log.log_start_offset,
+        log_end_offset=log.log_end_offset,
+        high_watermark=replica.high_watermark,
+        isr=replica.state.isr,
+        maximal_isr=replica.state.maximal_isr,
+        batches=NO_BATCHES if logs is None else logs.batches(partition, log),
+    )

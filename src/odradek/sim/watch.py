@@ -1,0 +1,58 @@
+"""Looks at a world and remembers: every checker over snapshots, and the controller's own invariants.
+
+A look happens after every step of a controller, and whenever the run stops to look. Watching changes nothing: no
+random number is drawn, nothing is scheduled, so a watched run has the trace of an unwatched one.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from odradek.controller.invariants import violations
+from odradek.model.ids import TopicPartition
+from odradek.sim.checkers import replicas
+from odradek.sim.checkers.history import Anomaly
+from odradek.sim.world import SimBroker, World
+
+
+class Watch:
+    """`found` holds what was broken first; looking goes on only as long as nothing is."""
+
+    def __init__(self, world: World, *, on_broken: Callable[[], None] | None = None) -> None:
+        self.world = world
+        self.found: list[Anomaly] = []
+        self.looks = 0
+        self.committed = replicas.Committed()
+        self._memories = (self.committed, replicas.Leaders(), replicas.HighWatermarks())
+        self._on_broken = on_broken
+        world.on_controller_step.append(self._controller_stepped)
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Records of it may be gone, and we agreed to that."""
+        self.committed.forget(partition)
+
+    def look(self) -> list[Anomaly]:
+        self.looks += 1
+        view = self.world.view()
+        found = [anomaly for check in replicas.STEP_CHECKS for anomaly in check(view)]
+        for memory in self._memories:
+            found += memory.observe(view)
+        return found
+
+    def _controller_stepped(self, broker: SimBroker, event: Any, effects: Any) -> None:
+        if self.found:
+            return
+        found = self.look()
+        if not (effects.writes or effects.follow_up):
+            found += controller_at_rest(broker)
+        if found:
+            self.found = found
+            if self._on_broken is not None:
+                self._on_broken()
+
+
+def controller_at_rest(broker: SimBroker) -> Iterator[Anomaly]:
+    """What `controller.invariants` promises between two events, of a controller that has read everything."""
+    term = None if broker.runtime is None else broker.runtime.controller._term
+    if term is not None and term.is_loaded and term.core.context is not None:
+        for name, partition, sentence in violations(term.core.context):
+            yield Anomaly(name, partition, f"controller {broker.broker_id}: {sentence}")

@@ -1,0 +1,75 @@
+"""Nodes that are well formed each, and cannot all be true: who was edited by hand is taken out, with the reason.
+
+A controller that believed them would act on them: a leader that has no copy, an id that is two topics', an epoch
+that nobody was elected for. Whatever contradicts nothing stays. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from odradek.model.cluster import ReplicaAssignment
+from odradek.model.facts import StoredPartitionState, TopicAssignment, UnreadableNode
+from odradek.model.ids import NO_LEADER, ControllerEpoch, TopicId, TopicPartition
+from odradek.store import layout
+
+States = dict[TopicPartition, StoredPartitionState]
+
+
+def take_out_strangers(topics: Iterable[TopicAssignment], states: States) -> list[UnreadableNode]:
+    """The states whose leader has no copy by the assignment."""
+    found: list[UnreadableNode] = []
+    for topic in topics:
+        for number, assignment in topic.partitions.items():
+            partition = TopicPartition(topic.topic, number)
+            state = states.get(partition)
+            problem = None if state is None else stranger_leads(partition, state, assignment)
+            if problem is not None:
+                found.append(problem)
+                del states[partition]
+    return found
+
+
+def stranger_leads(
+    partition: TopicPartition, state: StoredPartitionState, assignment: ReplicaAssignment
+) -> UnreadableNode | None:
+    leader = state.leader_and_isr.leader
+    if leader == NO_LEADER or leader in assignment.replicas:
+        return None
+    reason = f"leader {leader} is not among the assigned replicas {list(assignment.replicas)}"
+    return UnreadableNode(layout.state_path(partition), reason, partition.topic)
+
+
+def take_out_from_the_future(states: States, newest: ControllerEpoch) -> list[UnreadableNode]:
+    """The states of a controller epoch that nobody was elected for yet. Every writer of a state is fenced by
+    `/controller_epoch`, so what stands there now, read after the states, is as high as any of them can be.
+
+    Believed, such a state would make each controller resign in favour of one that never comes (row 37).
+    """
+    found: list[UnreadableNode] = []
+    for partition, state in list(states.items()):
+        if state.controller_epoch > newest:
+            reason = (
+                f"controller_epoch {state.controller_epoch} was not reached yet: {layout.CONTROLLER_EPOCH} "
+                f"stands at {newest}"
+            )
+            found.append(UnreadableNode(layout.state_path(partition), reason, partition.topic))
+            del states[partition]
+    return found
+
+
+def without_twins(
+    topics: Iterable[TopicAssignment], owners: Mapping[TopicId, str]
+) -> Iterator[TopicAssignment | UnreadableNode]:
+    """The same topics; in place of one whose id is that of another topic stands the reason. `owners` had theirs
+    before; of two new ones the first by name keeps it."""
+    known = dict(owners)
+    for topic in topics:
+        if topic.topic_id is not None:
+            owner = known.setdefault(topic.topic_id, topic.topic)
+            if owner != topic.topic:
+                yield UnreadableNode(
+                    layout.topic_path(topic.topic), f"topic_id is that of topic {owner}", topic.topic
+                )
+                continue
+        yield topic

@@ -1,0 +1,294 @@
+"""The connection with an ensemble, kept by kazoo. The only module that imports it.
+
+kazoo has threads of its own: one for the connection, one for watches, one for answers. The last two would let an
+answer overtake the watch that came before it on the wire, so we take both from the connection's thread as they
+come (`_Inline`) and hand them to the event loop in that order. That is ZooKeeper's own guarantee, kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from kazoo import exceptions as kazoo_errors
+from kazoo.client import KazooClient, KazooState
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.serialization import Exists, GetChildren2, GetData
+from kazoo.protocol.states import EventType
+
+from odradek.store.api import (
+    BadVersion,
+    InvalidPath,
+    NoChildrenForEphemerals,
+    NodeExists,
+    NoNode,
+    NotAllowed,
+    NotEmpty,
+    SessionExpired,
+    StoreError,
+    StoreUnavailable,
+    WatchEvent,
+    WatchKind,
+)
+from odradek.store.zookeeper.requests import ArmMany
+from odradek.store.zookeeper.security import Security
+
+_CODES: Mapping[int, type[StoreError]] = {
+    -101: NoNode,
+    -103: BadVersion,
+    -108: NoChildrenForEphemerals,
+    -110: NodeExists,
+    -111: NotEmpty,
+    -112: SessionExpired,
+}
+_NO_AUTH, _INVALID_ACL, _AUTH_FAILED, _BAD_ARGUMENTS, _UNIMPLEMENTED, _NOT_READ_ONLY = (
+    *(-102, -114, -115),
+    *(-8, -6, -119),
+)
+_KINDS: Mapping[str, WatchKind] = {
+    EventType.CREATED: WatchKind.CREATED,
+    EventType.DELETED: WatchKind.DELETED,
+    EventType.CHANGED: WatchKind.CHANGED,
+    EventType.CHILD: WatchKind.CHILDREN,
+}
+_log = logging.getLogger(__name__)
+
+Settle = Callable[[Any, BaseException | None, int], None]
+
+
+class LinkState(Enum):
+    UP = "up"
+    DOWN = "down"  # kazoo is connecting again
+    OVER = "over"  # the session has ended, or was refused
+
+
+class KazooLink:
+    """One session's connection. Whatever is heard is told on the event loop, in the order of the wire."""
+
+    def __init__(
+        self,
+        hosts: str,
+        session_timeout_ms: int,
+        security: Security,
+        *,
+        on_state: Callable[[LinkState], None],
+        on_negotiated: Callable[[float], None],
+        on_watch: Callable[[WatchEvent], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._on_state = on_state
+        self._on_negotiated = on_negotiated
+        self._on_watch = on_watch
+        self._words = _LastWords(_log, {})
+        self._client = KazooClient(
+            hosts=hosts,
+            timeout=session_timeout_ms / 1000,
+            handler=_Inline(security),
+            sasl_options=security.sasl_options(),
+            connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
+            logger=self._words,
+        )
+        self._client.add_listener(self._kazoo_became)
+        self._note_negotiated_timeout()
+
+    @property
+    def session_id(self) -> int:
+        return int(self._client._session_id)
+
+    @property
+    def last_problem(self) -> str:
+        """What kazoo said last about a connection that failed."""
+        return self._words.last
+
+    def start(self) -> None:
+        self._client.start_async()
+
+    def stop(self) -> asyncio.Future[None]:
+        """In a thread of its own, for kazoo waits until its connection's thread has noticed: at once where the
+        server answers, else for as long as a session timeout. Nobody has to wait for that."""
+        stopped: asyncio.Future[None] = self._loop.create_future()
+
+        def settle() -> None:
+            if not stopped.done():
+                stopped.set_result(None)
+
+        def stop() -> None:
+            self._client.stop()
+            self._client.close()
+            self._post(settle)
+
+        threading.Thread(target=stop, name="store end of session", daemon=True).start()
+        return stopped
+
+    # ---- requests
+
+    def ask(self, request: Any, settle: Settle) -> None:
+        """Sends; `settle(value, error, zxid)` is called on the loop, in the order of the wire."""
+        answer = self._client.handler.async_result()
+        # In kazoo's thread, right after the answer was read: `last_zxid` is that of this answer.
+        answer.rawlink(lambda a: self._post(settle, a.value, a.exception, self._client.last_zxid))
+        self._client._call(request, answer)
+
+    def get_data(self, path: str, watch: bool) -> Any:
+        return GetData(path, self._kazoo_told if watch else None)
+
+    def exists(self, path: str, watch: bool) -> Any:
+        return Exists(path, self._kazoo_told if watch else None)
+
+    def get_children(self, path: str, watch: bool) -> Any:
+        return GetChildren2(path, self._kazoo_told if watch else None)
+
+    def arm_many(self, paths: Sequence[str]) -> Any:
+        return _Arming(paths, self._client._data_watchers, self._kazoo_told)
+
+    # ---- in kazoo's thread
+
+    def _post(self, callback: Callable[..., None], *arguments: Any) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(callback, *arguments)
+
+    def _kazoo_became(self, state: str) -> None:
+        link_state = {KazooState.CONNECTED: LinkState.UP, KazooState.SUSPENDED: LinkState.DOWN}
+        self._post(self._on_state, link_state.get(state, LinkState.OVER))
+
+    def _kazoo_told(self, event: Any) -> None:
+        kind = _KINDS.get(event.type)
+        if kind is not None:  # NONE: kazoo forgets its watches on a lost connection; we have our own list
+            self._post(self._on_watch, WatchEvent(kind, event.path))
+
+    def _note_negotiated_timeout(self) -> None:
+        """The server may grant less than was asked for; kazoo keeps that to itself."""
+        connection = self._client._connection
+        connect = connection._connect
+
+        def noting(*arguments: Any) -> Any:
+            read_timeout_ms, connect_timeout_ms = connect(*arguments)
+            # kazoo waits for two thirds of the session's timeout.
+            self._post(self._on_negotiated, read_timeout_ms * 1.5 / 1000)
+            return read_timeout_ms, connect_timeout_ms
+
+        connection._connect = noting
+
+
+class _Arming(ArmMany):
+    """kazoo hands an event to whom it has written down for the path: we do so before the server can tell."""
+
+    def __init__(self, paths: Sequence[str], watchers: Any, told: Callable[[Any], None]) -> None:
+        super().__init__(paths)
+        self._watchers = watchers
+        self._told = told
+
+    def serialize(self) -> bytes:
+        for path in self._paths:
+            self._watchers[path].add(self._told)
+        return super().serialize()
+
+
+class _Inline(SequentialThreadingHandler):  # type: ignore[misc]
+    """Watches and answers run in the thread of the connection, in the order of the wire; connections are made
+    as our settings say."""
+
+    class _Now:
+        def put(self, call: Callable[[], None]) -> None:
+            call()
+
+    def __init__(self, security: Security) -> None:
+        super().__init__()
+        self._security = security
+
+    def start(self) -> None:
+        self.completion_queue = self._Now()
+        self._running = True
+
+    def stop(self) -> None:
+        self._running = False
+
+    def dispatch_callback(self, callback: Any) -> None:
+        callback.func(*callback.args)
+
+    def create_connection(
+        self, address: tuple[str, int], hostname: str = "", timeout: float | None = None, **_: Any
+    ) -> socket.socket:
+        connection = socket.create_connection(address, timeout)
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            context = self._security.tls
+            return (
+                connection if context is None else context.wrap_socket(connection, server_hostname=hostname)
+            )
+        except BaseException:
+            connection.close()
+            raise
+
+    def select(self, reading: list[Any], writing: list[Any], *rest: Any) -> Any:
+        """What TLS has decrypted already makes no socket readable any more."""
+        if any(getattr(each, "pending", int)() for each in reading):
+            ready, *others = super().select(reading, writing, rest[0], 0)
+            return [each for each in reading if each in ready or getattr(each, "pending", int)()], *others
+        return super().select(reading, writing, *rest)
+
+
+class _LastWords(logging.LoggerAdapter):  # type: ignore[type-arg]
+    """kazoo tells of each attempt to connect; the session says once that it lost its connection, and why."""
+
+    last = ""
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        if level < logging.WARNING:
+            return
+        self.last = str(msg) % args if args else str(msg)
+        super().log(logging.DEBUG, msg, *args, **kwargs)
+
+
+class NoReadMany(StoreUnavailable):
+    """The server does not know multiRead."""
+
+
+def error_of(code: int, path: str, index: int = 0) -> StoreError:
+    """An error of the protocol, as one of ours."""
+    kind = _CODES.get(code)
+    if kind is not None:
+        return kind(path, index=index)
+    if code == _BAD_ARGUMENTS:
+        return InvalidPath(path, index=index)
+    if code == _UNIMPLEMENTED:
+        return NoReadMany(path, "this ZooKeeper is older than 3.6")
+    if code == _NO_AUTH:
+        return NotAllowed(
+            path,
+            f"ZooKeeper does not let this broker at {path}: the node's ACL names others. Give the broker the "
+            "credentials that made the node, or change its ACL",
+            index,
+        )
+    if code == _INVALID_ACL:
+        return NotAllowed(
+            path,
+            f"ZooKeeper refuses the ACL of {path}: zookeeper.set.acl=true wants a connection that says who it "
+            "is, by SASL or a TLS key",
+            index,
+        )
+    if code == _NOT_READ_ONLY:
+        return StoreUnavailable(
+            path, "this ZooKeeper server is read-only: it has lost the others of its ensemble", index
+        )
+    if code == _AUTH_FAILED:
+        return NotAllowed(path, "ZooKeeper refuses this broker's credentials", index)
+    known = kazoo_errors.EXCEPTIONS.get(code)
+    return StoreUnavailable(path, f"ZooKeeper: error {code} {known.__name__ if known else ''}".strip(), index)
+
+
+def translated(error: BaseException, path: str) -> StoreError:
+    """An exception of kazoo's, as one of ours."""
+    if isinstance(error, kazoo_errors.ConnectionLoss | kazoo_errors.ConnectionClosedError):
+        return StoreUnavailable(path, "the connection to ZooKeeper was lost on the way")
+    code = getattr(error, "code", None)
+    if isinstance(error, kazoo_errors.KazooException) and isinstance(code, int):
+        return error_of(code, path)
+    if isinstance(error, kazoo_errors.KazooException | OSError):
+        return StoreUnavailable(path, f"ZooKeeper: {type(error).__name__} {error}".strip())
+    raise error

@@ -1,0 +1,481 @@
+"""A session with a ZooKeeper ensemble.
+
+Three things kazoo leaves to us:
+- *A lost connection forgets the watches.* On coming back every armed one is armed again, and what has changed
+  meanwhile is told, before any call is let through.
+- *The client gives up first.* The server ends a session that it has not heard of for the timeout. We measure from
+  the sending of the last request that was answered, which the server heard no earlier, and give up after four
+  fifths of the timeout.
+- *An expired session is replaced silently.* Not here: the session is over and its owner starts again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from odradek.store.api import (
+    NO_OWNER,
+    Applied,
+    ConditionalOps,
+    Create,
+    DeleteTree,
+    Fence,
+    Node,
+    NoNode,
+    Op,
+    Put,
+    SessionExpired,
+    SessionState,
+    Stat,
+    StoreError,
+    StoreUnavailable,
+    TooLarge,
+    WatchEvent,
+    WriteAnswer,
+    check_path,
+)
+from odradek.store.session import SessionBase
+from odradek.store.zookeeper.link import KazooLink, LinkState, NoReadMany, error_of, translated
+from odradek.store.zookeeper.requests import MAX_PACKET_BYTES, Multi, ReadMany, Refused
+from odradek.store.zookeeper.security import OPEN, Security
+from odradek.store.zookeeper.watches import ArmedWatches, missed
+from odradek.store.zookeeper.write import write_groups
+
+T = TypeVar("T")
+W = TypeVar("W")
+
+OWN_PATIENCE = 0.8
+_BEATS_PER_TIMEOUT = 8
+_STOP_PATIENCE_S = 2.0
+_READ_AT_ONCE = 250
+
+logger = logging.getLogger(__name__)
+
+
+class ZooKeeperStore(SessionBase):
+    """One session. All state is touched on the event loop alone."""
+
+    def __init__(
+        self,
+        hosts: str,
+        session_timeout_ms: int,
+        security: Security,
+        acl_of: Callable[[str], bytes],
+        in_flight: int,
+    ) -> None:
+        """Use `open`."""
+        super().__init__(session_timeout_ms, SessionState.SUSPENDED)
+        self._loop = asyncio.get_running_loop()
+        self._hosts = hosts
+        self._acl_of = acl_of
+        self._in_flight = in_flight
+        self._negotiated_s = session_timeout_ms / 1000
+        self._connected: asyncio.Future[None] = self._loop.create_future()
+        self._last_contact = self._loop.time()
+        self._lost_at = 0.0
+        self._watches = ArmedWatches()
+        self._has_read_many = True  # until a server older than 3.6 says no
+        self._beat: asyncio.Task[None] | None = None
+        self._coming_back: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._link = KazooLink(
+            hosts,
+            session_timeout_ms,
+            security,
+            on_state=self._link_became,
+            on_negotiated=self._negotiated,
+            on_watch=self._fire,
+        )
+
+    @classmethod
+    async def open(
+        cls,
+        hosts: str,
+        session_timeout_ms: int = 6000,
+        connection_timeout_ms: int = 18_000,
+        *,
+        security: Security | None = None,
+        acl_of: Callable[[str], bytes] = lambda path: OPEN,
+        in_flight: int = 10,
+    ) -> ZooKeeperStore:
+        """Raises StoreUnavailable with a sentence that says what to do."""
+        security = security or Security()
+        store = cls(hosts, session_timeout_ms, security, acl_of, in_flight)
+        store._link.start()
+        try:
+            async with asyncio.timeout(connection_timeout_ms / 1000):
+                await store._connected
+                # Credentials are looked at after that: the first answer says that they are good.
+                await store._ask(store._link.exists("/", watch=False), "/", lambda answer: None)
+        except TimeoutError:
+            await store._stop()
+            problem = store._link.last_problem
+            raise StoreUnavailable(
+                message=f"no ZooKeeper answered at {hosts} within {connection_timeout_ms} ms"
+                + (f" ({problem})" if problem else "")
+                + f". Is it running, is zookeeper.connect right, and do both sides {_tls_or_not(security)}?"
+            ) from None
+        except BaseException:
+            await store._stop()
+            raise
+        store._beat = asyncio.ensure_future(store._beat_on())
+        return store
+
+    def _negotiated(self, timeout_s: float) -> None:
+        self._negotiated_s = timeout_s
+
+    # ---- reading
+
+    async def get(self, path: str, *, watch: bool = False) -> Node:
+        self._check_usable()
+        return await self._get(path, watch)
+
+    async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
+        self._check_usable()
+        return await self._exists(path, watch)
+
+    async def children(self, path: str, *, watch: bool = False) -> list[str]:
+        self._check_usable()
+        return await self._children(path, watch)
+
+    async def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Node | None]:
+        if self._has_read_many and len(paths) > 1:
+            starts = range(0, len(paths), _READ_AT_ONCE)
+            chunks = [tuple(paths[start : start + _READ_AT_ONCE]) for start in starts]
+            read = self._watch_many if watch else self._read_many
+            try:
+                nodes = [node for found in await self._reads(chunks, read) for node in found]
+            except NoReadMany:
+                self._has_read_many = False
+            else:
+                return await self._look_again(paths, nodes) if watch else nodes
+        return await self._reads(paths, lambda path: _or_none(self._get(path, watch)))
+
+    async def children_many(self, paths: Sequence[str], *, watch: bool = False) -> list[list[str] | None]:
+        return await self._reads(paths, lambda path: _or_none(self._children(path, watch)))
+
+    async def _reads(
+        self, wanted: Iterable[W], read: Callable[[W], asyncio.Future[T]], *, coming_back: bool = False
+    ) -> list[T]:
+        """Pipelined: as many as zookeeper.max.in.flight.requests are sent before the first is answered."""
+        found: list[T] = []
+        sent: deque[asyncio.Future[T]] = deque()
+        try:
+            for each in wanted:
+                if len(sent) >= self._in_flight:
+                    found.append(await sent.popleft())
+                if not coming_back:
+                    self._check_usable()
+                sent.append(read(each))
+            while sent:
+                found.append(await sent.popleft())
+        finally:
+            for future in sent:  # of a read that failed: nobody waits for the others
+                future.cancel()
+        return found
+
+    def _read_many(self, paths: Sequence[str]) -> asyncio.Future[list[Node | None]]:
+        for path in paths:
+            check_path(path)
+        return self._ask(ReadMany(paths), paths[0], lambda answer: _nodes(paths, answer))
+
+    def _watch_many(self, paths: Sequence[str]) -> asyncio.Future[list[Node | None]]:
+        """multiRead arms nothing, so the watches go ahead of it; one that fires between the two is used up, and
+        its node is looked at again."""
+        for path in paths:
+            check_path(path)
+        arming = self._watches.begin(paths)
+
+        def read(answer: list[Node | int | None]) -> list[Node | None]:
+            nodes = _nodes(paths, answer)
+            arming.end(nodes)
+            return nodes
+
+        self._ask(self._link.arm_many(paths), paths[0], lambda answer: None).add_done_callback(_retrieve)
+        found = self._ask(ReadMany(paths), paths[0], read)
+        found.add_done_callback(lambda future: self._watches.forget(arming))
+        return found
+
+    async def _look_again(self, paths: Sequence[str], nodes: Sequence[Node | None]) -> list[Node | None]:
+        found = list(nodes)
+        unarmed = [
+            index
+            for index, (path, node) in enumerate(zip(paths, nodes, strict=True))
+            if node is not None and path not in self._watches.data
+        ]
+        again = await self._reads([paths[i] for i in unarmed], lambda path: _or_none(self._get(path, True)))
+        for index, node in zip(unarmed, again, strict=True):
+            found[index] = node
+        return found
+
+    def _get(self, path: str, watch: bool) -> asyncio.Future[Node]:
+        check_path(path)
+
+        def read(answer: tuple[bytes | None, Any]) -> Node:
+            node = Node(answer[0] or b"", _stat(answer[1]))
+            if watch:
+                self._watches.data[path] = node.stat
+            return node
+
+        return self._ask(self._link.get_data(path, watch), path, read)
+
+    def _exists(self, path: str, watch: bool, coming_back: bool = False) -> asyncio.Future[Stat | None]:
+        check_path(path)
+
+        def read(answer: Any) -> Stat | None:
+            stat = None if answer is None else _stat(answer)
+            if watch:
+                self._watches.data[path] = stat
+            return stat
+
+        return self._ask(self._link.exists(path, watch), path, read, coming_back=coming_back)
+
+    def _children(self, path: str, watch: bool) -> asyncio.Future[list[str]]:
+        check_path(path)
+
+        def read(answer: tuple[list[str], Any]) -> list[str]:
+            if watch:
+                self._watches.children[path] = _stat(answer[1])
+            return sorted(answer[0])
+
+        return self._ask(self._link.get_children(path, watch), path, read)
+
+    # ---- writing
+
+    async def multi(self, ops: Sequence[Op]) -> list[Applied]:
+        self._check_usable()
+        for op in ops:
+            assert not isinstance(op, DeleteTree | Put), f"ZooKeeper's multi knows no {op}: use write"
+            check_path(op.path)
+        return await self._transaction(ops) if ops else []
+
+    async def write(self, writes: Sequence[ConditionalOps], fence: Fence | None) -> list[WriteAnswer]:
+        self._check_usable()
+        return await write_groups(self, writes, fence)
+
+    def _transaction(self, ops: Sequence[Op]) -> asyncio.Future[list[Applied]]:
+        request = Multi(ops, self._acl_of)
+        if len(request) > MAX_PACKET_BYTES:
+            # The server would cut the connection, and again each time that we came back to it.
+            largest = max(ops, key=lambda op: len(getattr(op, "data", b"")))
+            raise TooLarge(
+                largest.path,
+                f"a transaction of {len(request)} bytes, most of them the value of {largest.path}, is more than "
+                f"ZooKeeper takes in one packet ({MAX_PACKET_BYTES}); a topic has at most about 10,000 partitions",
+            )
+
+        def read(outcomes: list[str | Stat | Refused | None], zxid: int) -> list[Applied]:
+            first = outcomes[0]
+            if isinstance(first, Refused):
+                raise error_of(first.code, ops[first.index].path, first.index)
+            return [self._applied(op, outcome, zxid) for op, outcome in zip(ops, outcomes, strict=True)]
+
+        return self._ask(request, "", read, with_zxid=True)
+
+    def _applied(self, op: Op, outcome: str | Stat | Refused | None, zxid: int) -> Applied:
+        if isinstance(op, Create):
+            # The protocol answers with the path alone; the rest follows from what a creation is.
+            assert isinstance(outcome, str)
+            return Applied(outcome, Stat(0, 0, zxid, zxid, self._session_id if op.ephemeral else NO_OWNER))
+        return Applied(op.path, outcome if isinstance(outcome, Stat) else None)
+
+    # ---- asking
+
+    def _ask(
+        self,
+        request: Any,
+        path: str,
+        read: Callable[..., T],
+        *,
+        with_zxid: bool = False,
+        coming_back: bool = False,
+    ) -> asyncio.Future[T]:
+        """Send, and have `read` make of the answer what the caller gets: on the loop, in the order of the wire."""
+        future: asyncio.Future[T] = self._loop.create_future()
+
+        def settle(value: Any, error: BaseException | None, zxid: int) -> None:
+            if future.done():
+                return
+            try:
+                if error is not None:
+                    raise translated(error, path)
+                if self._state is not SessionState.CONNECTED and not coming_back:
+                    # Sent again by kazoo on a new connection, whose watches are not armed yet: the reader
+                    # would see newer data before its watch fired.
+                    raise StoreUnavailable(path, "the connection to ZooKeeper was lost on the way")
+                future.set_result(read(value, zxid) if with_zxid else read(value))
+            except StoreError as failure:
+                future.set_exception(failure)
+
+        self._link.ask(request, settle)
+        return future
+
+    def _fire(self, event: WatchEvent) -> None:
+        if self._watches.fire(event):
+            self._hear(event)
+
+    # ---- the life of the session
+
+    def _check_usable(self) -> None:
+        if self._is_over:
+            raise self._ended()
+        if self._is_silent():
+            self._end(SessionState.EXPIRED)
+            raise self._ended()
+        if self._state is SessionState.SUSPENDED:
+            raise StoreUnavailable(message="the connection to ZooKeeper is lost; trying to get it back")
+
+    def _is_silent(self) -> bool:
+        timeout_s = min(self._session_timeout_ms / 1000, self._negotiated_s)
+        return self._loop.time() - self._last_contact > timeout_s * OWN_PATIENCE
+
+    def _link_became(self, state: LinkState) -> None:
+        if self._is_over:
+            return
+        if state is LinkState.UP:
+            session_id = self._link.session_id
+            if not self._connected.done():
+                self._session_id = session_id
+                self._last_contact = self._loop.time()
+                self._become(SessionState.CONNECTED)
+                self._connected.set_result(None)
+            elif session_id != self._session_id:  # kazoo made itself a new one
+                self._end(SessionState.EXPIRED)
+            else:
+                self._coming_back = asyncio.ensure_future(self._come_back())
+        elif state is LinkState.DOWN:
+            if self._coming_back is not None:
+                self._coming_back.cancel()
+            if self._state is SessionState.CONNECTED:
+                self._lost_at = self._loop.time()
+                logger.warning(
+                    "the connection to ZooKeeper at %s is lost (%s); trying to get it back",
+                    self._hosts,
+                    self._link.last_problem,
+                )
+            self._become(SessionState.SUSPENDED)
+        elif self._connected.done():
+            self._end(SessionState.EXPIRED)
+        else:
+            self._connected.set_exception(
+                StoreUnavailable(message="ZooKeeper refused the session; are its credentials right?")
+            )
+
+    async def _come_back(self) -> None:
+        """Arm every watch again, tell what has changed meanwhile, and only then let calls through."""
+        data, children = dict(self._watches.data), dict(self._watches.children)
+        begun = self._loop.time()
+        try:
+            stats = await self._reads(
+                data, lambda path: self._exists(path, watch=True, coming_back=True), coming_back=True
+            )
+            parents = await self._reads(
+                children, lambda path: _or_none(self._children_stat(path)), coming_back=True
+            )
+        except (StoreUnavailable, SessionExpired):
+            # Lost again; the next time begins anew, from what was known before.
+            self._watches.data, self._watches.children = data, children
+            return
+        data_now = dict(zip(data, stats, strict=True))
+        children_now = dict(zip(children, parents, strict=True))
+        for event in missed(data, children, data_now, children_now):
+            self._fire(event)
+        self._last_contact = begun
+        self._become(SessionState.CONNECTED)
+        logger.warning("connected to ZooKeeper again, after %.1f s", self._loop.time() - self._lost_at)
+
+    def _children_stat(self, path: str) -> asyncio.Future[Stat]:
+        def read(answer: tuple[list[str], Any]) -> Stat:
+            return _stat(answer[1])
+
+        return self._ask(self._link.get_children(path, watch=True), path, read, coming_back=True)
+
+    async def _beat_on(self) -> None:
+        """kazoo's own pings keep the session; ours tell us that they do."""
+        timeout_s = min(self._session_timeout_ms / 1000, self._negotiated_s)
+        while not self._is_over:
+            if self._is_silent():
+                self._end(SessionState.EXPIRED)
+                return
+            if self._state is SessionState.CONNECTED:
+                sent = self._loop.time()
+                self._ask(
+                    self._link.exists("/", watch=False), "/", lambda answer, sent=sent: self._touch(sent)
+                ).add_done_callback(_retrieve)
+            await asyncio.sleep(timeout_s / _BEATS_PER_TIMEOUT)
+
+    def _touch(self, sent: float) -> None:
+        self._last_contact = max(self._last_contact, sent)
+
+    def _end(self, state: SessionState) -> None:
+        if self._is_over:
+            return
+        self._watches.clear()
+        self._become(state)
+        # Where the server can be reached it ends the session at once.
+        self._stopping = asyncio.ensure_future(self._stop())
+
+    async def close(self) -> None:
+        if not self._is_over:
+            self._end(SessionState.CLOSED)
+        if self._stopping is not None:
+            await self._stopping
+
+    async def _stop(self) -> None:
+        for task in (self._beat, self._coming_back):
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
+        stopped = self._link.stop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_PATIENCE_S):
+                await stopped
+
+
+def _nodes(paths: Sequence[str], answer: Sequence[Node | int | None]) -> list[Node | None]:
+    nodes: list[Node | None] = []
+    for path, node in zip(paths, answer, strict=True):
+        if isinstance(node, int):
+            raise error_of(node, path)
+        nodes.append(node)
+    return nodes
+
+
+def _stat(stat: Any) -> Stat:
+    return Stat(stat.version, stat.cversion, stat.czxid, stat.mzxid, stat.ephemeralOwner)
+
+
+def _or_none(answer: asyncio.Future[T]) -> asyncio.Future[T | None]:
+    """The same answer, with None in place of NoNode."""
+    found: asyncio.Future[T | None] = answer.get_loop().create_future()
+
+    def settle(answer: asyncio.Future[T]) -> None:
+        if answer.cancelled():
+            found.cancel()
+            return
+        error = answer.exception()
+        if found.done():
+            return
+        if error is None:
+            found.set_result(answer.result())
+        elif isinstance(error, NoNode):
+            found.set_result(None)
+        else:
+            found.set_exception(error)
+
+    answer.add_done_callback(settle)
+    return found
+
+
+def _tls_or_not(security: Security) -> str:
+    return "speak TLS" if security.tls is not None else "speak without TLS"
+
+
+def _retrieve(future: asyncio.Future[Any]) -> None:
+    """A request that failed says nothing that the next one, or the look at the clock, does not say."""
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,95 @@
+"""Where sessions with an ensemble come from: `zookeeper.connect`, and what the settings say beside it."""
+
+from __future__ import annotations
+
+import re
+
+from odradek.model.errors import ConfigurationError
+from odradek.model.settings import BrokerSettings
+from odradek.store.api import InvalidPath, Store, StoreProvider, check_path
+from odradek.store.chroot import ChrootedStores
+from odradek.store.zookeeper.security import Security
+from odradek.store.zookeeper.session import ZooKeeperStore
+
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\[\]:\s]+)(:\d{1,5})?")
+# Apache's zookeeper.max.in.flight.requests.
+IN_FLIGHT = 10
+
+
+class ZooKeeperStores:
+    """Sessions with the ensemble that `connect` names: `host:port,host:port/chroot`, as zookeeper.connect."""
+
+    def __init__(
+        self,
+        connect: str,
+        *,
+        connection_timeout_ms: int = 18_000,
+        security: Security | None = None,
+        in_flight: int = IN_FLIGHT,
+    ) -> None:
+        self.hosts, self.chroot = split_connect(connect)
+        self._connection_timeout_ms = connection_timeout_ms
+        self._security = security or Security()
+        self._in_flight = in_flight
+        self._chrooted: StoreProvider = ChrootedStores(_Unrooted(self), self.chroot)
+
+    @classmethod
+    def of(cls, settings: BrokerSettings) -> ZooKeeperStores:
+        """Raises ConfigurationError. A connection may take as long as a session, unless it is said otherwise."""
+        patience_ms = settings.zookeeper_connection_timeout_ms
+        if patience_ms is None:
+            patience_ms = settings.zookeeper_session_timeout_ms
+        return cls(
+            settings.zookeeper_connect,
+            connection_timeout_ms=patience_ms,
+            security=Security.of(settings),
+            in_flight=settings.zookeeper_max_in_flight_requests,
+        )
+
+    async def open_session(self, session_timeout_ms: int) -> Store:
+        return await self._chrooted.open_session(session_timeout_ms)
+
+    async def open_unrooted(self, session_timeout_ms: int) -> ZooKeeperStore:
+        """The whole tree of the ensemble, whatever the chroot."""
+        return await ZooKeeperStore.open(
+            self.hosts,
+            session_timeout_ms,
+            self._connection_timeout_ms,
+            security=self._security,
+            acl_of=self._security.acl_of(self.chroot),
+            in_flight=self._in_flight,
+        )
+
+    async def close(self) -> None:
+        """Nothing is held between sessions."""
+
+
+class _Unrooted:
+    def __init__(self, stores: ZooKeeperStores) -> None:
+        self._stores = stores
+
+    async def open_session(self, session_timeout_ms: int) -> Store:
+        return await self._stores.open_unrooted(session_timeout_ms)
+
+    async def close(self) -> None:
+        """Nothing is held between sessions."""
+
+
+def split_connect(connect: str) -> tuple[str, str]:
+    """(host:port,..., chroot); the chroot is `/` when there is none. Raises ConfigurationError."""
+    hosts, _, chroot = connect.strip().partition("/")
+    path = f"/{chroot}".rstrip("/") or "/"
+    for host in hosts.split(","):
+        if _HOST.fullmatch(host.strip()) is None:
+            raise ConfigurationError(
+                f"zookeeper.connect={connect}: want host:port,host:port/chroot, found {host.strip()!r}"
+            )
+    if "," in chroot:
+        raise ConfigurationError(
+            f"zookeeper.connect={connect}: the chroot stands once, at the end: host:port,host:port/chroot"
+        )
+    try:
+        check_path(path)
+    except InvalidPath as error:
+        raise ConfigurationError(f"zookeeper.connect={connect}: {error}") from error
+    return hosts, path

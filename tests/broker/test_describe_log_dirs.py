@@ -1,0 +1,54 @@
+"""DescribeLogDirs: what stands on the disks of one broker."""
+
+from pathlib import Path
+
+import pytest
+
+from odradek.log.errors import StorageError
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages import describe_log_dirs as dl
+from tests.broker.world import World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    return world
+
+
+def test_every_replica_is_listed_with_its_size_and_its_lag(world: World) -> None:
+    world.produce(1, b"one", b"two")
+    answer = world.call(1, dl.DescribeLogDirsRequest(topics=None), 4)
+    (directory,) = answer.results
+    assert directory.error_code == 0
+    assert directory.log_dir == str(world[1].path)
+    assert 0 < directory.usable_bytes <= directory.total_bytes
+    (topic,) = directory.topics
+    (partition,) = topic.partitions
+    assert (topic.name, partition.partition_index) == ("t", 0)
+    assert partition.partition_size == len(world[1].raw()) > 0
+    assert (partition.offset_lag, partition.is_future_key) == (0, False)
+
+
+def test_only_what_was_asked_for_is_listed(world: World) -> None:
+    other = [dl.DescribableLogDirTopic(topic="t", partitions=[1])]
+    (directory,) = world.call(1, dl.DescribeLogDirsRequest(topics=other), 4).results
+    assert directory.error_code == 0 and directory.topics == []
+    here = [dl.DescribableLogDirTopic(topic="t", partitions=[0])]
+    (directory,) = world.call(1, dl.DescribeLogDirsRequest(topics=here), 4).results
+    assert [p.partition_index for topic in directory.topics for p in topic.partitions] == [0]
+
+
+def test_a_log_that_is_not_hosted_has_no_lag(world: World) -> None:
+    del world[1].broker.replicas.partitions[TopicPartition("t", 0)]
+    (directory,) = world.call(1, dl.DescribeLogDirsRequest(topics=None), 4).results
+    assert [p.offset_lag for topic in directory.topics for p in topic.partitions] == [-1]
+
+
+def test_an_offline_directory_says_so_and_lists_nothing(world: World) -> None:
+    world[1].logs.directories[0].root.health.fail(StorageError("the disk is gone"))
+    (directory,) = world.call(1, dl.DescribeLogDirsRequest(topics=None), 4).results
+    assert directory.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert directory.topics == [] and directory.total_bytes == -1

@@ -1,0 +1,153 @@
+"""A partition's life, and the steps of its reassignments, read off a journal."""
+
+from typing import Any
+
+from odradek.controller.reassignment_steps import (
+    STEPS,
+    as_json,
+    progress,
+    reassignments,
+)
+from odradek.controller.timeline import outages, timeline
+from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
+from odradek.model.ids import BrokerId, LeaderEpoch
+from tests.controller.test_replay import written_down
+from tests.controller.world import World, tp
+
+
+def journal(world: World) -> list[dict[str, Any]]:
+    lines = written_down(world)
+
+    class WithEpochs(list[dict[str, Any]]):
+        """The shell writes the epoch beside what `written_down` keeps."""
+
+        def __iter__(self) -> Any:
+            return iter([{"epoch": 1, **line} for line in lines])
+
+    return WithEpochs()
+
+
+def moved() -> tuple[World, list[dict[str, Any]]]:
+    """{1,2} -> {3,4}, a second between two steps."""
+    world = World().brokers(1, 2, 3, 4)
+    lines = journal(world)
+    world.elect(1)
+    world.create("t", [1, 2], [2, 3])
+    world.now_ms += 1000
+    world.reassign({"t-0": [3, 4]})
+    for newcomer in (3, 4):
+        world.now_ms += 1000
+        world.catch_up("t-0", newcomer)
+    for leaver in (1, 2):
+        world.now_ms += 1000
+        world.stopped(leaver, "t-0")
+    return world, list(lines)
+
+
+def test_every_change_is_there_with_its_time_and_its_reason() -> None:
+    _, lines = moved()
+    rows = [(m.at_ms - 1_000_000, m.leader, m.isr, m.replicas, m.why) for m in timeline(lines, tp("t-0"))]
+    assert rows == [
+        (0, 1, (1, 2), (1, 2), "partition created: first live replica of a new partition"),
+        (1000, 1, (1, 2), (3, 4, 1, 2), "reassignment asked for"),
+        (1000, 1, (1, 2), (3, 4, 1, 2), "reassignment"),
+        (2000, 1, (1, 2, 3), (3, 4, 1, 2), "AlterPartition of broker 1: 3 joined"),
+        (3000, 1, (1, 2, 3, 4), (3, 4, 1, 2), "AlterPartition of broker 1: 4 joined"),
+        (3000, 3, (1, 2, 3, 4), (3, 4, 1, 2), "reassignment: first target replica that is live and in the ISR"),
+        (3000, 3, (3, 4), (3, 4, 1, 2), "reassignment"),
+        (5000, 3, (3, 4), (3, 4), "reassignment complete"),
+    ]
+
+
+def test_an_outage_begins_with_the_death_of_the_last_in_sync_and_ends_with_its_return() -> None:
+    world = World().brokers(1, 2, 3)
+    lines = journal(world)
+    world.elect(1)
+    world.create("s3", [2])
+    world.now_ms += 500
+    world.kill(2)
+    world.now_ms += 7000
+    moments = timeline(list(lines), tp("s3-0"))
+    (open_,) = outages(moments)
+    assert (open_.since_ms, open_.until_ms) == (1_000_500, None)
+    assert "broker 2 failed" in open_.why
+    world.start(2)
+    (closed,) = outages(timeline(list(lines), tp("s3-0")))
+    assert (closed.since_ms, closed.until_ms) == (1_000_500, 1_007_500)
+
+
+def test_brokers_that_have_nothing_to_do_with_it_make_no_row() -> None:
+    world = World().brokers(1, 2, 3)
+    lines = journal(world)
+    world.elect(1)
+    world.create("t", [1, 2])
+    before = len(timeline(list(lines), tp("t-0")))
+    world.kill(3)
+    world.start(3)
+    assert len(timeline(list(lines), tp("t-0"))) == before
+    assert timeline(list(lines), tp("u-0")) == ()
+
+
+def test_a_refused_write_shows_what_stood_there_instead() -> None:
+    world = World().brokers(1, 2, 3)
+    lines = journal(world)
+    world.elect(1)
+    world.create("t", [2, 1, 3])
+    from tests.controller.world import state
+
+    world.before_write = lambda writes: world.states.update({tp("t-0"): state(2, [2, 3], version=1)})
+    world.kill(2)
+    isrs = [m.isr for m in timeline(list(lines), tp("t-0"))]
+    assert (2, 3) in isrs and isrs[-1] == (3,)
+
+
+def test_the_twelve_steps_are_found_with_their_times() -> None:
+    _, lines = moved()
+    (found,) = reassignments(lines, tp("t-0"))
+    assert (found.origin, found.target) == ((1, 2), (3, 4))
+    assert (found.began_ms, found.ended_ms) == (1_001_000, 1_005_000)
+    times = {step.number: step.at_ms and step.at_ms - 1_000_000 for step in found.steps}
+    assert times == {
+        1: 1000, 2: 1000, 3: 1000, 4: 3000, 5: 3000, 6: 3000, 7: 3000, 8: 3000, 9: 5000, 10: 5000, 11: 5000, 12: 5000,
+    }  # fmt: skip
+    told = {step.number: step.detail for step in found.steps}
+    assert told[4] == "ISR [1,2,3,4]" and told[7] == "3 leads, epoch 2" and told[9] == "[1,2]"
+    assert len(as_json(found)["steps"]) == len(STEPS) == 12
+
+
+def test_a_running_reassignment_has_steps_that_have_not_happened() -> None:
+    world = World().brokers(1, 2, 3)
+    lines = journal(world)
+    world.elect(1)
+    world.create("t", [1, 2])
+    world.reassign({"t-0": [1, 3]})
+    (found,) = reassignments(list(lines), tp("t-0"))
+    assert found.ended_ms is None
+    assert [step.number for step in found.steps if step.at_ms is None] == [4, 5, 6, 7, 8, 9, 10, 11, 12]
+    world.reassign({"t-0": None})
+    (cancelled,) = reassignments(list(lines), tp("t-0"))
+    assert cancelled.ended_ms is not None
+    assert [step.number for step in cancelled.steps if step.at_ms is None] == [4, 5, 6, 7, 8, 9, 10, 11, 12]
+
+
+def led(leader: int, *isr: int) -> LeaderAndIsr:
+    return LeaderAndIsr(BrokerId(leader), LeaderEpoch(1), tuple(BrokerId(b) for b in isr))
+
+
+def test_the_open_step_is_read_off_what_anybody_can_see() -> None:
+    ids = BrokerId
+    node = ReplicaAssignment((ids(3), ids(4), ids(1), ids(2)), (ids(3), ids(4)), (ids(1), ids(2)))
+    alive = {ids(1), ids(2), ids(3), ids(4)}
+    steps = [
+        (led(1, 1, 2), alive, 4, "brokers 3,4: copying, not in the ISR yet"),
+        (led(1, 1, 2, 3), alive - {ids(4)}, 4, "broker 4: not alive; start it, or cancel"),
+        (led(-1, 1), alive, 4, "nobody leads it, so nobody can copy it: see odradek why"),
+        (led(1, 1, 2, 3, 4), alive, 7, "the leader moves from 1 to 3"),
+        (led(3, 1, 2, 3, 4), alive, 8, "brokers 1,2: leaving the ISR"),
+        (led(3, 3, 4), alive, 9, "brokers 1,2: deleting the copy, not answered yet"),
+        (led(3, 3, 4), {ids(3), ids(4)}, 10, "every leaver is gone; the topic node is about to list the target alone"),
+    ]  # fmt: skip
+    for state, live, step, sentence in steps:
+        found = progress(node, state, live)
+        assert (found.step, found.sentence) == (step, sentence)
+        assert found.state_of(step) == "now" and found.state_of(1) == "done" and found.state_of(12) == "to come"

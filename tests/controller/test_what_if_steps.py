@@ -1,0 +1,109 @@
+"""Questions that follow one another: each is asked of the cluster the last one left behind."""
+
+import pytest
+
+from odradek.controller.context import ReassignmentPhase
+from odradek.controller.what_if_steps import (
+    CatchUp,
+    Configure,
+    Elect,
+    Kill,
+    Reassign,
+    ShutDown,
+    Start,
+    ask,
+)
+from odradek.model.ids import BrokerId
+from tests.controller.world import three, tp
+
+
+def ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(BrokerId(b) for b in brokers)
+
+
+def verdicts(answer: object) -> dict[str, str]:
+    return {str(o.topic_partition): o.verdict for o in answer.outcomes}  # type: ignore[attr-defined]
+
+
+def test_the_second_death_is_asked_of_what_the_first_left() -> None:
+    world = three("t", [2, 3])
+    (first, second), after = ask(world.context, [Kill(ids(2)), Kill(ids(3))])
+    assert verdicts(first) == {"t-0": "new leader"}
+    assert verdicts(second) == {"t-0": "goes offline"}
+    assert sorted(after.brokers) == [1]
+    assert world.leader("t-0")[:2] == (2, (2, 3)), "only asked"
+
+
+def test_a_broker_that_came_back_is_in_sync_only_once_it_has_caught_up() -> None:
+    world = three("t", [2, 3])
+    steps = [Kill(ids(2)), Start(ids(2)), Kill(ids(3))]
+    assert verdicts(ask(world.context, steps)[0][-1]) == {"t-0": "goes offline"}
+    patient = [*steps[:2], CatchUp(), steps[2]]
+    assert verdicts(ask(world.context, patient)[0][-1]) == {"t-0": "new leader"}
+
+
+def test_a_reassignment_makes_the_next_death_harmless() -> None:
+    world = three("t", [2])
+    answers, after = ask(world.context, [Reassign({tp("t-0"): ids(1, 3)}), Kill(ids(2))])
+    assert verdicts(answers[0]) == {"t-0": "new leader"}
+    assert answers[0].outcomes[0].isr_after == (1, 3)
+    assert verdicts(answers[1]) == {}, "broker 2 has nothing of it any more"
+    assert after.reassignments == {} and after.assignments[tp("t-0")].replicas == (1, 3)
+
+
+def test_a_reassignment_that_cannot_copy_stays_where_it_is() -> None:
+    world = three("t", [2])
+    answers, after = ask(world.context, [Kill(ids(2)), Reassign({tp("t-0"): ids(1)})])
+    assert verdicts(answers[1]) == {"t-0": "stays offline"}
+    assert after.reassignments[tp("t-0")].phase is ReassignmentPhase.GROWING
+
+
+def test_a_higher_minimum_makes_partitions_refuse_acks_all() -> None:
+    world = three("t", [2, 3, 1])
+    world.alter("t-0", [2])
+    answers, _ = ask(world.context, [Configure(None, "min.insync.replicas", "2"), CatchUp()])
+    assert verdicts(answers[0]) == {"t-0": "falls under min ISR"}
+    assert verdicts(answers[1]) == {"t-0": "ISR changes"}
+    (lowered,), _ = ask(world.context, [Configure("t", "min.insync.replicas", "1")])
+    assert verdicts(lowered) == {"t-0": "unchanged"}
+
+
+def test_allowing_unclean_elections_elects_at_once() -> None:
+    world = three("t", [2, 3])
+    world.alter("t-0", [2])
+    world.kill(2)
+    (allowed,), _ = ask(world.context, [Configure("t", "unclean.leader.election.enable", "true")])
+    assert verdicts(allowed) == {"t-0": "comes online"}
+    (by_hand,), _ = ask(world.context, [Elect(True, (tp("t-0"),))])
+    assert verdicts(by_hand) == {"t-0": "comes online"}
+
+
+def test_a_preferred_election_gives_the_lead_back() -> None:
+    world = three("t", [2, 3])
+    steps = [Kill(ids(2)), Start(ids(2)), CatchUp(), Elect(False, None)]
+    answers, after = ask(world.context, steps)
+    assert verdicts(answers[-1]) == {"t-0": "new leader"}
+    assert after.leadership(tp("t-0")).leader == 2  # type: ignore[union-attr]
+
+
+def test_a_shutdown_in_order_moves_the_lead_before_it_goes() -> None:
+    world = three("t", [2, 3])
+    (answer,), _ = ask(world.context, [ShutDown(BrokerId(2))])
+    assert verdicts(answer) == {"t-0": "new leader"}
+    assert any("shutdown" in change.reason or "shutting" in change.reason for change in answer.changes)
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (Kill(ids(9)), "broker 9 is not alive at that point; brokers alive: 1, 2, 3"),
+        (Start(ids(2)), "broker 2 is alive already"),
+        (Reassign({tp("t-0"): ids(9)}), "brokers that are not alive"),
+        (Reassign({tp("t-7"): ids(1)}), "does not exist"),
+        (Configure("nope", "a", "b"), "there is no topic nope"),
+        (Elect(False, (tp("t-7"),)), "there is no partition t-7"),
+    ],
+)
+def test_a_step_that_cannot_be_says_why(step: object, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        ask(three("t", [2]).context, [step])  # type: ignore[list-item]

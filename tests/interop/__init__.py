@@ -1,0 +1,1 @@
+"""Apache Kafka itself beside our brokers, under its own tools and clients. `make interop` runs this."""

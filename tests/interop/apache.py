@@ -1,0 +1,138 @@
+"""Apache Kafka as the tests use it: its jars by Maven, its brokers as processes, its tools in one JVM."""
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import IO, Self
+
+from odradek.testing.process_cluster import BrokerProcess
+
+KAFKA_VERSION = "3.9.1"
+HERE = Path(__file__).parent
+CACHE = Path(os.environ.get("ODRADEK_INTEROP_CACHE", Path.home() / ".cache" / "odradek-interop"))
+
+# The server, its command-line tools, and a logger that writes.
+_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>interop</groupId><artifactId>interop</artifactId><version>1</version>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId>
+      <version>{KAFKA_VERSION}</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId>
+      <version>{KAFKA_VERSION}</version></dependency>
+    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-reload4j</artifactId><version>1.7.36</version></dependency>
+  </dependencies>
+</project>
+"""
+# Small and quick to start rather than fast: four brokers and a ZooKeeper share two cores.
+_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.awt.headless=true")
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _die_with_parent() -> None:
+    _libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+
+
+@cache
+def missing() -> str | None:
+    """Why there is no Apache Kafka here; None when its jars are there, fetched now if need be."""
+    if not os.environ.get("ODRADEK_INTEROP"):
+        return "Apache Kafka is started by `make interop` only"
+    if shutil.which("java") is None:
+        return "no java on this machine"
+    if list(jars().glob("kafka-tools-3*.jar")):
+        return None
+    if shutil.which("mvn") is None:
+        return "no mvn on this machine to fetch Apache Kafka's jars"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    pom = CACHE / "pom.xml"
+    pom.write_text(_POM, encoding="utf-8")
+    wanted = jars().with_suffix(".part")
+    shutil.rmtree(wanted, ignore_errors=True)
+    fetch = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={wanted}"]
+    got = subprocess.run(fetch, capture_output=True, text=True, timeout=900)
+    if got.returncode != 0:
+        return f"Maven does not serve Apache Kafka's jars here ({(got.stdout + got.stderr).strip()[:200]})"
+    wanted.rename(jars())  # whole or not at all
+    return None
+
+
+def jars() -> Path:
+    return CACHE / f"apache-kafka-{KAFKA_VERSION}-jars"
+
+
+def java(heap: str, *arguments: str) -> list[str]:
+    config = HERE / "tools" / "log4j.properties"
+    return [
+        *("java", f"-Xmx{heap}", "-Xms64m", *_JVM, f"-Dlog4j.configuration=file:{config}"),
+        *("-cp", f"{jars()}/*", *arguments),
+    ]
+
+
+class ApacheBroker(BrokerProcess):
+    """One broker of Apache's; like ours from outside."""
+
+    def start(self) -> None:
+        assert not self.is_running, f"broker {self.broker_id} runs already"
+        with open(self.log_file, "ab") as log:
+            self.process = subprocess.Popen(
+                java("256m", "kafka.Kafka", str(self.config_file)),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                preexec_fn=_die_with_parent,
+            )
+
+    def let_go(self) -> None:
+        """A controlled shutdown of the last broker would wait for others: nothing of it is kept, so no."""
+        self.kill()
+
+
+class Printed(str):
+    """What a tool printed; `code` is its exit code."""
+
+    code: int
+
+    def __new__(cls, text: str, code: int) -> Self:
+        printed = super().__new__(cls, text)
+        printed.code = code
+        return printed
+
+
+class Tools:
+    """Apache's command-line tools and clients, one after the other in one JVM (tools/Tools.java)."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            java("256m", str(HERE / "tools" / "Tools.java")),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            preexec_fn=_die_with_parent,
+        )
+
+    def run(self, name: str, *arguments: str | int) -> Printed:
+        """What `name` (a class, or a command of Tools.java) prints, on both of its streams."""
+        words: Sequence[str] = [name, *map(str, arguments)]
+        assert not any("\t" in word or "\n" in word for word in words), words
+        self._stream(self._process.stdin).write("\t".join(words).encode() + b"\n")
+        self._stream(self._process.stdin).flush()
+        answers = self._stream(self._process.stdout)
+        head = answers.readline().split()
+        assert len(head) == 2, f"the JVM of the tools ended at {words}"
+        code, size = map(int, head)
+        return Printed(answers.read(size).decode(), code)
+
+    @staticmethod
+    def _stream(stream: IO[bytes] | None) -> IO[bytes]:
+        assert stream is not None
+        return stream
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()

@@ -1,0 +1,26 @@
+"""Nothing here runs unless Apache Kafka's jars, Java and a ZooKeeper are there; the reason is told."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance import zookeeper_server
+from tests.interop import apache
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    reason = apache.missing() or zookeeper_server.missing()
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.process)
+            item.add_marker(pytest.mark.slow)
+            if reason is not None:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def tools() -> Iterator[apache.Tools]:
+    running = apache.Tools()
+    yield running
+    running.close()

@@ -1,0 +1,112 @@
+"""Two of our brokers and two of Apache's share a cluster, under our controller and under Apache's.
+
+Idempotent producers write with acks=all while brokers of both kinds are killed, stopped in order and started
+again, partitions move from one kind to the other, and topics are deleted and made again. In the end nothing that
+was acknowledged is missing, and the files of all replicas hold the same batches.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from odradek.store import layout
+from tests.interop.cluster import APACHES, OURS, MixedCluster
+from tests.interop.load import Writing, check_replicas
+from tests.interop.replicas import epochs_of, topic_id_of
+
+# Each kind leads two partitions; each partition has followers of both kinds.
+ORDERS = {0: [1, 3, 2], 1: [3, 1, 4], 2: [2, 4, 1], 3: [4, 2, 3]}
+
+
+@pytest.fixture(params=[OURS, APACHES])
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MixedCluster]:
+    with MixedCluster(tmp_path, first=request.param) as running:
+        controller = running.controller
+        assert controller is not None
+        assert running.kind_of(controller) == request.param
+        yield running
+
+
+def test_nothing_acknowledged_is_lost_in_a_cluster_of_both_kinds(cluster: MixedCluster) -> None:
+    kind = cluster.kind_of(cluster.controller or 0)
+    other = APACHES if kind == OURS else OURS
+    cluster.create_topic("orders", ORDERS, min_insync_replicas="2")
+    cluster.create_topic("moving", {0: [1, 2], 1: [3, 4]}, min_insync_replicas="1")
+    cluster.create_topic("doomed", ORDERS, min_insync_replicas="2")
+    orders = Writing(cluster, "orders", len(ORDERS)).start()
+    moving = Writing(cluster, "moving", 2).start()
+    doomed = Writing(cluster, "doomed", len(ORDERS)).start()
+    try:
+        orders.wait_for_more()
+        doomed.wait_for_more()
+        doomed.stop()
+
+        # Partitions move from one kind to the other and back, by both of Apache's ways to ask for it.
+        cluster.reassign("moving", {0: [3, 4], 1: [1, 2]})
+        moving.wait_for_more()
+        cluster.reassign_by_node("moving", {0: [2, 3], 1: [4, 1]})
+        moving.wait_for_more()
+        for broker_id in (1, 4):
+            kept = (cluster.data_of(broker_id) / "moving-0").exists()
+            assert not kept, f"broker {broker_id} left moving-0 and keeps its files"
+
+        # A topic deleted and made again under its name is another topic to everybody.
+        old = topic_id_of(cluster.data_of(1), "doomed", 0)
+        cluster.delete_topic("doomed")
+        cluster.create_topic("doomed", ORDERS, min_insync_replicas="2")
+        assert {topic_id_of(cluster.data_of(b), "doomed", 0) for b in ORDERS[0]}.isdisjoint({old})
+        again = Writing(cluster, "doomed", len(ORDERS)).start()
+
+        # kill -9, one of each kind; not the controller, that is test_handover's.
+        for victim in (_one_of(cluster, kind), _one_of(cluster, other)):
+            cluster.kill(victim)
+            orders.wait_for_more()
+            cluster.restart(victim)
+            cluster.wait_full("orders")
+        again.wait_for_more()
+        again.stop()
+        again.check()
+
+        # Stopped in order: leadership is handed over first.
+        for stopped in (_one_of(cluster, kind), _one_of(cluster, other)):
+            assert cluster.terminate(stopped) in (0, 143)
+            assert cluster.leader("orders", 0) != stopped
+            orders.wait_for_more()
+            cluster.restart(stopped)
+            cluster.wait_full("orders")
+
+        cluster.elect_preferred("orders", list(ORDERS))
+        cluster.wait_until(
+            lambda: [cluster.leader("orders", p) for p in ORDERS] == [r[0] for r in ORDERS.values()],
+            "every partition is led by its first replica again",
+        )
+        orders.wait_for_more()
+    finally:
+        orders.stop()
+        moving.stop()
+    orders.check()
+    moving.check()
+    for partition, replicas in ORDERS.items():
+        epochs = {broker: epochs_of(cluster.data_of(broker), "orders", partition) for broker in replicas}
+        assert len({tuple(found) for found in epochs.values()}) == 1, epochs
+
+
+def _one_of(cluster: MixedCluster, kind: str) -> int:
+    return next(b for b in cluster.of_kind(kind) if b != cluster.controller)
+
+
+def test_a_topic_that_an_apache_broker_wrote_by_itself_is_taken_in(cluster: MixedCluster) -> None:
+    """Without an id and without a fence, as old tools and brokers write it."""
+    cluster.tree.create(layout.config_path("topics", "bare"), layout.encode_config({}))
+    cluster.tree.create(layout.topic_path("bare"), b'{"version":1,"partitions":{"0":[3,1],"1":[2,4]}}')
+    cluster.wait_full("bare")
+    view = cluster.view("bare")
+    assert view is not None
+    writing = Writing(cluster, "bare", 2).start()
+    writing.wait_for_more()
+    writing.stop()
+    writing.check()
+    ids = {topic_id_of(cluster.data_of(b), "bare", p) for p, rs in ((0, (3, 1)), (1, (2, 4))) for b in rs}
+    assert len(ids) == 1
+    check_replicas(cluster, "bare")

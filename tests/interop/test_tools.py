@@ -1,0 +1,270 @@
+"""Apache's command-line tools print against our brokers what they print against Apache's.
+
+One session of commands, told to a cluster of three of Apache's brokers and to three of ours; then the two
+transcripts are compared command by command. Ids, sizes, times and addresses are normalised.
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.interop.apache import Printed, Tools
+from tests.interop.cluster import APACHES, OURS, MixedCluster
+
+TOPIC = "org.apache.kafka.tools.TopicCommand"
+CONFIG = "kafka.admin.ConfigCommand"
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
+LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
+OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
+DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
+CONSOLE_PRODUCER = "kafka.tools.ConsoleProducer"
+CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+
+Transcript = list[tuple[str, str]]
+
+
+class Session:
+    """Runs commands against one cluster and keeps what they print."""
+
+    def __init__(self, cluster: MixedCluster, tools: Tools) -> None:
+        self.cluster = cluster
+        self.transcript: Transcript = []
+        self._tools = tools
+        self._bootstrap = cluster.running
+
+    def look(self, tool: str, *arguments: str | int, stdin: str | None = None) -> Printed:
+        """Runs a command that does not count, such as one that waits."""
+        words: list[str | int] = [tool, "--bootstrap-server", self._bootstrap, *arguments]
+        if stdin is not None:
+            words.insert(0, f"<{stdin}")
+        return self._tools.run(*map(str, words))
+
+    def run(self, tool: str, *arguments: str | int, stdin: str | None = None) -> Printed:
+        printed = self.look(tool, *arguments, stdin=stdin)
+        named = " ".join([tool.rpartition(".")[2], *map(str, arguments)])
+        self.transcript.append(
+            (self.plain(named), f"exit {printed.code}\n{normalised(self.plain(printed), tool)}")
+        )
+        return printed
+
+    def file(self, name: str, value: object) -> str:
+        """A JSON file for a tool to read."""
+        path = self.cluster.directory / name
+        path.write_text(json.dumps(value))
+        return str(path)
+
+    def plain(self, text: str) -> str:
+        for broker in self.cluster.brokers.values():
+            text = text.replace(broker.address, f"broker-{broker.broker_id}:port")
+        return text.replace(str(self.cluster.directory), "DIRECTORY").replace(
+            self.cluster.zookeeper.address, "zookeeper:port"
+        )
+
+
+_TOPIC_ID = re.compile(r"TopicId: \S{22}")
+_TIMESTAMP = re.compile(r"\b1[6-9]\d{11}\b")
+
+
+def normalised(text: str, tool: str) -> str:
+    text = _TIMESTAMP.sub("TIME", _TOPIC_ID.sub("TopicId: ID", text))
+    # Where in a tool an error came up is the tool's matter; what it was is ours.
+    text = re.sub(r"^\s+at .*\n|^\s+\.\.\. \d+ more\n", "", text, flags=re.MULTILINE)
+    if tool == LOG_DIRS:
+        text = "\n".join(_log_dirs(line) if line.startswith("{") else line for line in text.splitlines())
+    return text.strip()
+
+
+def _log_dirs(line: str) -> str:
+    """One JSON line whose lists have no order."""
+    found = json.loads(line)
+    for broker in found["brokers"]:
+        for directory in broker["logDirs"]:
+            directory["partitions"].sort(key=lambda replica: replica["partition"])
+            for replica in directory["partitions"]:
+                replica["size"] = min(replica["size"], 1)
+    found["brokers"].sort(key=lambda broker: broker["broker"])
+    return json.dumps(found)
+
+
+def topics(session: Session) -> None:
+    run = session.run
+    run(TOPIC, "--list")
+    run(TOPIC, "--create", "--topic", "t", "--replica-assignment", "1:2,2:3,3:1")
+    run(TOPIC, "--create", "--topic", "t", "--partitions", 1)
+    run(TOPIC, "--create", "--topic", "t", "--partitions", 1, "--if-not-exists")
+    configured = ("--config", "retention.ms=60000", "--config", "min.insync.replicas=2")
+    run(TOPIC, "--create", "--topic", "configured", "--replica-assignment", "3:1:2", *configured)
+    run(TOPIC, "--create", "--topic", "all", "--partitions", 2, "--replication-factor", 3)
+    run(TOPIC, "--create", "--topic", "dotted.name", "--replica-assignment", "1")
+    run(TOPIC, "--create", "--topic", "dotted_name", "--replica-assignment", "1")
+    for name in ("bad/name", "x" * 250, ".", "with space"):
+        run(TOPIC, "--create", "--topic", name, "--partitions", 1)
+    run(TOPIC, "--create", "--topic", "many", "--partitions", 1, "--replication-factor", 4)
+    run(TOPIC, "--create", "--topic", "none", "--partitions", 0)
+    run(TOPIC, "--create", "--topic", "none", "--partitions", 1, "--config", "no.such.setting=1")
+    run(TOPIC, "--create", "--topic", "none", "--partitions", 1, "--config", "retention.ms=soon")
+    run(TOPIC, "--create", "--topic", "none", "--partitions", 1, "--config", "cleanup.policy=neither")
+    run(TOPIC, "--create", "--topic", "none", "--replica-assignment", "1:1")
+    run(TOPIC, "--create", "--topic", "none", "--replica-assignment", "1:2,1")
+    run(TOPIC, "--create", "--topic", "none", "--replica-assignment", "1:9")
+    for name in ("t", "configured", "all", "dotted.name"):
+        session.cluster.wait_full(name)
+    run(TOPIC, "--list")
+    run(TOPIC, "--list", "--topic", "dotted.*")
+    run(TOPIC, "--describe", "--topic", "t")
+    run(TOPIC, "--describe", "--topic", "configured")
+    run(TOPIC, "--describe", "--topics-with-overrides")
+    run(TOPIC, "--describe", "--topic", "missing")
+    run(TOPIC, "--describe", "--topic", "missing", "--if-exists")
+    run(TOPIC, "--describe", "--under-replicated-partitions")
+    run(TOPIC, "--describe", "--unavailable-partitions")
+    run(TOPIC, "--describe", "--under-min-isr-partitions")
+    run(TOPIC, "--describe", "--at-min-isr-partitions", "--topic", "t")
+    run(TOPIC, "--alter", "--topic", "t", "--partitions", 5)
+    session.cluster.wait_full("t")
+    run(TOPIC, "--describe", "--topic", "t")
+    run(TOPIC, "--alter", "--topic", "t", "--partitions", 2)
+    run(TOPIC, "--alter", "--topic", "missing", "--partitions", 2)
+    run(TOPIC, "--delete", "--topic", "dotted.name")
+    run(TOPIC, "--delete", "--topic", "missing")
+    session.cluster.wait_deleted("dotted.name")
+    session.cluster.wait_until(lambda: "dotted" not in session.look(TOPIC, "--list"), "dotted.name is gone")
+    run(TOPIC, "--list")
+
+
+def configs(session: Session) -> None:
+    run = session.run
+    topic = ("--entity-type", "topics", "--entity-name", "t")
+    run(CONFIG, "--describe", *topic)
+    run(CONFIG, "--alter", *topic, "--add-config", "retention.ms=1000,cleanup.policy=[compact,delete]")
+    run(CONFIG, "--describe", *topic)
+    run(CONFIG, "--describe", "--all", *topic)
+    run(CONFIG, "--alter", *topic, "--delete-config", "retention.ms")
+    run(CONFIG, "--alter", *topic, "--delete-config", "retention.ms")
+    run(CONFIG, "--describe", "--entity-type", "topics")
+    run(CONFIG, "--alter", *topic, "--add-config", "retention.ms=soon")
+    run(CONFIG, "--alter", *topic, "--add-config", "no.such.setting=1")
+    run(CONFIG, "--describe", "--entity-type", "topics", "--entity-name", "missing")
+    missing = ("--entity-type", "topics", "--entity-name", "missing")
+    run(CONFIG, "--alter", *missing, "--add-config", "retention.ms=1")
+    broker = ("--entity-type", "brokers", "--entity-name", 1)
+    default = ("--entity-type", "brokers", "--entity-default")
+    run(CONFIG, "--alter", *broker, "--add-config", "message.max.bytes=2000000")
+    run(CONFIG, "--alter", *default, "--add-config", "log.retention.ms=70000000")
+    session.cluster.wait_until(
+        lambda: (
+            "2000000" in session.look(CONFIG, "--describe", *broker)
+            and "70000000" in session.look(CONFIG, "--describe", *default)
+        ),
+        "the configuration is there",
+    )
+    run(CONFIG, "--describe", *broker)
+    run(CONFIG, "--describe", *default)
+    run(CONFIG, "--describe", "--all", *broker)
+    run(CONFIG, "--alter", *broker, "--add-config", "broker.rack=r")
+    run(CONFIG, "--alter", *broker, "--add-config", "message.max.bytes=many")
+    run(CONFIG, "--alter", *broker, "--delete-config", "message.max.bytes")
+    run(CONFIG, "--alter", *default, "--delete-config", "log.retention.ms")
+    run(CONFIG, "--describe", *broker)
+
+
+def moves(session: Session) -> None:
+    run = session.run
+    t0 = {"topic": "t", "partition": 0}
+
+    def plan(name: str, *rows: dict[str, object]) -> tuple[str, str]:
+        return "--reassignment-json-file", session.file(name, {"version": 1, "partitions": list(rows)})
+
+    run(REASSIGN, "--list")
+    there = plan("there.json", {**t0, "replicas": [2, 3]}, {"topic": "t", "partition": 1, "replicas": [3, 2]})
+    run(REASSIGN, *there, "--execute", "--throttle", "10000000")
+    session.cluster.wait_reassigned("t", {0: [2, 3], 1: [3, 2]}, 30)
+    session.cluster.wait_full("t")
+    run(REASSIGN, *there, "--verify")
+    run(REASSIGN, "--list")
+    run(CONFIG, "--describe", "--entity-type", "topics", "--entity-name", "t")
+    run(REASSIGN, *plan("dead.json", {**t0, "replicas": [2, 9]}), "--execute")
+    missing = {"topic": "missing", "partition": 0, "replicas": [1]}
+    run(REASSIGN, *plan("missing.json", missing), "--execute")
+    run(REASSIGN, *plan("twice.json", {**t0, "replicas": [2, 2]}), "--execute")
+    run(REASSIGN, *there, "--cancel")
+    run(TOPIC, "--describe", "--topic", "t")
+
+
+def elections(session: Session) -> None:
+    run = session.run
+    preferred = ("--election-type", "preferred")
+    run(ELECT, *preferred, "--topic", "t", "--partition", 2)
+    swapped = {"version": 1, "partitions": [{"topic": "t", "partition": 2, "replicas": [1, 3]}]}
+    run(REASSIGN, "--reassignment-json-file", session.file("swap.json", swapped), "--execute")
+    session.cluster.wait_reassigned("t", {2: [1, 3]}, 30)
+    session.cluster.wait_full("t")
+    run(ELECT, *preferred, "--topic", "t", "--partition", 2)
+    run(ELECT, *preferred, "--topic", "t", "--partition", 2)
+    run(ELECT, *preferred, "--topic", "t", "--partition", 99)
+    run(ELECT, *preferred, "--topic", "missing", "--partition", 0)
+    run(ELECT, "--election-type", "unclean", "--topic", "t", "--partition", 0)
+    run(ELECT, *preferred, "--all-topic-partitions")
+    run(ELECT, "--election-type", "best", "--all-topic-partitions")
+    run(TOPIC, "--describe", "--topic", "t")
+
+
+def records(session: Session) -> None:
+    run = session.run
+    run(TOPIC, "--create", "--topic", "lines", "--replica-assignment", "1:2")
+    session.cluster.wait_full("lines")
+    run(CONSOLE_PRODUCER, "--topic", "lines", stdin="one|two|three|")
+    here = ("--topic", "lines", "--partition", 0, "--offset", "earliest", "--timeout-ms", 20000)
+    run(CONSOLE_CONSUMER, *here, "--max-messages", 3)
+    shown = ("--property", "print.offset=true", "--property", "print.partition=true")
+    run(CONSOLE_CONSUMER, *here, "--max-messages", 2, *shown)
+    run(OFFSETS, "--topic", "lines")
+    run(OFFSETS, "--topic", "lines", "--time", "earliest")
+    run(OFFSETS, "--topic", "missing")
+    until = {"version": 1, "partitions": [{"topic": "lines", "partition": 0, "offset": 2}]}
+    run(DELETE_RECORDS, "--offset-json-file", session.file("records.json", until))
+    run(OFFSETS, "--topic", "lines", "--time", "earliest")
+    run(LOG_DIRS, "--describe")
+    run(LOG_DIRS, "--describe", "--broker-list", "2", "--topic-list", "lines")
+    run(LOG_DIRS, "--describe", "--broker-list", "1,9")
+
+
+CHAPTERS: Sequence[Callable[[Session], None]] = (topics, configs, moves, elections, records)
+
+
+def transcript_of(kind: str, directory: Path, tools: Tools) -> dict[str, Transcript]:
+    of_ours, of_apaches = ((1, 2, 3), ()) if kind == OURS else ((), (1, 2, 3))
+    chapters: dict[str, Transcript] = {}
+    with MixedCluster(directory, ours=of_ours, apaches=of_apaches, first=kind) as cluster:
+        for chapter in CHAPTERS:
+            session = Session(cluster, tools)
+            chapter(session)
+            chapters[chapter.__name__] = session.transcript
+    return chapters
+
+
+@pytest.fixture(scope="module")
+def transcripts(
+    tmp_path_factory: pytest.TempPathFactory, tools: Tools
+) -> tuple[dict[str, Transcript], dict[str, Transcript]]:
+    """Ours and Apache's."""
+    ours, apaches = (transcript_of(kind, tmp_path_factory.mktemp("tools"), tools) for kind in (OURS, APACHES))
+    return ours, apaches
+
+
+@pytest.mark.parametrize("chapter", [chapter.__name__ for chapter in CHAPTERS])
+def test_the_tools_print_what_they_print_against_apache(
+    transcripts: tuple[dict[str, Transcript], dict[str, Transcript]], chapter: str
+) -> None:
+    ours, apaches = (transcript[chapter] for transcript in transcripts)
+    assert [command for command, _ in ours] == [command for command, _ in apaches]
+    different = [
+        f"$ {command}\n--- Apache's\n{theirs}\n--- ours\n{mine}"
+        for (command, mine), (_, theirs) in zip(ours, apaches, strict=True)
+        if mine != theirs
+    ]
+    assert not different, f"{len(different)} of {len(ours)} commands differ\n" + "\n\n".join(different)

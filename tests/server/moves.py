@@ -1,0 +1,115 @@
+"""Whole brokers in one process, asked by unmodified clients to move, elect and delete."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaAdminClient
+from kafka import TopicPartition as Partition
+
+from odradek.client.sync import SyncClient
+from odradek.model.ids import TopicPartition
+from odradek.records.builder import NewRecord, build_batch
+from odradek.store import layout
+from odradek.testing.running_cluster import LocalCluster, RunningCluster, running_cluster
+from tests.server.test_running_cluster import create
+
+
+class Moves:
+    """What these tests ask of a cluster and look at."""
+
+    def __init__(self, running: RunningCluster) -> None:
+        self.running = running
+        self.cluster: LocalCluster = running.cluster
+        self.client = SyncClient(running.bootstrap)
+        self.admin = KafkaAdminClient(bootstrap_servers=running.bootstrap)
+        self.elections = AdminClient({"bootstrap.servers": running.bootstrap})
+
+    def close(self) -> None:
+        self.admin.close()
+        self.client.close()
+
+    def create(self, topic: str, *replicas: int) -> TopicPartition:
+        self.running.call(create(self.cluster, topic, replicas))
+        return TopicPartition(topic, 0)
+
+    def produce(self, topic: str, count: int) -> None:
+        for number in range(count):
+            self.client.produce(
+                TopicPartition(topic, 0), build_batch([NewRecord(None, str(number).encode(), 1_000)])
+            )
+
+    def move(self, topic: str, *replicas: int) -> Any:
+        """The error class of the answer, None where there is none."""
+        (answer,) = self.admin.alter_partition_reassignments({Partition(topic, 0): list(replicas)}).values()
+        return answer
+
+    def cancel(self, topic: str) -> Any:
+        (answer,) = self.admin.alter_partition_reassignments({Partition(topic, 0): None}).values()
+        return answer
+
+    def running_moves(self) -> dict[str, dict[str, list[int]]]:
+        return {tp.topic: row for tp, row in self.admin.list_partition_reassignments().items()}
+
+    def node(self, topic: str) -> tuple[int, ...]:
+        """The replicas in the topic's node; empty while it is moving."""
+        (assignment,) = self.stored(topic).partitions.values()
+        return () if assignment.is_being_reassigned else assignment.replicas
+
+    def stored(self, topic: str) -> Any:
+        async def read() -> Any:
+            return layout.decode_topic(
+                topic, await self.cluster.ensemble.open().get(layout.topic_path(topic))
+            )
+
+        return self.running.call(read())
+
+    def settled(self, topic: str, *replicas: int) -> bool:
+        """Assigned so, nothing under way, everybody in sync, and only they have a directory."""
+        leading = [b for b in replicas if self.hosted(b, topic) and self.hosted(b, topic).is_leader]
+        return (
+            self.node(topic) == replicas
+            and topic not in self.running_moves()
+            and len(leading) == 1
+            and set(self.hosted(leading[0], topic).isr) == set(replicas)
+            and self.directories(topic) == set(replicas)
+        )
+
+    def hosted(self, broker: int, topic: str) -> Any:
+        return self.cluster.runtimes[broker].broker.replicas.partitions.get(TopicPartition(topic, 0))
+
+    def directories(self, topic: str) -> set[int]:
+        return {
+            b for b in self.cluster.ids if (self.cluster.directory / f"broker-{b}" / f"{topic}-0").is_dir()
+        }
+
+    def leader(self, topic: str) -> int:
+        return self.client.topic(topic).partitions[0].leader
+
+    @contextmanager
+    def not_fetching(self, broker: int) -> Iterator[None]:
+        """New leaders are not followed there for a while. The broker must follow nobody yet."""
+        fetchers = self.cluster.runtimes[broker]._fetchers
+        assert fetchers is not None
+        start, held = fetchers.start, []
+        fetchers.start = lambda *args: held.append(args)  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            fetchers.start = start  # type: ignore[method-assign]
+            runtime = self.cluster.runtimes.get(broker)
+            for args in held if runtime is not None else ():
+                runtime._loop.call_soon_threadsafe(start, *args)
+
+
+@contextmanager
+def moves(tmp_path: Path, brokers: int = 4, **settings: str) -> Iterator[Moves]:
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    with running_cluster(brokers=brokers, directory=tmp_path, settings=named) as running:
+        asked = Moves(running)
+        try:
+            yield asked
+        finally:
+            asked.close()
