@@ -1,4 +1,5 @@
 # make demo    a cluster that survives its leader, from real files to a table
+# make up-zookeeper   an ensemble of three and three brokers, each a process; UP="--brokers 5" for others
 # make test    the whole test suite
 # make check   format, lint, types, the arrows
 # make bench   the table of docs/benchmarks.md; BENCH="--quick --only P8" for less
@@ -15,11 +16,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Bytecode is written even where PYTHONDONTWRITEBYTECODE is set: a broker that compiles itself starts late.
 COMPILE := $(BIN)/python -m compileall -q src
 
-.PHONY: demo test check bench clean format interop
+.PHONY: demo up-zookeeper test check bench clean format interop
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
 	$(BIN)/odradek demo $(DEMO)
+
+up-zookeeper: $(VENV)/.zookeeper
+	$(BIN)/odradek up --zookeeper 3 $(UP)
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not process and not spark" $(TEST)
@@ -50,10 +54,15 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	$(COMPILE)
 	@touch $@
 
+$(VENV)/.zookeeper: pyproject.toml | $(BIN)/python
+	$(PIP) install -q -e '.[spark,fast,zookeeper]'
+	$(COMPILE)
+	@touch $@
+
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(PIP) install -q -e '.[dev]'
 	$(COMPILE)
-	@touch $@ $(VENV)/.demo
+	@touch $@ $(VENV)/.demo $(VENV)/.zookeeper
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist demo-report

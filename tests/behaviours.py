@@ -32,7 +32,7 @@ ELSEWHERE = {
         "conformance/test_sessions.py::test_a_closed_session_takes_its_ephemerals_with_it",
     ),
     5: ("conformance/test_chroot.py::test_a_chrooted_session_sees_its_own_tree_only",),
-    42: ("broker/test_handlers.py::test_every_version_of_leader_and_isr_makes_a_leader",),
+    42: ("broker/test_leader_and_isr.py::test_every_version_of_leader_and_isr_makes_a_leader",),
     79: (
         "server/test_controller_runtime.py::test_a_dead_leader_is_replaced_and_a_silent_broker_delays_no_other",
     ),

@@ -135,14 +135,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         (19, 46),
         "a partition without a live replica is led all the same",
         CONTEXT,
-        "            return tuple([broker for broker in replicas if broker in self.brokers])\n",
+        "            return tuple([broker for broker in replicas if broker in brokers and broker not in leaving])\n",
         "            return tuple(replicas)\n",
     ),
     Mutation(
         (20, 40),
         "the replicas of an election are not told",
         PARTITIONS,
-        "        for broker in election.tell:\n            plan.tell_leader_and_isr(broker, topic_partition)\n",
+        "        plan.tell_leader_and_isr_to(election.tell, topic_partition)\n",
         "",
     ),
     Mutation(
@@ -388,8 +388,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         (69,),
         "the others do not hear of the smaller ISR",
         REPLICAS,
-        "                        if other != broker:\n                            plan.tell_leader_and_isr(other, topic_partition)\n",
-        "                        pass\n",
+        "                    plan.tell_leader_and_isr_to(others, topic_partition)\n",
+        "                    pass\n",
     ),
     Mutation(
         (70, 168),
@@ -738,8 +738,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         (169,),
         "the configuration of a deleted topic stays",
         DELETION,
-        "plan.other_writes += [RemoveTopic(topic), RemoveTopicConfig(topic), RemoveTopicDeletion(topic)]",
-        "plan.other_writes += [RemoveTopic(topic), RemoveTopicDeletion(topic)]",
+        "removals += [RemoveTopic(topic), RemoveTopicConfig(topic), RemoveTopicDeletion(topic)]",
+        "removals += [RemoveTopic(topic), RemoveTopicDeletion(topic)]",
     ),
     Mutation(
         (170,),
@@ -788,9 +788,9 @@ MUTATIONS: tuple[Mutation, ...] = (
         (79,),
         "nobody is told while another has not answered",
         "server/outboxes.py",
-        "        if found is not None:\n            found[1].send(request)\n",
-        "        if found is not None and not any(box.unanswered for _, box in self._boxes.values()):\n"
-        "            found[1].send(request)\n",
+        "            if found is not None:\n                found[1].send(request)\n",
+        "            if found is not None and not any(box.unanswered for _, box in self._boxes.values()):\n"
+        "                found[1].send(request)\n",
     ),
     Mutation(
         (152,),

@@ -39,12 +39,12 @@ async def opened(kind: str) -> AsyncIterator[tuple[StoreProvider, Path]]:
 async def _zookeeper() -> AsyncIterator[StoreProvider]:
     from tests.conformance.zookeeper_server import ZooKeeperServer
 
-    from odradek.store.zookeeper import ZooKeeperStores
+    from odradek.store.zookeeper.stores import ZooKeeperStores
 
     shared_memory = Path("/dev/shm")
     where = shared_memory if shared_memory.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="odradek-zookeeper-", dir=where) as name:
-        server = ZooKeeperServer(Path(name), heap=ZOOKEEPER_HEAP)
+        server = ZooKeeperServer(Path(name), heap=ZOOKEEPER_HEAP, starts_fast=False)
         server.start()
         try:
             yield ZooKeeperStores(server.address)

@@ -1,7 +1,7 @@
 """Where replicas of new partitions go. The expected placements are Apache's rule worked out by hand."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.broker.assignment import assign_replicas, rack_alternated
@@ -93,6 +93,7 @@ def test_what_cannot_be_placed_is_refused_with_a_sentence(
     assert len(refusal.value.message) > 20
 
 
+@settings(deadline=None)
 @given(
     brokers=st.integers(1, 12),
     racks=st.integers(0, 4),

@@ -32,6 +32,7 @@ from odradek.records.reader import decode_batch
 
 LISTENER = "PLAINTEXT"
 TOPIC_ID = bytes(range(1, 17))
+T0 = TopicPartition("t", 0)
 Done = Reply | NoReply | CloseConnection
 
 
@@ -542,3 +543,12 @@ class World:
         while not condition():
             assert self.now_ms < end, "never"
             self.advance(50)
+
+
+def told(world: World, kind: type, broker: int = 1) -> list[Any]:
+    """Effects of one kind that broker asked for, taken away."""
+    world.settle()
+    node = world[broker]
+    found = [effect for effect in node.told if isinstance(effect, kind)]
+    node.told = [effect for effect in node.told if not isinstance(effect, kind)]
+    return found

@@ -1,6 +1,7 @@
 """`odradek store` over a real file, with and without brokers that have it open."""
 
 import asyncio
+import io
 import json
 from pathlib import Path
 
@@ -101,3 +102,73 @@ def test_reading_disturbs_no_session(capfd, directory):
         await store.close()
 
     asyncio.run(watch())
+
+
+# ---- export and import
+
+
+def test_a_store_goes_through_a_file_into_another(capfd, directory, tmp_path):
+    file, other = tmp_path / "cluster.jsonl", tmp_path / "other.sqlite"
+    code, out, _ = run(capfd, "store", "export", file, "--store", directory, "--json")
+    assert code == 0
+    assert json.loads(out) == {"nodes": 5, "cluster_id": None, "file": str(file)}
+    assert file.stat().st_mode & 0o777 == 0o600, "it may hold passwords"
+    code, out, _ = run(capfd, "store", "import", file, "--store", other)
+    assert code == 0
+    assert f"5 nodes of cluster None are in {other}; its brokers can start" in out
+    listed = [
+        run(capfd, "store", "ls", "--all", "--json", "--store", place)[1] for place in (directory, other)
+    ]
+    before, after = ([node["path"] for node in json.loads(text)] for text in listed)
+    assert before == after
+    _, out, _ = run(capfd, "store", "get", "/brokers/topics/a", "--store", other)
+    assert out == '{"version":3}\n'
+    assert run(capfd, "store", "get", "/binary", "--store", other, "--json")[0] == 0
+
+
+def test_a_pipe_will_do(capfd, directory, tmp_path, monkeypatch):
+    code, out, _ = run(capfd, "store", "export", "-", "--store", directory)
+    assert code == 0
+    assert len(out.splitlines()) == 6
+    monkeypatch.setattr("sys.stdin", io.StringIO(out))
+    assert run(capfd, "store", "import", "-", "--store", tmp_path / "other.sqlite")[0] == 0
+
+
+def test_an_import_spoils_nothing(capfd, directory, tmp_path):
+    file, other = tmp_path / "cluster.jsonl", tmp_path / "other.sqlite"
+    run(capfd, "store", "export", file, "--store", directory)
+    code, _, err = run(capfd, "store", "import", file, "--store", directory)
+    assert code == 1
+    assert "there is a cluster here already (binary, brokers); --force removes it" in err
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:-1]))
+    code, _, err = run(capfd, "store", "import", file, "--store", other)
+    assert code == 1
+    assert "the export was cut off: 4 of 5 nodes are there" in err
+    assert not other.exists()
+    code, _, err = run(capfd, "store", "import", tmp_path, "--store", other)
+    assert code == 2
+
+
+def test_an_export_is_whole_or_not_there(capfd, directory, tmp_path):
+    code, _, err = run(capfd, "store", "export", tmp_path / "no" / "where", "--store", directory)
+    assert code == 1
+    assert "cannot be written: No such file or directory" in err
+
+
+def test_running_brokers_are_told_of(capfd, directory, tmp_path):
+    async def with_a_broker() -> None:
+        store = await EmbeddedStore.open(directory / "odradek-store.sqlite", 6000)
+        await store.create("/brokers/ids")
+        await store.create("/brokers/ids/4", ephemeral=True)
+        file = tmp_path / "cluster.jsonl"
+        code, _, err = await asyncio.to_thread(run, capfd, "store", "export", file, "--store", directory)
+        assert code == 0
+        assert "brokers 4 are running" in err
+        code, _, err = await asyncio.to_thread(
+            run, capfd, "store", "import", file, "--force", "--store", directory
+        )
+        assert code == 1
+        assert "brokers are registered here (4); stop them first" in err
+        await store.close()
+
+    asyncio.run(with_a_broker())

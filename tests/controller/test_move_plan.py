@@ -17,7 +17,9 @@ def ids(*brokers: int) -> frozenset[BrokerId]:
     return frozenset(BrokerId(b) for b in brokers)
 
 
-def cluster(*brokers: int, racks: dict[int, str] | None = None, **topics: list[list[int]]) -> ControllerContext:
+def cluster(
+    *brokers: int, racks: dict[int, str] | None = None, **topics: list[list[int]]
+) -> ControllerContext:
     world = World().brokers(*brokers)
     world.elect(min(brokers))
     for name, assignment in topics.items():
@@ -79,7 +81,10 @@ def test_filling_moves_nothing_when_the_new_broker_has_its_share() -> None:
 def test_a_higher_factor_adds_and_a_lower_one_removes_never_the_leader() -> None:
     context = cluster(1, 2, 3, t=[[1, 2], [2, 3]])
     grown = move_plan(context, Wish(replication_factor=3))
-    assert {where: set(after) for where, after in targets(grown).items()} == {"t-0": {1, 2, 3}, "t-1": {1, 2, 3}}
+    assert {where: set(after) for where, after in targets(grown).items()} == {
+        "t-0": {1, 2, 3},
+        "t-1": {1, 2, 3},
+    }
     assert grown.copies == 2
     shrunk = move_plan(context, Wish(replication_factor=1))
     assert targets(shrunk) == {"t-0": (1,), "t-1": (2,)}, "the leaders stay"

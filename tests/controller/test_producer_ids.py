@@ -3,10 +3,10 @@
 import pytest
 
 from odradek.controller.effects import AllocateProducerIdsAnswer
-from odradek.controller.events import AllocateProducerIdsRequested
+from odradek.controller.events import AllocateProducerIdsRequested, Conflict
 from odradek.controller.producer_ids import LAST_PRODUCER_ID
 from odradek.model.error_codes import ErrorCode
-from odradek.model.facts import ProducerIdBlock
+from odradek.model.facts import ProducerIdBlock, UnreadableNode
 from odradek.model.ids import BrokerEpoch, BrokerId
 from tests.controller.world import World, answer_of, three
 
@@ -63,6 +63,22 @@ def test_when_ids_run_out_that_is_said() -> None:
     world = three()
     world.context.producer_ids = ProducerIdBlock(BrokerId(1), 0, LAST_PRODUCER_ID - 10, 0)
     assert ask(world).error is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_where_the_last_block_cannot_be_read_none_is_given_out() -> None:
+    """Rather none than one twice, and nobody resigns for it."""
+    world = three()
+    world.context.producer_ids = None
+    assert ask(world).error is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert world.writes() == []
+
+
+def test_a_block_that_was_damaged_under_us_ends_it() -> None:
+    world = three()
+    damaged = UnreadableNode("/latest_producer_id_block", "not JSON")
+    world.answer_one = lambda write: Conflict(damaged)  # type: ignore[method-assign]
+    assert ask(world).error is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert world.core.context is not None
 
 
 def test_who_is_not_controller_gives_nothing_out() -> None:

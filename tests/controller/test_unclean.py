@@ -79,6 +79,30 @@ def test_among_equals_the_assignment_order_decides() -> None:
     assert stored(world)[0] == 3
 
 
+def test_where_the_epoch_of_a_survivor_is_unknown_the_longest_log_leads() -> None:
+    """Apache's brokers tell who is no follower of theirs where their log ends, and no epoch."""
+    world = lost([2, 3, 1], allowed=True)
+    world.step(ends(3, 4, 100))
+    effects = world.step(ends(1, -1, 101))
+    assert stored(world)[0] == 1
+    quotes = [c.reason for c in effects.changes if c.kind == "quote"]
+    assert "broker 1 holds an unknown epoch up to offset 101: 0 fewer than the best" in quotes
+
+
+def test_an_empty_log_does_not_hide_the_epochs_of_the_others() -> None:
+    world = World().brokers(1, 2, 3, 4)
+    world.elect(1)
+    world.create("u", [2, 3, 1, 4])
+    world.step(ConfigChanged("topics", "u", ALLOWED))
+    for other in (3, 1, 4):
+        world.alter("u-0", [b for b in world.leader("u-0")[1] if b != other])
+    world.kill(2)
+    world.step(ends(3, -1, 0))
+    world.step(ends(1, 3, 99))
+    world.step(ends(4, 4, 5))
+    assert stored(world)[0] == 4
+
+
 @pytest.mark.behaviour(47)
 def test_when_nobody_answers_in_time_the_first_in_assignment_order_leads() -> None:
     world = lost([2, 3, 1], allowed=True)

@@ -26,6 +26,7 @@ from odradek.controller.effects import (
     WritePartitionState,
     WriteProducerIdBlock,
     WriteReassignmentNode,
+    WriteStrays,
     WriteTopicAssignment,
 )
 from odradek.controller.events import (
@@ -125,6 +126,7 @@ class World:
     delete_topics: tuple[str, ...] = ()
     reassignment: dict[TopicPartition, tuple[BrokerId, ...]] | None = None
     preferred: PreferredElectionRequested = field(default_factory=lambda: PreferredElectionRequested(()))
+    strays: dict[BrokerId, dict[TopicPartition, TopicId]] = field(default_factory=dict)
     removed: list[object] = field(default_factory=list)
     controller_epoch: int = 0
     next_czxid: int = 100
@@ -185,6 +187,7 @@ class World:
             preferred_election=self.preferred,
             unreadable=tuple(self.unreadable),
             producer_ids=self.producer_ids,
+            strays={broker: dict(kept) for broker, kept in self.strays.items()},
         )
         return BrokerId(broker), ControllerEpoch(self.controller_epoch), self.controller_epoch, snapshot
 
@@ -406,6 +409,11 @@ class World:
                 block.broker, block.block_start, block.block_end, write.expected_version + 1
             )
             return Stored(write.expected_version + 1)
+        if isinstance(write, WriteStrays):
+            self.strays.pop(write.broker, None)
+            if write.strays:
+                self.strays[write.broker] = dict(write.strays)
+            return Stored(0)
         self.removed.append(write)
         if isinstance(write, RemoveTopic):
             self.topics.pop(write.topic, None)

@@ -36,6 +36,7 @@ from tests.interop.apache import ApacheBroker
 OURS = "ours"
 APACHES = "apache's"
 SESSION_TIMEOUT_MS = 6000
+STOPPED_IN_ORDER = (0, 143)  # ours; a JVM that ended by SIGTERM
 
 Assignment = Mapping[int, Sequence[int]]
 
@@ -96,10 +97,22 @@ class MixedCluster(ProcessCluster):
         }
         if broker.broker_id in self._advertised:
             properties["advertised.listeners"] = f"PLAINTEXT://{self._advertised[broker.broker_id]}"
+        if not isinstance(broker, ApacheBroker):
+            # Apache's broker starts on no log directory with a directory in it that is not a partition's.
+            properties["odradek.journal.dir"] = str(broker.directory / "journal")
         if isinstance(broker, ApacheBroker):
             properties["log.cleaner.dedupe.buffer.size"] = str(4 << 20)  # 128 MiB do not fit into its heap
             properties["offsets.topic.replication.factor"] = "1"
         return properties
+
+    def change_kind(self, broker_id: int) -> None:
+        """Stops a broker in order and starts one of the other kind on its files, under its name."""
+        before = self.brokers[broker_id]
+        assert self.terminate(broker_id) in STOPPED_IN_ORDER
+        kind = BrokerProcess if isinstance(before, ApacheBroker) else ApacheBroker
+        self.brokers[broker_id] = kind(broker_id, before.directory, before.host, before.port)
+        self.write_configurations()
+        self.restart(broker_id, deadline_s=60)
 
     def data_of(self, broker_id: int) -> Path:
         return self.brokers[broker_id].directory / "data"
@@ -300,6 +313,11 @@ class MixedCluster(ProcessCluster):
         )
         answer = self.ask_controller(request)
         assert answer.error_code == 0, answer
+
+    def configure_topic(self, topic: str, config: Mapping[str, str]) -> None:
+        """Replaces its settings, as Apache's brokers write them."""
+        self.tree.set(layout.config_path("topics", topic), layout.encode_config(config))
+        self.tree.create(layout.CONFIG_CHANGE, layout.encode_config_change(f"topics/{topic}"), sequence=True)
 
     def view(self, topic: str, broker_id: int | None = None) -> TopicView | None:
         """As one broker sees it: `broker_id`, or any that runs."""

@@ -1,4 +1,4 @@
-"""Nothing here runs unless Apache Kafka's jars, Java and a ZooKeeper are there; the reason is told."""
+"""Nothing here but WITHOUT_APACHE runs unless Apache Kafka's jars, Java and a ZooKeeper are there; the reason is told."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,11 +8,13 @@ import pytest
 from tests.conformance import zookeeper_server
 from tests.interop import apache
 
+WITHOUT_APACHE = ("test_replicas.py",)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     reason = apache.missing() or zookeeper_server.missing()
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if Path(__file__).parent in item.path.parents and item.path.name not in WITHOUT_APACHE:
             item.add_marker(pytest.mark.process)
             item.add_marker(pytest.mark.slow)
             if reason is not None:

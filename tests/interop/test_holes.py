@@ -160,12 +160,11 @@ def cut_power(data: Path) -> None:
             topic, partition, offset = line.split()
             points[f"{topic}-{partition}"] = int(offset)
     (data / ".kafka_cleanshutdown").unlink(missing_ok=True)
-    for log in data.glob("*/*.log"):
+    for log in data.glob("*-[0-9]*/*.log"):
         point = points.get(log.parent.name, 0)
         base = int(log.stem)
-        assert point <= base, "a recovery point inside a segment: cut there"
-        if point == base or base > point:
-            log.write_bytes(b"")
-            for index in (log.with_suffix(".index"), log.with_suffix(".timeindex")):
-                index.unlink(missing_ok=True)
-            (log.parent / "leader-epoch-checkpoint").write_text("0\n0\n")
+        assert point <= base, f"{log} was flushed up to {point}: cut there"
+        log.write_bytes(b"")
+        for index in (log.with_suffix(".index"), log.with_suffix(".timeindex")):
+            index.unlink(missing_ok=True)
+        (log.parent / "leader-epoch-checkpoint").write_text("0\n0\n")

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from odradek.store import layout
-from tests.interop.cluster import APACHES, OURS, MixedCluster
+from tests.interop.apache import Tools
+from tests.interop.cluster import APACHES, OURS, STOPPED_IN_ORDER, MixedCluster
 from tests.interop.load import Writing, check_replicas
-from tests.interop.replicas import epochs_of, topic_id_of
+from tests.interop.replicas import batches_of, end_of, epochs_of, topic_id_of
 
 # Each kind leads two partitions; each partition has followers of both kinds.
 ORDERS = {0: [1, 3, 2], 1: [3, 1, 4], 2: [2, 4, 1], 3: [4, 2, 3]}
@@ -70,7 +71,7 @@ def test_nothing_acknowledged_is_lost_in_a_cluster_of_both_kinds(cluster: MixedC
 
         # Stopped in order: leadership is handed over first.
         for stopped in (_one_of(cluster, kind), _one_of(cluster, other)):
-            assert cluster.terminate(stopped) in (0, 143)
+            assert cluster.terminate(stopped) in STOPPED_IN_ORDER
             assert cluster.leader("orders", 0) != stopped
             orders.wait_for_more()
             cluster.restart(stopped)
@@ -96,17 +97,62 @@ def _one_of(cluster: MixedCluster, kind: str) -> int:
     return next(b for b in cluster.of_kind(kind) if b != cluster.controller)
 
 
-def test_a_topic_that_an_apache_broker_wrote_by_itself_is_taken_in(cluster: MixedCluster) -> None:
-    """Without an id and without a fence, as old tools and brokers write it."""
-    cluster.tree.create(layout.config_path("topics", "bare"), layout.encode_config({}))
-    cluster.tree.create(layout.topic_path("bare"), b'{"version":1,"partitions":{"0":[3,1],"1":[2,4]}}')
-    cluster.wait_full("bare")
-    view = cluster.view("bare")
-    assert view is not None
-    writing = Writing(cluster, "bare", 2).start()
-    writing.wait_for_more()
-    writing.stop()
-    writing.check()
-    ids = {topic_id_of(cluster.data_of(b), "bare", p) for p, rs in ((0, (3, 1)), (1, (2, 4))) for b in rs}
-    assert len(ids) == 1
-    check_replicas(cluster, "bare")
+@pytest.mark.parametrize("kind", [OURS, APACHES])
+def test_topics_that_somebody_wrote_into_the_tree_are_taken_in(
+    kind: str, tmp_path: Path, tools: Tools
+) -> None:
+    """Apache's brokers create topics by themselves, without a fence; old tools do so without an id."""
+    settings = {"auto.create.topics.enable": "true", "num.partitions": "2", "default.replication.factor": "2"}
+    with MixedCluster(tmp_path, ours=(1,), apaches=(3,), first=kind, settings=settings) as cluster:
+        cluster.tree.create(layout.config_path("topics", "bare"), layout.encode_config({}))
+        cluster.tree.create(layout.topic_path("bare"), b'{"version":1,"partitions":{"0":[3,1],"1":[1,3]}}')
+        made = tools.run("produce", cluster.brokers[3].address, "made-by-apache", 2, 100, "acks=all")
+        assert made.code == 0, made
+        made = tools.run("produce", cluster.brokers[1].address, "made-by-ours", 2, 100, "acks=all")
+        assert made.code == 0, made
+        cluster.wait_full("bare")
+        writing = Writing(cluster, "bare", 2).start()
+        writing.wait_for_more()
+        writing.stop()
+        writing.check()
+        for topic in ("bare", "made-by-apache", "made-by-ours"):
+            check_replicas(cluster, topic)
+            ids = {topic_id_of(cluster.data_of(b), topic, p) for b in (1, 3) for p in (0, 1)}
+            assert len(ids) == 1, f"{topic} has the ids {ids}"
+
+
+def test_a_broker_changes_its_kind_on_its_own_files(tmp_path: Path) -> None:
+    """The files are the same, so a cluster can be moved over broker by broker, and back."""
+    with MixedCluster(tmp_path, ours=(1,), apaches=(2, 3)) as cluster:
+        cluster.create_topic("t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]}, min_insync_replicas="2")
+        writing = Writing(cluster, "t", 3).start()
+        try:
+            for broker_id in (2, 1, 1, 3):
+                writing.wait_for_more()
+                cluster.change_kind(broker_id)
+                cluster.wait_full("t", 60)
+            writing.wait_for_more()
+        finally:
+            writing.stop()
+        writing.check()
+        assert cluster.of_kind(OURS) == [1, 2, 3]
+
+
+def test_an_unclean_election_counts_what_apaches_survivors_hold(tmp_path: Path) -> None:
+    """They do not tell their epochs to whoever is not their follower, but where their log ends."""
+    with MixedCluster(tmp_path, ours=(1, 2, 4), apaches=(3,)) as cluster:
+        cluster.make_controller(OURS)
+        cluster.create_topic("t", {0: [1, 2, 3]})
+        for victim in (2, 3, 1):
+            writing = Writing(cluster, "t", 1).start()
+            writing.wait_for_more()
+            writing.stop()
+            cluster.kill(victim)
+        held = {broker: end_of(batches_of(cluster.data_of(broker), "t", 0)) for broker in (1, 2, 3)}
+        assert held[2] < held[3] < held[1]
+        cluster.restart(2)
+        cluster.restart(3)  # waits until they can be asked: an unclean election gives them half a second
+        assert cluster.leader("t") == -1
+        cluster.configure_topic("t", {"unclean.leader.election.enable": "true"})
+        cluster.wait_until(lambda: cluster.leader("t") >= 0, "somebody leads")
+        assert cluster.leader("t") == 3, held

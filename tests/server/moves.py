@@ -8,13 +8,17 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as Partition
+from kafka.errors import KafkaConnectionError
 
-from odradek.client.sync import SyncClient
+from odradek.client.sync import CONTROLLER, SyncClient
+from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from odradek.records.builder import NewRecord, build_batch
 from odradek.store import layout
 from odradek.testing.running_cluster import LocalCluster, RunningCluster, running_cluster
 from tests.server.test_running_cluster import create
+from tests.support import eventually
 
 
 class Moves:
@@ -43,15 +47,39 @@ class Moves:
 
     def move(self, topic: str, *replicas: int) -> Any:
         """The error class of the answer, None where there is none."""
-        (answer,) = self.admin.alter_partition_reassignments({Partition(topic, 0): list(replicas)}).values()
-        return answer
+        return self._reassign(topic, list(replicas))
 
     def cancel(self, topic: str) -> Any:
-        (answer,) = self.admin.alter_partition_reassignments({Partition(topic, 0): None}).values()
+        return self._reassign(topic, None)
+
+    def _reassign(self, topic: str, replicas: list[int] | None) -> Any:
+        def ask() -> list[Any] | None:
+            try:
+                return list(
+                    self.admin.alter_partition_reassignments({Partition(topic, 0): replicas}).values()
+                )
+            except KafkaConnectionError:  # kafka-python gives up where a broker it once knew is gone
+                return None
+
+        (answer,) = eventually(ask, what="the client reaches the controller")
         return answer
 
+    def delete(self, topic: str) -> None:
+        self.elections.delete_topics([topic])[topic].result(20)
+
     def running_moves(self) -> dict[str, dict[str, list[int]]]:
-        return {tp.topic: row for tp, row in self.admin.list_partition_reassignments().items()}
+        with SyncClient(self.running.bootstrap) as client:  # its connections outlive no broker
+            listed = client.call(CONTROLLER, ListPartitionReassignmentsRequest(topics=None))
+        assert listed.error_code == ErrorCode.NONE, listed
+        return {
+            topic.name: {
+                "replicas": row.replicas,
+                "adding_replicas": row.adding_replicas,
+                "removing_replicas": row.removing_replicas,
+            }
+            for topic in listed.topics
+            for row in topic.partitions
+        }
 
     def node(self, topic: str) -> tuple[int, ...]:
         """The replicas in the topic's node; empty while it is moving."""
@@ -76,6 +104,16 @@ class Moves:
             and set(self.hosted(leading[0], topic).isr) == set(replicas)
             and self.directories(topic) == set(replicas)
         )
+
+    def exists(self, path: str) -> bool:
+        async def look() -> bool:
+            return await self.cluster.ensemble.open().exists(path) is not None
+
+        return self.running.call(look())
+
+    @property
+    def controller(self) -> int:
+        return next(b for b, runtime in self.cluster.runtimes.items() if runtime.controller.is_leading)
 
     def hosted(self, broker: int, topic: str) -> Any:
         return self.cluster.runtimes[broker].broker.replicas.partitions.get(TopicPartition(topic, 0))

@@ -29,10 +29,12 @@ from odradek.model.ids import (
     TopicPartition,
 )
 from odradek.protocol.messages import leader_and_isr as lai
+from odradek.protocol.messages import list_offsets as lo
 from odradek.protocol.messages import offset_for_leader_epoch as ofle
 from odradek.protocol.messages import stop_replica as sr
 from odradek.protocol.messages import update_metadata as um
 from odradek.server.controller_requests import RequestEncoder, decode_answer
+from odradek.server.survivor_questions import AskLogEnds, second_question
 
 T_ID, U_ID = TopicId(bytes(range(16))), TopicId(bytes(range(1, 17)))
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
@@ -231,3 +233,39 @@ def test_answers_become_events() -> None:
     assert decode_answer(ASK, memoryview(ends.encode(4))) == EndOffsetsAnswered(
         B2, {T0: (LeaderEpoch(3), Offset(99))}
     )
+
+
+def test_a_survivor_that_refuses_to_name_its_epoch_is_asked_where_its_log_ends() -> None:
+    """Apache's brokers answer OffsetForLeaderEpoch on leaders only, and ListOffsets to replica -2 on all."""
+    refused = ofle.OffsetForLeaderEpochResponse(
+        topics=[
+            ofle.OffsetForLeaderTopicResult(
+                topic="t", partitions=[ofle.EpochEndOffset(partition=0, leader_epoch=3, end_offset=99)]
+            ),
+            ofle.OffsetForLeaderTopicResult(
+                topic="u",
+                partitions=[ofle.EpochEndOffset(partition=0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)],
+            ),
+        ]
+    )
+    answered = decode_answer(ASK, memoryview(refused.encode(4)))
+    again = second_question(ASK, answered)
+    assert again == AskLogEnds(B2, BrokerEpoch(22), (U0,))
+    key, version, body = RequestEncoder("INTERNAL").encode(again)
+    sent = lo.ListOffsetsRequest.decode(version, body)
+    assert (key, version, sent.replica_id) == (2, 9, -2)
+    assert [(t.name, p.partition_index, p.timestamp) for t in sent.topics for p in t.partitions] == [
+        ("u", 0, -1)
+    ]
+    ends = lo.ListOffsetsResponse(
+        topics=[
+            lo.ListOffsetsTopicResponse(
+                name="u",
+                partitions=[lo.ListOffsetsPartitionResponse(partition_index=0, offset=7, leader_epoch=5)],
+            )
+        ]
+    )
+    assert decode_answer(again, memoryview(ends.encode(9))) == EndOffsetsAnswered(
+        B2, {U0: (LeaderEpoch(-1), Offset(7))}
+    )
+    assert second_question(again, decode_answer(again, memoryview(ends.encode(9)))) is None

@@ -10,13 +10,14 @@ import pytest
 
 from odradek.controller.effects import CreatePartitionState, Effects, StateChange
 from odradek.controller.events import Event, Tick
-from odradek.controller.journal import as_json
+from odradek.controller.journal import AT_ONCE, as_json
 from odradek.log.files import OsDirectory
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ControllerChanged
 from odradek.model.ids import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
-from odradek.server.journal import MOST_WRITTEN_AT_ONCE, Journal
+from odradek.server.appended_file import AppendedFile
+from odradek.server.journal import LARGE_STEPS_WAIT_S, MOST_WRITTEN_AT_ONCE, Journal
 from odradek.server.log_limits import LimitedLog
 from odradek.server.seams import Seams
 
@@ -93,3 +94,37 @@ def test_values_as_json() -> None:
     assert as_json((1, "a", None, True, b"\x01\x02", ErrorCode.NONE)) == [1, "a", None, True, "0102", "NONE"]
     assert as_json({TopicPartition("t", 1): frozenset({3, 1})}) == {"t-1": [1, 3]}
     assert as_json(ControllerChanged(None))["type"] == "ControllerChanged"
+
+
+def test_a_large_step_waits_while_the_controller_is_at_work(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        journal = journal_in(tmp_path, asyncio.get_running_loop())
+        journal.hold()
+        journal.record(1, ControllerEpoch(3), Tick(), writes(5 * AT_ONCE))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(2 * LARGE_STEPS_WAIT_S):
+                await journal.finish()
+        assert not (tmp_path / "controller-7.jsonl").exists()
+        journal.release()
+        journal.hold()  # the next event comes at once: a piece is written all the same
+        await eventually_written(tmp_path)
+        journal.release()
+        await journal.finish()
+
+    async def eventually_written(path: Path) -> None:
+        async with asyncio.timeout(10):
+            while not (path / "controller-7.jsonl").exists():
+                await asyncio.sleep(0)
+
+    asyncio.run(scenario())
+    (line,) = lines_of(tmp_path)
+    assert len(line["writes"]) == 5 * AT_ONCE
+
+
+def test_a_line_in_pieces_is_not_torn_apart_by_a_new_file(tmp_path: Path) -> None:
+    log = LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0)
+    file = AppendedFile(OsDirectory.create(str(tmp_path)), "a.jsonl", log, largest_bytes=5)
+    for piece, goes_on in (("[1,2,3,4", False), (",5,6", True), ("]\n", True), ("[7]\n", False)):
+        file.append(piece.encode(), goes_on=goes_on)
+    assert (tmp_path / "a.jsonl.1").read_text() == "[1,2,3,4,5,6]\n"
+    assert (tmp_path / "a.jsonl").read_text() == "[7]\n"

@@ -125,17 +125,13 @@ def asked(four: Moves, topic: str, replicas: list[int] | None) -> tuple[ErrorCod
             )
         ]
     )
-    answer = four.client.call(controller(four), request)
+    answer = four.client.call(four.controller, request)
     (row,) = answer.responses[0].partitions
     return ErrorCode(row.error_code), row.error_message
 
 
-def controller(four: Moves) -> int:
-    return next(b for b, r in four.cluster.runtimes.items() if r.controller.is_leading)
-
-
 def test_only_the_controller_answers(four: Moves) -> None:
-    other = next(b for b in four.cluster.ids if b != controller(four))
+    other = next(b for b in four.cluster.ids if b != four.controller)
     text = "This is not the correct controller for this cluster."
     move = four.client.call(other, AlterPartitionReassignmentsRequest())
     assert (move.error_code, move.error_message) == (ErrorCode.NOT_CONTROLLER, text)
@@ -174,7 +170,7 @@ def test_the_preferred_leader_leads_again_and_whoever_asked_sees_it_at_once(tmp_
             ("u", 0): "ELECTION_NOT_NEEDED",
             ("nowhere", 0): "UNKNOWN_TOPIC_OR_PART",
         }
-        leading = three.cluster.runtimes[controller(three)].broker.metadata.partition("t", 0)
+        leading = three.cluster.runtimes[three.controller].broker.metadata.partition("t", 0)
         assert leading is not None and leading.leader == 1, "the answer came when its broker knew"
         assert elect(three, ElectionType.PREFERRED) == {}, "of all, only those that had to be elected"
 
@@ -211,16 +207,11 @@ def test_the_older_nodes_are_still_a_way_in(tmp_path: Path) -> None:
         async def write(path: str, data: bytes) -> None:
             await four.cluster.ensemble.open().write([api.ConditionalOps((api.Create(path, data),))], None)
 
-        async def is_gone(path: str) -> bool:
-            return await four.cluster.ensemble.open().exists(path) is None
-
         four.running.call(write(layout.REASSIGN_PARTITIONS, text))
         eventually(lambda: four.settled("t", 3, 1), what="moved by the node")
-        eventually(
-            lambda: four.running.call(is_gone(layout.REASSIGN_PARTITIONS)), what="and the node is gone"
-        )
+        eventually(lambda: not four.exists(layout.REASSIGN_PARTITIONS), what="and the node is gone")
         assert four.leader("t") == 1
         text = b'{"version":1,"partitions":[{"topic":"t","partition":0}]}'
         four.running.call(write(layout.PREFERRED_ELECTION, text))
-        eventually(lambda: four.running.call(is_gone(layout.PREFERRED_ELECTION)), what="the node is gone")
+        eventually(lambda: not four.exists(layout.PREFERRED_ELECTION), what="the node is gone")
         eventually(lambda: four.leader("t") == 3, what="the preferred one leads")

@@ -12,6 +12,7 @@ from odradek.model.facts import (
     ControllerChanged,
     DeleteTopicsRequested,
     Fact,
+    FeaturesChanged,
     IsrChangeNotified,
     LogDirFailed,
     PreferredElectionRequested,
@@ -342,6 +343,7 @@ async def test_changes_of_configuration_are_read_where_they_point(cluster: Clust
     broker_facts = BrokerFacts(cluster.ensemble.open(), cluster.wake)
     assert await broker_facts.load() == [
         ControllerChanged(None),
+        FeaturesChanged({}, -1),
         ConfigChanged("topics", "old", {"a": "1"}),
     ]
     await cluster.do(
@@ -379,7 +381,7 @@ async def test_only_the_newest_announcements_are_kept(cluster: Cluster) -> None:
 @in_a_cluster
 async def test_every_broker_hears_who_is_controller(cluster: Cluster) -> None:
     facts = BrokerFacts(cluster.ensemble.open(), cluster.wake)
-    assert await facts.load() == [ControllerChanged(None)]
+    assert await facts.load() == [ControllerChanged(None), FeaturesChanged({}, -1)]
     leader = cluster.ensemble.open()
     await leader.create(
         layout.CONTROLLER, layout.encode_controller(BrokerId(3), timestamp_ms=0), ephemeral=True
@@ -387,11 +389,19 @@ async def test_every_broker_hears_who_is_controller(cluster: Cluster) -> None:
     assert await facts.take() == [ControllerChanged(BrokerId(3))]
     cluster.ensemble.expire(leader.session_id)
     assert await facts.take() == [ControllerChanged(None)]
-    await cluster.admin.create(layout.CONTROLLER, b"nonsense")
+    await cluster.admin.create(layout.CONTROLLER, b"nonsense", ephemeral=True)
     fact = await _only(facts)
     assert isinstance(fact, ControllerChanged)
     assert fact.controller is None
     assert fact.unreadable is not None
+    assert "not JSON" in fact.unreadable.reason
+    await cluster.admin.delete(layout.CONTROLLER)
+    await cluster.admin.create(layout.CONTROLLER, layout.encode_controller(BrokerId(3), timestamp_ms=0))
+    fact = await _only(facts)
+    assert isinstance(fact, ControllerChanged)
+    assert fact.controller is None
+    assert fact.unreadable is not None
+    assert "not ephemeral: somebody made it by hand" in fact.unreadable.reason
 
 
 @in_a_cluster

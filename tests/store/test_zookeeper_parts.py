@@ -4,8 +4,9 @@ import struct
 
 import pytest
 
-from odradek.store.api import Node, Stat, WatchEvent, WatchKind
-from odradek.store.zookeeper.requests import ReadMany
+from odradek.store.api import Check, Create, Delete, Node, Set, Stat, WatchEvent, WatchKind
+from odradek.store.zookeeper.requests import ArmMany, ListMany, Multi, ReadMany, Refused
+from odradek.store.zookeeper.security import OPEN
 from odradek.store.zookeeper.watches import ArmedWatches, missed
 
 GET_DATA, ERROR, END = (
@@ -47,6 +48,18 @@ def test_each_answer_is_a_node_nothing_or_an_error() -> None:
     )
     found = ReadMany(["/a", "/b", "/c", "/d"]).deserialize(answer, len(b"before"))
     assert found == [Node(b"data", first), None, Node(b"", second), -102]
+
+
+def test_many_lists_are_one_request_too() -> None:
+    wanted = ListMany(["/a", "/b"])
+    assert wanted.serialize() == bytes.fromhex(
+        "00000008 00 ffffffff 00000002 2f61 00"
+        + "00000008 00 ffffffff 00000002 2f62 00"
+        + "ffffffff 01 ffffffff"
+    )
+    names = struct.pack("!i", 2) + struct.pack("!i", 2) + "ü".encode() + struct.pack("!i", 1) + b"a"
+    answer = struct.pack("!i?i", 8, False, 0) + names + ERROR + struct.pack("!i", -101) + END
+    assert wanted.deserialize(answer, 0) == [["a", "ü"], None]
 
 
 def test_an_answer_for_another_number_of_paths_is_refused() -> None:
@@ -99,3 +112,85 @@ def test_a_watch_fires_once_and_a_deletion_for_both() -> None:
     armed.children["/a"] = BEFORE
     assert not armed.fire(WatchEvent(WatchKind.CHANGED, "/a"))
     assert armed.fire(WatchEvent(WatchKind.CHILDREN, "/a"))
+
+
+# ---- multi
+
+
+def multi(*ops: Create | Set | Delete | Check) -> Multi:
+    return Multi(ops, lambda path: OPEN)
+
+
+def test_a_multi_is_on_the_wire_what_kazoo_makes_of_it() -> None:
+    serialization = pytest.importorskip("kazoo.protocol.serialization", reason="kazoo is not installed")
+    from kazoo.security import OPEN_ACL_UNSAFE
+
+    ops = (
+        Check("/controller_epoch", 7),
+        Create("/a", b"data"),
+        Create("/empty"),
+        Create("/b/n-", "ü".encode(), ephemeral=True, sequential=True),
+        Set("/ü", b"x", 3),
+        Delete("/c", -1),
+    )
+    kazoo = serialization.Transaction(
+        [
+            serialization.CheckVersion("/controller_epoch", 7),
+            serialization.Create("/a", b"data", OPEN_ACL_UNSAFE, 0),
+            serialization.Create("/empty", None, OPEN_ACL_UNSAFE, 0),  # null, as Apache writes it
+            serialization.Create("/b/n-", "ü".encode(), OPEN_ACL_UNSAFE, 3),
+            serialization.SetData("/ü", b"x", 3),
+            serialization.Delete("/c", -1),
+        ]
+    )
+    assert multi(*ops).type == serialization.Transaction.type
+    assert multi(*ops).serialize() == bytes(kazoo.serialize())
+    assert len(multi(*ops)) == len(kazoo.serialize())
+
+
+CREATED, DELETED, STATED, CHECKED = (struct.pack("!i?i", kind, False, 0) for kind in (1, 2, 5, 13))
+
+
+def failed(code: int) -> bytes:
+    return struct.pack("!i?ii", -1, False, code, code)
+
+
+def test_each_op_of_a_multi_has_its_outcome() -> None:
+    stat = Stat(3, 4, 1, 2, 77)
+    numbers = (stat.czxid, stat.mzxid, 5, 6, stat.version, stat.cversion, 0, stat.ephemeral_owner, 7, 0, 9)
+    answer = b"".join(
+        (
+            b"before",
+            *(CHECKED, CREATED, struct.pack("!i", 3), "/ü".encode()),
+            *(STATED, struct.pack("!qqqqiiiqiiq", *numbers), DELETED, END),
+        )
+    )
+    ops = (Check("/x", 0), Create("/ü"), Set("/y", b""), Delete("/z"))
+    assert multi(*ops).deserialize(answer, len(b"before")) == [None, "/ü", stat, None]
+
+
+def test_a_multi_that_failed_names_the_op_that_could_not_be_done() -> None:
+    answer = failed(0) + failed(-103) + failed(-2) + END
+    (refused,) = multi(Check("/x", 0), Set("/y", b"", 1), Delete("/z")).deserialize(answer, 0)
+    assert isinstance(refused, Refused)
+    assert (refused.index, refused.code) == (1, -103)
+
+
+# ---- many watches at once
+
+
+def test_watches_of_many_nodes_are_one_request() -> None:
+    assert ArmMany(["/a", "/ü"]).serialize() == bytes.fromhex(
+        "7fffffffffffffff 00000002 00000002 2f61 00000003 2fc3bc 00000000 00000000"
+    )
+
+
+def test_a_watch_that_fires_before_its_node_was_read_is_not_armed_any_more() -> None:
+    watches = ArmedWatches()
+    first, second = Stat(0, 0, 1, 1), Stat(1, 0, 1, 9)
+    arming = watches.begin(["/a", "/b", "/gone"])
+    assert not watches.fire(WatchEvent(WatchKind.CHANGED, "/b")), "nobody was promised anything yet"
+    arming.end([Node(b"", first), Node(b"", second), None])
+    watches.forget(arming)
+    assert watches.data == {"/a": first}
+    assert watches.fire(WatchEvent(WatchKind.CHANGED, "/a"))

@@ -112,9 +112,11 @@ class _Meddled(MemorySession):
 
     meddling: list[list[Op]]
     multis: int = 0
+    ops: int = 0
 
     async def multi(self, ops: list[Op]) -> list[Applied]:
         self.multis += 1
+        self.ops += len(ops)
         if self.meddling:
             await super().multi(self.meddling.pop(0))
         return await super().multi(ops)
@@ -178,6 +180,39 @@ def test_an_undisturbed_write_is_one_round_and_a_conflict_costs_two_more() -> No
         answers = await write_groups(session, groups, None)
         assert answers == [Stored(2)] * 40 + [Conflict("/n40", b"", 1)] + [Stored(2)] * 59
         assert session.multis == 4  # failed; those before; the one; those after
+
+    asyncio.run(run())
+
+
+def test_where_all_conflict_no_large_batch_is_sent_in_vain() -> None:
+    """Another controller has written them all: the answer to each is what stands there now."""
+    count = 2_000
+
+    async def run() -> None:
+        session = _meddled()
+        for number in range(count):
+            await session.create(f"/n{number}", b"theirs")
+        session.ops = 0
+        groups = [_group(Set(f"/n{number}", b"ours", 7)) for number in range(count)]
+        answers = await write_groups(session, groups, None)
+        assert answers == [Conflict(f"/n{number}", b"theirs", 0) for number in range(count)]
+        assert session.ops < 20 * count, "each conflict cost a whole batch"
+
+    asyncio.run(run())
+
+
+def test_after_a_conflict_batches_grow_again() -> None:
+    count = 4_000
+
+    async def run() -> None:
+        session = _meddled()
+        for number in range(count):
+            await session.create(f"/n{number}")
+        session.multis = 0
+        groups = [_group(Set(f"/n{number}", b"", 7 if number == 0 else 0)) for number in range(count)]
+        answers = await write_groups(session, groups, None)
+        assert answers == [Conflict("/n0", b"", 0)] + [Stored(1)] * (count - 1)
+        assert session.multis < 8
 
     asyncio.run(run())
 

@@ -182,7 +182,8 @@ class Alteration:
             try:
                 if unreadable is not None and place not in self._replaces:
                     raise ProtocolError(
-                        ErrorCode.UNKNOWN_SERVER_ERROR, f"{unreadable}; AlterConfigs replaces what stands there"
+                        ErrorCode.UNKNOWN_SERVER_ERROR,
+                        f"{unreadable}; AlterConfigs replaces what stands there",
                     )
                 overrides = self._plan(place, stored.overrides)
             except ProtocolError as refusal:

@@ -109,7 +109,9 @@ def check_broker_overrides(
         raise InvalidValue(f"Cannot update these configs dynamically: Set({', '.join(fixed)})")
     secret = sorted(key for key in changed if BROKER_SETTINGS[key].is_sensitive)
     if secret:
-        raise InvalidValue(f"{', '.join(secret)}: no secret is kept in the store; set it in the broker's file")
+        raise InvalidValue(
+            f"{', '.join(secret)}: no secret is kept in the store; set it in the broker's file"
+        )
     of_one = sorted(key for key in changed if key in PER_BROKER)
     if of_one and not name:
         raise InvalidValue(

@@ -295,7 +295,9 @@ class Broker:
         """`/feature` as it stands now. What somebody else finalised is reported; nothing of ours acts on it."""
         if features != self.finalized_features and features:
             named = ", ".join(f"{name} {level}" for name, level in sorted(features.items()))
-            self.effects.append(LogLine("warning", f"/feature finalises what this broker does not know: {named}"))
+            self.effects.append(
+                LogLine("warning", f"/feature finalises what this broker does not know: {named}")
+            )
         self.finalized_features, self.features_epoch = dict(features), epoch
         self._cached_answers.clear()
 

@@ -46,7 +46,9 @@ def change(
             raise refused("Can not delete non-existing finalized feature.")
         return {other: kept for other, kept in features.items() if other != name}
     if name not in table:
-        raise refused("Could not apply finalized feature update because the provided feature is not supported.")
+        raise refused(
+            "Could not apply finalized feature update because the provided feature is not supported."
+        )
     lowest, highest = table[name]
     if not lowest <= level <= highest:
         raise refused(

@@ -10,6 +10,7 @@ address is enforced where connections are accepted.
 """
 
 from collections.abc import Mapping
+from math import ceil
 from typing import NamedTuple
 
 from odradek.model.settings import BrokerSettings
@@ -134,11 +135,17 @@ class TokenBucket:
 
     def wait_ms(self, rate: float) -> int:
         """Until nothing is owed any more."""
-        if self.tokens >= 0:
+        if not self.is_in_debt:
             return 0
-        return LONGEST_WAIT_MS if rate <= 0 else min(round(-self.tokens / rate * 1000), LONGEST_WAIT_MS)
+        # Rounded up: who has waited so long is let through.
+        return LONGEST_WAIT_MS if rate <= 0 else min(ceil(-self.tokens / rate * 1000), LONGEST_WAIT_MS)
+
+    @property
+    def is_in_debt(self) -> bool:
+        return self.tokens < -_ROUNDING
 
 
+_ROUNDING = 1e-9  # many small fills do not add up to the whole
 LONGEST_WAIT_MS = 2**31 - 1  # of the field throttle_time_ms
 # Buckets of clients that stopped long ago go when there are so many; each would be full by then.
 MOST_BUCKETS = 10_000
@@ -164,7 +171,7 @@ class MutationQuota:
         if bucket is None:
             return True
         bucket.fill(self._rate, self._burst, self._now_ms)
-        is_granted = not self._is_strict or bucket.tokens >= 0
+        is_granted = not self._is_strict or not bucket.is_in_debt
         if is_granted:
             # Whoever owes nothing may take, however much: else a topic larger than the burst could never be.
             bucket.tokens -= partitions

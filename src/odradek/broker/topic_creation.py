@@ -132,7 +132,9 @@ def check_manual(broker: "Broker", given: Mapping[int, Sequence[int]]) -> Assign
         if not replicas:
             raise refused_assignment(f"Partition {partition} has no replicas.")
         if len(set(replicas)) != len(replicas):
-            shown = ", ".join(f"{number} -> {_buffer(chosen)}" for number, chosen in sorted(given.items())[:20])
+            shown = ", ".join(
+                f"{number} -> {_buffer(chosen)}" for number, chosen in sorted(given.items())[:20]
+            )
             raise refused_assignment(f"Duplicate replica assignment found: Map({shown})")
     if sorted(given) != list(range(len(given))):
         raise refused_assignment("partitions should be a consecutive 0-based integer sequence")

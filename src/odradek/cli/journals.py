@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from odradek.cli.output import fail
 
 if TYPE_CHECKING:
+    from odradek.client.sync import ClusterView, SyncClient
     from odradek.controller.context import ControllerSettings
 
 PATTERN = "controller-*.jsonl"
@@ -47,8 +48,12 @@ def read_history(place: Path) -> History:
     files = journal_files(place)
     if not files:
         fail(f"no journal below {place}: a broker that was controller keeps journal/{PATTERN} in its log directory")
+    return _in_order(files, [])
+
+
+def _in_order(files: list[Path], reasons: list[str]) -> History:
     lines: list[dict[str, Any]] = []
-    notes: list[str] = []
+    notes: list[str] = list(reasons)
     for file in files:
         for part in (file.with_name(file.name + ".1"), file):
             if part.exists():
@@ -96,3 +101,55 @@ def settings_of(history: History) -> "ControllerSettings":
                     BrokerSettings(parse_properties(properties.read_text(encoding="utf-8")))
                 )
     return ControllerSettings()
+
+
+def journals_of_cluster(bootstrap: str) -> History:
+    """The journals of the brokers behind `bootstrap`, where they are files of this machine; or why not."""
+    from odradek.client.sync import SyncClient
+
+    with SyncClient(bootstrap) as client:
+        view = client.cluster([])
+        found, reasons = local_journals(client, view)
+    if not found:
+        fail(f"no journal can be read through {bootstrap}: {'; '.join(reasons) or 'no broker is alive'}")
+    return _in_order(found, reasons)
+
+
+def local_history(bootstrap: str) -> History | None:
+    """The same where it is at hand, and no error where it is not."""
+    from odradek.client.sync import SyncClient
+
+    with SyncClient(bootstrap) as client:
+        found, reasons = local_journals(client, client.cluster([]))
+    return _in_order(found, reasons) if found else None
+
+
+def local_journals(client: "SyncClient", view: "ClusterView") -> tuple[list[Path], list[str]]:
+    """Journal files of the cluster's live brokers on this machine, and why there are none for the others."""
+    from odradek.cli.config_resources import BROKER, Resource, describe
+
+    found: list[Path] = []
+    reasons: list[str] = []
+    for broker in sorted(view.brokers):
+        known = {e.name: e.value for e in describe(client, Resource(BROKER, str(broker)))}
+        if not any(name.startswith("odradek.") for name in known):
+            reasons.append(f"broker {broker} is none of ours and keeps no journal")
+            continue
+        directories = [Path(d) for d in (known.get("log.dirs") or known.get("log.dir") or "").split(",") if d]
+        ours = [d for d in directories if _is_of(d, view.cluster_id)]
+        if not ours:
+            where = ",".join(map(str, directories))
+            reasons.append(f"broker {broker} keeps it in {where}, which is not on this machine; copy it and name it")
+            continue
+        found.extend(file for directory in ours for file in directory.glob(f"journal/{PATTERN}"))
+    return sorted(set(found)), reasons
+
+
+def _is_of(directory: Path, cluster_id: str | None) -> bool:
+    """The same path on another machine is another directory: meta.properties says whose it is."""
+    from odradek.model.settings import parse_properties
+
+    file = directory / "meta.properties"
+    if not file.exists():
+        return False
+    return parse_properties(file.read_text(encoding="utf-8")).get("cluster.id") == cluster_id

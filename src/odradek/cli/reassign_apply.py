@@ -34,7 +34,7 @@ def apply(
     file: Path, throttle: int | None, wait: bool, rollback: Path | None, bootstrap: str, as_json: bool
 ) -> None:
     """Start the moves of FILE, as `reassign plan` or Apache's tool wrote it; - is standard input."""
-    from odradek.cli.reassign_throttle import remove_throttle, set_throttle
+    from odradek.cli.reassign_throttle import remove_or_say, set_throttle
     from odradek.client.sync import SyncClient
 
     targets = read_proposal(file)
@@ -48,14 +48,14 @@ def apply(
         refused = alter(client, dict(targets))
         started = [where for where in targets if where not in refused]
         if not started and throttle is not None:
-            remove_throttle(client, {where.topic for where in targets}, sorted(view.brokers))
+            remove_or_say(client, {where.topic for where in targets}, sorted(view.brokers))
         if not as_json:
             show(started, refused, before, targets, throttle, rollback)
         done = False
         if wait and started:
             done = wait_for(client, {where: targets[where] for where in started}, quiet=as_json)
             if throttle is not None:
-                remove_throttle(client, {where.topic for where in targets}, sorted(view.brokers))
+                remove_or_say(client, {where.topic for where in targets}, sorted(view.brokers))
         if as_json:
             print_json(
                 {

@@ -30,7 +30,7 @@ def cancel(
     as_json: bool,
 ) -> None:
     """Back to where it was: the moves of FILE, single partitions, or all that run."""
-    from odradek.cli.reassign_throttle import remove_throttle
+    from odradek.cli.reassign_throttle import remove_or_say
     from odradek.cli.sources import running_reassignments
     from odradek.cli.what_if import partition_named
     from odradek.client.sync import SyncClient
@@ -51,7 +51,7 @@ def cancel(
         refused = alter(client, dict.fromkeys(wanted)) if wanted else {}
         left = set(running) - set(wanted) | set(refused)
         if wanted and not left and not keep_throttle:
-            remove_throttle(client, {where.topic for where in wanted}, sorted(client.cluster([]).brokers))
+            remove_or_say(client, {where.topic for where in wanted}, sorted(client.cluster([]).brokers))
     back = {where: list(running[where].origin_replicas) for where in wanted if where in running}
     if as_json:
         print_json(

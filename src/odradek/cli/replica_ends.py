@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from odradek.client.sync import SyncClient
-    from odradek.model.ids import BrokerId, TopicPartition
+    from odradek.model.ids import TopicPartition
 
 DEBUGGING_REPLICA = -2
 ASK_TIMEOUT_S = 5.0
@@ -24,17 +24,6 @@ class ReplicaEnd(NamedTuple):
     last_epoch: int = -1
     size_bytes: int | None = None
     problem: str = ""
-
-
-def known_ends(
-    bootstrap: str, partition: "TopicPartition", replicas: "Iterable[BrokerId]"
-) -> "dict[BrokerId, int]":
-    from odradek.client.sync import SyncClient
-    from odradek.model.ids import BrokerId
-
-    with SyncClient(bootstrap, request_timeout_s=ASK_TIMEOUT_S) as client:
-        found = replica_ends(client, partition, replicas)
-    return {BrokerId(e.broker): e.log_end_offset for e in found if e.log_end_offset is not None}
 
 
 def replica_ends(

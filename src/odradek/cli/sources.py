@@ -373,7 +373,10 @@ def from_journal(place: Path, at: str | None) -> Source:
     _, core = replay(history.lines, settings=settings, as_recorded=True, until_ms=until)
     when = history.lines[-1]["at_ms"] if until is None else until
     if core.context is None:
-        fail(f"nobody was controller at {at or 'the end of the journal'}; it begins {history.lines[0]['at_ms']}")
+        from odradek.cli.journal_words import clock
+
+        begins = clock(history.lines[0]["at_ms"])
+        fail(f"nobody was controller at {at or 'the end of the journal'}; the journal begins {begins} UTC")
     return Source(
         f"the journal {place} at {when}",
         MetadataLoaded((), (), {}),

@@ -1,4 +1,4 @@
-"""`odradek topic`: create, list, describe, produce, consume. Works against any Kafka-compatible cluster."""
+"""`odradek topic`: create, alter, delete, list, describe, produce, consume. Works against any Kafka-compatible cluster."""
 
 import click
 
@@ -6,6 +6,8 @@ from odradek.cli.main import LazyGroup
 
 VERBS = {
     "create": ("odradek.cli.topic_create", "create", "Make a topic."),
+    "alter": ("odradek.cli.topic_alter", "alter", "More partitions, other settings."),
+    "delete": ("odradek.cli.topic_delete", "delete", "With all its records, once confirmed."),
     "list": ("odradek.cli.topic_list", "list_topics", "Names, partitions, replicas."),
     "describe": ("odradek.cli.topic_describe", "describe", "Leaders, ISR and settings of topics."),
     "produce": ("odradek.cli.topic_produce", "produce", "Records from standard input, a line each."),
@@ -15,4 +17,4 @@ VERBS = {
 
 @click.group(cls=LazyGroup, verbs=VERBS)
 def topic() -> None:
-    """Create, list, describe topics; produce and consume."""
+    """Create, alter, delete, list topics; produce and consume."""

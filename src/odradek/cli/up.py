@@ -1,5 +1,7 @@
 """`odradek up`: a development cluster in this terminal, one process a broker, gone when this one is.
 
+With `--zookeeper N` the metadata is kept by N servers of ZooKeeper, started and stopped with the brokers.
+
 With `--json` one line says that it is ready: `{"bootstrap", "controller", "brokers": [{"id", "host", "port",
 "pid", "dir"}]}`. A broker that dies is reported and the others go on; `odradek start --config` on the
 `server.properties` in its directory brings it back.
@@ -10,6 +12,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -36,9 +39,21 @@ class Stop(BaseException):
 )
 @click.option("--port", type=click.IntRange(0, 65_535), help="Of the first broker; 0 takes free ones.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of every broker.")
+@click.option(
+    "--zookeeper",
+    default=0,
+    metavar="N",
+    type=click.IntRange(0, 7),
+    help="Keep the metadata in N servers of ZooKeeper, started here too; needs Java and pyspark's jars.",
+)
 @json_option
 def up(
-    brokers: int, directory: Path | None, port: int | None, settings: tuple[str, ...], as_json: bool
+    brokers: int,
+    directory: Path | None,
+    port: int | None,
+    settings: tuple[str, ...],
+    zookeeper: int,
+    as_json: bool,
 ) -> None:
     """A development cluster in this terminal; Ctrl-C stops it."""
     with contextlib.ExitStack() as stack:
@@ -48,16 +63,47 @@ def up(
             if directory is None:
                 work = tempfile.TemporaryDirectory(prefix="odradek-", ignore_cleanup_errors=True)
                 directory = Path(stack.enter_context(work))
-            run(directory, brokers, first_port(port, brokers), parse_settings(settings), as_json)
+            ensemble = stack.enter_context(running_zookeeper(directory, zookeeper, as_json))
+            run(directory, brokers, first_port(port, brokers), parse_settings(settings), ensemble, as_json)
         except Stop:
             pass
 
 
-def run(directory: Path, brokers: int, port: int | None, settings: dict[str, str], as_json: bool) -> None:
+@contextlib.contextmanager
+def running_zookeeper(directory: Path, servers: int, as_json: bool) -> Iterator[str | None]:
+    """Its `zookeeper.connect`. It outlives the brokers, which need it to stop in order."""
+    if not servers:
+        yield None
+        return
+    from odradek.testing.zookeeper import ZooKeeperEnsemble
+
+    def tell(sentence: str) -> None:
+        if not as_json:
+            print(sentence, flush=True)
+
+    begun = time.perf_counter()
+    ensemble = ZooKeeperEnsemble(directory / "zookeeper", servers=servers, is_synced=True)
+    tell(f"starting {servers} ZooKeeper server{'s' if servers > 1 else ''} at {ensemble.connect}")
+    with ensemble:
+        tell(f"ZooKeeper serves after {(time.perf_counter() - begun) * 1000:.0f} ms; starting the brokers")
+        yield ensemble.connect
+    tell("everything is stopped")
+
+
+def run(
+    directory: Path,
+    brokers: int,
+    port: int | None,
+    settings: dict[str, str],
+    zookeeper: str | None,
+    as_json: bool,
+) -> None:
     from odradek.testing.process_cluster import ProcessCluster
 
     begun = time.perf_counter()
-    cluster = ProcessCluster(directory, brokers=brokers, settings=settings, first_port=port)
+    cluster = ProcessCluster(
+        directory, brokers=brokers, settings=settings, first_port=port, zookeeper=zookeeper
+    )
     try:
         cluster.start()
         ready_ms = (time.perf_counter() - begun) * 1000
@@ -76,7 +122,9 @@ def describe(cluster: "ProcessCluster") -> dict[str, Any]:
 
     with SyncClient(cluster.bootstrap) as client:
         controller = client.cluster([]).controller_id
+    store = {} if cluster.zookeeper is None else {"zookeeper": cluster.zookeeper}
     return {
+        **store,
         "bootstrap": cluster.bootstrap,
         "controller": controller,
         "brokers": [

@@ -16,7 +16,7 @@ from odradek.cli.sources import Source, open_source, source_options
 if TYPE_CHECKING:
     from odradek.controller.context import ControllerContext
     from odradek.controller.explain import Why
-    from odradek.model.ids import TopicPartition
+    from odradek.model.ids import BrokerId, TopicPartition
 
 SHOWN_PARTITIONS = 5
 
@@ -27,10 +27,17 @@ class Answer(NamedTuple):
     target: str
     sentence: str
     trees: tuple["Why", ...]
+    slow: "Why | None" = None  # a hint: a partition that could be quicker is well all the same
 
     @property
     def holds(self) -> bool:
         return all(tree.holds for tree in self.trees)
+
+    @property
+    def hint(self) -> str:
+        if self.slow is None or self.slow.holds:
+            return ""
+        return f"{self.target} may be slower than need be: {'; '.join(map(_reason, _leaves(self.slow)))}."
 
 
 @click.command()
@@ -54,24 +61,57 @@ def why(
 
 def answers_for(source: Source, target: str, bootstrap: str | None) -> list[Answer]:
     from odradek.controller.explain_moves import why_not_deleted
-    from odradek.controller.explain_replication import why_partition
+    from odradek.controller.explain_replication import why_partition, why_slow
 
     context = source.observed()
     topic, partitions = resolve(context, target)
-    answers = []
     if context.is_queued_for_deletion(topic):
         tree = why_not_deleted(context, topic)
         return [Answer(topic, f"{topic} is being deleted, and is not gone yet: {tree.detail}.", (tree,))]
-    for topic_partition in partitions:
-        # Replicas are asked what they hold for one partition, or for those that lack some: not for a whole topic.
-        ends = {}
-        if bootstrap is not None and _lacks_replicas(context, topic_partition):
-            from odradek.cli.replica_ends import known_ends
-
-            ends = known_ends(bootstrap, topic_partition, context.assignments[topic_partition].replicas)
-        trees = why_partition(context, topic_partition, source.now_ms, ends)
-        answers.append(Answer(str(topic_partition), sentence(topic_partition, trees), trees))
+    measured = {}
+    if bootstrap is not None:
+        if any(where in context.leavers for where in partitions):
+            owed_since(context, bootstrap)
+        short = [where for where in partitions if _lacks_replicas(context, where)]
+        measured = measure(context, short[:SHOWN_PARTITIONS], bootstrap)
+    answers = []
+    for where in partitions:
+        trees = why_partition(context, where, source.now_ms, measured.get(where))
+        slow = why_slow(context, where) if trees[0].holds else None
+        answers.append(Answer(str(where), sentence(where, trees), trees, slow))
     return answers
+
+
+def measure(
+    context: "ControllerContext", partitions: "list[TopicPartition]", bootstrap: str
+) -> "dict[TopicPartition, dict[BrokerId, int]]":
+    """How far each replica is, asked of the replicas: of a few partitions, not of a whole topic."""
+    from odradek.cli.replica_ends import ASK_TIMEOUT_S, replica_ends
+    from odradek.client.sync import SyncClient
+    from odradek.model.ids import BrokerId
+
+    if not partitions:
+        return {}
+    with SyncClient(bootstrap, request_timeout_s=ASK_TIMEOUT_S) as client:
+        found = {w: replica_ends(client, w, context.assignments[w].replicas) for w in partitions}
+    return {
+        w: {BrokerId(e.broker): e.log_end_offset for e in ends if e.log_end_offset is not None}
+        for w, ends in found.items()
+    }
+
+
+def owed_since(context: "ControllerContext", bootstrap: str) -> None:
+    """Since when leavers owe their answer stands in the controller's journal alone; read where it is at hand."""
+    from odradek.cli.journals import local_history, settings_of
+    from odradek.controller.replay import replay
+
+    history = local_history(bootstrap)
+    if history is None:
+        return
+    _, core = replay(history.lines, settings=settings_of(history), as_recorded=True)
+    known = core.context.leavers if core.context is not None else {}
+    for where, owing in context.leavers.items():
+        context.leavers[where] = {b: known.get(where, {}).get(b, since) for b, since in owing.items()}
 
 
 def resolve(context: "ControllerContext", target: str) -> "tuple[str, list[TopicPartition]]":
@@ -128,7 +168,6 @@ def _problem(tree: "Why") -> str:
     wish = tree.condition
     for start, words in (
         ("every replica of ", "is under-replicated"),
-        ("nothing slows ", "may be slow"),
     ):
         if wish.startswith(start):
             return f"{words} ({tree.detail})" if tree.detail else words
@@ -166,9 +205,7 @@ def _leaves(tree: "Why") -> "Iterable[Why]":
     """The open conditions that rest on nothing else, in order."""
     below = [reason for reason in tree.because if not reason.holds]
     if not below:
-        if tree.because or tree.condition:
-            yield tree
-        return
+        yield tree
     for reason in below:
         yield from _leaves(reason)
 
@@ -184,6 +221,8 @@ def as_dict(source: Source, target: str, answers: list[Answer]) -> dict[str, Any
                 "well": answer.holds,
                 "sentence": answer.sentence,
                 "trees": [tree.as_json() for tree in answer.trees],
+                "hint": answer.hint,
+                "slow": None if answer.slow is None else answer.slow.as_json(),
             }
             for answer in answers
         ],
@@ -207,5 +246,13 @@ def show(source: Source, target: str, answers: list[Answer], wrong: list[Answer]
                     print(f"  {line}")
     if len(wrong) > SHOWN_PARTITIONS:
         print(f"and {len(wrong) - SHOWN_PARTITIONS} more; --json lists all")
+    hints = [answer for answer in answers if answer.holds and answer.hint]
+    for answer in hints[:SHOWN_PARTITIONS]:
+        print(answer.hint)
+        assert answer.slow is not None
+        for leaf in _leaves(answer.slow):
+            print(f"  -> {leaf.unblocked_by}")
+    if len(hints) > SHOWN_PARTITIONS:
+        print(f"and {len(hints) - SHOWN_PARTITIONS} more could be quicker; --json lists all")
     for note in source.unknown:
         print(f"not known: {note}")

@@ -14,11 +14,12 @@ from odradek.controller.partition_states import PartitionState, plan_partition_m
 from odradek.controller.plan import Plan, Telling
 from odradek.controller.reassignment import commit_leavers_died, plan_leavers_died, steps_after
 from odradek.controller.replica_states import ReplicaState, plan_replica_move
+from odradek.controller.strays import commit_told, plan_told
 from odradek.controller.task import Task
 from odradek.controller.topic_deletion import CompleteDeletions, ResumeDeletions, plan_replica_failed
 from odradek.model.cluster import BrokerRegistration
 from odradek.model.facts import BrokersChanged
-from odradek.model.ids import EPOCH_DURING_DELETE, BrokerId, TopicPartition
+from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.values import dataclass
 
 Replica = tuple[TopicPartition, BrokerId]
@@ -103,11 +104,7 @@ class BrokerStartup(Task):
             # The others must know the newcomer before they are told that it leads: a broker ignores
             # become-follower when the leader is not among its live brokers (row 103, mixing-with-apache).
             others = tuple(b for b in context.registered_brokers() if b not in started)
-            strays = {b: kept for b in started if (kept := _strays(context, b))}
-            if strays:
-                plan.first_tellings.append(
-                    Telling(stops=strays, metadata_to=(), stop_epoch=EPOCH_DURING_DELETE)
-                )
+            plan_told(plan, started)
             plan.first_tellings.append(Telling(metadata_to=others, bare_metadata=True))
             deleting = context.topics_to_delete
             everything = dict.fromkeys(tp for tp in context.assignments if tp.topic not in deleting)
@@ -120,8 +117,8 @@ class BrokerStartup(Task):
         plan_online_trigger(plan)
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
+        commit_told(context, outcomes, now_ms)
         for registration in self.registrations:
-            context.strays.pop(registration.broker_id, None)
             context.last_epochs.pop(registration.broker_id, None)
 
     def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
@@ -129,6 +126,28 @@ class BrokerStartup(Task):
         started = {registration.broker_id for registration in self.registrations}
         touched = [tp for tp, m in context.reassignments.items() if started & set(m.stored.replicas)]
         return steps_after(context, touched)
+
+
+@dataclass(frozen=True, slots=True)
+class TakeTheirPlace(Task):
+    """The old data is gone: whatever of the same name waited for that is hosted now."""
+
+    broker: BrokerId
+    partitions: tuple[TopicPartition, ...]
+
+    def reason(self) -> str:
+        return f"broker {self.broker} has deleted what it kept"
+
+    def plan(self, plan: Plan) -> None:
+        context = plan.context
+        waiting = plan.pick(tp for tp in self.partitions if tp in context.partitions_on.get(self.broker, ()))
+        waiting = [tp for tp in waiting if tp.topic not in context.topics_to_delete]
+        for topic_partition in waiting:
+            if plan.leadership(topic_partition) is not None:
+                plan.tell_leader_and_isr(self.broker, topic_partition)
+                plan.tell_metadata(topic_partition)
+        if waiting:
+            plan_online_trigger(plan, {tp.topic for tp in waiting})
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,20 +246,6 @@ def plan_online_trigger(plan: Plan, topics: Iterable[str] | None = None) -> None
         if context.is_queued_for_deletion(topic) or (wanted is not None and topic not in wanted):
             continue
         plan_partition_move(plan, topic_partition, PartitionState.ONLINE)
-
-
-def _strays(context: ControllerContext, broker: BrokerId) -> dict[TopicPartition, bool]:
-    """What the broker was to delete when it died, unless it has been given just that again meanwhile.
-
-    Before any LeaderAndIsr: a new topic of the same name would be refused as INCONSISTENT_TOPIC_ID for ever.
-    """
-    kept = {}
-    for topic_partition, topic_id in context.strays.get(broker, {}).items():
-        assignment = context.assignments.get(topic_partition)
-        is_back = assignment is not None and broker in assignment.replicas
-        if not (is_back and context.topic_id(topic_partition.topic) == topic_id):
-            kept[topic_partition] = True
-    return kept
 
 
 def replicas_on(plan: Plan, brokers: tuple[BrokerId, ...]) -> list[Replica]:

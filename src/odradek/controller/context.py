@@ -129,8 +129,9 @@ class ControllerContext:
     reassignments: dict[TopicPartition, Reassignment] = field(default_factory=dict)
     # Replicas told to delete their data because they are not wanted any more, and since when they owe an answer.
     leavers: dict[TopicPartition, dict[BrokerId, int]] = field(default_factory=dict)
-    # Data left on a broker that died before it could delete it: told to go when the broker returns.
+    # What a broker must delete although no topic node names it any more (see `strays`), and what it was told.
     strays: dict[BrokerId, dict[TopicPartition, TopicId]] = field(default_factory=dict)
+    strays_told: dict[BrokerId, frozenset[TopicPartition]] = field(default_factory=dict)
     legacy_reassignments: dict[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
     quotes: dict[TopicPartition, UncleanQuote] = field(default_factory=dict)
     # Requests for elections that wait for such answers: what is known already, and what is waited for.
@@ -152,20 +153,35 @@ class ControllerContext:
         return broker in self.brokers
 
     def is_online(self, broker: BrokerId, topic_partition: TopicPartition) -> bool:
-        """May lead this partition: registered, staying, and its log directory works."""
+        """May lead this partition: registered, staying, its log directory works, and no other topic's data of
+        that name is in the way."""
         return (
             broker in self.brokers
             and broker not in self.shutting_down_brokers
             and topic_partition not in self.offline_directories.get(broker, ())
+            and not (self.strays and self.has_stray(broker, topic_partition))
         )
+
+    def brokers_are_whole(self) -> bool:
+        """No disk has failed and nobody keeps old data: who is online is the same for every partition."""
+        return not self.offline_directories and (not self.strays or self.brokers.keys().isdisjoint(self.strays))
+
+    def has_stray(self, broker: BrokerId, topic_partition: TopicPartition) -> bool:
+        """It must first delete what it keeps of an older topic of this name. A member of the ISR has evidently
+        done so."""
+        older = self.strays.get(broker, {}).get(topic_partition)
+        if older is None or older == self.topic_id(topic_partition.topic):
+            return False
+        current = self.leadership(topic_partition)
+        return current is None or broker not in current.isr
 
     def online_of(
         self, replicas: Iterable[BrokerId], topic_partition: TopicPartition
     ) -> tuple[BrokerId, ...]:
         """Those of `replicas` that are online, in the order given."""
-        leaving, broken = self.shutting_down_brokers, self.offline_directories
-        if not leaving and not broken:
-            return tuple([broker for broker in replicas if broker in self.brokers])
+        if self.brokers_are_whole():
+            brokers, leaving = self.brokers, self.shutting_down_brokers
+            return tuple([broker for broker in replicas if broker in brokers and broker not in leaving])
         return tuple([broker for broker in replicas if self.is_online(broker, topic_partition)])
 
     def registered_brokers(self) -> tuple[BrokerId, ...]:
@@ -186,6 +202,7 @@ class ControllerContext:
             self.last_epochs[broker] = gone.epoch
         self.shutting_down_brokers.discard(broker)
         self.offline_directories.pop(broker, None)
+        self.strays_told.pop(broker, None)
 
     def commit_shutting_down(self, broker: BrokerId) -> None:
         assert broker in self.brokers, f"broker {broker} is not registered"
@@ -427,6 +444,7 @@ class ControllerContext:
             reassignments=dict(self.reassignments),
             leavers={tp: dict(brokers) for tp, brokers in self.leavers.items()},
             strays={broker: dict(kept) for broker, kept in self.strays.items()},
+            strays_told=dict(self.strays_told),
             legacy_reassignments=dict(self.legacy_reassignments),
             quotes=dict(self.quotes),
             elections_asked=dict(self.elections_asked),

@@ -90,15 +90,21 @@ def select_staying(plan: Plan, topic_partition: TopicPartition, current: LeaderA
     context = plan.context
     replicas = plan.assignment(topic_partition).replicas
     broken = context.offline_directories
-    return controlled_shutdown_leader(
-        replicas=replicas,
-        isr=current.isr,
-        live=context.online_of(replicas, topic_partition),
-        shutting_down=context.shutting_down_brokers,
-        reachable=tuple(
-            b for b in replicas if b in context.brokers and topic_partition not in broken.get(b, ())
-        ),
-    )
+
+    def choose() -> Election | None:
+        return controlled_shutdown_leader(
+            replicas=replicas,
+            isr=current.isr,
+            live=context.online_of(replicas, topic_partition),
+            shutting_down=context.shutting_down_brokers,
+            reachable=tuple(
+                b for b in replicas if b in context.brokers and topic_partition not in broken.get(b, ())
+            ),
+        )
+
+    if context.brokers_are_whole():
+        return plan.elected_alike((select_staying, replicas, current.isr), choose)
+    return choose()
 
 
 def _goes_offline(topic_partition: TopicPartition, broker: BrokerId) -> StateChange:

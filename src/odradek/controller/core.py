@@ -38,6 +38,7 @@ from odradek.controller.events import (
     Fenced,
     Resigned,
     Stored,
+    WriteAnswer,
     WritesAnswered,
 )
 from odradek.controller.failover import (
@@ -187,20 +188,22 @@ class ControllerCore:
         work, context = self._work, self.context
         assert work is not None and work.plan is not None and work.task is not None and context is not None
         plan, task = work.plan, work.task
-        if any(isinstance(answer, Fenced) for answer in event.answers):
+        if Fenced in set(map(type, event.answers)):
             raise Resign(f"fenced: /controller_epoch is no longer at version {context.epoch_version}")
         lost: dict[TopicPartition, object | None] = {}  # conflicts, and what stands there
-        again = False
+        others: list[tuple[Write, WriteAnswer]] = []
         for write, answer in zip(work.written, event.answers, strict=True):
-            if isinstance(write, WritePartitionState | CreatePartitionState):
+            if isinstance(write, (WritePartitionState, CreatePartitionState)):
                 found = _outcome(context, write, answer, plan)
                 if found is not _STORED:
                     lost[write.topic_partition] = found
+            else:
+                others.append((write, answer))
         plan.drop(set(lost))
         self._commit(work)
-        for write, answer in zip(work.written, event.answers, strict=True):
-            if not isinstance(write, WritePartitionState | CreatePartitionState):
-                again = task.commit_answer(context, write, answer) or again
+        again = False
+        for write, answer in others:
+            again = task.commit_answer(context, write, answer) or again
         retry = _adopt(context, work, lost)
         if not retry and not again:
             self._finish_task(work)
@@ -271,7 +274,7 @@ def _outcome(
 ) -> object | None:
     """`_STORED`, or what stands in the node instead of our value."""
     topic_partition = write.topic_partition
-    if isinstance(answer, Stored):
+    if type(answer) is Stored:
         if answer.version != write.value.partition_epoch:
             plan.leaderships[topic_partition] = replace(
                 write.value, partition_epoch=PartitionEpoch(answer.version)

@@ -7,7 +7,12 @@ from collections.abc import Mapping
 
 from odradek.controller import alter_partition, controlled_shutdown, producer_ids
 from odradek.controller.alter_partition import AlterPartition
-from odradek.controller.broker_changes import DirectoriesChanged, ReannounceReplicas, tasks_of_brokers
+from odradek.controller.broker_changes import (
+    DirectoriesChanged,
+    ReannounceReplicas,
+    TakeTheirPlace,
+    tasks_of_brokers,
+)
 from odradek.controller.context import ControllerContext
 from odradek.controller.controlled_shutdown import ControlledShutdown
 from odradek.controller.effects import (
@@ -51,6 +56,8 @@ from odradek.controller.rebalance_leaders import CHECK as IMBALANCE_CHECK
 from odradek.controller.rebalance_leaders import FIRST_CHECK_MS, tasks_of_check
 from odradek.controller.rebalance_leaders import tasks_of_node as tasks_of_election_node
 from odradek.controller.rebalance_leaders import tasks_of_request as tasks_of_election
+from odradek.controller.strays import RETRY as RETRY_STRAYS
+from odradek.controller.strays import RetryStrays, answered_by
 from odradek.controller.task import Task
 from odradek.controller.topic_changes import GiveTopicIds, OutOfService, tasks_of_assignments, tasks_of_topics
 from odradek.controller.topic_deletion import RETRY as RETRY_DELETIONS
@@ -150,6 +157,9 @@ def tasks_of_election_won(context: ControllerContext, event: Elected, now_ms: in
     nameless = tuple(sorted(n.topic for n in event.snapshot.topics if n.topic_id is None))
     tasks: list[Task] = [GiveTopicIds(nameless)] if nameless else []
     tasks.append(Startup())
+    nobodys = tuple(node for node in event.snapshot.unreadable if node.topic is None)
+    if nobodys:  # of no topic, so nothing is out of service; but somebody should know
+        tasks.append(OutOfService(nobodys))
     tasks += tasks_of_reassignment_node(context, event.snapshot.reassignment)
     tasks += _deletions_taken_up(context)
     tasks += tasks_of_election_node(context, event.snapshot.preferred_election)
@@ -184,7 +194,11 @@ def _tasks_of_stop(context: ControllerContext, event: StopReplicaAnswered) -> li
     registration = context.brokers.get(event.broker)
     if registration is None or registration.epoch != event.broker_epoch:
         return []  # an answer of a broker that has died or bounced since
-    return [*tasks_of_deletion_answer(context, event), *tasks_of_leaver_answer(context, event)]
+    tasks = [*tasks_of_deletion_answer(context, event), *tasks_of_leaver_answer(context, event)]
+    strays = answered_by(context, event)
+    if strays is not None:
+        tasks += [strays, TakeTheirPlace(event.broker, strays.gone)]
+    return tasks
 
 
 def _tasks_of_tick(context: ControllerContext, due: tuple[str, ...], now_ms: int) -> list[Task]:
@@ -197,6 +211,8 @@ def _tasks_of_tick(context: ControllerContext, due: tuple[str, ...], now_ms: int
         tasks.append(ResumeDeletions("deletion tried again"))
     if RETRY_LEAVERS in due:
         tasks.append(RetryLeavers())
+    if RETRY_STRAYS in due:
+        tasks.append(RetryStrays())
     return tasks
 
 

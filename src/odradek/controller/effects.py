@@ -111,6 +111,15 @@ class WriteProducerIdBlock:
     expected_version: int
 
 
+@dataclass(frozen=True, slots=True)
+class WriteStrays:
+    """Set `/odradek/strays/<broker>`, or delete it when nothing is left: what the broker must delete although no
+    topic node names it any more, each with the id of the topic it is of."""
+
+    broker: BrokerId
+    strays: Mapping[TopicPartition, TopicId]
+
+
 Write = (
     WritePartitionState
     | CreatePartitionState
@@ -121,6 +130,7 @@ Write = (
     | WriteReassignmentNode
     | RemovePreferredElectionNode
     | WriteProducerIdBlock
+    | WriteStrays
 )
 
 # ----------------------------------------------------------------------------------------------- requests

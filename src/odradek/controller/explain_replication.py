@@ -22,7 +22,7 @@ MUCH_MORE = 1.5
 def why_partition(
     context: ControllerContext, topic_partition: TopicPartition, now_ms: int, ends: Ends | None = None
 ) -> tuple[Why, ...]:
-    """Everything one can wish of a partition, the worst first: a leader, acks=all, all in sync, settled, quick."""
+    """Everything one needs of a partition, the worst first: a leader, acks=all, all in sync, settled."""
     offline = why_offline(context, topic_partition)
     if topic_partition not in context.assignments:
         return (offline,)
@@ -34,7 +34,6 @@ def why_partition(
         why_under_min_isr(context, topic_partition, ends),
         why_under_replicated(context, topic_partition, ends),
         why_reassignment_stuck(context, topic_partition, now_ms),
-        why_slow(context, topic_partition),
     )
 
 
@@ -68,7 +67,10 @@ def why_under_replicated(
 
 
 def why_slow(context: ControllerContext, topic_partition: TopicPartition) -> Why:
-    """Reasons metadata can tell: a leader that carries more than its share, copies under way, a throttle."""
+    """Reasons metadata can tell: a leader that carries more than its share, copies under way, a throttle.
+
+    A partition with one of these is well; it could be quicker.
+    """
     reasons = (
         _preferred_leads(context, topic_partition),
         _leader_share(context, topic_partition),
@@ -138,9 +140,7 @@ def _preferred_leads(context: ControllerContext, topic_partition: TopicPartition
     condition = f"its preferred replica {preferred} leads"
     if leader == preferred:
         return Why(condition, True)
-    ready = (
-        state is not None and preferred in state.isr and context.is_online(preferred, topic_partition)
-    )
+    ready = state is not None and preferred in state.isr and context.is_online(preferred, topic_partition)
     how = (
         f"odradek elect preferred {topic_partition}"
         if ready

@@ -24,6 +24,7 @@ from odradek.controller.events import Elected, Event, ReassignmentStep
 from odradek.controller.partition_states import PartitionState, plan_partition_move
 from odradek.controller.plan import Plan, Telling
 from odradek.controller.replica_states import TRANSITIONS, ReplicaState, plan_replica_move
+from odradek.controller.strays import commit_told, plan_told
 from odradek.controller.task import Task
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.facts import StoredPartitionState
@@ -48,6 +49,7 @@ def load_context(event: Elected, settings: ControllerSettings) -> ControllerCont
         broker_configs=dict(snapshot.broker_configs),
         producer_ids=snapshot.producer_ids,
         topics_to_delete=set(snapshot.delete_topics),
+        strays={broker: dict(kept) for broker, kept in snapshot.strays.items()},
     )
     for node in snapshot.unreadable:
         if node.topic is not None:
@@ -125,6 +127,7 @@ class Startup(Task):
         if plan.only is None:
             plan.note("controller", str(context.broker), "standby", f"epoch {context.controller_epoch}")
             plan.first_tellings.append(Telling(bare_metadata=True))
+            plan_told(plan, context.brokers)
         deleting = context.topics_to_delete
         plan_startup(plan, plan.pick(tp for tp in context.assignments if tp.topic not in deleting))
         if plan.only is None:
@@ -133,6 +136,9 @@ class Startup(Task):
             plan.note("machine", "replica", "initialized", "started", _census(_replica_states(plan)))
             plan.note("machine", "partition", "initialized", "started", _census(_partition_states(plan)))
             plan.note("controller", str(context.broker), "loading", "ready")
+
+    def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
+        commit_told(context, outcomes, now_ms)
 
     def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
         """Row 121: take up what a predecessor had begun, from the beginning: every step may be repeated."""

@@ -85,11 +85,15 @@ def move_plan(context: ControllerContext, wish: Wish) -> MovePlan:
 
 def _check(context: ControllerContext, wish: Wish) -> None:
     if not (wish.drain or wish.fill or wish.rebalance or wish.replication_factor is not None):
-        raise ValueError("nothing is wished for: drain or fill brokers, another replication factor, or rebalance")
+        raise ValueError(
+            "nothing is wished for: drain or fill brokers, another replication factor, or rebalance"
+        )
     live = sorted(context.brokers)
     for broker in sorted(wish.fill):
         if broker not in context.brokers:
-            raise ValueError(f"broker {broker} is not alive, so it cannot take replicas; brokers alive: {live}")
+            raise ValueError(
+                f"broker {broker} is not alive, so it cannot take replicas; brokers alive: {live}"
+            )
     known = set(context.brokers) | {b for b, held in context.partitions_on.items() if held}
     for broker in sorted(wish.drain):
         if broker not in known:
@@ -147,7 +151,9 @@ class _Work:
             while len(replicas) < factor:
                 newcomer = self._newcomer(topic_partition, replicas)
                 if newcomer is None:
-                    self.left_out[topic_partition] = f"no other live broker can be its replica {len(replicas) + 1}"
+                    self.left_out[topic_partition] = (
+                        f"no other live broker can be its replica {len(replicas) + 1}"
+                    )
                     break
                 self._append(topic_partition, newcomer)
 
@@ -221,7 +227,9 @@ class _Work:
         }
         first: dict[BrokerId, int] = dict.fromkeys(self.receivers, 0)
         for topic_partition in self.context.assignments:
-            replicas = self.now.get(topic_partition) or self.context.stored_assignment(topic_partition).replicas
+            replicas = (
+                self.now.get(topic_partition) or self.context.stored_assignment(topic_partition).replicas
+            )
             first[replicas[0]] = first.get(replicas[0], 0) + 1
         turned = True
         while turned:
@@ -245,7 +253,9 @@ class _Work:
         replicas = self.now[topic_partition]
         free = [b for b in self.receivers if b not in replicas and b not in there]
         return min(
-            free, key=lambda b: (self.rack[b] is not None and self.rack[b] in taken, len(self.held[b]), b), default=None
+            free,
+            key=lambda b: (self.rack[b] is not None and self.rack[b] in taken, len(self.held[b]), b),
+            default=None,
         )
 
     def _most_dispensable(self, topic_partition: TopicPartition) -> BrokerId:

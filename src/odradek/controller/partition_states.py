@@ -76,8 +76,7 @@ class WriteLeaderAndIsr:
             return False
         plan.elect(topic_partition, election)
         plan.mark_partition(topic_partition, source, target, why=election.why)
-        for broker in election.tell:
-            plan.tell_leader_and_isr(broker, topic_partition)
+        plan.tell_leader_and_isr_to(election.tell, topic_partition)
         plan.tell_metadata(topic_partition)
         return True
 
@@ -117,8 +116,15 @@ def select_offline(plan: "Plan", topic_partition: TopicPartition, current: Leade
     """The selector of rows 43-47, with the topic's own unclean gate (C9)."""
     context = plan.context
     replicas = plan.assignment(topic_partition).replicas
+    unclean_allowed = plan.is_unclean_election_allowed(topic_partition.topic)
+    if not unclean_allowed and not current.elr and context.brokers_are_whole():
+        return plan.elected_alike(
+            (select_offline, replicas, current.isr),
+            lambda: offline_leader(
+                replicas=replicas, isr=current.isr, live=context.online_of(replicas, topic_partition)
+            ),
+        )
     live = context.online_of(replicas, topic_partition)
-    unclean_allowed = context.is_unclean_election_allowed(topic_partition.topic)
     if unclean_allowed and plan.must_ask(topic_partition, current, live):
         return None
     return offline_leader(

@@ -8,7 +8,7 @@ becomes requests (`requests.py`). A draft that met a conflict is dropped whole, 
 partition is planned again on a new plan with `only` set to it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import CreatePartitionState, StateChange, Write, WritePartitionState
@@ -80,8 +80,12 @@ def _merge_flags(mine: Flags, others: Flags) -> None:
 
 class Plan:
     __slots__ = (
+        "_elections",
+        "_epochs",
         "_minimum",
+        "_reasons",
         "_redrafted",
+        "_unclean",
         "asks",
         "assignments",
         "changes",
@@ -121,6 +125,11 @@ class Plan:
         self.outcomes: dict[object, object] = {}  # what a request is answered, by partition or item
         self._redrafted: set[TopicPartition] = set()
         self._minimum: dict[str, int] = {}  # min.insync.replicas, looked up once a topic
+        self._unclean: dict[str, bool] = {}  # unclean.leader.election.enable, likewise
+        # What is the same for most partitions is made once: an event may be about 100,000 of them.
+        self._elections: dict[object, Election | None] = {}
+        self._epochs: dict[tuple[BrokerId, ...], tuple[BrokerEpoch, ...]] = {}
+        self._reasons: dict[str, str] = {}
 
     # ------------------------------------------------------------------------------------------ reading
 
@@ -149,6 +158,21 @@ class Plan:
         if planned is not None:
             return planned
         return self.context.assignments.get(topic_partition, NO_REPLICAS)
+
+    def is_unclean_election_allowed(self, topic: str) -> bool:
+        known = self._unclean.get(topic)
+        if known is None:
+            known = self._unclean[topic] = self.context.is_unclean_election_allowed(topic)
+        return known
+
+    def elected_alike(self, key: object, choose: Callable[[], Election | None]) -> Election | None:
+        """The choice made before under the same `key`: all that it depends on, besides who is online. Only while
+        `brokers_are_whole`, for then partitions with the same replicas and ISR have the same candidates."""
+        try:
+            return self._elections[key]
+        except KeyError:
+            found = self._elections[key] = choose()
+            return found
 
     def must_ask(
         self, topic_partition: TopicPartition, current: LeaderAndIsr, live: tuple[BrokerId, ...]
@@ -263,7 +287,9 @@ class Plan:
     ) -> None:
         self.partition_states[topic_partition] = target
         elected = self.leaderships[topic_partition] if why else None
-        reason = f"{self.reason}: {why}" if why else self.reason
+        reason = self._reasons.get(why)
+        if reason is None:
+            reason = self._reasons[why] = f"{self.reason}: {why}" if why else self.reason
         self.changes.append(
             StateChange("partition", source, target, reason, topic_partition, None, elected, None, replicas)
         )
@@ -331,6 +357,19 @@ class Plan:
             state = unusual.get(broker) if unusual is not None else None
         told[topic_partition] = state is ReplicaState.NEW or told.get(topic_partition, False)
 
+    def tell_leader_and_isr_to(self, brokers: Iterable[BrokerId], topic_partition: TopicPartition) -> None:
+        """As `tell_leader_and_isr` to each; nobody among them is new unless the machine says otherwise."""
+        if topic_partition in self.replica_states or topic_partition in self.context.unusual_replicas:
+            for broker in brokers:
+                self.tell_leader_and_isr(broker, topic_partition)
+            return
+        registered, told = self.context.brokers, self.telling.leader_and_isr
+        for broker in brokers:
+            if broker in registered:
+                if broker not in told:
+                    told[broker] = {}
+                told[broker].setdefault(topic_partition, False)
+
     def tell_metadata(self, topic_partition: TopicPartition) -> None:
         self.telling.metadata[topic_partition] = None
 
@@ -360,8 +399,12 @@ class Plan:
 
     def _epochs_of(self, isr: tuple[BrokerId, ...]) -> tuple[BrokerEpoch, ...]:
         """Whose incarnation the ISR names: the next controller must see who was restarted while nobody led."""
-        registered = self.context.brokers
-        return tuple([registered[b].epoch if b in registered else UNKNOWN_BROKER_EPOCH for b in isr])
+        known = self._epochs.get(isr)
+        if known is None:
+            registered = self.context.brokers
+            known = tuple([registered[b].epoch if b in registered else UNKNOWN_BROKER_EPOCH for b in isr])
+            self._epochs[isr] = known
+        return known
 
     def drop(self, partitions: set[TopicPartition]) -> None:
         """Nothing of these partitions happened."""

@@ -36,7 +36,11 @@ class AllocateProducerIds(Task):
         return f"broker {self.broker} asked for producer ids"
 
     def plan(self, plan: Plan) -> None:
-        last = plan.context.producer_ids or ProducerIdBlock(BrokerId(-1), -1, -1, 0)
+        last = plan.context.producer_ids
+        if last is None:
+            # The node cannot be read, so nobody knows which ids were given out: rather none than one twice.
+            plan.outcomes["block"] = None
+            return
         start = last.block_end + 1
         if start > LAST_PRODUCER_ID - BLOCK_SIZE:
             plan.outcomes["block"] = None
@@ -55,11 +59,9 @@ class AllocateProducerIds(Task):
             )
             return False
         assert isinstance(answer, Conflict)
-        if isinstance(answer.current, ProducerIdBlock):
-            # Ours or not, that block is taken: go on after it.
-            context.producer_ids = answer.current
-            return True
-        raise AssertionError(f"/latest_producer_id_block cannot be read: {answer.current}")
+        # Ours or not, that block is taken: go on after it. A node that is gone or cannot be read ends it.
+        context.producer_ids = answer.current if isinstance(answer.current, ProducerIdBlock) else None
+        return True
 
     def answers(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Answer, ...]:
         block = outcomes["block"]

@@ -31,7 +31,7 @@ Cancelling, or replacing a running one, drops replicas that were being added. Th
 from collections.abc import Iterable, Mapping
 
 from odradek.controller.context import ControllerContext, Reassignment, ReassignmentPhase
-from odradek.controller.effects import Write, WriteReassignmentNode, WriteTopicAssignment
+from odradek.controller.effects import Write, WriteReassignmentNode, WriteStrays, WriteTopicAssignment
 from odradek.controller.election import Election, reassigned_leader
 from odradek.controller.events import (
     Conflict,
@@ -44,12 +44,13 @@ from odradek.controller.events import (
 from odradek.controller.partition_states import LeaderSelector, PartitionState, plan_partition_move
 from odradek.controller.plan import Plan, Telling
 from odradek.controller.replica_states import ReplicaState, plan_replica_move
+from odradek.controller.strays import commit_kept, plan_kept
 from odradek.controller.task import Task
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import OdradekError
 from odradek.model.facts import TopicAssignment
-from odradek.model.ids import BrokerId, TopicPartition
+from odradek.model.ids import BrokerId, TopicId, TopicPartition
 from odradek.model.values import dataclass
 
 GROWING, SHRINKING, STOPPING = ReassignmentPhase
@@ -132,6 +133,7 @@ class DropReplicas(Task):
 
     def plan(self, plan: Plan) -> None:
         context = plan.context
+        kept: dict[BrokerId, dict[TopicPartition, TopicId]] = {}
         for topic_partition in plan.pick(self.wished):
             wished = self.wished[topic_partition]
             dropped = dropped_by(context.stored_assignment(topic_partition), wished)
@@ -147,13 +149,19 @@ class DropReplicas(Task):
                 )
             for broker in dropped:
                 _plan_leaver(plan, topic_partition, broker)
+                kept.setdefault(broker, {})[topic_partition] = context.topic_id(topic_partition.topic)
             # The epoch rises in any case: whoever takes over after the node is written, and before the leader
             # heard of it, sends this epoch, and to the leader it is news.
             after = plan.leadership(topic_partition)
             if after is not None and current is not None and after.leader_epoch == current.leader_epoch:
                 plan.lead(topic_partition, leader=after.leader, isr=after.isr)
+        for broker, theirs in sorted(kept.items()):  # the topic node will not name them any more
+            plan_kept(plan, broker, theirs)
         plan.telling.leader_and_isr.clear()
         plan.telling.metadata.clear()
+
+    def commit_answer(self, context: ControllerContext, write: Write, answer: WriteAnswer) -> bool:
+        return commit_topic_answer(context, write, answer)
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
         _commit_leavers(context, self.wished, outcomes, now_ms)
@@ -173,6 +181,7 @@ class WriteAssignments(Task):
         wished = {tp: new for tp, new in self.wished.items() if not _still_in_sync(plan, tp, new)}
         for topic in sorted({tp.topic for tp in wished}):
             plan.other_writes.append(topic_write(plan.context, topic, wished))
+        _plan_not_stray_any_more(plan, wished)
         for topic_partition in sorted(wished):
             plan.outcomes[topic_partition] = GROWING
             _plan_wanted_again(plan, topic_partition, self.wished[topic_partition])
@@ -198,6 +207,20 @@ class WriteAssignments(Task):
     def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
         started = tuple(tp for tp in sorted(self.wished) if tp in outcomes)
         return (ReassignmentStep(started, announce=True),) if started else ()
+
+
+def _plan_not_stray_any_more(plan: Plan, wished: Mapping[TopicPartition, ReplicaAssignment]) -> None:
+    """What was to be deleted on a broker, and is to be there again: after the topic node names it, so that there
+    is no moment in which nobody does."""
+    context = plan.context
+    for broker, kept in sorted(context.strays.items()):
+        back = {
+            tp
+            for tp, topic_id in kept.items()
+            if tp in wished and broker in wished[tp].replicas and topic_id == context.topic_id(tp.topic)
+        }
+        if back:
+            plan.other_writes.append(WriteStrays(broker, {tp: i for tp, i in kept.items() if tp not in back}))
 
 
 def _still_in_sync(plan: Plan, topic_partition: TopicPartition, wished: ReplicaAssignment) -> bool:
@@ -244,6 +267,8 @@ class TopicNodeDiffers(OdradekError):
 
 def commit_topic_answer(context: ControllerContext, write: Write, answer: WriteAnswer) -> bool:
     """Remember the node's version; True: write again, over the version found."""
+    if isinstance(write, WriteStrays):
+        commit_kept(context, write)
     if not isinstance(write, WriteTopicAssignment):
         return False
     if isinstance(answer, Stored):
@@ -514,6 +539,9 @@ class CompleteReassignments(Task):
             plan.note(
                 "assignment", str(topic_partition), _shown(moving.stored), _shown(final[topic_partition])
             )
+        for broker, kept in sorted(context.strays.items()):
+            if not final.keys().isdisjoint(kept):  # until now the topic node names them as removing
+                plan_kept(plan, broker, {})
         changed = {tp for tp in final if final[tp] != context.reassignments[tp].stored}
         for topic in sorted({tp.topic for tp in changed}):
             plan.other_writes.append(topic_write(context, topic, final))

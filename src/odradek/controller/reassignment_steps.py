@@ -93,11 +93,14 @@ def reassignments(lines: Iterable[Line], topic_partition: TopicPartition) -> tup
     for place, moment in enumerate(moments):
         previous = moments[place - 1] if place else None
         is_moving = bool(moment.adding or moment.removing)
-        if not is_moving or (previous is not None and (previous.adding, previous.removing) == (moment.adding, moment.removing)):
+        if not is_moving or (
+            previous is not None and (previous.adding, previous.removing) == (moment.adding, moment.removing)
+        ):
             continue
         rest = moments[place:]
         end = next(
-            (n for n, m in enumerate(rest) if (m.adding, m.removing) != (moment.adding, moment.removing)), None
+            (n for n, m in enumerate(rest) if (m.adding, m.removing) != (moment.adding, moment.removing)),
+            None,
         )
         inside = rest if end is None else rest[: end + 1]
         last = None if end is None else rest[end]

@@ -152,8 +152,14 @@ class ElectLeaders(Task):
 
 def select_preferred(plan: Plan, topic_partition: TopicPartition, current: LeaderAndIsr) -> Election | None:
     replicas = plan.assignment(topic_partition).replicas
-    live = plan.context.online_of(replicas, topic_partition)
-    return preferred_leader(replicas=replicas, isr=current.isr, live=live)
+
+    def choose() -> Election | None:
+        live = plan.context.online_of(replicas, topic_partition)
+        return preferred_leader(replicas=replicas, isr=current.isr, live=live)
+
+    if plan.context.brokers_are_whole():
+        return plan.elected_alike((select_preferred, replicas, current.isr), choose)
+    return choose()
 
 
 def select_unclean(plan: Plan, topic_partition: TopicPartition, current: LeaderAndIsr) -> Election | None:

@@ -133,9 +133,8 @@ class LeaveIsr:
                 plan.lead(topic_partition, leader=leader, isr=isr)
                 plan.note_departure(topic_partition, broker, current)
                 if topic_partition.topic not in plan.context.topics_to_delete:
-                    for other in plan.assignment(topic_partition).replicas:
-                        if other != broker:
-                            plan.tell_leader_and_isr(other, topic_partition)
+                    others = [other for other in plan.assignment(topic_partition).replicas if other != broker]
+                    plan.tell_leader_and_isr_to(others, topic_partition)
         plan.mark_replica(topic_partition, broker, source, target)
         plan.tell_metadata(topic_partition)
         return True

@@ -38,6 +38,8 @@ def requests_of(context: ControllerContext, telling: Telling) -> list[BrokerRequ
     for broker in context.registered_brokers():
         partitions = telling.leader_and_isr.get(broker)
         if partitions:
+            if broker in context.strays:  # what must be deleted first is answered first
+                partitions = {tp: new for tp, new in partitions.items() if not context.has_stray(broker, tp)}
             told = tuple(_leader_and_isr_partitions(context, partitions, values))
             if told:
                 requests.append(_leader_and_isr(context, broker, told))

@@ -5,6 +5,7 @@ and wording as golden/controller shows them for 3.9.1; the journal says the same
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from odradek.controller.effects import (
     BrokerRequest,
@@ -17,6 +18,7 @@ from odradek.controller.effects import (
 from odradek.controller.partition_states import PartitionState
 from odradek.controller.replica_states import ReplicaState
 from odradek.model.cluster import LeaderAndIsr
+from odradek.model.ids import BrokerId
 
 Line = tuple[str, str]  # level, text
 
@@ -135,10 +137,15 @@ def _recovery(state: LeaderAndIsr) -> str:
     return "RECOVERING" if state.leader_recovery_state else "RECOVERED"
 
 
+@lru_cache(maxsize=10_000)
+def _members(isr: tuple[BrokerId, ...]) -> str:
+    return ", ".join(f"BrokerState(brokerId={b}, brokerEpoch=-1)" for b in isr)
+
+
 def _leader_and_isr(state: LeaderAndIsr) -> str:
-    members = ", ".join(f"BrokerState(brokerId={b}, brokerEpoch=-1)" for b in state.isr)
     return (
-        f"LeaderAndIsr(leader={state.leader}, leaderEpoch={state.leader_epoch}, isrWithBrokerEpoch=List({members}), "
+        f"LeaderAndIsr(leader={state.leader}, leaderEpoch={state.leader_epoch}, "
+        f"isrWithBrokerEpoch=List({_members(state.isr)}), "
         f"leaderRecoveryState={_recovery(state)}, partitionEpoch={state.partition_epoch})"
     )
 

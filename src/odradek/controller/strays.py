@@ -16,7 +16,6 @@ is not in the ISR may always be emptied: nobody counts on it.)
 
 from collections.abc import Iterable, Mapping
 
-from odradek.controller.broker_changes import plan_online_trigger
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import Write, WriteStrays
 from odradek.controller.events import StopReplicaAnswered, WriteAnswer
@@ -45,7 +44,9 @@ def plan_told(plan: Plan, brokers: Iterable[BrokerId]) -> None:
         due = [
             tp
             for tp in context.strays.get(broker, ())
-            if tp not in told and broker not in context.leavers.get(tp, {}) and not is_void(context, broker, tp)
+            if tp not in told
+            and broker not in context.leavers.get(tp, {})
+            and not is_void(context, broker, tp)
         ]
         if due:
             stops[broker] = dict.fromkeys(sorted(due), True)
@@ -78,17 +79,15 @@ def is_void(context: ControllerContext, broker: BrokerId, topic_partition: Topic
     return not context.has_stray(broker, topic_partition)
 
 
-def tasks_of_answer(context: ControllerContext, event: StopReplicaAnswered) -> list[Task]:
+def answered_by(context: ControllerContext, event: StopReplicaAnswered) -> "StraysAnswered | None":
     """The answer to a StopReplica with deletion, as far as it is about strays; who asked for it does not matter."""
     about = [tp for tp in sorted(event.deleted) if tp in context.strays.get(event.broker, {})]
     if not about:
-        return []
+        return None
     errors = event.partition_errors
     whole = event.error is not ErrorCode.NONE
     failed = frozenset(tp for tp in about if whole or errors.get(tp, ErrorCode.NONE) is not ErrorCode.NONE)
-    gone = tuple(tp for tp in about if tp not in failed)
-    tasks: list[Task] = [StraysAnswered(event.broker, gone, failed)]
-    return [*tasks, TakeTheirPlace(event.broker, gone)] if gone else tasks
+    return StraysAnswered(event.broker, tuple(tp for tp in about if tp not in failed), failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,28 +115,6 @@ class StraysAnswered(Task):
         told = context.strays_told.get(self.broker, frozenset())
         context.strays_told[self.broker] = told - self.failed - set(self.gone)
         commit_told(context, {}, now_ms)
-
-
-@dataclass(frozen=True, slots=True)
-class TakeTheirPlace(Task):
-    """The old data is gone: whatever of the same name waited for that is hosted now."""
-
-    broker: BrokerId
-    partitions: tuple[TopicPartition, ...]
-
-    def reason(self) -> str:
-        return f"broker {self.broker} has deleted what it kept"
-
-    def plan(self, plan: Plan) -> None:
-        context = plan.context
-        waiting = plan.pick(tp for tp in self.partitions if tp in context.partitions_on.get(self.broker, ()))
-        waiting = [tp for tp in waiting if tp.topic not in context.topics_to_delete]
-        for topic_partition in waiting:
-            if plan.leadership(topic_partition) is not None:
-                plan.tell_leader_and_isr(self.broker, topic_partition)
-                plan.tell_metadata(topic_partition)
-        if waiting:
-            plan_online_trigger(plan, {tp.topic for tp in waiting})
 
 
 @dataclass(frozen=True, slots=True)

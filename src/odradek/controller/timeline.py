@@ -53,10 +53,13 @@ def timeline(lines: Iterable[Line], topic_partition: TopicPartition) -> tuple[Mo
     recorded = list(lines)
     now, known = UNKNOWN, False
     moments: list[Moment] = []
+    cause = last_cause = -1
     for number, line in enumerate(recorded):
         before = now
         event = line["event"]
         kind = event.get("type")
+        if kind != "WritesAnswered":
+            cause = number
         if kind == "Elected":
             now, known = _loaded(now, event, topic_partition, known)
         elif kind == "BrokersChanged":
@@ -69,7 +72,9 @@ def timeline(lines: Iterable[Line], topic_partition: TopicPartition) -> tuple[Mo
         elif kind in ("IsrChangeNotified", "PartitionStatesLoaded"):
             now, known = _told(now, event["states"], topic_partition, known)
         elif kind == "WritesAnswered" and number:
-            now, known = _stored(now, recorded[number - 1]["writes"], event["answers"], topic_partition, known)
+            now, known = _stored(
+                now, recorded[number - 1]["writes"], event["answers"], topic_partition, known
+            )
         if known and (
             replace(now, at_ms=0, line=0, why="") != replace(before, at_ms=0, line=0, why="") or not moments
         ):
@@ -82,6 +87,9 @@ def timeline(lines: Iterable[Line], topic_partition: TopicPartition) -> tuple[Mo
             )
             if moments and _same_but_for_others(moments[-1], now):
                 continue
+            if moments and cause == last_cause:
+                moments.pop()  # one event, one row: what it was told, and what came of it
+            last_cause = cause
             moments.append(now)
     return tuple(moments)
 
@@ -177,7 +185,9 @@ def _why(recorded: Sequence[Line], number: int, topic_partition: TopicPartition)
     for line in recorded[number:]:
         named = [c for c in line["changes"] if _is_about(c, topic_partition)]
         if named:
-            best = min(reversed(named), key=lambda c: KINDS.index(c["kind"]) if c["kind"] in KINDS else len(KINDS))
+            best = min(
+                reversed(named), key=lambda c: KINDS.index(c["kind"]) if c["kind"] in KINDS else len(KINDS)
+            )
             return str(best["reason"])
         if line["changes"] or (not line["writes"] and line["event"].get("type") != "WritesAnswered"):
             general = [c["reason"] for c in line["changes"] if c["kind"] in ("broker", "controller", "topic")]

@@ -24,12 +24,14 @@ from odradek.controller.effects import (
     StateChange,
     Write,
     WriteReassignmentNode,
+    WriteStrays,
     WriteTopicAssignment,
 )
 from odradek.controller.events import Conflict, StopReplicaAnswered, Stored, WriteAnswer
 from odradek.controller.partition_states import PartitionState, plan_partition_move
 from odradek.controller.plan import Plan
 from odradek.controller.replica_states import ReplicaState, plan_replica_move
+from odradek.controller.strays import commit_kept, plan_kept
 from odradek.controller.task import Task
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import DeleteTopicsRequested, TopicAssignment
@@ -210,6 +212,8 @@ class CompleteDeletions(Task):
     def plan(self, plan: Plan) -> None:
         context = plan.context
         gone: list[TopicPartition] = []
+        left_behind: dict[BrokerId, dict[TopicPartition, TopicId]] = {}
+        removals: list[Write] = []
         for topic in sorted(context.topics_to_delete):
             if topic not in context.topics or not is_deleted_everywhere(context, topic):
                 continue
@@ -219,29 +223,28 @@ class CompleteDeletions(Task):
                         plan_replica_move(plan, topic_partition, broker, ReplicaState.NON_EXISTENT)
                     else:
                         plan.changes.append(_left_behind(topic_partition, broker))
-                        plan.outcomes[topic_partition, broker] = context.topic_id(topic)
+                        left_behind.setdefault(broker, {})[topic_partition] = context.topic_id(topic)
             plan.note("topic", topic, "being deleted", "deleted")
-            plan.other_writes += [RemoveTopic(topic), RemoveTopicConfig(topic), RemoveTopicDeletion(topic)]
+            removals += [RemoveTopic(topic), RemoveTopicConfig(topic), RemoveTopicDeletion(topic)]
             gone += [tp for tp in context.legacy_reassignments if tp.topic == topic]
         if gone:  # before the wish to delete is removed: a successor must find what is left to do
             left = {tp: target for tp, target in context.legacy_reassignments.items() if tp not in gone}
-            plan.other_writes.insert(0, WriteReassignmentNode(left))
+            plan.other_writes.append(WriteReassignmentNode(left))
+        for broker, kept in sorted(left_behind.items()):  # while the topic node still says whose data it is
+            plan_kept(plan, broker, kept)
+        plan.other_writes += removals
 
     def commit_answer(self, context: ControllerContext, write: Write, answer: WriteAnswer) -> bool:
         assert isinstance(answer, Stored), "removing what is gone already is success"
         if isinstance(write, WriteReassignmentNode):
             context.legacy_reassignments = dict(write.targets)
+        if isinstance(write, WriteStrays):
+            commit_kept(context, write)
         # The wish is removed last: only then is the topic forgotten.
         if isinstance(write, RemoveTopicDeletion):
             context.commit_topic_gone(write.topic)
             context.deletions_wished -= {write.topic}
         return False
-
-    def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
-        for key, topic_id in outcomes.items():
-            assert isinstance(key, tuple) and isinstance(topic_id, bytes)
-            topic_partition, broker = key
-            context.strays.setdefault(broker, {})[topic_partition] = TopicId(topic_id)
 
 
 def is_deleted_everywhere(context: ControllerContext, topic: str) -> bool:

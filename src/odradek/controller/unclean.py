@@ -149,10 +149,15 @@ def _select_best(plan: Plan, topic_partition: TopicPartition, current: LeaderAnd
 
 
 def ranking(context: ControllerContext, topic_partition: TopicPartition) -> tuple[BrokerId, ...]:
-    """Those that answered, best first; among equals the assignment order decides."""
-    quote = context.quotes[topic_partition]
-    answered = [b for b in context.assignments[topic_partition].replicas if b in quote.ends]
-    return tuple(sorted(answered, key=lambda broker: quote.ends[broker], reverse=True))
+    """Those that answered, best first; among equals the assignment order decides.
+
+    Of an Apache survivor the log end alone is known (mixing with Apache): then all are compared by that.
+    """
+    ends = context.quotes[topic_partition].ends
+    answered = [b for b in context.assignments[topic_partition].replicas if b in ends]
+    if any(epoch < 0 < offset for epoch, offset in ends.values()):
+        return tuple(sorted(answered, key=lambda broker: ends[broker][1], reverse=True))
+    return tuple(sorted(answered, key=lambda broker: ends[broker], reverse=True))
 
 
 def priced(context: ControllerContext, topic_partition: TopicPartition) -> list[StateChange]:
@@ -167,6 +172,7 @@ def priced(context: ControllerContext, topic_partition: TopicPartition) -> list[
             text = f"broker {broker} did not answer what it holds"
         else:
             lost = max(0, best[1] - end[1])
-            text = f"broker {broker} holds epoch {end[0]} up to offset {end[1]}: {lost} fewer than the best"
+            epoch = f"epoch {end[0]}" if end[0] >= 0 else "an unknown epoch"
+            text = f"broker {broker} holds {epoch} up to offset {end[1]}: {lost} fewer than the best"
         changes.append(StateChange("quote", "candidate", "priced", text, topic_partition, broker))
     return changes

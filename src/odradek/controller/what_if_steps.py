@@ -182,9 +182,7 @@ def _next_phase(context: ControllerContext, partitions: Mapping[TopicPartition, 
                 if broker in context.brokers:
                     gone = {topic_partition: ErrorCode.NONE}
                     epoch = context.broker_epoch(broker)
-                    events.append(
-                        StopReplicaAnswered(broker, epoch, ErrorCode.NONE, gone, frozenset(gone))
-                    )
+                    events.append(StopReplicaAnswered(broker, epoch, ErrorCode.NONE, gone, frozenset(gone)))
     return [*_expansions(context, copied), *events]
 
 

@@ -206,7 +206,9 @@ def parse_value(setting: Setting, text: str | None) -> Any:
     value: Any = text
     if kind == "BOOLEAN":
         if text.lower() not in ("true", "false"):
-            raise _refused(setting, text, "must be true or false", "Expected value to be either true or false")
+            raise _refused(
+                setting, text, "must be true or false", "Expected value to be either true or false"
+            )
         value = text.lower() == "true"
     elif kind in INTEGER_BITS:
         try:

@@ -73,15 +73,17 @@ else:
         return next(base for base in cls.__mro__ if base.__dict__.get(name) is function)
 
     def _compile_init(cls):
-        parameters, body, names = [], [], {"MISSING": MISSING, "set_": object.__setattr__}
+        """Fields are set by the setters of their slots: half the price of `object.__setattr__`."""
+        parameters, body, names = [], [], {"MISSING": MISSING}
         for name, default in cls._all_fields.items():
+            names[f"s_{name}"] = getattr(cls, name).__set__
             value = name
             if isinstance(default, Field):
                 if default.default_factory is not MISSING:
                     names[f"f_{name}"] = default.default_factory
                     parameters.append(f"{name}=MISSING")
                     value = f"f_{name}() if {name} is MISSING else {name}"
-                    body.append(f" set_(self, {name!r}, {value})")
+                    body.append(f" s_{name}(self, {value})")
                     continue
                 default = default.default
             if default is MISSING:
@@ -89,7 +91,7 @@ else:
             else:
                 names[f"d_{name}"] = default
                 parameters.append(f"{name}=d_{name}")
-            body.append(f" set_(self, {name!r}, {value})")
+            body.append(f" s_{name}(self, {value})")
         if hasattr(cls, "__post_init__"):
             body.append(" self.__post_init__()")
         source = f"def __init__(self, {', '.join(parameters)}):\n" + "\n".join(body or [" pass"])

@@ -101,6 +101,7 @@ class FollowerFetcher:
         self._session_epoch = INITIAL_EPOCH
         self._session_version = FETCH_VERSION
         self._session_size = 0
+        self._session_broker_epoch = broker_epoch()
         self._changed: dict[TopicPartition, FollowedPartition] = {}
         self._forgotten: dict[TopicPartition, FollowedPartition] = {}
         self._waiting: dict[TopicPartition, FollowedPartition] = {}  # delayed, or not in FETCHING
@@ -198,6 +199,13 @@ class FollowerFetcher:
         self._session_size -= 1
 
     def _fetch(self) -> bytes:
+        broker_epoch = self._broker_epoch()
+        if broker_epoch != self._session_broker_epoch:
+            # We have registered anew. The leader learns of it for the partitions a fetch names, so name them all:
+            # it may not take this life of ours into an ISR on the word of the one before (KIP-903).
+            self._session_broker_epoch = broker_epoch
+            if self._session_epoch != INITIAL_EPOCH:
+                self._new_session(close=self._session_id)
         is_full = self._session_epoch == INITIAL_EPOCH
         if is_full:
             # Version and session go together: the leader's end is by topic id or by name.
@@ -216,7 +224,7 @@ class FollowerFetcher:
         body = encode_fetch(
             version,
             replica_id=self.broker,
-            replica_epoch=self._broker_epoch(),
+            replica_epoch=broker_epoch,
             max_wait_ms=limits.wait_max_ms,
             min_bytes=limits.min_bytes,
             max_bytes=limits.response_max_bytes,

@@ -18,12 +18,13 @@ class AppendedFile:
         self._largest_bytes = largest_bytes
         self._file: File | None = None
 
-    def append(self, data: bytes) -> None:
-        """Not flushed. What cannot be written is said, not too often, and left out."""
+    def append(self, data: bytes, *, goes_on: bool = False) -> None:
+        """Not flushed. What cannot be written is said, not too often, and left out. `goes_on`: in the middle of a
+        line, which is not to be torn apart by a new file."""
         try:
             if self._file is None:
                 self._file = self._directory.open(self._name, create=True)
-            if self._file.size_bytes > self._largest_bytes:
+            if self._file.size_bytes > self._largest_bytes and not goes_on:
                 self._directory.rename(self._name, f"{self._name}.1")
                 self._file = self._directory.open(self._name, create=True)
             self._file.append(data)

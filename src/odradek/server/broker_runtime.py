@@ -292,6 +292,11 @@ class BrokerRuntime:
                 self.metrics.session_expirations += 1
                 logger.warning("the session with the store has ended; registering again")
                 self._store = None
+            except api.StoreUnavailable as error:
+                # Away before we had registered or read everything. The session may live on, so begin again in it;
+                # what it said so far is told once more (KAFKA-5473).
+                self._log.warning("store", f"the store cannot be reached: {error}")
+                await asyncio.sleep(RETRY_S)
 
     async def _open_session(self) -> api.Store:
         while True:
@@ -357,6 +362,9 @@ class BrokerRuntime:
     async def _deliver(self, store: api.Store, fact: Fact) -> None:
         assert self._broker is not None and self._controller is not None
         if isinstance(fact, ControllerChanged):
+            if fact.unreadable is not None:
+                node = fact.unreadable
+                self._log.warning(f"controller {node.reason}", f"{node.path}: {node.reason}")
             self._controller.controller_seen(fact.controller)
             self._broker.controller_known(fact.controller, self._now_ms())
             await self._connect_to_controller(store, fact.controller)

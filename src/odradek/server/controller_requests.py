@@ -1,15 +1,13 @@
 """The controller's abstract requests as messages of the wire, and the answers back as events.
 
 Versions are those of inter.broker.protocol.version 3.9, sent without asking ApiVersions (docs/mixing):
-LeaderAndIsr 7, UpdateMetadata 8, StopReplica 4, OffsetForLeaderEpoch 4. `type` stays 0 and
+LeaderAndIsr 7, UpdateMetadata 8, StopReplica 4, OffsetForLeaderEpoch 4, ListOffsets 9. `type` stays 0 and
 `isKRaftController` false.
 """
 
-from itertools import groupby
 from typing import Any
 
 from odradek.controller.effects import (
-    AskEndOffsets,
     BrokerRequest,
     LeaderAndIsrRequest,
     StopReplicaRequest,
@@ -17,31 +15,30 @@ from odradek.controller.effects import (
     UpdateMetadataRequest,
 )
 from odradek.controller.events import (
-    EndOffsetsAnswered,
     Event,
     LeaderAndIsrAnswered,
     StopReplicaAnswered,
     UpdateMetadataAnswered,
 )
-from odradek.model.ids import LeaderEpoch, Offset, TopicId, TopicPartition
+from odradek.model.ids import TopicId, TopicPartition
 from odradek.protocol import fast_controller as fast
 from odradek.protocol.messages import leader_and_isr as lai
-from odradek.protocol.messages import offset_for_leader_epoch as ofle
 from odradek.protocol.messages import stop_replica as sr
 from odradek.protocol.messages import update_metadata as um
+from odradek.server import survivor_questions as survivors
 from odradek.server.endpoints import endpoint_of, error_of
+from odradek.server.survivor_questions import AskLogEnds, decode_end_offsets, decode_log_ends
 
-LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, OFFSET_FOR_LEADER_EPOCH = 4, 5, 6, 23
+LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA = 4, 5, 6
 VERSIONS = {
     LEADER_AND_ISR: fast.LEADER_AND_ISR_VERSION,
     STOP_REPLICA: fast.STOP_REPLICA_VERSION,
     UPDATE_METADATA: fast.UPDATE_METADATA_VERSION,
-    OFFSET_FOR_LEADER_EPOCH: 4,
+    **survivors.VERSIONS,
 }
+Sendable = BrokerRequest | AskLogEnds
 
 SECURITY_PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-# A reader that may look beyond the high watermark: not a consumer, not a replica either.
-DEBUGGING_REPLICA_ID = -2
 
 
 class RequestEncoder:
@@ -56,7 +53,7 @@ class RequestEncoder:
         """The requests of an event are encoded: what they have in common is not needed any more."""
         self._partitions, self._topics = None, b""
 
-    def encode(self, request: BrokerRequest) -> tuple[int, int, bytes]:
+    def encode(self, request: Sendable) -> tuple[int, int, bytes]:
         """Api key, version, body."""
         if isinstance(request, LeaderAndIsrRequest):
             return LEADER_AND_ISR, fast.LEADER_AND_ISR_VERSION, self._leader_and_isr(request)
@@ -64,8 +61,11 @@ class RequestEncoder:
             return UPDATE_METADATA, fast.UPDATE_METADATA_VERSION, self._update_metadata(request)
         if isinstance(request, StopReplicaRequest):
             return STOP_REPLICA, fast.STOP_REPLICA_VERSION, _stop_replica(request)
-        version = VERSIONS[OFFSET_FOR_LEADER_EPOCH]
-        return OFFSET_FOR_LEADER_EPOCH, version, _ask_end_offsets(request).encode(version)
+        if isinstance(request, AskLogEnds):
+            key, body = survivors.LIST_OFFSETS, survivors.encode_log_ends(request)
+        else:
+            key, body = survivors.OFFSET_FOR_LEADER_EPOCH, survivors.encode_end_offsets(request)
+        return key, VERSIONS[key], body
 
     def _leader_and_isr(self, request: LeaderAndIsrRequest) -> bytes:
         live_leaders = []
@@ -113,26 +113,7 @@ def _stop_replica(request: StopReplicaRequest) -> bytes:
     )
 
 
-def _ask_end_offsets(request: AskEndOffsets) -> Any:
-    return ofle.OffsetForLeaderEpochRequest(
-        replica_id=DEBUGGING_REPLICA_ID,
-        topics=[
-            ofle.OffsetForLeaderTopic(
-                topic=topic,
-                partitions=[
-                    # No current leader epoch: the survivor asked is not a leader, and may know an older one.
-                    ofle.OffsetForLeaderPartition(
-                        partition=tp.partition, current_leader_epoch=-1, leader_epoch=epoch
-                    )
-                    for tp, epoch in asked
-                ],
-            )
-            for topic, asked in groupby(sorted(request.partitions), key=lambda pair: pair[0].topic)
-        ],
-    )
-
-
-def decode_answer(request: BrokerRequest, body: memoryview) -> Event:
+def decode_answer(request: Sendable, body: memoryview) -> Event:
     """The event that tells the core what the broker answered to `request`."""
     if isinstance(request, LeaderAndIsrRequest):
         return _leader_and_isr_answered(
@@ -143,16 +124,9 @@ def decode_answer(request: BrokerRequest, body: memoryview) -> Event:
         return UpdateMetadataAnswered(request.broker, request.broker_epoch, error_of(answer.error_code))
     if isinstance(request, StopReplicaRequest):
         return _stop_replica_answered(request, sr.StopReplicaResponse.decode(VERSIONS[STOP_REPLICA], body))
-    ends = ofle.OffsetForLeaderEpochResponse.decode(VERSIONS[OFFSET_FOR_LEADER_EPOCH], body)
-    return EndOffsetsAnswered(
-        request.broker,
-        {
-            TopicPartition(topic.topic, p.partition): (LeaderEpoch(p.leader_epoch), Offset(p.end_offset))
-            for topic in ends.topics
-            for p in topic.partitions
-            if p.error_code == 0 and p.end_offset >= 0
-        },
-    )
+    if isinstance(request, AskLogEnds):
+        return decode_log_ends(request.broker, body)
+    return decode_end_offsets(request.broker, body)
 
 
 def _leader_and_isr_answered(request: LeaderAndIsrRequest, answer: Any) -> LeaderAndIsrAnswered:

@@ -19,6 +19,7 @@ from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
 from odradek.server.seams import Seams
 from odradek.store import api, groups, layout
+from odradek.store.fields import Unreadable
 
 if TYPE_CHECKING:
     from odradek.controller.core import ControllerCore
@@ -139,6 +140,16 @@ class ControllerRuntime:
                 )
             )
         except (api.NodeExists, api.BadVersion, api.NoNode):
+            return None
+        except Unreadable as error:
+            # Nobody leads until it is mended; whoever leads partitions goes on doing so.
+            self._log.warning(
+                "election",
+                f"no election can be held: {error}. Set it to a number above every controller_epoch in the states "
+                "of partitions",
+            )
+            await asyncio.sleep(PAUSE_AFTER_MISTAKE_S)
+            self._vacant.set()
             return None
         except api.StoreUnavailable as error:
             self._log.warning("election", f"the election cannot be held: {error}")

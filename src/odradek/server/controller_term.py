@@ -150,6 +150,15 @@ class ControllerTerm:
                 raise Resigning("another broker was elected")
 
     async def _settle(self, event: events.Event) -> None:
+        self._journal.hold()
+        try:
+            await self._settle_all(event)
+        finally:
+            self._journal.release()
+        self._set_tick_timer()
+        self._after_turn()
+
+    async def _settle_all(self, event: events.Event) -> None:
         core, now_ms = self.core, self._seams.clock.now_ms
         due = deque([event])
         while due:
@@ -162,8 +171,6 @@ class ControllerTerm:
                 effects = core.step(answered, now_ms())
                 self._tell(answered, effects)
             due.extendleft(reversed(effects.follow_up))
-        self._set_tick_timer()
-        self._after_turn()
 
     def _tell(self, event: events.Event, effects: controller_effects.Effects) -> None:
         """Everything but the writes: it depended on none, or on writes that are done."""

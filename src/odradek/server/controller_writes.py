@@ -16,10 +16,12 @@ from odradek.controller.effects import (
     WritePartitionState,
     WriteProducerIdBlock,
     WriteReassignmentNode,
+    WriteStrays,
     WriteTopicAssignment,
 )
 from odradek.store import api, groups, layout
 from odradek.store.fields import Unreadable
+from odradek.store.strays import write_strays
 
 
 def encode_writes(writes: Sequence[Write]) -> list[api.ConditionalOps]:
@@ -54,6 +56,8 @@ def _encode(write: Write) -> api.ConditionalOps:
         return groups.remove_preferred_election()
     if isinstance(write, WriteReassignmentNode):
         return groups.write_reassignment(write.targets)
+    if isinstance(write, WriteStrays):
+        return write_strays(write.broker, write.strays)
     assert isinstance(write, WriteProducerIdBlock), write
     return groups.write_producer_id_block(write.block, expected_version=write.expected_version)
 

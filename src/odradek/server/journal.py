@@ -6,8 +6,8 @@ people: it is not flushed, and a journal that cannot be written is said once and
 """
 
 import asyncio
-import json
 from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from odradek.log.files import Directory
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # A step of this many values is written as it happens; that costs less than a millisecond.
 MOST_WRITTEN_AT_ONCE = 300
 # A larger one, the election of thousands of partitions, must not hold up what it is about: it waits this long, and is
-# then put into words by a thread.
+# then put into words by a thread, piece by piece while the controller has nothing to do.
 LARGE_STEPS_WAIT_S = 0.2
 
 _Step = tuple[int, ControllerEpoch, "Event", "Effects"]
@@ -36,12 +36,22 @@ class Journal:
         self._seams = seams
         self._waiting: deque[_Step] = deque()
         self._writing: asyncio.Task[None] | None = None
+        self._is_free = asyncio.Event()
+        self._is_free.set()
+
+    def hold(self) -> None:
+        """The controller is at work: words for large steps wait, for they would take its processor's time."""
+        self._is_free.clear()
+
+    def release(self) -> None:
+        """A piece or two are written now, even when the next event holds the journal at once."""
+        self._is_free.set()
 
     def record(self, now_ms: int, epoch: ControllerEpoch, event: "Event", effects: "Effects") -> None:
         self._seams.controller_stepped(event, effects)
         step = (now_ms, epoch, event, effects)
         if not self._waiting and self._writing is None and _weight(event, effects) <= MOST_WRITTEN_AT_ONCE:
-            self._file.append(self._line(step))
+            self._file.append("".join(self._pieces(step)).encode())
             return
         self._waiting.append(step)
         if self._writing is None:
@@ -56,26 +66,36 @@ class Journal:
         try:
             await asyncio.sleep(LARGE_STEPS_WAIT_S)
             while self._waiting:
-                step = self._waiting.popleft()
-                self._file.append(await self._seams.run_blocking(self._line, step))
+                pieces, goes_on = self._pieces(self._waiting.popleft()), False
+                while True:
+                    await self._is_free.wait()
+                    piece = await self._seams.run_blocking(next, pieces, None)
+                    if piece is None:
+                        break
+                    self._file.append(piece.encode(), goes_on=goes_on)
+                    goes_on = True
         finally:
             self._writing = None
 
-    def _line(self, step: _Step) -> bytes:
+    def _pieces(self, step: _Step) -> Iterator[str]:
         # Not above: only a broker that leads writes one, and all brokers start.
-        from odradek.controller.journal import as_json, effects_as_json
+        from odradek.controller.journal import json_pieces
 
         now_ms, epoch, event, effects = step
-        line = {
+        line: dict[str, object] = {
             "at_ms": now_ms,
             "controller": self._broker,
             "epoch": epoch,
-            "event": as_json(event),
-            **effects_as_json(effects),
+            "event": event,
+            "writes": effects.writes,
+            "requests": effects.requests,
+            "changes": effects.changes,
+            "answers": effects.answers,
         }
         if effects.resign is not None:
             line["resign"] = effects.resign
-        return (json.dumps(line, separators=(",", ":")) + "\n").encode()
+        yield from json_pieces(line)
+        yield "\n"
 
 
 def _weight(event: "Event", effects: "Effects") -> int:

@@ -16,10 +16,11 @@ from odradek.controller.events import Event
 from odradek.model.cluster import BrokerRegistration
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import BrokerEpoch, BrokerId
-from odradek.server.controller_requests import RequestEncoder, decode_answer
+from odradek.server.controller_requests import RequestEncoder, Sendable, decode_answer
 from odradek.server.endpoints import endpoint_of
 from odradek.server.log_limits import LimitedLog
 from odradek.server.seams import Seams
+from odradek.server.survivor_questions import second_question
 
 BACKOFF_MS = 100
 MOST_ON_THE_WIRE = 5
@@ -42,8 +43,8 @@ class Outbox:
         self._on_answer = on_answer
         self._log = log
         self._broker = broker
-        self._waiting: deque[BrokerRequest] = deque()
-        self._sent: deque[BrokerRequest] = deque()
+        self._waiting: deque[Sendable] = deque()
+        self._sent: deque[Sendable] = deque()
         self._is_closed = False
 
     def send(self, request: BrokerRequest) -> None:
@@ -86,6 +87,9 @@ class Outbox:
             self._link.fail(f"its answer cannot be read: {error}")
             return
         self._sent.popleft()
+        again = second_question(request, event)
+        if again is not None:
+            self._waiting.append(again)
         self._on_answer(event)
         self._pump()
 

@@ -90,6 +90,11 @@ async def register(
         if stat.ephemeral_owner == store.session_id:
             # Ours: just made, or made by a call whose answer was lost.
             return BrokerRegistration(broker_id, BrokerEpoch(stat.czxid), endpoints, rack, clean_epoch)
+        if stat.ephemeral_owner == api.NO_OWNER:
+            raise BrokerIdInUse(
+                f"{path} is not ephemeral: somebody made it by hand, and no session ends that could take it away. "
+                "Delete it, then start this broker again"
+            )
         if not has_told:
             has_told = True
             logger.warning(

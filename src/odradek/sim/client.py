@@ -50,7 +50,15 @@ class RequestFailed(Exception):
 class SimClient:
     """Connections of one client host, and its idea of who leads what."""
 
-    def __init__(self, loop: SimLoop, host: Host, bootstrap: list[Address]) -> None:
+    def __init__(
+        self,
+        loop: SimLoop,
+        host: Host,
+        bootstrap: list[Address],
+        *,
+        request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+    ) -> None:
+        self._request_timeout_ms = request_timeout_ms
         self.loop = loop
         self.host = host
         self._bootstrap = bootstrap
@@ -73,7 +81,7 @@ class SimClient:
                 client_id=self.host.name,
                 pool=self._pool,
                 after_turn=lambda: None,
-                request_timeout_ms=REQUEST_TIMEOUT_MS,
+                request_timeout_ms=self._request_timeout_ms,
                 connect_timeout_ms=2_000,
             )
         key = message.KEY
@@ -274,7 +282,7 @@ class SimProducer:
         end = loop.time() + give_up_s
         named = self._named(partition)
         is_in_doubt = False
-        outcome, offsets = "unknown", ()
+        outcome, offsets = "unknown", tuple[int, ...]()
         while loop.time() < end:
             address, _ = await self.client.leader_of(partition, end)
             if address is None:

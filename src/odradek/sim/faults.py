@@ -6,6 +6,7 @@ A fault that finds nothing to act on (its broker is already dead) does nothing a
 import errno
 from collections.abc import Callable
 
+from odradek.sim import further_faults
 from odradek.sim.plan import ACTIONS, Fault
 from odradek.sim.world import SimBroker, World
 
@@ -16,7 +17,8 @@ Act = Callable[[World, Fault], bool]
 ENDS_A_LIFE = frozenset(
     {
         "kill_leader", "kill_controller", "kill_all", "pause", "bounce", "expire_session", "cut_leader_from_store",
-        "power_cut", "power_cut_all", "fsync_fails", "disk_errors", "disk_full",
+        "power_cut", "power_cut_all", "fsync_fails", "disk_errors", "disk_full", "kill_controller_between_steps",
+        "power_cut_unflushed", "torn_tail", "index_bit_flipped", "index_misdirected", "directory_offline",
     }
 )  # fmt: skip
 
@@ -28,10 +30,11 @@ def inject(world: World, fault: Fault) -> bool:
     # no rule can bring it back: nobody promises that.
     if world.excused and fault.kind in ENDS_A_LIFE:
         return False
+    done: bool
     if fault.kind in ACTIONS:
         done = world.administration.begin(fault)
     else:
-        done = TABLE[fault.kind](world, fault)
+        done = (TABLE.get(fault.kind) or further_faults.TABLE[fault.kind])(world, fault)
     if done:
         world.note(f"fault {fault}")
     return done

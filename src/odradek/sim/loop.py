@@ -55,7 +55,7 @@ class Host:
             coroutine = thing.get_coro() if isinstance(thing, asyncio.Task) else thing
             for _ in range(MOST_WAITS_IN_FINALLY):
                 try:
-                    coroutine.close()  # type: ignore[union-attr]
+                    coroutine.close()
                     break
                 except RuntimeError:  # it waits again: "coroutine ignored GeneratorExit"
                     continue
@@ -107,6 +107,12 @@ class Handle:
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()
+
+
+def wake(future: "asyncio.Future[None]") -> None:
+    """For timers: whoever waited may have been cancelled."""
+    if not future.done():
+        future.set_result(None)
 
 
 class SimulationEnded(Exception):
@@ -242,12 +248,12 @@ class SimLoop(asyncio.AbstractEventLoop):
         """What travelled is part of the trace."""
         self.trace_hash = (self.trace_hash * 1000003 ^ crc32(data)) & _MASK
 
-    def run_until_complete(self, future: Any) -> Any:  # type: ignore[override]
+    def run_until_complete(self, future: Any) -> Any:
         is_coroutine = not asyncio.isfuture(future)
         with self._running():
             task = asyncio.ensure_future(future, loop=self)
             if is_coroutine:
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                task._log_destroy_pending = False
             while not task.done():
                 if not self.run_one():
                     raise SimulationEnded("nothing is left to run, yet the future is not done")
@@ -314,7 +320,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def create_future(self) -> "asyncio.Future[Any]":
         return asyncio.Future(loop=self)
 
-    def create_task(  # type: ignore[override]
+    def create_task(
         self, coro: Coroutine[Any, Any, Any] | Generator[Any, None, Any], *, name: object = None,
         context: Context | None = None,
     ) -> "asyncio.Task[Any]":  # fmt: skip
@@ -371,7 +377,9 @@ class SimLoop(asyncio.AbstractEventLoop):
     def set_task_factory(self, factory: Any) -> None:
         raise NotImplementedError("the simulator makes the tasks")
 
-    def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:
+    def add_signal_handler(  # type: ignore[override]
+        self, sig: int, callback: Callable[..., object], *args: Any
+    ) -> None:
         """A simulated process is told to stop by calling what the handler would call."""
 
     def remove_signal_handler(self, sig: int) -> bool:

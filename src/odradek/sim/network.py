@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from odradek.sim.loop import NOBODY, Host, SimLoop
+from odradek.sim.loop import NOBODY, Host, SimLoop, wake
 
 DEFAULT_HIGH_WATER_BYTES = 64 * 1024
 SOCKET_BUFFER_BYTES = 256 * 1024  # what a receiver that does not read still takes in
@@ -49,6 +49,9 @@ class SimServer(asyncio.AbstractServer):
 
     async def start_serving(self) -> None:
         pass
+
+    async def serve_forever(self) -> None:
+        raise NotImplementedError("a simulated server serves from the moment it is made")
 
     async def wait_closed(self) -> None:
         pass
@@ -145,9 +148,11 @@ class SimTransport(asyncio.Transport):
         return True
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._is_closing or self._is_lost or not data:
-            return
+        if self._is_closing or self._is_lost or not data or not self.host.is_alive:
+            return  # a process killed in the middle of a callback writes nothing any more
         copied = bytes(data)
+        for tap in self.network.taps:
+            tap(self, copied)
         self._unsent.append(copied)
         self._unsent_bytes += len(copied)
         self._pump()
@@ -280,10 +285,10 @@ class SimTransport(asyncio.Transport):
         cut = self.network.cut_point(len(data))
         data = data[:cut]
         if isinstance(self.protocol, asyncio.BufferedProtocol):
-            buffer = self.protocol.get_buffer(len(data))
+            buffer = memoryview(self.protocol.get_buffer(len(data)))
             taken = min(len(buffer), len(data))
             assert taken > 0, "get_buffer gave no room"
-            memoryview(buffer)[:taken] = data[:taken]
+            buffer[:taken] = data[:taken]
             self.protocol.buffer_updated(taken)
             return taken
         self.protocol.data_received(data)
@@ -310,6 +315,8 @@ class Network:
         self.transports: _OrderedSet = _OrderedSet()
         self.stalled: _OrderedSet = _OrderedSet()
         self.split_probability = 0.1  # how often a read gives only part of what has arrived
+        # Whoever listens on the wire: (transport, what was written).
+        self.taps: list[Callable[[SimTransport, bytes], None]] = []
         self._links: dict[tuple[str, str], Link] = {}
         self._next_port = 40000
 
@@ -446,5 +453,5 @@ class _OrderedSet(dict[SimTransport, None]):
 
 async def _sleep(loop: SimLoop, delay: float) -> None:
     future = loop.create_future()
-    loop.call_later(delay, lambda: future.done() or future.set_result(None))
+    loop.call_later(delay, wake, future)
     await future

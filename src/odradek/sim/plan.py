@@ -49,6 +49,23 @@ KINDS: dict[str, tuple[str, int, float, float]] = {
     "disk_full": ("F19", 1, 0.5, 5.0),
     "disk_emptied": ("F22", 1, 0.5, 5.0),
 }
+# Of disks, of wires and of time, in modules of their own (`disk_faults`, `wire_faults`), and drawn by themselves.
+FURTHER_KINDS: dict[str, tuple[str, int, float, float]] = {
+    "kill_controller_between_steps": ("F2", 4, 0.5, 5.0),
+    "cut_to_a_ring": ("F9", 2, 0.5, 12.0),
+    "swizzle": ("F9", 2, 2.0, 12.0),
+    "thin_link": ("F10", 2, 0.5, 6.0),
+    "late_control_requests": ("F11", 4, 1.0, 6.0),
+    "lost_calls": ("F13", 2, 0.5, 6.0),
+    "clock_strobe": ("F14", 1, 0.5, 5.0),
+    "power_cut_unflushed": ("F15", 3, 0.5, 5.0),
+    "torn_tail": ("F17", 3, 0.5, 5.0),
+    "index_bit_flipped": ("F20", 2, 0.5, 5.0),
+    "index_misdirected": ("F21", 2, 0.5, 5.0),
+    "directory_offline": ("F23", 2, 0.5, 8.0),
+}
+# One broker may lose what it had not flushed, while all others are well: not where one copy may be all there is.
+LOSE_ONE = frozenset({"power_cut_unflushed", "torn_tail"})
 # What administrators do (`administration`), in the same terms. Half of the seeds have administrators.
 ACTIONS: dict[str, tuple[str, int, float, float]] = {
     "reassign": ("F24", 3, 0.0, 0.0),
@@ -96,6 +113,11 @@ class Plan:
         return any(fault.kind in kinds for fault in self.faults)
 
     @property
+    def disks_per_broker(self) -> int:
+        """Two where one may fail alone."""
+        return 2 if self.has(frozenset({"directory_offline"})) else 1
+
+    @property
     def is_administered(self) -> bool:
         return self.has(frozenset(ACTIONS))
 
@@ -131,7 +153,11 @@ def draw(seed: int) -> Plan:
             if rng.random() < 0.1:
                 quiet_until = now + 0.25 * duration_s
         now += rng.expovariate(1 / mean_gap_s)
-    actions, settings = _administration(seed, duration_s, frozenset(chosen))
+    further = _further_faults(
+        seed, duration_s, may_lose_one=replication_factor == 3 and min_insync_replicas == 2
+    )
+    kinds = frozenset(chosen) | {fault.kind for fault in further}
+    actions, settings = _administration(seed, duration_s, kinds)
     faults += _deposals(seed, duration_s)
     return Plan(
         seed=seed,
@@ -147,7 +173,7 @@ def draw(seed: int) -> Plan:
         duration_s=duration_s,
         flushes=flushes,
         store_notices_death=rng.random() < 0.5,
-        faults=tuple(sorted([*faults, *actions])),
+        faults=tuple(sorted([*faults, *further, *actions])),
         settings=settings,
     )
 
@@ -160,6 +186,25 @@ def _deposals(seed: int, duration_s: float) -> list[Fault]:
     return [Fault(rng.uniform(0.2, duration_s), "depose", 0.0, 0.0) for _ in range(rng.choice((1, 1, 2)))]
 
 
+def _further_faults(seed: int, duration_s: float, *, may_lose_one: bool) -> list[Fault]:
+    """In a third of the seeds, beside whatever else there is."""
+    rng = random.Random(f"further-{seed}")
+    if rng.random() < 0.65:
+        return []
+    chosen = [
+        kind for kind in FURTHER_KINDS if rng.random() < 0.35 and (may_lose_one or kind not in LOSE_ONE)
+    ]
+    mean_gap_s = rng.choice((0.8, 2.0, 4.0))
+    faults: list[Fault] = []
+    now = rng.uniform(0.2, 2.0)
+    while now < duration_s and chosen:
+        kind = rng.choices(chosen, [FURTHER_KINDS[k][1] for k in chosen])[0]
+        _, _, shortest, longest = FURTHER_KINDS[kind]
+        faults.append(Fault(now, kind, rng.random(), rng.random(), rng.uniform(shortest, longest)))
+        now += rng.expovariate(1 / mean_gap_s)
+    return faults
+
+
 def _administration(
     seed: int, duration_s: float, faults: frozenset[str]
 ) -> tuple[list[Fault], dict[str, str]]:
@@ -170,7 +215,7 @@ def _administration(
     chosen = [
         kind for kind in ACTIONS if ACTIONS[kind][1] and rng.random() < (0.15 if kind in UNCLEAN else 0.4)
     ]
-    if faults & SINGLE and "set_min_isr" in chosen:
+    if faults & (SINGLE | LOSE_ONE) and "set_min_isr" in chosen:
         # With a single copy allowed, the disk of that copy must not be taken away.
         chosen.remove("set_min_isr")
     settings = {}

@@ -90,6 +90,7 @@ def run(
         brokers=plan.brokers,
         settings={**({"log.flush.interval.messages": "1"} if plan.flushes else {}), **plan.settings},
         store_notices_death=plan.store_notices_death,
+        disks_per_broker=plan.disks_per_broker,
     )
     if prepare is not None:
         prepare(world, outcome.history)
@@ -107,6 +108,7 @@ def run(
 
 
 def let_go(world: World) -> None:
+    world.on_controller_step.clear()
     world.loop.close()
     world.brokers.clear()
     gc.collect()

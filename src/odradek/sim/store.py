@@ -9,7 +9,7 @@ itself gone *before* the store does.
 from collections.abc import Callable
 from typing import Any
 
-from odradek.sim.loop import NOBODY, Host, SimLoop, current_host
+from odradek.sim.loop import NOBODY, Host, SimLoop, current_host, wake
 from odradek.store.api import OnSession, OnWatch, StoreUnavailable
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 
@@ -24,6 +24,7 @@ class StoreLink:
         self.store = store
         self.host = host
         self.is_cut = False
+        self.answers_take_s = 0.0  # on top of the usual delay
         self.sessions: list[MemorySession] = []
 
     async def open_session(self, session_timeout_ms: int = 6000) -> "HostSession":
@@ -174,10 +175,10 @@ class SimStore:
     def world_context(self) -> Any:
         return self.loop.context_of(NOBODY)
 
-    async def delay(self) -> None:
+    async def delay(self, longer_s: float = 0.0) -> None:
         future = self.loop.create_future()
-        seconds = self.latency_s + self.loop.random.random() * self.jitter_s
-        self.loop.call_later(seconds, lambda: future.done() or future.set_result(None))
+        seconds = self.latency_s + self.loop.random.random() * self.jitter_s + longer_s
+        self.loop.call_later(seconds, wake, future)
         await future
 
     # --- the gate (`store.memory_session.Gate`)
@@ -192,6 +193,9 @@ class SimStore:
         if self.on_write is not None and call in ("multi", "write"):
             self.on_write()
         await self.delay()
+        link = self.owner.get(session_id)
+        if link is not None and link.answers_take_s:
+            await self.delay(link.answers_take_s)
         self._fail_if_unreachable(session_id)
         if (
             call in ("multi", "write")

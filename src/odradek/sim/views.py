@@ -124,6 +124,7 @@ class Views:
             for partition, replica in runtime.broker.replicas.partitions.items():
                 if (
                     partition in replicas
+                    and replica.log.failure is None  # its directory is offline, and the broker will see in a moment
                     and replica.topic_id == self._topic_ids[partition.topic]
                     and (broker_id, partition) not in world.excused
                     and world.topics.is_told(partition, broker_id, stored.get(partition))

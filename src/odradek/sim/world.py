@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from odradek.log.files import Directory
-from odradek.log.memory_files import MemoryDisk
+from odradek.log.memory_files import Choose, MemoryDisk
 from odradek.model.errors import OdradekError
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
@@ -23,7 +23,7 @@ from odradek.sim.store import SimStore, StoreLink
 from odradek.sim.topics import Topics
 from odradek.sim.views import Views
 from odradek.store import layout
-from odradek.store.api import ConditionalOps, Delete
+from odradek.store.api import ConditionalOps, Delete, Op
 
 PORT = 9092
 # The simulated wall clock begins here: 2026-01-01.
@@ -171,8 +171,10 @@ class SimBroker:
             self._process_ended(host, at_once=True)
             self.world.broker_stopped(self, error)
 
-    def kill(self, *, power_cut: bool = False, at_once: bool | None = None) -> None:
-        """kill -9; with `power_cut` what was not synced is lost as well."""
+    def kill(
+        self, *, power_cut: bool = False, at_once: bool | None = None, choose: Choose | None = None
+    ) -> None:
+        """kill -9; with `power_cut` what was not synced is lost as well, as `choose` says or in any combination."""
         host = self.host
         assert host is not None and host.is_alive
         self.world.note(f"{'power cut' if power_cut else 'kill'} {host}")
@@ -180,12 +182,16 @@ class SimBroker:
         if power_cut:
             random = self.world.loop.random
             for disk in self.disks:
-                disk.power_cut(lambda count: int(random.random() * count))
+                disk.power_cut(choose or (lambda count: int(random.random() * count)))
 
     def wipe_disk(self) -> None:
         """Another, empty disk. Until the ISR has been told, no invariant can hold of what was on it."""
         for disk in self.disks:
             disk.wipe()
+        self.excuse()
+
+    def excuse(self) -> None:
+        """It has lost records it had said it has: nothing is asked of it before its ISRs have been told."""
         for partition, state in self.world.view(with_batches=False).partitions.items():
             if state.stored is not None and self.broker_id in state.stored.isr:
                 self.world.excused[(self.broker_id, partition)] = state.stored.partition_epoch
@@ -236,7 +242,7 @@ class World:
         disks_per_broker: int = 1,
     ) -> None:
         self.seed = seed
-        self.loop = SimLoop(seed)
+        self.loop = SimLoop(seed)  # type: ignore[abstract]  # what it lacks raises by itself
         self.network = Network(self.loop)
         self.store = SimStore(self.loop)
         self.settings = dict(settings or {})
@@ -281,7 +287,9 @@ class World:
         end = self.loop.time() + within_s
         self.loop.run_until(end, stop=lambda: bool(done) and done[0].done())
         if not (done and done[0].done()):
-            raise NotInTime(f"{work.__qualname__} did not finish within {within_s:g} simulated seconds")
+            raise NotInTime(
+                f"{getattr(work, '__qualname__', work)} did not finish within {within_s:g} simulated seconds"
+            )
         return done[0].result()
 
     def run_for(self, seconds: float) -> None:
@@ -363,14 +371,18 @@ class World:
 
     def depose(self) -> bool:
         """Removes `/controller` by hand. False: there was none."""
-        ensemble = self.store.ensemble
-        if not any(True for _ in ensemble.tree.walk(layout.CONTROLLER)):
+        if not any(True for _ in self.store.ensemble.tree.walk(layout.CONTROLLER)):
             return False
+        self.write_by_hand(Delete(layout.CONTROLLER))
+        return True
+
+    def write_by_hand(self, op: Op) -> None:
+        """Somebody with a client of the store, past all brokers."""
+        ensemble = self.store.ensemble
         session_id = ensemble.tree.open_session(60_000)
-        _, fired = ensemble.tree.write(session_id, [ConditionalOps((Delete(layout.CONTROLLER),))], None)
+        _, fired = ensemble.tree.write(session_id, [ConditionalOps((op,))], None)
         ensemble.tree.end_session(session_id)
         ensemble.deliver(fired)
-        return True
 
     # --- cutting and healing
 

@@ -38,8 +38,8 @@ from odradek.model.facts import (
     UnreadableNode,
 )
 from odradek.model.ids import BrokerId, TopicId, TopicPartition
-from odradek.store import layout
-from odradek.store.api import Fence, Node, NoNode, Store, WatchEvent, WatchKind, name_of
+from odradek.store import layout, strays
+from odradek.store.api import NO_OWNER, Fence, Node, NoNode, Store, WatchEvent, WatchKind, name_of
 from odradek.store.fields import Unreadable
 from odradek.store.groups import remove_notifications
 from odradek.store.judgement import States, take_out_from_the_future, take_out_strangers, without_twins
@@ -219,6 +219,11 @@ class BrokerFacts(_Hints):
         node = await self._get(layout.CONTROLLER)
         if node is None:
             return ControllerChanged(None)
+        if node.stat.ephemeral_owner == NO_OWNER:
+            reason = (
+                "it is not ephemeral: somebody made it by hand. Nobody can be elected until it is deleted"
+            )
+            return ControllerChanged(None, UnreadableNode(layout.CONTROLLER, reason))
         try:
             return ControllerChanged(layout.decode_controller(node.data))
         except Unreadable as error:
@@ -284,6 +289,7 @@ class ControllerFacts(_Hints):
             reassignment=reassignment,
             preferred_election=preferred,
             producer_ids=await self._producer_ids(unreadable),
+            strays=await self._strays(unreadable),
             unreadable=tuple(unreadable),
         )
 
@@ -442,6 +448,24 @@ class ControllerFacts(_Hints):
         except Unreadable as error:
             unreadable.append(error.as_fact())
             return None
+
+    async def _strays(
+        self, unreadable: list[UnreadableNode]
+    ) -> dict[BrokerId, dict[TopicPartition, TopicId]]:
+        try:
+            names = await self.store.children(strays.STRAYS)
+        except NoNode:  # nobody ever left any
+            return {}
+        brokers = [BrokerId(int(name)) for name in names if name.isascii() and name.isdigit()]
+        nodes = await self.store.get_many([strays.stray_path(broker) for broker in brokers])
+        found = {}
+        for broker, node in zip(brokers, nodes, strict=True):
+            try:
+                if node is not None:
+                    found[broker] = strays.decode_strays(broker, node.data)
+            except Unreadable as error:
+                unreadable.append(error.as_fact())
+        return found
 
     # ---- notifications
 

@@ -22,8 +22,9 @@ _JARS = (
     *("zookeeper", "netty", "slf4j-api", "log4j", "metrics-core", "snappy", "jline"),
     *("commons-cli", "commons-io"),
 )
-# A small heap, and no time spent on compiling what runs for seconds.
-_JVM = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Dlog4j2.level=WARN")
+_JVM = ("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Dlog4j2.level=WARN")
+# No time spent on compiling well what runs for seconds.
+_FAST_START = ("-XX:TieredStopAtLevel=1",)
 # Nothing outlives us: whoever holds the other end of standard input is gone, so shall the server be. Nobody else
 # ends it, so its process id is never that of another when the signal comes.
 # A shell gives what it starts in the background /dev/null for standard input: hence the third descriptor, made before.
@@ -88,6 +89,8 @@ class ZooKeeperServer:
         settings: Mapping[str, str] | None = None,
         properties: Mapping[str, str] | None = None,
         is_synced: bool = False,
+        heap: str = "128m",
+        starts_fast: bool = True,
     ) -> None:
         """`settings` stand in its configuration file, `properties` are Java's."""
         self.directory = directory
@@ -97,6 +100,7 @@ class ZooKeeperServer:
         self._members = members
         self._settings = dict(settings or {})
         self._properties = {"zookeeper.forceSync": "yes" if is_synced else "no", **(properties or {})}
+        self._jvm = (f"-Xmx{heap}", *_JVM, *(_FAST_START if starts_fast else ()))
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -147,9 +151,11 @@ class ZooKeeperServer:
             self.process = subprocess.Popen(
                 [
                     *("/bin/sh", "-c", _WHILE_WE_LIVE, "zookeeper"),
-                    *(java_command, *_JVM, *properties, "-cp", class_path(), _MAIN, str(configuration)),
+                    *(java_command, *self._jvm, *properties, "-cp", class_path(), _MAIN, str(configuration)),
                 ],
                 stdin=subprocess.PIPE,
+                # Ctrl-C is for whoever started us: brokers still need their store while they stop.
+                start_new_session=True,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )

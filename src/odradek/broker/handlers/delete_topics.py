@@ -113,9 +113,7 @@ def _accept(broker: "Broker", version: int, state: DeleteTopicState) -> str:
             "delete.topic.enable is false on this broker.",
         )
     if state.name is not None and TopicId(bytes(state.topic_id)) != NO_TOPIC_ID:
-        raise ProtocolError(
-            ErrorCode.INVALID_REQUEST, "Topic name and topic ID can not both be specified."
-        )
+        raise ProtocolError(ErrorCode.INVALID_REQUEST, "Topic name and topic ID can not both be specified.")
     name = _name_of(broker, state)
     if name is None:
         raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_ID)

@@ -54,9 +54,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     return _answer(broker, version, asked, {})
 
 
-def _answer(
-    broker: "Broker", version: int, asked: DescribeConfigsRequest, levels: loggers.Levels
-) -> Answer:
+def _answer(broker: "Broker", version: int, asked: DescribeConfigsRequest, levels: loggers.Levels) -> Answer:
     refused: dict[int, ProtocolError] = {}
     entities: dict[tuple[str, str], None] = {}
     for place, resource in enumerate(asked.resources):
@@ -118,9 +116,7 @@ def _described(
     names = None if resource.configuration_keys is None else dict.fromkeys(resource.configuration_keys)
     entity = entity_of(resource.resource_type, resource.resource_name)
     if entity in configs.unreadable:
-        return _refused(
-            resource, ProtocolError(ErrorCode.UNKNOWN_SERVER_ERROR, configs.unreadable[entity])
-        )
+        return _refused(resource, ProtocolError(ErrorCode.UNKNOWN_SERVER_ERROR, configs.unreadable[entity]))
     stored = configs.configs.get(entity, NOTHING_STORED).overrides
     dynamic_default = configs.configs.get(("brokers", DEFAULT_NAME), NOTHING_STORED).overrides
     if resource.resource_type == TOPIC:

@@ -7,7 +7,14 @@ be are refused and the others written. v1 upgrade type in place of the downgrade
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
-from odradek.broker.effects import ConfigsWritten, FeaturesRead, ReadFeatures, StoreFailed, StoreResult, WriteFeatures
+from odradek.broker.effects import (
+    ConfigsWritten,
+    FeaturesRead,
+    ReadFeatures,
+    StoreFailed,
+    StoreResult,
+    WriteFeatures,
+)
 from odradek.broker.features import SAFE_DOWNGRADE, UPGRADE, change
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -34,9 +41,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     attempts = 0
 
     def refuse(code: ErrorCode, message: str) -> None:
-        park.complete(
-            Reply([UpdateFeaturesResponse(error_code=code, error_message=message).encode(version)])
-        )
+        park.complete(Reply([UpdateFeaturesResponse(error_code=code, error_message=message).encode(version)]))
 
     def done(rows: list[UpdatableFeatureResult]) -> None:
         park.complete(Reply([UpdateFeaturesResponse(error_message=None, results=rows).encode(version)]))

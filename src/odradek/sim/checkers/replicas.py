@@ -236,12 +236,16 @@ def converged(view: ClusterView) -> Iterator[Anomaly]:
 
 
 def identical_logs(view: ClusterView) -> Iterator[Anomaly]:
-    """I9 at rest: all replicas hold the same batches up to the leader's high watermark."""
+    """I9 at rest: all replicas hold the same batches up to the leader's high watermark.
+
+    All that are assigned: what a broker keeps after its replica was taken away from it follows nobody.
+    """
     for partition, state in sorted(view.partitions.items()):
-        for leader in state.replicas:
+        assigned = [r for r in state.replicas if not state.assignment or r.broker in state.assignment]
+        for leader in assigned:
             if not leader.is_leader:
                 continue
-            for other in state.replicas:
+            for other in assigned:
                 if other.broker == leader.broker:
                     continue
                 limit = leader.high_watermark

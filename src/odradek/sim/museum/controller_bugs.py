@@ -1,11 +1,13 @@
 """Elections, ISR as the controller stores it, requests of the controller, its epochs."""
 
 from odradek.broker.core import Broker
+from odradek.broker.isr_channel import IsrChannel
 from odradek.broker.replica_manager import ReplicaManager
-from odradek.controller import alter_partition, broker_changes, reassignment
+from odradek.controller import alter_partition, broker_changes, reassignment, topic_changes
 from odradek.controller.alter_partition import AlterPartition
 from odradek.controller.context import ControllerContext
 from odradek.controller.replica_states import LeaveIsr
+from odradek.server.broker_runtime import BrokerRuntime
 from odradek.server.controller_runtime import ControllerRuntime
 from odradek.sim.museum import stories
 from odradek.sim.museum.exhibit import Exhibit
@@ -101,7 +103,7 @@ EXHIBITS = (
                 alter_partition,
                 "_is_eligible",
                 "if not context.is_online(member.broker, topic_partition):",
-                "if False:",
+                "if True:\n        return True\n    if False:",
             ),
         ),
     ),
@@ -180,6 +182,91 @@ EXHIBITS = (
                 "controller_seen",
                 "elif broker == self._broker and self._term is None and not self._is_standing:",
                 "elif False:",
+            ),
+            Change(ControllerRuntime, "_end_term", "self._is_stale_suspected = True", "return"),
+        ),
+    ),
+    Exhibit(
+        "9491",
+        "b029902b129",
+        "reassignment leaves the leader epoch as it is, so brokers that have it ignore the new assignment",
+        (
+            Change(
+                reassignment,
+                "_plan_grow",
+                "plan.lead(topic_partition, leader=current.leader, isr=current.isr)",
+                "plan.lead(topic_partition, leader=current.leader, isr=current.isr, raise_epoch=False)",
+            ),
+        ),
+    ),
+    Exhibit(
+        "13972",
+        "653e284fcce",
+        "a reassignment is cancelled, and the replicas that were being added stay for ever",
+        (
+            Change(
+                reassignment.DropReplicas,
+                "plan",
+                "_plan_leaver(plan, topic_partition, broker)",
+                "plan.forget_replica(topic_partition, broker, _stray(topic_partition, broker))",
+            ),
+        ),
+    ),
+    Exhibit(
+        "6612",
+        "685fd03dda0",
+        "partitions are added to a topic that is being deleted",
+        (
+            Change(
+                topic_changes,
+                "tasks_of_assignments",
+                "if added and node.topic in context.topics_to_delete:",
+                "if False:",
+            ),
+        ),
+    ),
+    Exhibit(
+        "2721",
+        "21ea9cbc0de",
+        "LeaderAndIsr of an epoch that a broker has already is obeyed once more",
+        (
+            Change(
+                ReplicaManager,
+                "_commit_one",
+                "if leadership.leader_epoch <= partition.leader_epoch:",
+                "if leadership.leader_epoch < partition.leader_epoch:",
+            ),
+        ),
+    ),
+    Exhibit(
+        "5473",
+        "e5daa40e316",
+        "a session ends while the store is away, and no other one is ever opened",
+        (
+            Change(
+                BrokerRuntime,
+                "_open_session",
+                "await asyncio.sleep(RETRY_S)",
+                "raise",
+            ),
+        ),
+    ),
+    Exhibit(
+        "6879",
+        "42d65c429f1",
+        "after its session has ended a broker waits for its controller to stop, which waits for a session",
+        (Change(BrokerRuntime, "_session", "controller.cancel()", "pass"),),
+    ),
+    Exhibit(
+        "13254",
+        "0aefebf6061",
+        "one ISR change under way blocks every other",
+        (
+            Change(
+                IsrChannel,
+                "answered",
+                "in_flight, self._in_flight = self._in_flight, {}",
+                "in_flight = self._in_flight",
             ),
         ),
     ),

@@ -354,6 +354,57 @@ EXHIBITS = (
         ),
     ),
     Exhibit(
+        "10371",
+        "e7f81a6579a",
+        "an error of a leader that has not heard of the reassignment yet ends the follower's fetching",
+        (
+            Change(
+                FollowerFetcher,
+                "_partition_fetched",
+                "will hear from the controller.\n            self._delay(followed, now_ms)",
+                "will hear from the controller.\n            self.remove(topic_partition)",
+            ),
+        ),
+    ),
+    Exhibit(
+        "12996",
+        "4f133d5d5c0",
+        "a follower whose last epoch the leader does not know is told of a divergence at no offset",
+        (Change(Replica, "is_diverging", "if end_offset < 0 or epoch < 0:", "if False:"),),
+    ),
+    Exhibit(
+        "3003",
+        "216c75bbc56",
+        "a consumer's fetch that waits is not answered when there is something to read",
+        (
+            Change(
+                Partition,
+                "_advance_high_watermark",
+                "for reader in self.consumer_readers:",
+                "for reader in ():",
+            ),
+        ),
+    ),
+    Exhibit(
+        "3159",
+        "b23447db22a",
+        "a consumer's fetch with nothing to read is answered at once, again and again",
+        (Change(FetchWait, "gather", "at_once = is_final or", "at_once = True or"),),
+    ),
+    Exhibit(
+        "3123",
+        "2d154420c54",
+        "a follower whose end is out of its leader's range stops its broker",
+        (
+            Change(
+                FollowerFetcher,
+                "_partition_fetched",
+                "elif error == ErrorCode.OFFSET_OUT_OF_RANGE:",
+                "elif error == ErrorCode.OFFSET_OUT_OF_RANGE:\n            raise AssertionError(error)",
+            ),
+        ),
+    ),
+    Exhibit(
         "9839",
         "bd17085ec10",
         "a broker refuses requests that name a newer epoch of it than it has heard of",

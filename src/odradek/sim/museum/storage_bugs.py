@@ -1,6 +1,6 @@
 """What a disk holds after a stop, a kill or a power cut."""
 
-from odradek.log import flushing, retention
+from odradek.log import flushing, recovery, retention
 from odradek.log.log_manager import LogManager
 from odradek.sim.museum.exhibit import Exhibit
 from odradek.sim.museum.mutation import Change
@@ -25,6 +25,12 @@ EXHIBITS = (
         "be4c4528694",
         "the mark of a clean stop outlives the start: after a crash nothing is recovered",
         (Change(LogManager, "_load_directory", "root.remove(checkpoints.CLEAN_SHUTDOWN)", "pass"),),
+    ),
+    Exhibit(
+        "12520",
+        "3ec973f2138",
+        "what is known of producers is dropped at the start: a retry is written a second time",
+        (Change(recovery._Opening, "open", "self._replay(self.segments)", "self.producers = Producers()"),),
     ),
     Exhibit(
         "3968",

@@ -67,12 +67,14 @@ class Planned:
         return isinstance(error, NoNode | NotEmpty | BadVersion)
 
 
-def batch_at(writes: Sequence[ConditionalOps], start: int, fence: Fence | None) -> list[ConditionalOps]:
-    """The groups from `start` on that fit into one multi. One that takes a tree away, or that moves the fence,
+def batch_at(
+    writes: Sequence[ConditionalOps], start: int, fence: Fence | None, limit: int = MAX_BATCH_GROUPS
+) -> list[ConditionalOps]:
+    """The groups from `start` on that fit into one multi, at most `limit`. One that takes a tree away, or that moves the fence,
     stands alone, so that those after it see what it did."""
     batch: list[ConditionalOps] = []
     size = 0
-    for group in writes[start : start + MAX_BATCH_GROUPS]:
+    for group in writes[start : start + limit]:
         size += group_bytes(group)
         is_alone = any(
             isinstance(op, DeleteTree) or (fence is not None and op.path == fence.path) for op in group.ops

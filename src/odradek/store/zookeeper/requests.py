@@ -5,8 +5,9 @@ a millisecond each, and a new controller reads a node for each partition.
 
 multiRead (opcode 22, ZooKeeper 3.6 and later) arms no watches, whatever it is asked:
 
-    request   {type=4 (getData), done=0, err=-1, path, watch=0}*  {type=-1, done=1, err=-1}
-    response  {type=4, done=0, err, data, stat | type=-1, done=0, err, err}*  {type=-1, done=1, err=-1}
+    request   {type, done=0, err=-1, path, watch=0}*  {type=-1, done=1, err=-1}
+    response  {type, done=0, err, found | type=-1, done=0, err, err}*  {type=-1, done=1, err=-1}
+              found by 4 getData: data, stat   8 getChildren: name*
 
 multi (opcode 14):
 
@@ -28,6 +29,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 from odradek.store.api import Check, Create, Delete, Node, Op, Set, Stat
 
@@ -36,7 +38,7 @@ _INT = struct.Struct("!i")
 _LONG = struct.Struct("!q")
 # czxid, mzxid, ctime, mtime, version, cversion, aversion, ephemeralOwner, dataLength, numChildren, pzxid
 _STAT = struct.Struct("!qqqqiiiqiiq")
-_CREATE, _DELETE, _GET_DATA, _SET_DATA, _CHECK, _ERROR = 1, 2, 4, 5, 13, -1
+_CREATE, _DELETE, _GET_DATA, _SET_DATA, _GET_CHILDREN, _CHECK, _ERROR = 1, 2, 4, 5, 8, 13, -1
 _EPHEMERAL, _SEQUENTIAL = 1, 2
 _END = _HEADER.pack(-1, True, -1)
 _NO_NODE = -101
@@ -60,22 +62,26 @@ def encode_acl(entries: Sequence[AccessControl]) -> bytes:
     return _INT.pack(len(entries)) + b"".join(entry.encoded for entry in entries)
 
 
-class ReadMany:
-    """Its answer: Node, None, or an error's code for each path."""
+Found = TypeVar("Found")
+
+
+class _MultiRead(Generic[Found]):
+    """Its answer: what was found, None, or an error's code for each path."""
 
     type = 22
+    _kind: int
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = paths
 
     def serialize(self) -> bytes:
-        header = _HEADER.pack(_GET_DATA, False, -1)
+        header = _HEADER.pack(self._kind, False, -1)
         parts = [part for path in self._paths for part in (header, _text(path), b"\0")]
         parts.append(_END)
         return b"".join(parts)
 
-    def deserialize(self, answer: bytes, offset: int) -> list[Node | int | None]:
-        found: list[Node | int | None] = []
+    def deserialize(self, answer: bytes, offset: int) -> list[Found | int | None]:
+        found: list[Found | int | None] = []
         while True:
             kind, is_done, _ = _HEADER.unpack_from(answer, offset)
             offset += _HEADER.size
@@ -87,11 +93,35 @@ class ReadMany:
             if kind == _ERROR:
                 found.append(None if number == _NO_NODE else number)
                 continue
-            size = max(number, 0)  # -1: a node without data
-            data = bytes(answer[offset : offset + size])
+            one, offset = self._one(answer, offset, number)
+            found.append(one)
+
+    def _one(self, answer: bytes, offset: int, number: int) -> tuple[Found, int]:
+        """What stands at `offset`, behind its first `number`, and where it ends."""
+        raise NotImplementedError
+
+
+class ReadMany(_MultiRead[Node]):
+    _kind = _GET_DATA
+
+    def _one(self, answer: bytes, offset: int, number: int) -> tuple[Node, int]:
+        end = offset + max(number, 0)  # -1: a node without data
+        return Node(bytes(answer[offset:end]), _stat_at(answer, end)), end + _STAT.size
+
+
+class ListMany(_MultiRead[list[str]]):
+    """Names, sorted."""
+
+    _kind = _GET_CHILDREN
+
+    def _one(self, answer: bytes, offset: int, number: int) -> tuple[list[str], int]:
+        names: list[str] = []
+        for _ in range(number):
+            (size,) = _INT.unpack_from(answer, offset)
+            offset += _INT.size
+            names.append(bytes(answer[offset : offset + size]).decode())
             offset += size
-            found.append(Node(data, _stat_at(answer, offset)))
-            offset += _STAT.size
+        return sorted(names), offset
 
 
 class Refused(Exception):

@@ -41,7 +41,7 @@ from odradek.store.api import (
 )
 from odradek.store.session import SessionBase
 from odradek.store.zookeeper.link import KazooLink, LinkState, NoReadMany, error_of, translated
-from odradek.store.zookeeper.requests import MAX_PACKET_BYTES, Multi, ReadMany, Refused
+from odradek.store.zookeeper.requests import MAX_PACKET_BYTES, ListMany, Multi, ReadMany, Refused
 from odradek.store.zookeeper.security import OPEN, Security
 from odradek.store.zookeeper.watches import ArmedWatches, missed
 from odradek.store.zookeeper.write import write_groups
@@ -144,20 +144,29 @@ class ZooKeeperStore(SessionBase):
         return await self._children(path, watch)
 
     async def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Node | None]:
-        if self._has_read_many and len(paths) > 1:
-            starts = range(0, len(paths), _READ_AT_ONCE)
-            chunks = [tuple(paths[start : start + _READ_AT_ONCE]) for start in starts]
-            read = self._watch_many if watch else self._read_many
-            try:
-                nodes = [node for found in await self._reads(chunks, read) for node in found]
-            except NoReadMany:
-                self._has_read_many = False
-            else:
-                return await self._look_again(paths, nodes) if watch else nodes
-        return await self._reads(paths, lambda path: _or_none(self._get(path, watch)))
+        nodes = await self._by_many(paths, self._watch_many if watch else self._read_many)
+        if nodes is None:
+            return await self._reads(paths, lambda path: _or_none(self._get(path, watch)))
+        return await self._look_again(paths, nodes) if watch else nodes
 
     async def children_many(self, paths: Sequence[str], *, watch: bool = False) -> list[list[str] | None]:
-        return await self._reads(paths, lambda path: _or_none(self._children(path, watch)))
+        lists = None if watch else await self._by_many(paths, self._list_many)
+        if lists is None:
+            return await self._reads(paths, lambda path: _or_none(self._children(path, watch)))
+        return lists
+
+    async def _by_many(
+        self, paths: Sequence[str], read: Callable[[Sequence[str]], asyncio.Future[list[T]]]
+    ) -> list[T] | None:
+        """Many in one request; None where that is not worth it, or the server is too old for it."""
+        if not self._has_read_many or len(paths) < 2:
+            return None
+        chunks = [paths[start : start + _READ_AT_ONCE] for start in range(0, len(paths), _READ_AT_ONCE)]
+        try:
+            return [found for many in await self._reads(chunks, read) for found in many]
+        except NoReadMany:
+            self._has_read_many = False
+            return None
 
     async def _reads(
         self, wanted: Iterable[W], read: Callable[[W], asyncio.Future[T]], *, coming_back: bool = False
@@ -182,7 +191,12 @@ class ZooKeeperStore(SessionBase):
     def _read_many(self, paths: Sequence[str]) -> asyncio.Future[list[Node | None]]:
         for path in paths:
             check_path(path)
-        return self._ask(ReadMany(paths), paths[0], lambda answer: _nodes(paths, answer))
+        return self._ask(ReadMany(paths), paths[0], lambda answer: _each(paths, answer))
+
+    def _list_many(self, paths: Sequence[str]) -> asyncio.Future[list[list[str] | None]]:
+        for path in paths:
+            check_path(path)
+        return self._ask(ListMany(paths), paths[0], lambda answer: _each(paths, answer))
 
     def _watch_many(self, paths: Sequence[str]) -> asyncio.Future[list[Node | None]]:
         """multiRead arms nothing, so the watches go ahead of it; one that fires between the two is used up, and
@@ -192,7 +206,7 @@ class ZooKeeperStore(SessionBase):
         arming = self._watches.begin(paths)
 
         def read(answer: list[Node | int | None]) -> list[Node | None]:
-            nodes = _nodes(paths, answer)
+            nodes = _each(paths, answer)
             arming.end(nodes)
             return nodes
 
@@ -436,13 +450,14 @@ class ZooKeeperStore(SessionBase):
                 await stopped
 
 
-def _nodes(paths: Sequence[str], answer: Sequence[Node | int | None]) -> list[Node | None]:
-    nodes: list[Node | None] = []
-    for path, node in zip(paths, answer, strict=True):
-        if isinstance(node, int):
-            raise error_of(node, path)
-        nodes.append(node)
-    return nodes
+def _each(paths: Sequence[str], answer: Sequence[T | int | None]) -> list[T | None]:
+    """What was found at each path; raises the error of the first that could not be read."""
+    found: list[T | None] = []
+    for path, one in zip(paths, answer, strict=True):
+        if isinstance(one, int):
+            raise error_of(one, path)
+        found.append(one)
+    return found
 
 
 def _stat(stat: Any) -> Stat:

@@ -1,8 +1,8 @@
 """`write` over a store that has only `multi`: many groups in one transaction, and each its own answer.
 
 One op that cannot be done fails the whole multi. The groups before it are then sent again without it, it gets
-its answer by itself, and the rest goes on: an undisturbed write of a thousand groups is one round, and each
-conflict costs two more.
+its answer by itself, and the rest goes on in smaller batches, which grow again: an undisturbed write of a thousand
+groups is one round, each conflict costs two or three more, and where all conflict no large batch is sent in vain.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from odradek.store.api import (
 from odradek.store.zookeeper import plan as planning
 from odradek.store.zookeeper.plan import Planned
 
+_SMALL_BATCH = 16
 # Looks at a part of the tree that others keep changing, before we say so.
 _PLANS = 10
 
@@ -63,12 +64,15 @@ async def write_groups(
     store: MultiStore, writes: Sequence[ConditionalOps], fence: Fence | None
 ) -> list[WriteAnswer]:
     answers: list[WriteAnswer] = []
+    limit = planning.MAX_BATCH_GROUPS
     while len(answers) < len(writes):
-        batch = planning.batch_at(writes, len(answers), fence)
+        batch = planning.batch_at(writes, len(answers), fence, limit)
         done = await _write_batch(store, batch, fence)
         if done is None:
             return answers + [Fenced()] * (len(writes) - len(answers))
         answers += done
+        is_disturbed = len(done) < len(batch) or isinstance(done[-1], Conflict)
+        limit = max(limit // 4, _SMALL_BATCH) if is_disturbed else min(limit * 2, planning.MAX_BATCH_GROUPS)
     return answers
 
 

@@ -1,0 +1,75 @@
+"""`odradek config set` and `delete`: one setting or several, all others stay as they are."""
+
+import click
+
+from odradek.cli.config_resources import Resource, alter_configs, check_name, resource_named, resource_options
+from odradek.cli.output import bootstrap_option, fail, json_option, print_json
+
+
+@click.command(name="set")
+@click.argument("pairs", nargs=-1, required=True, metavar="NAME=VALUE...")
+@resource_options
+@click.option("--dry-run", is_flag=True, help="Ask whether it would be accepted; change nothing.")
+@bootstrap_option
+@json_option
+def set_(
+    pairs: tuple[str, ...],
+    topic: str | None,
+    broker: int | None,
+    cluster: bool,
+    dry_run: bool,
+    bootstrap: str,
+    as_json: bool,
+) -> None:
+    """Change settings while the cluster runs; all others stay."""
+    resource = resource_named(topic, broker, cluster)
+    alter(resource, parse_pairs(resource, pairs), bootstrap, dry_run, as_json)
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@resource_options
+@click.option("--dry-run", is_flag=True, help="Ask whether it would be accepted; change nothing.")
+@bootstrap_option
+@json_option
+def delete(
+    names: tuple[str, ...],
+    topic: str | None,
+    broker: int | None,
+    cluster: bool,
+    dry_run: bool,
+    bootstrap: str,
+    as_json: bool,
+) -> None:
+    """Take settings away: what is below counts again, broker, cluster or default."""
+    resource = resource_named(topic, broker, cluster)
+    for name in names:
+        check_name(resource, name)
+    alter(resource, dict.fromkeys(names), bootstrap, dry_run, as_json)
+
+
+def parse_pairs(resource: Resource, pairs: tuple[str, ...], option: str = "") -> dict[str, str | None]:
+    changes: dict[str, str | None] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{option}{pair}: want NAME=VALUE, as in retention.ms=86400000")
+        check_name(resource, name)
+        changes[name] = value
+    return changes
+
+
+def alter(
+    resource: Resource, changes: dict[str, str | None], bootstrap: str, dry_run: bool, as_json: bool
+) -> None:
+    from odradek.client.sync import SyncClient
+
+    with SyncClient(bootstrap) as client:
+        refused = alter_configs(client, {resource: changes}, validate_only=dry_run)
+    if refused:
+        fail(f"{resource}: {next(iter(refused.values()))}; nothing was changed")
+    if as_json:
+        print_json({"resource": str(resource), "changes": changes, "dry_run": dry_run})
+        return
+    words = ", ".join(f"{name} deleted" if v is None else f"{name}={v}" for name, v in changes.items())
+    print(f"{resource}: {words}{' would be accepted' if dry_run else ''}")

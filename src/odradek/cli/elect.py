@@ -1,0 +1,15 @@
+"""`odradek elect`: leaders by hand (KIP-460). Preferred ones lose nothing; unclean ones may, so they are priced first."""
+
+import click
+
+from odradek.cli.main import LazyGroup
+
+VERBS = {
+    "preferred": ("odradek.cli.elect_preferred", "preferred", "Give the lead back to preferred replicas."),
+    "unclean": ("odradek.cli.elect_unclean", "unclean", "A leader from outside the ISR, with what it loses."),
+}
+
+
+@click.group(cls=LazyGroup, verbs=VERBS)
+def elect() -> None:
+    """Elect leaders by hand, preferred or unclean."""

@@ -1,0 +1,76 @@
+"""`odradek elect preferred`: the first replica of the list leads again, where it is live and in sync.
+
+Exit code 1 when one of the partitions asked for could not be given back.
+"""
+
+import sys
+from collections.abc import Container
+from typing import TYPE_CHECKING
+
+import click
+
+from odradek.cli.elections import PREFERRED, Elected, elect_leaders, partitions_of
+from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
+
+if TYPE_CHECKING:
+    from odradek.client.sync import PartitionView
+
+SHOWN_PARTITIONS = 20
+
+
+@click.command()
+@click.argument("targets", nargs=-1, metavar="[TOPIC|PARTITION]...")
+@click.option("--all", "-a", "everything", is_flag=True, help="Every partition of the cluster.")
+@bootstrap_option
+@json_option
+def preferred(targets: tuple[str, ...], everything: bool, bootstrap: str, as_json: bool) -> None:
+    """Give the lead back to preferred replicas."""
+    from odradek.client.sync import SyncClient
+    from odradek.model.error_codes import ErrorCode
+
+    if bool(targets) == everything:
+        raise click.UsageError("elect for whom? Say topics or partitions, or --all")
+    with SyncClient(bootstrap) as client:
+        view = client.cluster()
+        partitions = partitions_of(client, view, sorted(view.topics) if everything else targets)
+        before = {w: view.topics[w.topic].partitions[w.partition] for w in partitions}
+        # Those that lead already need not be asked for.
+        idle = [w for w in partitions if before[w].leader != before[w].replicas[0]]
+        elected = elect_leaders(client, PREFERRED, idle) if idle else []
+    moved = [e for e in elected if e.code == ErrorCode.NONE]
+    failed = [e for e in elected if e.code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)]
+    if as_json:
+        print_json(
+            {
+                "elected": {str(e.partition): before[e.partition].replicas[0] for e in moved},
+                "led_already": len(partitions) - len(moved) - len(failed),
+                "failed": {str(e.partition): _why(e, before[e.partition], view.brokers) for e in failed},
+            }
+        )
+    else:
+        print(
+            f"{len(moved)} partitions are led by their preferred replica again, "
+            f"{len(partitions) - len(moved) - len(failed)} were already, {len(failed)} could not."
+        )
+        rows = [
+            (str(e.partition), before[e.partition].leader, before[e.partition].replicas[0], words)
+            for e, words in [
+                *((e, _why(e, before[e.partition], view.brokers)) for e in failed),
+                *((e, "elected") for e in moved),
+            ]
+        ]
+        if rows:
+            print_table(("partition", "led by", "preferred", "answer"), rows[:SHOWN_PARTITIONS])
+        if len(rows) > SHOWN_PARTITIONS:
+            print(f"and {len(rows) - SHOWN_PARTITIONS} more; --json lists all")
+    sys.exit(1 if failed else 0)
+
+
+def _why(elected: Elected, before: "PartitionView", alive: Container[int]) -> str:
+    """What the preferred replica lacks, where metadata shows it; else the controller's own words."""
+    preferred = before.replicas[0]
+    if preferred not in alive or preferred in before.offline_replicas:
+        return f"broker {preferred} is not alive; start it"
+    if preferred not in before.isr:
+        return f"broker {preferred} is not in the ISR {list(before.isr)} yet; it must catch up first"
+    return elected.message or elected.code.name

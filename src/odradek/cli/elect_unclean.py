@@ -1,0 +1,140 @@
+"""`odradek elect unclean PARTITION...`: a leader from outside the ISR, after saying what it would lose.
+
+Every live replica is asked what it holds (last epoch, log end offset) and priced against the best; what the dead members
+of the ISR had beyond that nobody alive knows. Without --yes nothing is elected and the exit code is 1.
+"""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from odradek.cli.elections import UNCLEAN, elect_leaders, partitions_of
+from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
+from odradek.cli.quantities import shown_bytes
+
+if TYPE_CHECKING:
+    from odradek.cli.replica_ends import ReplicaEnd
+    from odradek.client.sync import PartitionView, SyncClient
+    from odradek.model.ids import TopicPartition
+
+
+@click.command()
+@click.argument("targets", nargs=-1, required=True, metavar="TOPIC|PARTITION...")
+@click.option("--yes", "-y", is_flag=True, help="Elect. Without it only the quote is shown.")
+@bootstrap_option
+@json_option
+def unclean(targets: tuple[str, ...], yes: bool, bootstrap: str, as_json: bool) -> None:
+    """A leader from outside the ISR, where nobody of the ISR is live: with what it loses."""
+    from odradek.client.sync import SyncClient
+    from odradek.model.error_codes import ErrorCode
+
+    with SyncClient(bootstrap) as client:
+        view = client.cluster()
+        partitions = partitions_of(client, view, targets)
+        views = {w: view.topics[w.topic].partitions[w.partition] for w in partitions}
+        offline = [w for w in partitions if views[w].leader not in view.brokers]
+        quotes = {w: quote(client, w, views[w]) for w in offline}
+        possible = [w for w in offline if quotes[w]["best"] is not None]
+        elected = elect_leaders(client, UNCLEAN, possible) if yes and possible else []
+        if elected:
+            after = client.cluster({w.topic for w in possible})
+    outcome = {}
+    for answer in elected:
+        where = answer.partition
+        if answer.code == ErrorCode.NONE:
+            outcome[where] = f"broker {after.topics[where.topic].partitions[where.partition].leader} leads"
+        else:
+            outcome[where] = answer.message or answer.code.name
+    ok = {answer.partition for answer in elected if answer.code == ErrorCode.NONE}
+    if as_json:
+        print_json(
+            {
+                "quotes": {str(w): quotes[w] for w in offline},
+                "has_a_leader": [str(w) for w in partitions if w not in offline],
+                "elected": {str(w): text for w, text in outcome.items()},
+                "done": sorted(map(str, ok)),
+            }
+        )
+    else:
+        show(partitions, views, quotes, outcome, yes)
+    sys.exit(0 if all(w in ok for w in offline) else 1)
+
+
+def quote(client: "SyncClient", where: "TopicPartition", view: "PartitionView") -> dict[str, Any]:
+    """What each replica holds, and what choosing it would cost against the best survivor."""
+    from odradek.cli.replica_ends import replica_ends
+
+    ends = replica_ends(
+        client, where, view.replicas, leader_epoch=max(0, view.leader_epoch), with_sizes=True
+    )
+    alive = [end for end in ends if end.log_end_offset is not None]
+    best = max(alive, key=lambda e: (e.last_epoch, e.log_end_offset or 0), default=None)
+    return {
+        "isr": list(view.isr),
+        "best": None if best is None else best.broker,
+        "candidates": [_priced(end, best) for end in ends],
+        "not_known": [b for b in view.isr if b not in {end.broker for end in alive}],
+    }
+
+
+def _priced(end: "ReplicaEnd", best: "ReplicaEnd | None") -> dict[str, Any]:
+    lost = lost_bytes = None
+    if end.log_end_offset is not None and best is not None and best.log_end_offset is not None:
+        # Where the epochs part, everything after the common prefix goes; at least this many records.
+        lost = max(0, best.log_end_offset - end.log_end_offset)
+        if end.size_bytes is not None and best.size_bytes is not None:
+            lost_bytes = max(0, best.size_bytes - end.size_bytes)
+    return {
+        "broker": end.broker,
+        "last_epoch": end.last_epoch,
+        "log_end_offset": end.log_end_offset,
+        "bytes": end.size_bytes,
+        "fewer_records_than_best": lost,
+        "fewer_bytes_than_best": lost_bytes,
+        "problem": end.problem,
+    }
+
+
+def show(
+    partitions: "list[TopicPartition]",
+    views: "dict[TopicPartition, PartitionView]",
+    quotes: "dict[TopicPartition, dict[str, Any]]",
+    outcome: "dict[TopicPartition, str]",
+    yes: bool,
+) -> None:
+    for where in partitions:
+        if where not in quotes:
+            print(f"{where} is led by broker {views[where].leader}: no unclean election is needed")
+            continue
+        found = quotes[where]
+        print(headline(where, found))
+        print_table(
+            ("broker", "last epoch", "log end offset", "bytes", "fewer than the best", ""),
+            [
+                (
+                    c["broker"],
+                    "" if c["last_epoch"] < 0 else c["last_epoch"],
+                    "" if c["log_end_offset"] is None else c["log_end_offset"],
+                    "" if c["bytes"] is None else shown_bytes(c["bytes"]),
+                    "" if c["fewer_records_than_best"] is None else f"{c['fewer_records_than_best']} records",
+                    c["problem"] or ("best" if c["broker"] == found["best"] else ""),
+                )
+                for c in found["candidates"]
+            ],
+        )
+        if where in outcome:
+            print(f"{where}: {outcome[where]}")
+    if not yes and any(found["best"] is not None for found in quotes.values()):
+        print("Nothing is elected yet; --yes elects, and what only the dead had is lost.")
+
+
+def headline(where: "TopicPartition", found: dict[str, Any]) -> str:
+    if found["best"] is None:
+        return f"{where} cannot be led by anybody: no replica is alive. Start any broker that has one."
+    best = next(c for c in found["candidates"] if c["broker"] == found["best"])
+    text = f"{where} would be led by broker {found['best']}, which holds it up to offset {best['log_end_offset']}"
+    if found["not_known"]:
+        who = ",".join(map(str, found["not_known"]))
+        text += f"; records that only broker {who} of the ISR holds beyond that are lost, how many nobody alive knows"
+    return text + "."

@@ -1,0 +1,16 @@
+"""`odradek journal`: what the controllers of a cluster were told, decided and changed, step by step."""
+
+import click
+
+from odradek.cli.main import LazyGroup
+
+VERBS = {
+    "show": ("odradek.cli.journal_show", "show", "What changed when and why; a partition's time line."),
+    "replay": ("odradek.cli.journal_replay", "replay", "Play it again, to a time, without an event, with a setting."),
+    "diff": ("odradek.cli.journal_diff", "diff", "Where two journals part, or one and its replay."),
+}
+
+
+@click.group(cls=LazyGroup, verbs=VERBS)
+def journal() -> None:
+    """Show, replay and compare the controller's journal."""

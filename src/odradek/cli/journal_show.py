@@ -1,0 +1,211 @@
+"""`odradek journal show`: what changed, when and why; for one partition its time line, also as a picture."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from odradek.cli.journal_words import (
+    cause_of,
+    change_words,
+    clock,
+    event_words,
+    history_at,
+    place_options,
+)
+from odradek.cli.journals import History
+from odradek.cli.output import fail, json_option, print_json, print_table
+from odradek.cli.quantities import shown_seconds
+
+if TYPE_CHECKING:
+    from odradek.controller.timeline import Moment
+    from odradek.model.ids import TopicPartition
+
+LATEST_STEPS = 50
+
+
+@click.command()
+@place_options
+@click.option("--partition", "-p", metavar="TOPIC-P", help="Its time line: leader, ISR, replicas, outages, moves.")
+@click.option("--topic", "-t", help="Only what is about this topic.")
+@click.option("--since", metavar="TIME", help="From then on, as in 2026-01-31T12:00:00 (UTC) or ms.")
+@click.option("--until", metavar="TIME", help="Up to then.")
+@click.option("--last", "-n", type=click.IntRange(min=1), default=LATEST_STEPS, show_default=True, help="Changes.")
+@click.option("--all", "-a", "everything", is_flag=True, help="Every change, and steps that changed nothing.")
+@click.option("--svg", type=click.Path(path_type=Path), help="With --partition: draw the time line here.")
+@click.option("--html", type=click.Path(path_type=Path), help="With --partition: time line and moves as a page.")
+@json_option
+def show(
+    place: Path | None,
+    bootstrap: str | None,
+    partition: str | None,
+    topic: str | None,
+    since: str | None,
+    until: str | None,
+    last: int,
+    everything: bool,
+    svg: Path | None,
+    html: Path | None,
+    as_json: bool,
+) -> None:
+    """What changed when and why; with --partition its time line."""
+    from odradek.cli.sources import parse_time
+
+    if (svg is not None or html is not None) and partition is None:
+        raise click.UsageError("--svg and --html draw a partition's time line; say which with --partition")
+    history = history_at(place, bootstrap)
+    begin = parse_time(since) if since is not None else None
+    end = parse_time(until) if until is not None else None
+    kept = [
+        line
+        for line in history.lines
+        if (begin is None or line["at_ms"] >= begin) and (end is None or line["at_ms"] <= end)
+    ]
+    if not kept:
+        first, newest = history.lines[0]["at_ms"], history.lines[-1]["at_ms"]
+        fail(f"nothing happened then; the journal goes from {clock(first)} to {clock(newest)}")
+    if partition is not None:
+        # From the start, or what stood before `since` would not be known.
+        whole = [line for line in history.lines if end is None or line["at_ms"] <= end]
+        show_partition(history, whole, partition, begin or 0, svg, html, as_json)
+        return
+    first_kept = history.lines.index(kept[0])
+    steps = [
+        {
+            "line": first_kept + number,
+            "at_ms": line["at_ms"],
+            "controller": line.get("controller"),
+            "epoch": line["epoch"],
+            "event": event_words(history.lines[cause_of(history.lines, first_kept + number)]["event"]),
+            "writes": len(line["writes"]),
+            "requests": len(line["requests"]),
+            "changes": [c for c in line["changes"] if topic is None or _is_about(c, topic)],
+        }
+        for number, line in enumerate(kept)
+    ]
+    if as_json:
+        print_json({"steps": steps, "notes": list(history.notes)})
+        return
+    show_steps(steps, last, everything)
+    for note in history.notes:
+        print(f"note: {note}")
+
+
+def show_steps(steps: list[dict[str, Any]], last: int, everything: bool) -> None:
+    rows: list[tuple[Any, ...]] = []
+    for step in steps:
+        about = (clock(step["at_ms"]), step["line"], step["epoch"], step["event"])
+        if everything and not step["changes"]:
+            rows.append((*about, "", "", "", ""))
+        rows.extend(
+            (*about, change_words(c), c["source"], c["to"], c["reason"].split("\n")[0]) for c in step["changes"]
+        )
+    changed = sum(bool(step["changes"]) for step in steps)
+    print(f"{len(steps)} steps, {changed} of them changed something.")
+    shown = rows if everything else rows[-last:]
+    if len(shown) < len(rows):
+        print(f"the last {len(shown)} of {len(rows)} changes; --all shows them all")
+    print_table(("time (UTC)", "line", "epoch", "event", "what", "from", "to", "why"), shown)
+
+
+def show_partition(
+    history: History,
+    lines: list[dict[str, Any]],
+    name: str,
+    begin_ms: int,
+    svg: Path | None,
+    html: Path | None,
+    as_json: bool,
+) -> None:
+    from odradek.cli.what_if import partition_named
+    from odradek.controller.reassignment_steps import as_json as moves_as_json
+    from odradek.controller.reassignment_steps import reassignments
+    from odradek.controller.timeline import outages, timeline
+
+    where: TopicPartition = partition_named(name, "--partition")
+    moments = [m for m in timeline(lines, where) if m.at_ms >= begin_ms]
+    if not moments:
+        fail(f"the journal never heard of {where}")
+    end_ms = lines[-1]["at_ms"]
+    dark = outages(moments)
+    moves = [m for m in reassignments(lines, where) if m.began_ms >= begin_ms]
+    if svg is not None or html is not None:
+        from odradek.cli.picture_timeline import draw_timeline
+
+        draw_timeline(where, moments, dark, moves, end_ms, svg=svg, html=html)
+    if as_json:
+        print_json(
+            {
+                "partition": str(where),
+                "moments": [moment_as_dict(m) for m in moments],
+                "outages": [
+                    {"since_ms": o.since_ms, "until_ms": o.until_ms, "why": o.why} for o in dark
+                ],
+                "reassignments": [moves_as_json(m) for m in moves],
+                "notes": list(history.notes),
+            }
+        )
+        return
+    now = moments[-1]
+    leader = "nobody leads it" if now.is_offline else f"broker {now.leader} leads it"
+    print(f"{where}: {leader}, ISR {_ids(now.isr)}; {len(moments)} changes since {clock(moments[0].at_ms)} UTC.")
+    for outage in dark:
+        if outage.until_ms is None:
+            print(f"offline since {clock(outage.since_ms)}: {outage.why}")
+        else:
+            lasted = shown_seconds((outage.until_ms - outage.since_ms) / 1000)
+            print(f"offline from {clock(outage.since_ms)} for {lasted}: {outage.why}")
+    for move in moves:
+        open_ = next((s for s in move.steps if s.at_ms is None), None)
+        state = (
+            f"took {shown_seconds((move.ended_ms - move.began_ms) / 1000)}"
+            if move.ended_ms is not None
+            else f"is at step {open_.number if open_ else 12} of {len(move.steps)}"
+        )
+        print(f"reassignment {_ids(move.origin)} -> {_ids(move.target)} began {clock(move.began_ms)}, {state}")
+    print_table(
+        ("time (UTC)", "line", "epoch", "leader", "isr", "replicas", "why"),
+        [
+            (
+                clock(m.at_ms),
+                m.line,
+                m.leader_epoch,
+                "none" if m.is_offline else m.leader,
+                _ids(m.isr),
+                _ids(m.replicas),
+                m.why.split("\n")[0],
+            )
+            for m in moments
+        ],
+    )
+    for file in (svg, html):
+        if file is not None:
+            print(f"drawn: {file}")
+    for note in history.notes:
+        print(f"note: {note}")
+
+
+def moment_as_dict(moment: "Moment") -> dict[str, Any]:
+    return {
+        "at_ms": moment.at_ms,
+        "line": moment.line,
+        "controller_epoch": moment.controller_epoch,
+        "leader": moment.leader,
+        "leader_epoch": moment.leader_epoch,
+        "offline": moment.is_offline,
+        "isr": list(moment.isr),
+        "replicas": list(moment.replicas),
+        "adding": list(moment.adding),
+        "removing": list(moment.removing),
+        "live": list(moment.live),
+        "why": moment.why,
+    }
+
+
+def _is_about(change: dict[str, Any], topic: str) -> bool:
+    where = change["topic_partition"]
+    return (where is not None and where.rpartition("-")[0] == topic) or change["name"] == topic
+
+
+def _ids(brokers: tuple[int, ...]) -> str:
+    return ",".join(map(str, brokers)) or "-"

@@ -1,0 +1,88 @@
+"""`odradek topic delete NAME...`: with --yes; without it, what would go is shown and nothing is done.
+
+The controller answers as soon as no client sees the topic any more; the files go later. A broker that is away keeps its
+copy until it returns: `odradek why NAME` names it.
+"""
+
+import sys
+from typing import Any
+
+import click
+
+from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True)
+@click.option("--yes", "-y", is_flag=True, help="Do it. Without it nothing is deleted.")
+@click.option("--if-exists", is_flag=True, help="A topic that is not there is no error.")
+@bootstrap_option
+@json_option
+def delete(names: tuple[str, ...], yes: bool, if_exists: bool, bootstrap: str, as_json: bool) -> None:
+    """Delete topics with all their records."""
+    from odradek.cli.lookup import no_such_topic
+    from odradek.client.sync import CONTROLLER, EARLIEST, LATEST, SyncClient, code_of
+    from odradek.model.error_codes import ErrorCode
+    from odradek.model.ids import TopicPartition
+    from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+    with SyncClient(bootstrap) as client:
+        view = client.cluster(names)
+        for name in names:
+            if name not in view.topics and not if_exists:
+                no_such_topic(client, name)
+        there = [name for name in dict.fromkeys(names) if name in view.topics]
+        report: list[dict[str, Any]] = []
+        for name in there:
+            partitions = view.topics[name].partitions
+            led = [TopicPartition(name, i) for i, p in partitions.items() if p.leader in view.brokers]
+            ends = client.list_offsets(dict.fromkeys(led, LATEST)) if led else {}
+            starts = client.list_offsets(dict.fromkeys(led, EARLIEST)) if led else {}
+            records = sum(ends[p].offset - starts[p].offset for p in led)
+            report.append(
+                {
+                    "topic": name,
+                    "partitions": len(partitions),
+                    "records": records if len(led) == len(partitions) else None,
+                    "deleted": False,
+                    "error": None,
+                }
+            )
+        if yes and there:
+            request = DeleteTopicsRequest(
+                topics=[DeleteTopicState(name=name) for name in there], topic_names=there, timeout_ms=30_000
+            )
+            answers = {answer.name: answer for answer in client.call(CONTROLLER, request).responses}
+            for entry in report:
+                answer = answers[entry["topic"]]
+                code = code_of(answer.error_code)
+                entry["deleted"] = code == ErrorCode.NONE
+                if code != ErrorCode.NONE:
+                    entry["error"] = (answer.error_message or code.name).rstrip(".")
+    failed = [entry for entry in report if entry["error"]]
+    if as_json:
+        print_json(report)
+    elif len(report) == len(failed) == 1:
+        fail(f"{report[0]['topic']}: {report[0]['error']}")
+    else:
+        show(report, yes)
+    sys.exit(1 if failed or (there and not yes) else 0)
+
+
+def show(report: list[dict[str, Any]], yes: bool) -> None:
+    if not report:
+        print("none of them is there, so nothing was deleted")
+        return
+    print("Deleted." if yes else "Nothing is deleted yet; --yes deletes, for good:")
+    print_table(
+        ("topic", "partitions", "records", ""),
+        [
+            (
+                entry["topic"],
+                entry["partitions"],
+                "unknown" if entry["records"] is None else entry["records"],
+                entry["error"] or ("deleted" if entry["deleted"] else ""),
+            )
+            for entry in report
+        ],
+    )

@@ -1,0 +1,174 @@
+"""Verbs of stories that break things and mend them: brokers, links, the store, control requests by hand."""
+
+from collections.abc import Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any
+
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages import leader_and_isr as lai
+from odradek.protocol.messages import stop_replica as sr
+from odradek.sim.client import RequestFailed, SimClient
+from odradek.sim.scenario_admin import listed, partition_of
+from odradek.sim.scenario_text import Words
+from odradek.sim.world import PORT, SimBroker, World
+
+
+class Breaking:
+    """Mixed into the stage of a story."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def world(self) -> World: ...
+        @property
+        def client(self) -> SimClient: ...
+
+    _call: Callable[[Coroutine[Any, Any, Any]], Any]
+    _until: Callable[[Callable[[], bool], str], None]
+    _broker: Callable[[str], SimBroker]
+
+    # --- brokers
+
+    def do_kill(self, words: Words) -> None:
+        for text in words.plain:
+            if text != "power":
+                self._broker(text).kill(power_cut="power" in words.plain)
+
+    def do_start(self, words: Words) -> None:
+        for text in words.plain:
+            self._broker(text).start()
+
+    def do_bounce(self, words: Words) -> None:
+        broker = self._broker(words.plain[0])
+        broker.kill(at_once=True)
+        broker.start()
+
+    def do_stop(self, words: Words) -> None:
+        for text in words.plain:
+            broker = self._broker(text)
+            broker.stop()
+            self._until(lambda: not broker.is_running, f"{broker.name} has stopped")  # noqa: B023
+
+    def do_pause(self, words: Words) -> None:
+        self._broker(words.plain[0]).pause(float(words.plain[1]))
+
+    def do_wipe(self, words: Words) -> None:
+        self._broker(words.plain[0]).wipe_disk()
+
+    def do_expire(self, words: Words) -> None:
+        link = self._broker(words.plain[0]).link
+        assert link is not None
+        link.expire()
+
+    # --- links
+
+    def _pairs(self, words: Words) -> list[tuple[str, str]]:
+        plain = words.plain
+        if ">" in plain:
+            one, _, other = plain
+            return [(f"b{one}", f"b{other}")]
+        one, *others = plain
+        return [pair for other in others for pair in ((f"b{one}", f"b{other}"), (f"b{other}", f"b{one}"))]
+
+    def do_cut(self, words: Words) -> None:
+        if words.plain[-1] == "store":
+            self.world.cut_store(self._broker(words.plain[0]))
+        else:
+            for source, target in self._pairs(words):
+                self.world.cut(source, target)
+
+    def do_heal(self, words: Words) -> None:
+        world = self.world
+        if not words.plain:
+            world.network.heal_all()
+            for broker in world.brokers.values():
+                world.heal_store(broker)
+        elif words.plain[-1] == "store":
+            world.heal_store(self._broker(words.plain[0]))
+        else:
+            for source, target in self._pairs(words):
+                world.heal(source, target)
+
+    # --- the store
+
+    def do_lose_answers(self, words: Words) -> None:
+        self.world.store.lost_answer_probability = float(words.plain[0])
+
+    def do_store(self, words: Words) -> None:
+        self.world.store.is_down = words.plain[0] == "down"
+
+    def do_hold_watches(self, words: Words) -> None:
+        link = self._broker(words.plain[0]).link
+        assert link is not None
+        link.hold_watches()
+
+    def do_release_watches(self, words: Words) -> None:
+        link = self._broker(words.plain[0]).link
+        assert link is not None
+        link.release_watches()
+
+    # --- control requests by hand
+
+    def do_replay(self, words: Words) -> Iterator[str]:
+        broker = self._broker(words.plain[0])
+        partition = partition_of(words.plain[1])
+        named = words.named
+        epoch = int(named.get("broker-epoch", "-1"))
+        if epoch == -2:  # of its present life
+            epoch = self.world.registered().get(broker.broker_id, -1)
+        controller_epoch = int(named["controller-epoch"])
+        message: Any
+        if named["kind"] == "leader-and-isr":
+            isr = list(listed(named["isr"]))
+            message = lai.LeaderAndIsrRequest(
+                controller_id=1,
+                controller_epoch=controller_epoch,
+                broker_epoch=epoch,
+                topic_states=[
+                    lai.LeaderAndIsrTopicState(
+                        topic_name=partition.topic,
+                        topic_id=self.client.topic_ids[partition.topic],
+                        partition_states=[
+                            lai.LeaderAndIsrPartitionState(
+                                partition_index=partition.partition,
+                                controller_epoch=controller_epoch,
+                                leader=int(named["leader"]),
+                                leader_epoch=int(named["epoch"]),
+                                isr=isr,
+                                partition_epoch=int(named.get("partition-epoch", "0")),
+                                replicas=list(listed(named.get("replicas", named["isr"]))),
+                            )
+                        ],
+                    )
+                ],
+            )
+            version = 7
+        else:
+            message = sr.StopReplicaRequest(
+                controller_id=1,
+                controller_epoch=controller_epoch,
+                broker_epoch=epoch,
+                topic_states=[
+                    sr.StopReplicaTopicState(
+                        topic_name=partition.topic,
+                        partition_states=[
+                            sr.StopReplicaPartitionState(
+                                partition_index=partition.partition,
+                                leader_epoch=int(named["epoch"]),
+                                delete_partition=named["kind"] == "stop-delete",
+                            )
+                        ],
+                    )
+                ],
+            )
+            version = 4
+        try:
+            answer = self._call(self.client.ask((broker.name, PORT), message, version))
+        except RequestFailed:
+            yield "no answer"
+            return
+        if answer.error_code:
+            yield ErrorCode(answer.error_code).name
+        elif named["kind"] == "leader-and-isr":
+            yield ErrorCode(answer.topics[0].partition_errors[0].error_code).name
+        else:
+            yield ErrorCode(answer.partition_errors[0].error_code).name

@@ -1,0 +1,162 @@
+"""Verbs of stories that look, and that wait until something is so."""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from odradek.model.ids import TopicPartition
+from odradek.sim.checkers import replicas as checkers
+from odradek.sim.scenario_admin import listed, partition_of
+from odradek.sim.scenario_text import Words
+from odradek.sim.world import SimBroker, World
+from odradek.store import layout
+
+PATIENCE_S = 60.0
+
+
+class Looking:
+    """Mixed into the stage of a story."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def world(self) -> World: ...
+
+    _until: Callable[[Callable[[], bool], str], None]
+    _broker: Callable[[str], SimBroker]
+    _is_led: Callable[[TopicPartition], bool]
+    _look: Callable[[], list[str]]
+
+    def _stored(self, partition: TopicPartition) -> Any:
+        path = layout.state_path(partition)
+        for _, node in self.world.store.ensemble.tree.walk(path):
+            return layout.decode_partition_state(path, node.data, node.stat.version).leader_and_isr
+        return None
+
+    def _state_text(self, partition: TopicPartition) -> str:
+        stored = self._stored(partition)
+        if stored is None:
+            return "no state"
+        text = (
+            f"leader {stored.leader} epoch {stored.leader_epoch} isr {','.join(map(str, sorted(stored.isr)))}"
+        )
+        if stored.elr:
+            text += f" eligible {','.join(map(str, sorted(stored.elr)))}"
+        return text
+
+    def do_state(self, words: Words) -> Iterator[str]:
+        for text in words.plain:
+            yield f"{text}: {self._state_text(partition_of(text))}"
+
+    def _replica(self, broker: SimBroker | None, partition: TopicPartition) -> Any:
+        if broker is None or not broker.is_running or not broker.is_serving or broker.runtime is None:
+            return None
+        return broker.runtime.broker.replicas.partitions.get(partition)
+
+    def do_roles(self, words: Words) -> Iterator[str]:
+        partition = partition_of(words.plain[0])
+        for broker in self.world.brokers.values():
+            replica = self._replica(broker, partition)
+            if replica is None:
+                yield f"{broker.broker_id} is {'down' if not broker.is_running else 'no replica'}"
+            elif replica.is_leader:
+                yield f"{broker.broker_id} leads in {replica.leader_epoch}"
+            else:
+                yield f"{broker.broker_id} follows {replica.leader} in {replica.leader_epoch}"
+
+    def do_log(self, words: Words) -> Iterator[str]:
+        from odradek.records.batch import iter_batches
+        from odradek.records.reader import decode_batch
+
+        partition = partition_of(words.plain[0])
+        for broker in self.world.brokers.values():
+            replica = self._replica(broker, partition)
+            if replica is None:
+                continue
+            log = replica.log
+            values: list[str] = []
+            offset = log.log_start_offset
+            while offset < log.log_end_offset:
+                with broker.disk.undisturbed():
+                    read = log.read(
+                        offset, max_bytes=1 << 20, upper_bound_offset=log.log_end_offset, min_one_batch=True
+                    )
+                    view = memoryview(b"".join(piece.read() for piece in read.slices))
+                for position, header in iter_batches(view):
+                    batch = decode_batch(view[position : position + header.size_bytes])
+                    values += [(record.value or b"").decode() for record in batch]
+                    offset = header.base_offset + header.last_offset_delta + 1
+            epochs = " ".join(f"{e.epoch}@{e.start_offset}" for e in log.epochs.entries)
+            yield (
+                f"{broker.broker_id}: {' '.join(values) or '-'} | end {log.log_end_offset} "
+                f"mark {replica.high_watermark} epochs {epochs or '-'}"
+            )
+
+    def do_controller(self, words: Words) -> Iterator[str]:
+        acting = self.world.view(with_batches=False).controllers
+        for broker, epoch in acting:
+            yield f"{broker} in epoch {epoch}"
+        if not acting:
+            yield "nobody"
+
+    # --- time
+
+    def do_run(self, words: Words) -> None:
+        self.world.run_for(float(words.plain[0]))
+
+    def do_wait(self, words: Words) -> None:
+        named = words.named
+        if not words.plain:
+            broker = self._broker(named["controller"])
+            self._until(lambda: broker.is_controller, f"{broker.name} is controller")
+            return
+        partition = partition_of(words.plain[0])
+
+        def holds() -> bool:
+            stored = self._stored(partition)
+            if stored is None:
+                return False
+            if "leader" in named and stored.leader != int(named["leader"]):
+                return False
+            if "isr" in named and set(stored.isr) != set(listed(named["isr"])):
+                return False
+            if "epoch" in named and stored.leader_epoch != int(named["epoch"]):
+                return False
+            if "end" in named:
+                number, _, end = named["end"].partition(":")
+                replica = self._replica(self._broker(number), partition)
+                if replica is None or replica.log.log_end_offset != int(end):
+                    return False
+            if "mark" in named:
+                number, _, mark = named["mark"].partition(":")
+                replica = self._replica(self._broker(number), partition)
+                if replica is None or replica.high_watermark != int(mark):
+                    return False
+            if "follows" in named:  # the broker has heard of the stored epoch
+                replica = self._replica(self._broker(named["follows"]), partition)
+                if replica is None or replica.leader_epoch != stored.leader_epoch:
+                    return False
+            return stored.leader < 0 or "leader" not in named or self._is_led(partition)
+
+        self._until(holds, " ".join([words.plain[0], *(f"{k}={v}" for k, v in named.items())]))
+
+    def do_settle(self, words: Words) -> Iterator[str]:
+        end = self.world.loop.time() + PATIENCE_S
+        while True:
+            reason = self._why_not_at_rest()
+            if reason is None:
+                yield "at rest"
+                return
+            if self.world.loop.time() >= end:
+                yield f"! not at rest: {reason}"
+                return
+            self.world.run_for(0.1)
+            yield from self._look()
+
+    def _why_not_at_rest(self) -> str | None:
+        from odradek.sim.run import why_not_at_rest
+
+        reason = why_not_at_rest(self.world)
+        if reason is None:
+            found = list(checkers.identical_logs(self.world.view()))
+            reason = str(found[0]) if found else None
+        return reason

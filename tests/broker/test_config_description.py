@@ -1,0 +1,96 @@
+"""Configuration as clients see and change it, against what Apache 3.9.1 reports (golden/configs.json)."""
+
+import json
+from typing import Any
+
+import pytest
+
+from odradek.broker.config_description import (
+    DEFAULT,
+    DYNAMIC_BROKER,
+    DYNAMIC_DEFAULT_BROKER,
+    DYNAMIC_TOPIC,
+    STATIC_BROKER,
+    BrokerLayers,
+    broker_entries,
+    topic_entries,
+)
+from odradek.model.settings import BrokerSettings
+from tests.support import GOLDEN
+
+SOURCES = {"DEFAULT_CONFIG": DEFAULT, "STATIC_BROKER_CONFIG": STATIC_BROKER}
+GOLDEN_CONFIGS: dict[str, list[dict[str, Any]]] = json.loads((GOLDEN / "configs.json").read_text())
+GIVEN = {
+    row["name"]: row["value"] for row in GOLDEN_CONFIGS["broker"] if row["source"] == "STATIC_BROKER_CONFIG"
+}
+LAYERS = BrokerLayers(BrokerSettings(GIVEN))
+
+
+def told(entry: Any) -> dict[str, Any]:
+    return {
+        "value": entry.value,
+        "source": entry.source,
+        "read_only": entry.is_read_only,
+        "sensitive": entry.is_sensitive,
+        "type": entry.setting.type,
+        "synonyms": [(s.name, s.value, s.source) for s in entry.synonyms],
+    }
+
+
+def expected(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "value": row["value"],
+        "source": SOURCES[row["source"]],
+        "read_only": row["read_only"],
+        "sensitive": row["sensitive"],
+        "type": row["type"],
+        "synonyms": [(s["name"], s["value"], SOURCES[s["source"]]) for s in row["synonyms"]],
+    }
+
+
+ENTRIES = {
+    "broker": {entry.setting.name: entry for entry in broker_entries(LAYERS, None)},
+    "topic": {entry.setting.name: entry for entry in topic_entries({}, LAYERS, None)},
+}
+
+
+@pytest.mark.parametrize("kind", ["broker", "topic"])
+def test_every_setting_is_reported_as_apache_reports_it(kind: str) -> None:
+    entries = ENTRIES[kind]
+    wrong = {
+        row["name"]: (told(entries[row["name"]]), expected(row))
+        for row in GOLDEN_CONFIGS[kind]
+        if row["name"] not in entries or told(entries[row["name"]]) != expected(row)
+    }
+    assert not wrong
+    assert len(GOLDEN_CONFIGS[kind]) > 30
+
+
+def test_passwords_are_never_told() -> None:
+    layers = BrokerLayers(BrokerSettings({"ssl.key.password": "secret"}), {"ssl.keystore.password": "x"})
+    entries = {
+        e.setting.name: e for e in broker_entries(layers, {"ssl.key.password": 1, "ssl.keystore.password": 1})
+    }
+    for name in ("ssl.key.password", "ssl.keystore.password"):
+        entry = entries[name]
+        assert entry.is_sensitive
+        assert entry.value is None
+        assert all(s.value is None for s in entry.synonyms)
+    assert entries["ssl.key.password"].source == STATIC_BROKER
+
+
+def test_the_nearest_source_wins_and_all_of_them_are_listed() -> None:
+    layers = BrokerLayers(
+        BrokerSettings({"min.insync.replicas": "2"}),
+        {"min.insync.replicas": "4"},
+        {"min.insync.replicas": "3"},
+    )
+    (entry,) = topic_entries({"min.insync.replicas": "5"}, layers, {"min.insync.replicas": None})
+    assert (entry.value, entry.source) == ("5", DYNAMIC_TOPIC)
+    assert [(s.value, s.source) for s in entry.synonyms] == [
+        ("5", DYNAMIC_TOPIC),
+        ("4", DYNAMIC_BROKER),
+        ("3", DYNAMIC_DEFAULT_BROKER),
+        ("2", STATIC_BROKER),
+        ("1", DEFAULT),
+    ]

@@ -1,0 +1,220 @@
+"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs: what is read, checked, written and refused."""
+
+from pathlib import Path
+
+import pytest
+
+from odradek.broker import effects as fx
+from odradek.broker.config_description import (
+    DYNAMIC_DEFAULT_BROKER,
+    DYNAMIC_TOPIC,
+)
+from odradek.model.error_codes import ErrorCode
+from odradek.model.settings import BROKER_SETTINGS, ONLY_WHEN_SET, TOPIC_SETTINGS
+from odradek.protocol.messages import alter_configs as am
+from odradek.protocol.messages import describe_configs as dm
+from tests.broker.configs import APPEND, BROKER, DELETE, SET, SUBTRACT, TOPIC, Store, alter, change, describe
+from tests.broker.world import World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path, brokers=(1,))
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    return world
+
+
+@pytest.fixture
+def store(world: World) -> Store:
+    return Store(world)
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_describe_configs_lists_every_key_with_its_words(world: World, store: Store, version: int) -> None:
+    store.nodes["topics", "t"] = ({"retention.ms": "77"}, 0)
+    topic, broker = describe(world, store, (TOPIC, "t", None), (BROKER, "1", None), version=version)
+    rows = {row.name: row for row in topic.configs}
+    assert len(rows) == len(TOPIC_SETTINGS)
+    assert (rows["retention.ms"].value, rows["retention.ms"].config_source) == ("77", DYNAMIC_TOPIC)
+    assert {row.name for row in broker.configs} == set(BROKER_SETTINGS) - ONLY_WHEN_SET
+    if version >= 3:
+        assert rows["retention.ms"].config_type == 5
+        assert rows["retention.ms"].documentation
+
+
+def test_only_the_keys_asked_for_are_told(world: World, store: Store) -> None:
+    (result,) = describe(world, store, (TOPIC, "t", ["segment.bytes", "no.such.key"]))
+    assert [row.name for row in result.configs] == ["segment.bytes"]
+
+
+def test_the_resource_without_a_name_is_the_default_of_all_brokers(world: World, store: Store) -> None:
+    store.nodes["brokers", "<default>"] = ({"log.cleaner.threads": "3"}, 0)
+    everybody, one = describe(world, store, (BROKER, "", None), (BROKER, "1", ["log.cleaner.threads"]))
+    assert [(r.name, r.value, r.config_source) for r in everybody.configs] == [
+        ("log.cleaner.threads", "3", 3)
+    ]
+    assert [(r.value, r.config_source) for r in one.configs] == [("3", DYNAMIC_DEFAULT_BROKER)]
+
+
+@pytest.mark.parametrize(
+    ("resource", "error"),
+    [
+        ((TOPIC, "none", None), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ((TOPIC, "a b", None), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ((BROKER, "2", None), ErrorCode.INVALID_REQUEST),
+        ((77, "x", None), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_resources_that_cannot_be_described(
+    world: World, store: Store, resource: tuple[int, str, None], error: ErrorCode
+) -> None:
+    refused, fine = describe(world, store, resource, (TOPIC, "t", ["segment.bytes"]))
+    assert refused.error_code == error
+    assert (fine.error_code, len(fine.configs)) == (0, 1)
+
+
+def test_a_store_that_cannot_be_asked_is_an_answer(world: World) -> None:
+    request = dm.DescribeConfigsRequest(
+        resources=[dm.DescribeConfigsResource(resource_type=TOPIC, resource_name="t")]
+    )
+    pending = world.send(1, request, 4)
+    (effect,) = [e for e in world[1].broker.take_effects() if isinstance(e, fx.StoreRequest)]
+    world[1].broker.store_answered(effect.request_id, fx.StoreFailed("session lost"), world.now_ms)
+    (result,) = pending.message.results
+    assert (result.error_code, result.error_message) == (ErrorCode.UNKNOWN_SERVER_ERROR, "session lost")
+
+
+def test_alter_configs_replaces_everything(world: World, store: Store) -> None:
+    store.nodes["topics", "t"] = ({"retention.ms": "1", "segment.bytes": "2000"}, 4)
+    assert alter(world, store, {"retention.ms": "5"}) == (ErrorCode.NONE, None)
+    assert store.written == [fx.ConfigWrite("topics", "t", {"retention.ms": "5"}, 4)]
+
+
+def test_incremental_changes_leave_the_rest_alone(world: World, store: Store) -> None:
+    store.nodes["topics", "t"] = ({"retention.ms": "1", "segment.bytes": "2000"}, 4)
+    assert change(world, store, ("retention.ms", SET, "5"), ("segment.bytes", DELETE, None))[0] == 0
+    assert store.nodes["topics", "t"] == ({"retention.ms": "5"}, 5)
+    assert change(world, store, ("cleanup.policy", APPEND, "compact"))[0] == 0
+    assert store.nodes["topics", "t"][0]["cleanup.policy"] == "delete,compact", (
+        "from the value it had by default"
+    )
+    assert change(world, store, ("cleanup.policy", SUBTRACT, "delete"))[0] == 0
+    assert store.nodes["topics", "t"][0]["cleanup.policy"] == "compact"
+
+
+def test_the_first_change_makes_the_node(world: World, store: Store) -> None:
+    assert change(world, store, ("retention.ms", SET, "5"))[0] == 0
+    assert store.written == [fx.ConfigWrite("topics", "t", {"retention.ms": "5"}, -1)]
+
+
+def test_a_change_by_somebody_else_in_between_is_kept(world: World, store: Store) -> None:
+    store.nodes["topics", "t"] = ({}, 0)
+    store.interfere["topics", "t"] = {"segment.bytes": "9000"}
+    assert change(world, store, ("retention.ms", SET, "5"))[0] == 0
+    assert store.nodes["topics", "t"] == ({"segment.bytes": "9000", "retention.ms": "5"}, 2)
+
+
+def test_validate_only_writes_nothing(world: World, store: Store) -> None:
+    assert change(world, store, ("retention.ms", SET, "5"), validate_only=True)[0] == 0
+    assert alter(world, store, {"retention.ms": "5"}, validate_only=True)[0] == 0
+    assert store.written == []
+
+
+@pytest.mark.parametrize(
+    ("operation", "error"),
+    [
+        (("retention.ms", SET, "x"), ErrorCode.INVALID_CONFIG),
+        (("retention.mss", SET, "1"), ErrorCode.INVALID_CONFIG),
+        (("min.insync.replicas", SET, "0"), ErrorCode.INVALID_CONFIG),
+        (("retention.ms", APPEND, "1"), ErrorCode.INVALID_CONFIG),
+        (("retention.ms", 9, "1"), ErrorCode.INVALID_REQUEST),
+        (("retention.ms", SET, None), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused_with_a_sentence(
+    world: World, store: Store, operation: tuple[str, int, str | None], error: ErrorCode
+) -> None:
+    code, message = change(world, store, operation)
+    assert code == error
+    assert message
+    assert store.written == []
+
+
+@pytest.mark.parametrize(
+    ("name", "operation", "sentence"),
+    [
+        ("1", ("broker.rack", SET, "x"), "Cannot update these configs dynamically: Set(broker.rack)"),
+        ("", ("listeners", SET, "PLAINTEXT://:1"), "at default cluster level, broker id must be specified"),
+        ("1", ("ssl.key.password", SET, "secret"), "no secret is kept in the store"),
+        ("1", ("log.retention.ms", SET, "soon"), "Not a number of type LONG"),
+        ("1", ("max.connections.per.ip.overrides", SET, "here"), "must be an address and a count"),
+        ("1", ("log.cleaner.thread", SET, "2"), "did you mean log.cleaner.threads?"),
+        ("one", ("log.cleaner.threads", SET, "2"), "Node id must be an integer, but it is: one"),
+        ("2", ("log.cleaner.threads", SET, "2"), "Unexpected broker id, expected 1, but received 2"),
+    ],
+)
+def test_broker_settings_that_cannot_change_are_refused_in_a_sentence(
+    world: World, store: Store, name: str, operation: tuple[str, int, str], sentence: str
+) -> None:
+    code, message = change(world, store, operation, kind=BROKER, name=name)
+    assert code in (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG)
+    assert message is not None
+    assert sentence in message
+    assert "secret" not in message or "secret is kept" in message
+    assert store.written == []
+
+
+def test_broker_settings_are_written_for_one_and_for_all(world: World, store: Store) -> None:
+    assert change(world, store, ("log.cleaner.threads", SET, "2"), kind=BROKER, name="")[0] == 0
+    assert change(world, store, ("log.cleaner.threads", SET, "3"), kind=BROKER, name="1")[0] == 0
+    assert store.written == [
+        fx.ConfigWrite("brokers", "<default>", {"log.cleaner.threads": "2"}, -1),
+        fx.ConfigWrite("brokers", "1", {"log.cleaner.threads": "3"}, -1),
+    ]
+
+
+def test_what_somebody_else_put_there_stays_and_does_not_hinder(world: World, store: Store) -> None:
+    """A node written by a tool that knows more, or by hand: the change of another setting goes through."""
+    store.nodes["topics", "t"] = ({"from.the.future": "1", "segment.bytes": "many"}, 0)
+    assert change(world, store, ("retention.ms", SET, "5")) == (ErrorCode.NONE, None)
+    assert store.nodes["topics", "t"][0] == {
+        "from.the.future": "1",
+        "segment.bytes": "many",
+        "retention.ms": "5",
+    }
+    assert change(world, store, ("from.the.future", DELETE, None), ("segment.bytes", DELETE, None))[0] == 0
+    assert store.nodes["topics", "t"][0] == {"retention.ms": "5"}
+    store.nodes["brokers", "1"] = ({"plug.in": "1", "broker.rack": "x"}, 0)
+    assert change(world, store, ("log.cleaner.threads", SET, "2"), kind=BROKER, name="1")[0] == 0
+
+
+def test_a_node_that_cannot_be_read_is_named_and_only_replaced_as_a_whole(world: World, store: Store) -> None:
+    store.unreadable["topics", "t"] = "/config/topics/t: want JSON"
+    (result,) = describe(world, store, (TOPIC, "t", None))
+    assert (result.error_code, result.error_message) == (-1, "/config/topics/t: want JSON")
+    code, message = change(world, store, ("retention.ms", SET, "5"))
+    assert code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert message == "/config/topics/t: want JSON; AlterConfigs replaces what stands there"
+    assert alter(world, store, {"retention.ms": "5"}) == (ErrorCode.NONE, None)
+    assert store.written == [fx.ConfigWrite("topics", "t", {"retention.ms": "5"}, -1)]
+
+
+def test_settings_of_a_topic_that_contradict_each_other_are_refused(world: World, store: Store) -> None:
+    lags = ("min.compaction.lag.ms", SET, "10"), ("max.compaction.lag.ms", SET, "5")
+    code, message = change(world, store, *lags)
+    assert code == ErrorCode.INVALID_CONFIG
+    assert message == ("conflict topic config setting min.compaction.lag.ms (10) > max.compaction.lag.ms (5)")
+    code, message = change(world, store, ("remote.storage.enable", SET, "true"))
+    assert code == ErrorCode.INVALID_CONFIG
+
+
+def test_the_same_key_or_resource_twice_is_refused(world: World, store: Store) -> None:
+    assert (
+        change(world, store, ("retention.ms", SET, "5"), ("retention.ms", DELETE, None))[0]
+        == ErrorCode.INVALID_REQUEST
+    )
+    row = am.AlterConfigsResource(resource_type=TOPIC, resource_name="t")
+    pending = world.send(1, am.AlterConfigsRequest(resources=[row, row]), 2)
+    assert [(r.error_code, r.error_message) for r in pending.message.responses] == [
+        (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+    ] * 2

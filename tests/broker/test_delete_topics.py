@@ -1,0 +1,78 @@
+"""DeleteTopics: by name and by id, and when it is answered."""
+
+from pathlib import Path
+
+from odradek.broker import effects as fx
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import LEADER_DURING_DELETE
+from odradek.protocol.messages import delete_topics as dt
+from tests.broker.world import T0, TOPIC_ID, World, told
+
+
+def test_delete_topics_is_written_and_answered_when_the_topic_has_left_the_cache(world: World) -> None:
+    request = dt.DeleteTopicsRequest(
+        topics=[dt.DeleteTopicState(name=None, topic_id=TOPIC_ID), dt.DeleteTopicState(name="none")],
+        timeout_ms=5_000,
+    )
+    asked = world.send(1, request, 6)
+    (effect,) = told(world, fx.StoreRequest)
+    assert effect.question == fx.DeleteTopics(("t",))
+    world[1].broker.store_answered(
+        effect.request_id, fx.TopicsWritten({"t": (ErrorCode.NONE, "")}), world.now_ms
+    )
+    world.settle()
+    assert not asked.is_answered
+    world.leadership[T0]["leader"] = LEADER_DURING_DELETE
+    world.tell_metadata()
+    world.settle()
+    assert [(r.name, r.error_code) for r in asked.message.responses] == [("t", 0), ("none", 3)]
+
+
+def test_deletion_can_be_switched_off(tmp_path: Path) -> None:
+    world = World(tmp_path, brokers=(1,), delete_topic_enable="false")
+    world.lead(1, isr=(1,), replicas=(1,))
+    world[1].broker.controller_status(True, 1, world.now_ms)
+    for version, error in ((1, ErrorCode.INVALID_REQUEST), (3, ErrorCode.TOPIC_DELETION_DISABLED)):
+        request = dt.DeleteTopicsRequest(topic_names=["t"], timeout_ms=1_000)
+        assert world.call(1, request, version).responses[0].error_code == error
+
+
+def test_a_topic_is_deleted_by_its_name_or_its_id_and_not_by_both(world: World) -> None:
+    states = [
+        dt.DeleteTopicState(name="t", topic_id=TOPIC_ID),
+        dt.DeleteTopicState(name=None, topic_id=bytes([9] * 16)),
+    ]
+    rows = world.call(1, dt.DeleteTopicsRequest(topics=states, timeout_ms=1_000), 6).responses
+    assert [row.error_code for row in rows] == [ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_TOPIC_ID]
+    assert rows[0].error_message == "Topic name and topic ID can not both be specified."
+    both = [dt.DeleteTopicState(name="t"), dt.DeleteTopicState(name=None, topic_id=TOPIC_ID)]
+    rows = world.call(1, dt.DeleteTopicsRequest(topics=both, timeout_ms=1_000), 6).responses
+    assert {row.error_code for row in rows} == {ErrorCode.INVALID_REQUEST}
+    assert told(world, fx.StoreRequest) == []
+
+
+def test_without_time_the_deletion_is_written_and_the_answer_is_that_the_time_is_out(world: World) -> None:
+    request = dt.DeleteTopicsRequest(topics=[dt.DeleteTopicState(name="t")], timeout_ms=0)
+    asked = world.send(1, request, 6)
+    (effect,) = told(world, fx.StoreRequest)
+    world[1].broker.store_answered(
+        effect.request_id, fx.TopicsWritten({"t": (ErrorCode.NONE, "")}), world.now_ms
+    )
+    assert asked.message.responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_deletion_that_takes_longer_goes_on(world: World) -> None:
+    request = dt.DeleteTopicsRequest(topics=[dt.DeleteTopicState(name="t")], timeout_ms=1_000)
+    asked = world.send(1, request, 6)
+    (effect,) = told(world, fx.StoreRequest)
+    world[1].broker.store_answered(
+        effect.request_id, fx.TopicsWritten({"t": (ErrorCode.NONE, "")}), world.now_ms
+    )
+    world.advance(900)
+    assert not asked.is_answered
+    world.advance(200)
+    row = asked.message.responses[0]
+    assert (row.error_code, row.error_message) == (
+        ErrorCode.REQUEST_TIMED_OUT,
+        "The deletion was accepted and goes on.",
+    )

@@ -1,0 +1,112 @@
+"""What a controller tells a broker: LeaderAndIsr, StopReplica, UpdateMetadata, and what is refused of it."""
+
+from pathlib import Path
+
+import pytest
+
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages import leader_and_isr as lai
+from odradek.protocol.messages import update_metadata as um
+from tests.broker.world import T0, TOPIC_ID, World
+
+
+@pytest.mark.behaviour(148)
+def test_stop_replica_by_epoch(world: World) -> None:
+    world.lead(1, isr=(1,), replicas=(1,), epoch=5)
+    world.produce(1, b"a")
+    assert world.stop_replica(1, T0, leader_epoch=4, delete=True) == ErrorCode.FENCED_LEADER_EPOCH
+    assert world[1].values() == [b"a"], "a late request deletes nothing (KIP-570)"
+    assert world.stop_replica(1, TopicPartition("u", 3), leader_epoch=0, delete=True) == ErrorCode.NONE
+    assert world.stop_replica(1, T0, leader_epoch=5) == ErrorCode.NONE
+    assert not world[1].partition().is_leader
+    assert world[1].values() == [b"a"]
+    assert world.stop_replica(1, T0, leader_epoch=-1, delete=True) == ErrorCode.NONE
+    assert T0 not in world[1].broker.replicas.partitions
+    assert not (world[1].path / "t-0").exists()
+
+
+def test_a_request_for_an_earlier_life_of_this_broker_is_refused(world: World) -> None:
+    """KIP-380: sent before we restarted; it could delete what we have now."""
+    node = world[1]
+    request = world.leader_and_isr(T0, broker_epoch=node.epoch - 1)
+    assert world.call(1, request, 7).error_code == ErrorCode.STALE_BROKER_EPOCH
+    metadata_request = um.UpdateMetadataRequest(controller_epoch=1, broker_epoch=node.epoch - 1)
+    assert world.call(1, metadata_request, 8).error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert world[1].broker.metadata.brokers, "and changed nothing"
+    world.leadership[T0]["leader_epoch"] += 1
+    later = world.leader_and_isr(T0, broker_epoch=node.epoch + 1)
+    assert world.call(1, later, 7).error_code == 0, "the controller may know our registration before we do"
+
+
+def test_a_kraft_controller_is_refused(world: World) -> None:
+    request = world.leader_and_isr(T0)
+    request.is_k_raft_controller = True
+    assert world.call(1, request, 7).error_code == ErrorCode.INVALID_REQUEST
+    metadata_request = um.UpdateMetadataRequest(is_k_raft_controller=True, controller_epoch=9)
+    assert world.call(1, metadata_request, 8).error_code == ErrorCode.INVALID_REQUEST
+    assert world[1].broker.replicas.controller_epoch == 1
+
+
+def test_another_topic_of_the_same_name_does_not_get_the_old_ones_replica(world: World) -> None:
+    world.leadership[T0]["topic_id"] = bytes([8] * 16)
+    world.leadership[T0]["leader_epoch"] = 9
+    assert world.tell_leader(1, T0) == ErrorCode.INCONSISTENT_TOPIC_ID
+    assert world[1].partition().topic_id == TOPIC_ID
+    assert world[1].partition().leader_epoch == 0
+
+
+def test_a_partition_this_broker_has_no_replica_of_is_refused(world: World) -> None:
+    world.leadership[T0]["replicas"] = [2, 3]
+    world.leadership[T0]["leader_epoch"] = 9
+    assert world.tell_leader(1, T0) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("version", range(8))
+def test_every_version_of_leader_and_isr_makes_a_leader(tmp_path: Path, version: int) -> None:
+    world = World(tmp_path, brokers=(1,))
+    world.lead(1, isr=(1,), replicas=(1,), tell=())
+    request = world.leader_and_isr(T0)
+    if version < 2:
+        (state,) = request.topic_states[0].partition_states
+        state.topic_name = "t"
+        request.topic_states, request.ungrouped_partition_states = [], [state]
+    request.live_leaders = [lai.LeaderAndIsrLiveLeader(broker_id=1, host_name="h", port=1)]
+    answer = world.call(1, request, version)
+    errors = answer.partition_errors if version < 5 else answer.topics[0].partition_errors
+    assert [(e.partition_index, e.error_code) for e in errors] == [(0, 0)]
+    assert world[1].partition().is_leader
+
+
+def test_strays_are_put_aside_after_a_full_request_by_topic_id_and_never_after_a_partial_one(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, brokers=(1,))
+    for number, name in enumerate(("a", "b", "c")):
+        world.lead(1, isr=(1,), replicas=(1,), topic=name, topic_id=bytes([number + 1] * 16))
+        world.produce(1, name.encode(), topic=name)
+    world.kill(1)
+    world.restart(1)
+    world.tell_metadata()
+    keep, made_again = TopicPartition("a", 0), TopicPartition("b", 0)
+    world.leadership[made_again]["topic_id"] = bytes([99] * 16)
+    for state in world.leadership.values():
+        state["leader_epoch"] += 1
+    partial = world.leader_and_isr(keep)
+    world.call(1, partial, 7)
+    assert (world[1].path / "c-0").exists()
+    for state in world.leadership.values():
+        state["leader_epoch"] += 1
+    full = world.leader_and_isr(keep)
+    full.topic_states += world.leader_and_isr(made_again).topic_states
+    full.type = 2
+    answer = world.call(1, full, 7)
+    errors = [e.error_code for t in answer.topics for e in t.partition_errors]
+    assert errors == [0, ErrorCode.INCONSISTENT_TOPIC_ID]
+    names = sorted(
+        p.name.split(".")[0] + ("-stray" if p.name.endswith("-stray") else "")
+        for p in world[1].path.iterdir()
+        if p.is_dir()
+    )
+    assert names == ["a-0", "b-0-stray", "c-0-stray"]
+    assert world[1].values("a") == [b"a"]

@@ -1,0 +1,129 @@
+"""ListOffsets and OffsetForLeaderEpoch: offsets by place, time and epoch."""
+
+from pathlib import Path
+from typing import Any
+
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages import list_offsets as lm
+from odradek.protocol.messages import offset_for_leader_epoch as om
+from tests.broker.world import World
+
+
+def list_offsets(
+    world: World,
+    timestamp: int,
+    *,
+    version: int = 9,
+    replica_id: int = -1,
+    to: int = 1,
+    epoch: int = -1,
+    isolation: int = 0,
+) -> Any:
+    request = lm.ListOffsetsRequest(
+        replica_id=replica_id,
+        isolation_level=isolation,
+        topics=[
+            lm.ListOffsetsTopic(
+                name="t",
+                partitions=[
+                    lm.ListOffsetsPartition(
+                        partition_index=0, timestamp=timestamp, current_leader_epoch=epoch
+                    )
+                ],
+            )
+        ],
+    )
+    return world.call(to, request, version).topics[0].partitions[0]
+
+
+def test_list_offsets_by_place_and_by_time(world: World) -> None:
+    from odradek.records.builder import NewRecord, build_batch
+
+    for time in (100, 300, 200):
+        world.produce(1, records=build_batch([NewRecord(None, b"x", time)]))
+    cases = {
+        -1: (3, -1),
+        -2: (0, -1),
+        -3: (1, 300),
+        -4: (0, -1),
+        -5: (-1, -1),
+        150: (1, 300),
+        300: (1, 300),
+        301: (-1, -1),
+    }
+    for timestamp, expected in cases.items():
+        row = list_offsets(world, timestamp)
+        assert (row.offset, row.timestamp) == expected, timestamp
+        assert row.error_code == 0
+    assert list_offsets(world, -1).leader_epoch == 0
+    assert list_offsets(world, -3, version=6).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_replica_gets_the_log_end_and_a_consumer_the_high_watermark(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.cut |= {(2, 1), (3, 1)}
+    world.lead(1, is_new=True)
+    world.produce(1, b"a", b"b", acks=1)
+    assert list_offsets(world, -1).offset == 0
+    assert list_offsets(world, -1, replica_id=2).offset == 2
+    assert list_offsets(world, 1_000).offset == -1, "not committed: nobody may read it"
+    assert list_offsets(world, -1, to=2).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert list_offsets(world, -1, to=2, replica_id=-2).offset == 0, "anybody may be asked by -2"
+
+
+def test_a_new_leader_whose_mark_lags_does_not_name_an_end_yet(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.lead(1, is_new=True)
+    world.produce(1, b"a")
+    world.settle()
+    world.kill(1)
+    world.cut.add((3, 2))
+    world.lead(2, isr=(2, 3))
+    assert world[2].partition().high_watermark < world[2].partition().leader_epoch_start_offset
+    for timestamp in (-1, 5_000):
+        assert list_offsets(world, timestamp, to=2).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+        assert list_offsets(world, timestamp, to=2, version=4).error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    assert list_offsets(world, -2, to=2).offset == 0
+    assert list_offsets(world, -1, to=2, replica_id=3).offset == 1
+    world.cut.clear()
+    world.settle()
+    assert list_offsets(world, -1, to=2).offset == 1
+
+
+def test_epochs_are_fenced_both_ways_in_list_offsets_and_offset_for_leader_epoch(world: World) -> None:
+    world.lead(1, isr=(1,), replicas=(1,))
+    for epoch, error in (
+        (0, ErrorCode.FENCED_LEADER_EPOCH),
+        (1, 0),
+        (2, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (-1, 0),
+    ):
+        assert list_offsets(world, -1, epoch=epoch).error_code == error
+        assert end_of_epoch(world, 0, current=epoch).error_code == error
+
+
+def end_of_epoch(
+    world: World, epoch: int, *, current: int = -1, to: int = 1, replica_id: int = -1, version: int = 4
+) -> Any:
+    request = om.OffsetForLeaderEpochRequest(
+        replica_id=replica_id,
+        topics=[
+            om.OffsetForLeaderTopic(
+                topic="t",
+                partitions=[
+                    om.OffsetForLeaderPartition(partition=0, current_leader_epoch=current, leader_epoch=epoch)
+                ],
+            )
+        ],
+    )
+    return world.call(to, request, version).topics[0].partitions[0]
+
+
+def test_the_end_of_an_epoch_is_told_with_the_largest_epoch_not_above_the_asked_one(world: World) -> None:
+    world.produce(1, b"a", b"b")
+    world.lead(1, isr=(1,), replicas=(1,), epoch=4)
+    world.produce(1, b"c")
+    for asked, expected in {0: (0, 2), 2: (0, 2), 4: (4, 3), 5: (-1, -1)}.items():
+        row = end_of_epoch(world, asked)
+        assert (row.leader_epoch, row.end_offset) == expected
+    assert end_of_epoch(world, 9, replica_id=-2).end_offset == 3, "what it holds, for an unclean election"

@@ -1,0 +1,126 @@
+"""Metadata and DescribeCluster: the cluster as this broker was told it, and topics made by asking."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.broker import effects as fx
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import LEADER_DURING_DELETE
+from odradek.protocol.headers import encode_request
+from odradek.protocol.messages import describe_cluster as dc
+from odradek.protocol.messages import metadata as mm
+from tests.broker.world import T0, TOPIC_ID, Pending, World, told
+
+
+def metadata(
+    world: World, *names: str, version: int = 9, to: int = 2, auto: bool = False, **options: Any
+) -> Any:
+    topics = [mm.MetadataRequestTopic(name=name) for name in names]
+    request = mm.MetadataRequest(topics=topics, allow_auto_topic_creation=auto, **options)
+    return world.call(to, request, version)
+
+
+def test_metadata_tells_brokers_leaders_and_offline_replicas(world: World) -> None:
+    world.lead(1, isr=(1, 2), replicas=(1, 2))
+    world.kill(2)
+    world.tell_metadata()
+    answer = metadata(world, "t", to=3)
+    assert [(b.node_id, b.host, b.port) for b in answer.brokers] == [
+        (1, "localhost", 9001),
+        (3, "localhost", 9003),
+    ]
+    assert (answer.cluster_id, answer.controller_id) == ("test-cluster", 1)
+    (partition,) = answer.topics[0].partitions
+    assert (partition.leader_id, partition.leader_epoch, partition.error_code) == (1, 1, 0)
+    assert (partition.replica_nodes, partition.isr_nodes, partition.offline_replicas) == ([1, 2], [1, 2], [2])
+
+
+@pytest.mark.parametrize("version", range(13))
+def test_every_version_of_metadata_lists_all_topics(world: World, version: int) -> None:
+    request = mm.MetadataRequest(topics=[] if version == 0 else None)
+    answer = world.call(1, request, version)
+    assert [t.name for t in answer.topics] == ["t"]
+    assert answer.topics[0].partitions[0].leader_id == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "flags"), [(9, b"\1\0\0"), (10, b"\1\0\0"), (11, b"\1\0"), (12, b"\1\0")]
+)
+def test_librdkafkas_way_of_asking_for_all_topics_is_understood(
+    world: World, version: int, flags: bytes
+) -> None:
+    """Its null array is four bytes long in flexible versions too; found with confluent-kafka's list_topics()."""
+    body = b"\0\0\0\0" + flags + b"\0"
+    frame = encode_request(3, version, 7, "rdkafka", body)[4:]
+    pending = world.send_frame(1, frame, Pending(mm.MetadataResponse, version), world.connection())
+    assert [t.name for t in pending.message.topics] == ["t"]
+
+
+def test_an_empty_list_means_no_topics_but_in_version_0(world: World) -> None:
+    assert metadata(world).topics == []
+
+
+def test_a_dead_leader_is_told_as_not_available(world: World) -> None:
+    world.leadership[T0]["leader"] = 9
+    world.tell_metadata()
+    (partition,) = metadata(world, "t").topics[0].partitions
+    assert (partition.leader_id, partition.error_code) == (-1, ErrorCode.LEADER_NOT_AVAILABLE)
+
+
+def test_topics_are_found_by_id(world: World) -> None:
+    request = mm.MetadataRequest(
+        topics=[mm.MetadataRequestTopic(name=None, topic_id=i) for i in (TOPIC_ID, bytes([5] * 16))]
+    )
+    found, unknown = world.call(1, request, 12).topics
+    assert (found.name, found.error_code) == ("t", 0)
+    assert (unknown.name, unknown.error_code) == (None, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+def test_an_unknown_topic_is_made_when_request_and_broker_allow_it(world: World) -> None:
+    assert metadata(world, "new").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert told(world, fx.StoreRequest, 2) == []
+    for _ in range(2):
+        assert metadata(world, "new", auto=True).topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    (request,) = told(world, fx.StoreRequest, 2)
+    (new,) = request.question.topics
+    assert new.topic == "new"
+    assert len(new.topic_id) == 16
+    assert list(new.assignment) == [0]
+    assert new.assignment[0][0] in (1, 2, 3)
+
+
+@pytest.mark.parametrize("name", ["..", "a b", "x" * 250, "ü"])
+def test_a_topic_is_not_made_under_an_illegal_name(world: World, name: str) -> None:
+    assert metadata(world, name, auto=True).topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_with_too_few_brokers_a_topic_is_refused_with_one_line_that_says_what_to_set(tmp_path: Path) -> None:
+    world = World(tmp_path, brokers=(1,), default_replication_factor="3")
+    answer = metadata(world, "new", auto=True, to=1)
+    assert answer.topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    (line,) = told(world, fx.LogLine)
+    assert "default.replication.factor" in line.text
+
+
+def test_a_cached_answer_is_dropped_when_the_metadata_change(world: World) -> None:
+    request = mm.MetadataRequest(topics=None)
+    assert world.call(2, request, 9).topics[0].partitions[0].leader_epoch == 0
+    world.lead(1, isr=(1,), replicas=(1,))
+    assert world.call(2, request, 9).topics[0].partitions[0].leader_epoch == 1
+
+
+def test_describe_cluster_tells_the_same(world: World) -> None:
+    answer = world.call(3, dc.DescribeClusterRequest(), 1)
+    assert (answer.cluster_id, answer.controller_id) == ("test-cluster", 1)
+    assert [b.broker_id for b in answer.brokers] == [1, 2, 3]
+    refused = world.call(3, dc.DescribeClusterRequest(endpoint_type=2), 1)
+    assert refused.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
+
+
+def test_a_topic_being_deleted_leaves_the_cache(world: World) -> None:
+    world.leadership[T0]["leader"] = LEADER_DURING_DELETE
+    world.tell_metadata()
+    assert metadata(world, "t").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert world[2].broker.metadata.names == {}

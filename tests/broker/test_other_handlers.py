@@ -1,0 +1,77 @@
+"""DeleteRecords, WriteTxnMarkers and the SASL requests."""
+
+from pathlib import Path
+
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages import delete_records as dr
+from odradek.protocol.messages import sasl_authenticate as sa
+from odradek.protocol.messages import sasl_handshake as sh
+from odradek.protocol.messages import write_txn_markers as wm
+from tests.broker.world import Pending, World
+
+
+def test_no_sasl_mechanism_is_enabled(world: World) -> None:
+    answer = world.call(1, sh.SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    assert (answer.error_code, answer.mechanisms) == (ErrorCode.UNSUPPORTED_SASL_MECHANISM, [])
+    answer = world.call(1, sa.SaslAuthenticateRequest(auth_bytes=b"\0a\0b"), 2)
+    assert answer.error_code == ErrorCode.ILLEGAL_SASL_STATE
+
+
+def test_a_transaction_marker_is_appended_as_a_control_batch_and_waits_for_its_commit(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.cut |= {(2, 1), (3, 1)}
+    world.lead(1, is_new=True)
+    marker = wm.WritableTxnMarker(
+        producer_id=5,
+        producer_epoch=0,
+        transaction_result=True,
+        topics=[wm.WritableTxnMarkerTopic(name="t", partition_indexes=[0, 8])],
+        coordinator_epoch=3,
+    )
+    asked = world.send(1, wm.WriteTxnMarkersRequest(markers=[marker]), 1)
+    world.settle()
+    assert not asked.is_answered
+    world.cut.clear()
+    world.settle()
+    rows = asked.message.markers[0].topics[0].partitions
+    assert [(r.partition_index, r.error_code) for r in rows] == [
+        (0, 0),
+        (8, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    from odradek.records.batch import read_header
+
+    assert read_header(world[1].raw()).is_control
+
+
+def test_delete_records_moves_the_start_and_answers_when_all_replicas_have_followed(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.lead(1, is_new=True)
+    for n in range(5):
+        world.produce(1, b"%d" % n)
+    world.advance(10)
+
+    def delete(offset: int) -> Pending:
+        wanted = dr.DeleteRecordsPartition(partition_index=0, offset=offset)
+        request = dr.DeleteRecordsRequest(
+            topics=[dr.DeleteRecordsTopic(name="t", partitions=[wanted])], timeout_ms=1_000
+        )
+        return world.send(1, request, 2)
+
+    def row(pending: Pending) -> tuple[int, int]:
+        found = pending.message.topics[0].partitions[0]
+        return found.error_code, found.low_watermark
+
+    asked = delete(2)
+    world.advance(20)
+    assert row(asked) == (0, 2)
+    assert world[3].partition().log.log_start_offset == 2
+    assert row(delete(6)) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+    world.cut.add((3, 1))
+    asked = delete(-1)
+    world.advance(20)
+    assert not asked.is_answered
+    world.advance(1_000)
+    assert row(asked) == (ErrorCode.REQUEST_TIMED_OUT, 2)
+    assert world[1].partition().log.log_start_offset == 5
+    world[1].broker.topic_config_changed("t", {"cleanup.policy": "compact"}, world.now_ms)
+    assert row(delete(5))[0] == ErrorCode.POLICY_VIOLATION

@@ -1,0 +1,60 @@
+"""InitProducerId and the blocks of ids behind it."""
+
+import pytest
+
+from odradek.broker import effects as fx
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages import allocate_producer_ids as apm
+from odradek.protocol.messages import init_producer_id as ip
+from tests.broker.world import Pending, World, told
+
+
+def test_producer_ids_come_from_blocks_asked_for_when_they_run_low(world: World) -> None:
+    def init() -> Pending:
+        return world.send(2, ip.InitProducerIdRequest(transactional_id=None), 4)
+
+    waiting = [init(), init()]
+    (effect,) = told(world, fx.SendToController, 2)
+    assert (effect.api_key, effect.message.broker_id, effect.message.broker_epoch) == (67, 2, world[2].epoch)
+    answered = apm.AllocateProducerIdsResponse(producer_id_start=1_000, producer_id_len=1_000)
+    world[2].broker.controller_channel_answered(effect.request_id, answered, world.now_ms)
+    world.settle()
+    assert [p.message.producer_id for p in waiting] == [1_000, 1_001]
+    assert [p.message.producer_epoch for p in waiting] == [0, 0]
+    ids = [init().message.producer_id for _ in range(998)]
+    assert ids == list(range(1_002, 2_000))
+    (effect,) = told(world, fx.SendToController, 2)
+    assert not init().is_answered
+    answered = apm.AllocateProducerIdsResponse(producer_id_start=7_000, producer_id_len=1_000)
+    world[2].broker.controller_channel_answered(effect.request_id, answered, world.now_ms)
+    assert init().message.producer_id == 7_001
+
+
+def test_a_controller_that_cannot_be_reached_is_asked_again_and_the_client_hears_to_retry(
+    world: World,
+) -> None:
+    asked = world.send(2, ip.InitProducerIdRequest(transactional_id=None), 4)
+    for _ in range(3):
+        (effect,) = told(world, fx.SendToController, 2)
+        world[2].broker.controller_channel_answered(effect.request_id, None, world.now_ms)
+        world.advance(60)
+    told(world, fx.SendToController, 2)
+    world.advance(11_000)
+    assert asked.message.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+@pytest.mark.parametrize(
+    ("name", "timeout", "error"),
+    [
+        ("tx", 60_000, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        ("tx", 900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        ("tx", 0, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        ("", 60_000, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_transactional_producer_is_told_that_there_is_no_coordinator(
+    world: World, name: str, timeout: int, error: ErrorCode
+) -> None:
+    request = ip.InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=timeout)
+    answer = world.call(1, request, 4)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (error, -1, -1)

@@ -1,0 +1,69 @@
+"""`config`: at a topic, at a broker, at all brokers; one setting changes, the others stay."""
+
+import pytest
+
+from tests.cli.conftest import Shell
+
+
+@pytest.fixture(scope="module")
+def topic(shell: Shell) -> str:
+    shell.ok("topic", "create", "configured", "-p", 1)
+    return "configured"
+
+
+def test_a_topic_setting_is_set_seen_and_taken_away(shell: Shell, topic: str) -> None:
+    assert "has no settings of its own; --all shows the defaults" in shell.ok("config", "describe", "-t", topic)
+    shell.ok("config", "set", "--topic", topic, "retention.ms=5", "min.insync.replicas=2")
+    shell.ok("config", "set", "--topic", topic, "retention.ms=6")
+    found = shell.json("config", "describe", "--topic", topic)["settings"]
+    assert {s["name"]: (s["value"], s["source"]) for s in found} == {
+        "min.insync.replicas": ("2", "topic"),
+        "retention.ms": ("6", "topic"),
+    }
+    assert shell.ok("config", "get", "retention.ms", "--topic", topic) == "6\n"
+    shell.ok("config", "delete", "--topic", topic, "retention.ms", "min.insync.replicas")
+    assert shell.json("config", "describe", "--topic", topic)["settings"] == []
+    everything = shell.json("config", "describe", "--topic", topic, "--all")["settings"]
+    assert {s["name"]: s["source"] for s in everything}["retention.ms"] == "default"
+
+
+def test_the_level_that_counts_is_named(shell: Shell) -> None:
+    """Broker before cluster default before server.properties (KIP-226)."""
+    name = "log.cleaner.threads"
+    shell.ok("config", "set", "--cluster", f"{name}=2")
+    shell.ok("config", "set", "--broker", 2, f"{name}=3")
+    by_broker = {b: shell.json("config", "get", name, "--broker", b) for b in (1, 2)}
+    assert {b: (found["value"], found["source"]) for b, found in by_broker.items()} == {
+        1: ("2", "cluster default"),
+        2: ("3", "broker"),
+    }
+    assert shell.ok("config", "get", name, "--cluster") == "2\n"
+    assert "cluster default" in shell.ok("config", "describe", "--cluster")
+    shell.ok("config", "delete", "--broker", 2, name)
+    shell.ok("config", "delete", "--cluster", name)
+    assert shell.json("config", "get", name, "--broker", 2)["source"] == "default"
+
+
+def test_a_dry_run_is_judged_and_not_done(shell: Shell, topic: str) -> None:
+    out = shell.ok("config", "set", "--topic", topic, "retention.ms=99", "--dry-run")
+    assert out == "topic configured: retention.ms=99 would be accepted\n"
+    assert shell.json("config", "get", "retention.ms", "--topic", topic)["source"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["describe"], 2, "say one of --topic name, --broker id, --cluster"),
+        (["describe", "--topic", "x", "--cluster"], 2, "say one of"),
+        (["describe", "--topic", "configurd"], 1, "did you mean configured?"),
+        (["describe", "--broker", "9"], 1, "brokers alive: 1, 2, 3, 4"),
+        (["get", "retention.mss", "--topic", "configured"], 2, "did you mean retention.ms?"),
+        (["set", "retention.ms", "--topic", "configured"], 2, "want name=value"),
+        (["set", "retention.ms=soon", "--topic", "configured"], 1, "nothing was changed"),
+        (["set", "broker.id=7", "--broker", "1"], 1, "broker.id"),
+    ],
+)
+def test_a_mistake_is_one_sentence(shell: Shell, topic: str, arguments: list[str], code: int, words: str) -> None:
+    found, out, err = shell("config", *arguments)
+    assert (found, out) == (code, "")
+    assert words in err.lower() and err.count("\n") == 1

@@ -1,0 +1,108 @@
+"""`elect`: preferred leaders come back, unclean ones are priced first."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from odradek.client.sync import SyncClient
+from odradek.model.ids import TopicPartition
+from tests.cli.conftest import Shell
+from tests.records.test_batch import batch
+from tests.support import eventually
+
+
+def produce(shell: Shell, where: TopicPartition, records: int) -> None:
+    with SyncClient(shell.bootstrap) as client:
+        client.produce(where, batch(records), timeout_s=10)
+
+
+def leader(shell: Shell, topic: str) -> int:
+    found: int = shell.json("topic", "describe", topic)[0]["partitions"][0]["leader"]
+    return found
+
+
+def test_the_preferred_replica_leads_again_once_it_is_in_sync(start_cluster: Callable[..., Any]) -> None:
+    cluster, shell = start_cluster(3, settings={"auto.leader.rebalance.enable": "false"})
+    controller = shell.json("cluster", "health")["controller"]
+    first, second = [b for b in (1, 2, 3) if b != controller]
+    shell.ok("topic", "create", "back", "--assign", f"{first},{second}")
+    assert shell.ok("elect", "preferred", "back").startswith(
+        "0 partitions are led by their preferred replica again, 1 were already, 0 could not."
+    )
+    cluster.kill(first)
+    eventually(lambda: leader(shell, "back") == second, what="the other leads")
+    code, out, _ = shell("elect", "preferred", "back-0")
+    assert code == 1 and f"broker {first} is not alive; start it" in out
+    cluster.start(first)
+    eventually(lambda: shell.json("why", "back")["well"], deadline_s=20, what="it is in sync")
+    found = shell.json("elect", "preferred", "--all")
+    assert found == {"elected": {"back-0": first}, "led_already": 0, "failed": {}}
+    eventually(lambda: leader(shell, "back") == first, what="the preferred replica leads")
+
+
+def test_an_unclean_election_is_quoted_first_and_done_only_when_told(
+    start_cluster: Callable[..., Any],
+) -> None:
+    """The follower is away while records come; then the leader dies, and the follower returns with the old end."""
+    cluster, shell = start_cluster(3)
+    controller = shell.json("cluster", "health")["controller"]
+    leads, follows = [b for b in (1, 2, 3) if b != controller]
+    where = TopicPartition("lossy", 0)
+    shell.ok("topic", "create", "lossy", "--assign", f"{leads},{follows}")
+    produce(shell, where, 5)
+    cluster.kill(follows)
+    eventually(lambda: "not in the ISR" in shell("why", "lossy-0")[1], what="the ISR shrank")
+    produce(shell, where, 7)
+    cluster.kill(leads)
+    cluster.start(follows)
+    quote = eventually(
+        lambda: (found := shell.json("elect", "unclean", "lossy")["quotes"].get("lossy-0"))
+        and found["best"] == follows
+        and found,
+        what="the survivor says what it holds",
+    )
+    assert quote["not_known"] == [leads] and quote["isr"] == [leads]
+    by_broker = {c["broker"]: c for c in quote["candidates"]}
+    assert by_broker[follows]["log_end_offset"] == 5 and by_broker[follows]["fewer_records_than_best"] == 0
+    assert by_broker[leads]["problem"]
+    code, out, _ = shell("elect", "unclean", "lossy")
+    assert code == 1
+    assert out.startswith(
+        f"lossy-0 would be led by broker {follows}, which holds it up to offset 5; "
+        f"records that only broker {leads} of the ISR holds beyond that are lost, how many nobody alive knows."
+    )
+    assert out.endswith("Nothing is elected yet; --yes elects, and what only the dead had is lost.\n")
+    assert leader(shell, "lossy") == -1
+    assert f"lossy-0: broker {follows} leads" in shell.ok("elect", "unclean", "lossy-0", "--yes")
+    assert shell.ok("elect", "unclean", "lossy-0") == (
+        f"lossy-0 is led by broker {follows}: no unclean election is needed\n"
+    )
+
+
+def test_nobody_alive_means_nobody_can_be_elected(start_cluster: Callable[..., Any]) -> None:
+    cluster, shell = start_cluster(2)
+    controller = shell.json("cluster", "health")["controller"]
+    only = 3 - controller
+    shell.ok("topic", "create", "lost", "--assign", only)
+    cluster.kill(only)
+    eventually(lambda: shell("why", "lost")[0] == 1, what="it is offline")
+    code, out, _ = shell("elect", "unclean", "lost", "--yes")
+    assert code == 1
+    assert out.startswith("lost-0 cannot be led by anybody: no replica is alive. Start any broker that has one.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["preferred"], 2, "Say topics or partitions, or --all"),
+        (["preferred", "nope"], 1, "there is no topic nope"),
+        (["unclean", "there-9"], 1, "there has 1 partitions, 0 to 0; there is no 9"),
+        (["unclean"], 2, "Missing argument"),
+    ],
+)
+def test_a_mistake_is_one_sentence(shell: Shell, arguments: list[str], code: int, words: str) -> None:
+    shell("topic", "create", "there", "--assign", "1", "--if-not-exists")
+    found, out, err = shell("elect", *arguments)
+    assert (found, out) == (code, "")
+    assert words in err and err.count("\n") == 1

@@ -1,0 +1,163 @@
+"""`reassign`: a plan, its file, its moves, their steps, and the way back."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from odradek.cli.quantities import RATE, shown_bytes, shown_seconds
+from odradek.cli.reassign_status import Row, as_dict, progress_line, show
+from odradek.model.ids import TopicPartition
+from tests.cli.conftest import Shell
+from tests.support import eventually
+
+
+def replicas(shell: Shell, topic: str) -> list[list[int]]:
+    return [p["replicas"] for p in shell.json("topic", "describe", topic)[0]["partitions"]]
+
+
+def test_draining_a_broker_from_plan_to_the_end_and_back(shell: Shell, tmp_path: Path) -> None:
+    shell.ok("topic", "create", "moves", "--assign", "1,2:2,3:3,4")
+    plan, back = tmp_path / "plan.json", tmp_path / "back.json"
+    found = shell.json("reassign", "plan", "--drain", 2, "-t", "moves", "--out", plan, "--rollback", back)
+    assert {move["partition"]: move["removing"] for move in found["moves"]} == {"moves-0": [2], "moves-1": [2]}
+    assert found["copies"] == 2 and found["bytes"] is not None
+    assert json.loads(plan.read_text()) == found["plan"]
+    assert replicas(shell, "moves") == [[1, 2], [2, 3], [3, 4]], "a plan starts nothing"
+    code, out, err = shell("reassign", "apply", plan, "--wait")
+    assert code == 0, err
+    assert out.startswith("2 of 2 moves started.") and out.endswith("2 of 2 done\n")
+    assert all(2 not in row for row in replicas(shell, "moves"))
+    assert shell("reassign", "status", plan)[0] == 0
+    done = shell.json("reassign", "apply", back, "--wait")
+    assert (done["done"], done["refused"]) == (True, {})
+    assert replicas(shell, "moves") == [[1, 2], [2, 3], [3, 4]]
+    assert shell.ok("reassign", "status") == "No reassignment runs.\n"
+
+
+def test_a_file_of_apaches_tool_is_taken(shell: Shell, tmp_path: Path) -> None:
+    """As ReassignPartitionsCommand --generate prints it, `log_dirs` and all."""
+    shell.ok("topic", "create", "theirs", "--assign", "1")
+    file = tmp_path / "theirs.json"
+    file.write_text(
+        '{"version":1,"partitions":[{"topic":"theirs","partition":0,"replicas":[3],"log_dirs":["any"]}]}'
+    )
+    assert shell("reassign", "apply", file, "--wait")[0] == 0
+    assert replicas(shell, "theirs") == [[3]]
+    topics = tmp_path / "topics.json"
+    topics.write_text('{"topics":[{"topic":"theirs"}],"version":1}')
+    found = shell.json("reassign", "plan", "-r", 2, "--topics-file", topics)
+    assert [move["partition"] for move in found["moves"]] == ["theirs-0"]
+
+
+def test_a_throttle_is_set_while_it_copies_and_gone_at_the_end(shell: Shell, tmp_path: Path) -> None:
+    shell.ok("topic", "create", "slow", "--assign", "1")
+    file = tmp_path / "slow.json"
+    file.write_text('{"version":1,"partitions":[{"topic":"slow","partition":0,"replicas":[4]}]}')
+    assert shell("reassign", "apply", file, "--throttle", "10MB")[0] == 0
+    set_ = {s["name"]: s["value"] for s in shell.json("config", "describe", "-t", "slow")["settings"]}
+    assert set_ == {
+        "leader.replication.throttled.replicas": "0:1",
+        "follower.replication.throttled.replicas": "0:4",
+    }
+    rate = shell.json("config", "get", "follower.replication.throttled.rate", "--broker", 4)
+    assert (rate["value"], rate["source"]) == ("10000000", "broker")
+    eventually(lambda: shell("reassign", "status", file)[0] == 0, what="the move is done")
+    assert "the throttle is removed" in shell("reassign", "status", file, "--remove-throttle")[1]
+    assert shell.json("config", "describe", "-t", "slow")["settings"] == []
+    names = {s["name"] for s in shell.json("config", "describe", "--broker", 4)["settings"]}
+    assert not any("throttled" in name for name in names)
+
+
+def test_a_move_that_waits_is_shown_drawn_explained_and_cancelled(
+    start_cluster: Callable[..., Any], tmp_path: Path
+) -> None:
+    """The only replica is away, so nobody can copy it: step 4 stays open until somebody cancels."""
+    cluster, shell = start_cluster(3)
+    controller = shell.json("cluster", "health")["controller"]
+    only, target = [b for b in (1, 2, 3) if b != controller]
+    shell.ok("topic", "create", "stuck", "--assign", only)
+    cluster.kill(only)
+    eventually(lambda: shell("why", "stuck-0")[0] == 1, what="the partition is offline")
+    file, svg, html = tmp_path / "m.json", tmp_path / "m.svg", tmp_path / "m.html"
+    move = {"topic": "stuck", "partition": 0, "replicas": [target]}
+    file.write_text(json.dumps({"version": 1, "partitions": [move]}))
+    assert shell("reassign", "apply", file)[0] == 0
+    (row,) = shell.json("reassign", "status")
+    assert (row["step"], row["adding"], row["removing"]) == (4, [target], [only])
+    code, out, _ = shell("reassign", "status", file, "--svg", svg, "--html", html)
+    assert code == 1 and "4/12" in out and "nobody leads it, so nobody can copy it" in out
+    for picture in (svg, html):
+        words = "".join(ElementTree.parse(picture).getroot().itertext())
+        assert "stuck-0" in words and "nobody can copy it" in words
+    code, out, _ = shell("why", "stuck-0")
+    assert code == 1
+    assert out.startswith(f"stuck-0 is offline, nobody of its ISR is live (ISR [{only}], live of them [])")
+    assert f"stuck-0 is on [{target}]: phase growing" in out
+    assert shell.ok("reassign", "cancel", "--partition", "stuck-0").startswith("1 of 1 cancelled.")
+    eventually(lambda: shell.json("reassign", "status") == [], what="nothing runs any more")
+    assert replicas(shell, "stuck") == [[only]]
+    code, out, _ = shell("reassign", "cancel", "-p", "stuck-0")
+    assert code == 1 and "NO_REASSIGNMENT_IN_PROGRESS" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["plan"], 1, "nothing is wished for"),
+        (["plan", "--drain", "9"], 1, "nobody knows of broker 9"),
+        (["plan", "--drain", "x"], 2, "as in --drain 3"),
+        (["plan", "-r", "5"], 1, "want 1 to 4"),
+        (["plan", "--rebalance", "-t", "nope"], 1, "there is no topic nope"),
+        (["plan", "--drain", "1", "--throttle", "fast"], 2, "as in 500000, 10MB or 1GiB"),
+        (["cancel"], 2, "Say one of FILE, --partition orders-0, --all"),
+        (["apply", "/does/not/exist"], 1, "No such file"),
+    ],
+)
+def test_a_mistake_is_one_sentence(shell: Shell, arguments: list[str], code: int, words: str) -> None:
+    found, out, err = shell("reassign", *arguments)
+    assert (found, out) == (code, "")
+    assert words in err and err.count("\n") == 1
+
+
+def test_what_the_controller_refuses_is_said_partition_by_partition(shell: Shell, tmp_path: Path) -> None:
+    shell.ok("topic", "create", "half", "--assign", "1:2")
+    file = tmp_path / "half.json"
+    moves = [{"topic": "half", "partition": p, "replicas": r} for p, r in ((0, [3]), (1, [9]))]
+    file.write_text(json.dumps({"version": 1, "partitions": moves}))
+    code, out, _ = shell("reassign", "apply", file)
+    assert code == 1
+    assert out.startswith("1 of 2 moves started.") and "INVALID_REPLICA_ASSIGNMENT" in out
+    moves[1]["partition"] = 7
+    file.write_text(json.dumps({"version": 1, "partitions": moves}))
+    code, _, err = shell("reassign", "apply", file)
+    assert (code, err) == (1, "odradek: half has 2 partitions, 0 to 1; there is no 7; nothing was started\n")
+
+
+def test_nothing_to_do_is_said(shell: Shell) -> None:
+    assert shell.ok("reassign", "cancel", "--all") == "No reassignment runs, so none was cancelled.\n"
+    shell.ok("topic", "create", "even", "--assign", "1:2:3")
+    assert shell.ok("reassign", "plan", "--drain", 4, "-t", "even") == "Nothing needs to move.\n"
+
+
+def test_rows_say_what_they_wait_for(capsys: pytest.CaptureFixture[str]) -> None:
+    running = Row(TopicPartition("t", 0), (2, 1), (2,), (2,), (1,), 1, (1,), 4, "broker 2: copying", 7)
+    lost = Row(TopicPartition("t", 1), (1,), (2,), (), (), 1, (1,), 0, "does not run; it is on [1]")
+    show([running, lost])
+    out = capsys.readouterr().out
+    assert out.startswith("1 running, 0 done, 1 neither.")
+    assert progress_line(1, 2, [running]) == "1 of 2 done; t-0 at step 4 of 12: broker 2: copying"
+    assert as_dict(running)["records_behind"] == 7 and as_dict(lost)["step"] is None
+
+
+def test_bytes_and_seconds_read_as_people_write_them() -> None:
+    assert [RATE.convert(text, None, None) for text in ("500", "10MB", "1 GiB", "2.5kb/s")] == [
+        500, 10_000_000, 2**30, 2500,
+    ]  # fmt: skip
+    assert [shown_bytes(n) for n in (0, 999, 1500, 12_300_000, 5 * 10**12)] == [
+        "0 B", "999 B", "1.5 kB", "12.3 MB", "5.0 TB",
+    ]  # fmt: skip
+    assert [shown_seconds(s) for s in (0.2, 1, 80, 3700)] == ["less than a second", "1 s", "1 min 20 s", "1 h 1 min"]

@@ -1,0 +1,68 @@
+"""`shutdown-quote` and `roll plan`: what stopping brokers costs, and an order that costs nothing."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Shell
+
+
+@pytest.fixture(scope="module")
+def topics(shell: Shell) -> None:
+    shell.ok("topic", "create", "s3", "--assign", "2")
+    shell.ok("topic", "create", "pair", "--assign", "2,3", "-c", "min.insync.replicas=2")
+    shell.ok("topic", "create", "safe", "--assign", "1,2,4")
+
+
+@pytest.mark.usefixtures("topics")
+def test_the_quote_names_the_outage_and_writes_the_remedy(shell: Shell, tmp_path: Path) -> None:
+    remedy = tmp_path / "remedy.json"
+    code, out, _ = shell("shutdown-quote", "--broker", 2, "--out", remedy)
+    assert code == 1
+    first, *rest = out.splitlines()
+    assert first == (
+        "Stopping broker 2: 1 partition goes offline, no other live copy is in sync; "
+        "1 partition goes under min.insync.replicas, acks=all is refused; 1 get another leader."
+    )
+    assert any(line.split()[:4] == ["s3-0", "goes", "offline", "2"] for line in rest)
+    assert rest[-1] == f"the remedy is in {remedy}: odradek reassign apply {remedy}"
+    plan = {p["topic"]: p["replicas"] for p in json.loads(remedy.read_text())["partitions"]}
+    assert set(plan) == {"s3", "pair"} and all(2 not in replicas for replicas in plan.values())
+    found = shell.json("shutdown-quote", "--broker", 2)
+    assert "s3-0" in found["refused_by"]["offline"] and found["refused_by"]["under-min"]
+
+
+@pytest.mark.usefixtures("topics")
+def test_a_broker_nobody_needs_is_safe_to_stop(shell: Shell) -> None:
+    code, out, _ = shell("shutdown-quote", "--broker", 4)
+    assert (code, out) == (0, "Stopping broker 4: safe: nothing goes offline; 0 get another leader.\n")
+
+
+@pytest.mark.usefixtures("topics")
+def test_a_roll_that_cannot_be_safe_has_a_counter_example(shell: Shell) -> None:
+    code, out, _ = shell("roll", "plan")
+    assert code == 1
+    assert out.startswith("No order is safe: while ") and "What makes it safe:" in out
+    found = shell.json("roll", "plan", "--broker", "2", "--survive", "0")
+    assert [e["partition"] for e in found["counter_examples"]] == ["s3-0"]
+
+
+@pytest.mark.usefixtures("topics")
+def test_a_roll_that_is_safe_has_batches_and_a_checked_certificate(shell: Shell) -> None:
+    found = shell.json("roll", "plan", "--broker", "1,4")
+    assert found["safe"] and found["checked"]
+    assert sorted(b for batch in found["batches"] for b in batch) == [1, 4]
+    code, out, _ = shell("roll", "plan", "--broker", "1,4", "--survive", "0", "--at-once", "1")
+    assert code == 0
+    assert out.startswith("2 steps; wait for full ISRs between two.") and "if nothing else dies" in out
+    controller = shell.json("cluster", "health")["controller"]
+    if controller in (1, 4):
+        assert "controller, last" in out.splitlines()[-2]
+
+
+def test_a_broker_that_is_not_there_cannot_be_stopped(shell: Shell) -> None:
+    for verb, words in ((["shutdown-quote"], "cannot stop"), (["roll", "plan"], "cannot restart")):
+        code, out, err = shell(*verb, "--broker", 7)
+        assert (code, out) == (1, "") and words in err and "brokers alive: 1, 2, 3, 4" in err
+        assert shell(*verb, "--broker", "seven")[0] == 2

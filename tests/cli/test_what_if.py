@@ -1,0 +1,102 @@
+"""`what-if`: steps in the order they are written, asked one after another."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from odradek.cli.what_if import InOrder, parse_step
+from odradek.controller.what_if_steps import CatchUp, Configure, Elect, Kill, Reassign, ShutDown, Start
+from odradek.model.ids import TopicPartition
+from tests.cli.conftest import Shell
+
+
+@pytest.fixture(scope="module")
+def topic(shell: Shell) -> str:
+    shell.ok("topic", "create", "asked", "--assign", "1,2:2,3", "-c", "min.insync.replicas=2")
+    return "asked"
+
+
+def test_steps_are_taken_in_the_order_they_are_written(shell: Shell, topic: str) -> None:
+    found = shell.json("what-if", "--kill", "2", "--start", "2", "--catch-up", "--kill=3")
+    assert [step["question"] for step in found["steps"]] == ["kill 2", "start 2", "catch up", "kill 3"]
+    verdicts = [{p["partition"]: p["verdict"] for p in step["partitions"]} for step in found["steps"]]
+    assert verdicts[0] == {"asked-0": "falls under min ISR", "asked-1": "falls under min ISR"}
+    assert verdicts[3] == {"asked-1": "falls under min ISR"}
+    assert found["question"] == "kill 3" and not found["safe"]
+    other = shell.json("what-if", "--kill", "3", "--start", "3", "--catch-up")
+    assert [step["question"] for step in other["steps"]] == ["kill 3", "start 3", "catch up"]
+    assert other["safe"]
+
+
+def test_a_move_and_a_setting_change_what_comes_after(shell: Shell, topic: str) -> None:
+    assert shell("what-if", "--kill", "2")[0] == 1
+    code, out, _ = shell("what-if", "--reassign", "asked-0=1,3", "--reassign", "asked-1=4,3", "--kill", "2")
+    assert code == 0
+    assert out.endswith("at the end: every partition asked about accepts acks=all\n")
+    code, out, _ = shell("what-if", "--config", "asked:min.insync.replicas=1", "--kill", "2")
+    assert code == 0 and "asked-1" in out and "2 -> 3" in out
+    code, out, _ = shell("what-if", "--config", "asked:min.insync.replicas", "--kill", "2")
+    assert code == 0 and out.startswith("delete min.insync.replicas of asked")
+
+
+def test_every_option_is_its_step() -> None:
+    where = TopicPartition("a-b", 3)
+    assert parse_step("--kill", "2,1") == Kill((1, 2))  # type: ignore[arg-type]
+    assert parse_step("--start", "3") == Start((3,))  # type: ignore[arg-type]
+    assert parse_step("--shut-down", "3") == ShutDown(3)  # type: ignore[arg-type]
+    assert parse_step("--catch-up", "") == CatchUp()
+    assert parse_step("--reassign", "a-b-3=2,1") == Reassign({where: (2, 1)})  # type: ignore[dict-item]
+    assert parse_step("--config", "t:min.insync.replicas=2") == Configure("t", "min.insync.replicas", "2")
+    assert parse_step("--config", "min.insync.replicas") == Configure(None, "min.insync.replicas", None)
+    assert parse_step("--elect", "unclean:a-b-3") == Elect(True, (where,))
+    assert parse_step("--elect", "preferred") == Elect(False, None)
+
+
+def test_the_controller_among_the_dead_is_said(shell: Shell, topic: str) -> None:
+    controller = shell.json("cluster", "health")["controller"]
+    assert shell.json("what-if", "--kill", controller)["controller_dies"]
+    out = shell("what-if", "--kill", controller)[1]
+    assert out.startswith(f"broker {controller} is the controller: another one is elected first\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ([], 2, "nothing is asked"),
+        (["--kill", "9"], 1, "broker 9 is not alive, so it cannot die; brokers alive: 1, 2, 3, 4"),
+        (["--kill", "x"], 2, "as in --kill 3"),
+        (["--kill", "2", "--kill", "2"], 1, "broker 2 is not alive at that point; brokers alive: 1, 3, 4"),
+        (["--start", "2"], 1, "broker 2 is alive already"),
+        (["--reassign", "asked-0"], 2, "as in orders-0=1,2,3"),
+        (["--reassign", "asked=1"], 2, "want a partition, as in orders-0"),
+        (["--reassign", "asked-0=a"], 2, "separated by commas"),
+        (["--reassign", "asked-0=9"], 1, "not alive"),
+        (["--config", "min.insync.replica=1"], 2, "did you mean min.insync.replicas?"),
+        (["--config", "nope:min.insync.replicas=1"], 1, "there is no topic nope"),
+        (["--elect", "clean"], 2, "want preferred or unclean"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    shell: Shell, topic: str, arguments: list[str], code: int, words: str
+) -> None:
+    found, out, err = shell("what-if", *arguments)
+    assert (found, out) == (code, "")
+    assert words in err and err.count("\n") == 1
+
+
+def test_a_journal_answers_of_the_past(start_cluster: Callable[..., Any]) -> None:
+    cluster, shell = start_cluster(3)
+    shell.ok("topic", "create", "t", "--assign", "2,3")
+    journal = cluster.cluster.directory
+    found = shell.json("what-if", "--kill", "2", "--kill", "3", "--journal", journal, offline=True)
+    assert [step["partitions"][0]["verdict"] for step in found["steps"]] == ["new leader", "goes offline"]
+    first = shell.json("journal", "show", journal, offline=True)["steps"][0]["at_ms"]
+    code, _, err = shell("what-if", "--kill", 2, "--journal", journal, "--at", first - 1, offline=True)
+    assert code == 1 and "nobody was controller at" in err
+    early = shell.json("what-if", "--kill", "1", "--journal", journal, "--at", first, offline=True)
+    assert early["partitions"] == [], "before the topic was made"
+
+
+def test_options_that_are_no_steps_are_left_to_click() -> None:
+    assert issubclass(InOrder, __import__("click").Command)

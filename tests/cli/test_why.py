@@ -1,0 +1,125 @@
+"""`why`: plain sentences first, a tree of reasons below, from a live cluster, a store or a journal."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from odradek.client.sync import SyncClient
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest
+from odradek.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from tests.cli.conftest import Shell
+from tests.support import eventually
+
+
+def test_what_is_well_is_said_so_in_one_line(shell: Shell) -> None:
+    shell.ok("topic", "create", "fine", "--assign", "1,2:2,1")
+    eventually(lambda: shell.json("why", "fine")["well"], what="every replica is in sync")
+    assert shell.ok("why", "fine") == (
+        "fine is well: 2 partitions, each with a leader and every replica in sync.\n"
+    )
+    assert shell.ok("why", "fine-1").startswith("fine-1 is well: broker 2, epoch 0, ISR ")
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("fin", "there is no topic or partition fin; did you mean fine?"),
+        ("fine-9", "fine has 2 partitions, 0 to 1; there is no 9"),
+        ("zzz", "there is no topic or partition zzz; topics there are: "),
+    ],
+)
+def test_what_is_not_there_is_said_with_what_is(shell: Shell, target: str, words: str) -> None:
+    shell("topic", "create", "fine", "--assign", "1,2:2,1", "--if-not-exists")
+    code, out, err = shell("why", target)
+    assert (code, out) == (1, "") and words in err
+
+
+def test_a_partition_that_is_not_led_by_its_preferred_replica_is_well_and_could_be_quicker(
+    start_cluster: Callable[..., Any],
+) -> None:
+    cluster, shell = start_cluster(3)
+    controller = shell.json("cluster", "health")["controller"]
+    victim, other = [b for b in (1, 2, 3) if b != controller]
+    shell.ok("topic", "create", "slow", "--assign", f"{victim},{other}")
+    cluster.kill(victim)
+    text = eventually(
+        lambda: (found := shell("why", "slow-0")[1]).startswith("slow-0 is under-replicated") and found,
+        what="the dead replica is missed",
+    )
+    assert f"broker {victim} is not in the ISR (not registered)" in text
+    assert f"What mends it: start broker {victim}: it catches up and joins the ISR." in text
+    cluster.start(victim)
+    found = eventually(
+        lambda: (f := shell.json("why", "slow"))["well"] and f, what="the replica caught up", deadline_s=20
+    )
+    assert f"its preferred replica {victim} does not lead (broker {other} leads)" in found["answers"][0]["hint"]
+    out = shell.ok("why", "slow-0")
+    assert "may be slower than need be" in out and "-> odradek elect preferred slow-0" in out
+
+
+def test_s3s_partition_is_explained_by_every_source(start_cluster: Callable[..., Any]) -> None:
+    """An only replica whose broker is gone: the live cluster and the journal say the same of it."""
+    cluster, shell = start_cluster(3)
+    controller = shell.json("cluster", "health")["controller"]
+    victim = next(b for b in (1, 2, 3) if b != controller)
+    shell.ok("topic", "create", "s3", "--assign", victim)
+    cluster.kill(victim)
+    eventually(lambda: shell("why", "s3")[0] == 1, what="it is offline")
+    sentence = (
+        f"s3-0 is offline, nobody of its ISR is live (ISR [{victim}], live of them []): broker {victim} is not live "
+        f"(not registered). What mends it: start broker {victim}: then {victim} leads, ISR [{victim}]."
+    )
+    live = shell.json("why", "s3-0")
+    journal = shell.json("why", "s3-0", "--journal", cluster.cluster.directory, offline=True)
+    assert [a["sentence"] for a in live["answers"]] == [a["sentence"] for a in journal["answers"]] == [sentence]
+    (tree, *_) = live["answers"][0]["trees"]
+    assert tree["condition"] == "s3-0 has a leader" and not tree["holds"]
+    lines = shell("why", "s3-0")[1].splitlines()
+    assert lines[0] == sentence
+    assert "         -> start any broker that has a replica" in lines
+
+
+def test_a_deletion_that_waits_names_the_broker_it_waits_for(start_cluster: Callable[..., Any]) -> None:
+    cluster, shell = start_cluster(3)
+    controller = shell.json("cluster", "health")["controller"]
+    victim = next(b for b in (1, 2, 3) if b != controller)
+    shell.ok("topic", "create", "gone", "--assign", f"{controller},{victim}")
+    cluster.kill(victim)
+    shell.ok("topic", "delete", "gone", "--yes")
+    journal = cluster.cluster.directory
+    text = eventually(
+        lambda: (out := shell("why", "gone", "--journal", journal, offline=True)[1]).startswith("gone is being") and out,
+        what="the deletion waits",
+    )
+    assert f"broker {victim} has deleted gone-0" in text
+    assert f"-> start broker {victim}: it is told to delete at once" in text
+
+
+def test_what_a_foreign_cluster_does_not_tell_is_said(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster from before KIP-455 that lets nobody read configurations: metadata alone still answers."""
+    shell("topic", "create", "fine", "--assign", "1,2:2,1", "--if-not-exists")
+    original = SyncClient.call
+
+    def call(self: SyncClient, broker: int, request: Any, **options: Any) -> Any:
+        if isinstance(request, ListPartitionReassignmentsRequest):
+            raise ProtocolError(ErrorCode.UNSUPPORTED_VERSION, "key 46 is not known")
+        if isinstance(request, DescribeConfigsRequest):
+            raise ProtocolError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no")
+        return original(self, broker, request, **options)
+
+    monkeypatch.setattr(SyncClient, "call", call)
+    out = shell.ok("why", "fine")
+    assert "not known: whether reassignments run: ListPartitionReassignments was answered UNSUPPORTED_VERSION" in out
+    assert "min.insync.replicas is taken as 1: DescribeConfigs was answered CLUSTER_AUTHORIZATION_FAILED" in out
+    for verb in (["shutdown-quote", "--broker", "1"], ["roll", "plan"], ["what-if", "--kill", "2"]):
+        assert len(shell.json(*verb)["unknown"]) >= 2, verb
+
+
+def test_a_store_and_a_journal_at_once_is_one_too_many(shell: Shell) -> None:
+    code, _, err = shell("why", "x", "--store", "a", "--journal", "b")
+    assert (code, err) == (2, "odradek: --store and --journal are two sources; name one\n")
+    code, _, err = shell("why", "x", "--at", "2026-01-01")
+    assert code == 2 and "--at needs --journal" in err

@@ -1,0 +1,72 @@
+"""A cluster moves from the embedded store to ZooKeeper and back: `odradek store export` and `import`."""
+
+from pathlib import Path
+
+import pytest
+
+from odradek.cli import main
+from odradek.testing.process_cluster import ProcessCluster
+from odradek.testing.zookeeper import ZooKeeperServer
+from tests.conformance import live
+from tests.support import eventually
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+
+TOPIC = "moved"
+
+
+def odradek(capfd: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = main.main([str(argument) for argument in arguments])
+    said = capfd.readouterr()
+    return code, said.out, said.err
+
+
+def test_a_cluster_moves_to_zookeeper_and_back_and_nothing_is_lost(
+    zookeeper: ZooKeeperServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    home, connect = tmp_path / "cluster", f"{zookeeper.address}/moved"
+    export, back = tmp_path / "there.jsonl", tmp_path / "back.jsonl"
+    settings = {"zookeeper.session.timeout.ms": "3000"}
+
+    with ProcessCluster(home, brokers=2, settings=settings) as cluster:
+        live.create(cluster, TOPIC, replicas=2)
+        live.produce(cluster, TOPIC, "on a file")
+        code, _, err = odradek(capfd, "store", "export", export, "--dir", home)
+        assert code == 0
+        assert "brokers 1, 2 are running, and what they change from now on is not in the export" in err
+        code, _, err = odradek(capfd, "store", "import", export, "--dir", home, "--force")
+        assert code == 1
+        assert "brokers are registered here (1, 2); stop them first" in err
+        epochs = live.partitions(cluster, TOPIC)[0].leader_epoch
+        # In order: what is acknowledged is in both copies, and the files are closed.
+        for broker_id in cluster.brokers:
+            cluster.terminate(broker_id)
+
+    assert odradek(capfd, "store", "export", export, "--dir", home)[0] == 0
+    code, out, _ = odradek(capfd, "store", "import", export, "--zookeeper", connect)
+    assert code == 0
+    assert f"are in ZooKeeper at {connect}; its brokers can start" in out
+    code, _, err = odradek(capfd, "store", "import", export, "--zookeeper", connect)
+    assert code == 1
+    assert "there is a cluster here already (admin, brokers, cluster, " in err
+    code, out, _ = odradek(capfd, "store", "get", f"/brokers/topics/{TOPIC}", "--zookeeper", connect)
+    assert code == 0
+    assert '"partitions":{"0":' in out
+
+    with ProcessCluster(home, brokers=2, settings=settings, zookeeper=connect) as cluster:
+        eventually(lambda: live.in_sync(cluster, TOPIC) == {0: 2}, 30)
+        assert live.values(cluster, TOPIC) == ["on a file"]
+        assert live.partitions(cluster, TOPIC)[0].leader_epoch > epochs
+        live.produce(cluster, TOPIC, "on ZooKeeper")
+        for broker_id in cluster.brokers:
+            cluster.terminate(broker_id)
+
+    assert odradek(capfd, "store", "export", back, "--zookeeper", connect)[0] == 0
+    (home / "odradek-store.sqlite").rename(tmp_path / "kept.sqlite")
+    assert odradek(capfd, "store", "import", back, "--store", home / "odradek-store.sqlite")[0] == 0
+
+    with ProcessCluster(home, brokers=2, settings=settings) as cluster:
+        eventually(lambda: live.in_sync(cluster, TOPIC) == {0: 2}, 30)
+        live.produce(cluster, TOPIC, "on a file again")
+        found = live.values(cluster, TOPIC)
+        assert sorted(set(found), key=found.index) == ["on a file", "on ZooKeeper", "on a file again"]

@@ -1,0 +1,194 @@
+"""Brokers as processes on a real ZooKeeper: what the store is for."""
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+from kazoo.client import KazooClient
+
+from odradek.server import exit_codes
+from odradek.testing.process_cluster import ProcessCluster
+from odradek.testing.zookeeper import ZooKeeperServer
+from tests.conformance import live
+from tests.support import eventually
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+
+SESSION_TIMEOUT_MS = 2000
+SETTINGS = {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS), "auto.leader.rebalance.enable": "false"}
+
+
+class View:
+    """The tree as another client of ZooKeeper sees it, below the chroot."""
+
+    def __init__(self, connect: str) -> None:
+        self.client = KazooClient(connect)
+        self.client.start()
+
+    def close(self) -> None:
+        self.client.stop()
+        self.client.close()
+
+    def json(self, path: str) -> dict[str, object]:
+        value: dict[str, object] = json.loads(self.client.get(path)[0])
+        return value
+
+    def end_session_of(self, path: str) -> int:
+        """The server ends the session that owns the ephemeral node."""
+        owner = self.client.get(path)[1].ephemeralOwner
+        self.client.delete(path)
+        return int(owner)
+
+
+@pytest.fixture(scope="module")
+def cluster(zookeeper: ZooKeeperServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
+    """On a chroot that is not there yet; the time until it serves is kept."""
+    directory = tmp_path_factory.mktemp("cluster")
+    made = ProcessCluster(
+        directory, brokers=3, settings=SETTINGS, zookeeper=f"{zookeeper.address}/shared/cluster-a"
+    )
+    begun = time.monotonic()
+    with made:
+        made.ready_s = time.monotonic() - begun  # type: ignore[attr-defined]
+        yield made
+
+
+@pytest.fixture(scope="module")
+def view(zookeeper: ZooKeeperServer, cluster: ProcessCluster) -> Iterator[View]:
+    shown = View(f"{zookeeper.address}/shared/cluster-a")
+    yield shown
+    shown.close()
+
+
+def test_every_node_is_as_apache_writes_it(cluster: ProcessCluster, view: View) -> None:
+    """golden/controller/01: names, versions from birth, and null where nothing is said."""
+    live.create(cluster, "t", partitions=3)
+    get = view.client.get
+    for path in (
+        *("/consumers", "/brokers", "/brokers/ids", "/brokers/topics", "/brokers/seqid", "/config"),
+        *(
+            "/config/changes",
+            "/config/topics",
+            "/config/clients",
+            "/config/users",
+            "/config/brokers",
+            "/config/ips",
+        ),
+        *("/admin", "/admin/delete_topics", "/isr_change_notification", "/latest_producer_id_block"),
+        *(
+            "/log_dir_event_notification",
+            "/cluster",
+            "/brokers/topics/t/partitions",
+            "/brokers/topics/t/partitions/0",
+        ),
+    ):
+        data, stat = get(path)
+        # None is null; an empty value would be b"", which Apache's brokers take for a damaged one.
+        assert (data, stat.version, stat.ephemeralOwner) == (None, 0, 0), path
+    assert view.json("/cluster/id")["version"] == "1"
+    assert view.json("/feature") == {"features": {}, "version": 2, "status": 1}
+    assert int(get("/controller_epoch")[0]) >= 1
+    controller = view.json("/controller")
+    assert {name: controller[name] for name in ("version", "kraftControllerEpoch")} == {
+        "version": 2,
+        "kraftControllerEpoch": -1,
+    }
+    for broker_id in cluster.brokers:
+        data, stat = get(f"/brokers/ids/{broker_id}")
+        assert stat.version == 1
+        assert stat.ephemeralOwner != 0
+        assert json.loads(data)["version"] == 5
+    assert view.json("/config/topics/t") == {"version": 1, "config": {}}
+    assert view.json("/brokers/topics/t")["version"] == 3
+    data, stat = get("/brokers/topics/t/partitions/0/state")
+    assert json.loads(data)["leader_epoch"] == 0
+    assert view.client.get_acls("/brokers")[0][0].perms == 31
+
+
+def test_it_is_ready_soon(cluster: ProcessCluster) -> None:
+    """Three interpreters on two cores; most of it is theirs."""
+    assert cluster.ready_s < 15  # type: ignore[attr-defined]
+
+
+def test_a_killed_leader_that_was_controller_costs_a_session_timeout_and_no_record(
+    cluster: ProcessCluster, view: View
+) -> None:
+    live.create(cluster, "killed")
+    live.produce(cluster, "killed", "before")
+    controller = live.controller(cluster)
+    # Let the controller lead it.
+    elected = live.leader(cluster, "killed")
+    if elected != controller:
+        cluster.terminate(elected)
+        eventually(lambda: live.leader(cluster, "killed") not in (-1, elected), 20)
+        cluster.restart(elected)
+        eventually(lambda: live.in_sync(cluster, "killed") == {0: 3}, 20)
+    victim = live.leader(cluster, "killed")
+    epoch = int(view.client.get("/controller_epoch")[0])
+    cluster.kill(victim)
+    live.produce(cluster, "killed", "during")
+    assert live.leader(cluster, "killed") != victim
+    if victim == controller:
+        assert int(view.client.get("/controller_epoch")[0]) > epoch
+    cluster.restart(victim)
+    eventually(lambda: live.in_sync(cluster, "killed") == {0: 3}, 20)
+    live.produce(cluster, "killed", "after")
+    found = live.values(cluster, "killed")
+    assert sorted(set(found), key=found.index) == ["before", "during", "after"]
+
+
+def test_a_session_that_ends_under_a_living_broker_begins_again(
+    cluster: ProcessCluster, view: View, zookeeper: ZooKeeperServer
+) -> None:
+    live.create(cluster, "expired")
+    live.produce(cluster, "expired", "before")
+    victim = live.leader(cluster, "expired")
+    path = f"/brokers/ids/{victim}"
+    before = view.client.get(path)[1]
+    # SIGSTOP for longer than its session: ZooKeeper ends it, and the broker finds that out when it goes on.
+    import signal
+
+    cluster.brokers[victim].signal(signal.SIGSTOP)
+    try:
+        eventually(lambda: view.client.exists(path) is None, 20, "the session ends")
+        live_leader = eventually(
+            lambda: (
+                (found := _leader_seen_by_others(cluster, "expired", victim)) not in (-1, victim) and found
+            ),
+            20,
+        )
+        assert live_leader != victim
+    finally:
+        cluster.brokers[victim].signal(signal.SIGCONT)
+    after = eventually(lambda: view.client.exists(path), 20, "it is registered again")
+    assert after.czxid > before.czxid
+    assert after.ephemeralOwner != before.ephemeralOwner
+    eventually(lambda: live.in_sync(cluster, "expired") == {0: 3}, 20)
+    live.produce(cluster, "expired", "after")
+    assert set(live.values(cluster, "expired")) == {"before", "after"}
+
+
+def _leader_seen_by_others(cluster: ProcessCluster, topic: str, but: int) -> int:
+    from odradek.client.sync import SyncClient
+    from odradek.model.errors import OdradekError
+
+    others = ",".join(b.address for b in cluster.brokers.values() if b.is_running and b.broker_id != but)
+    try:
+        with SyncClient(others) as client:
+            return int(client.cluster([topic]).topics[topic].partitions[0].leader)
+    except OdradekError:
+        return -1
+
+
+def test_a_controlled_shutdown_hands_over_first(cluster: ProcessCluster, view: View) -> None:
+    live.create(cluster, "stopped")
+    live.produce(cluster, "stopped", "before")
+    leader = live.leader(cluster, "stopped")
+    assert cluster.terminate(leader) == exit_codes.STOPPED_IN_ORDER
+    # Its node went with it, not with a timeout; and its place was taken before that.
+    assert view.client.exists(f"/brokers/ids/{leader}") is None
+    live.produce(cluster, "stopped", "after")
+    cluster.restart(leader)
+    eventually(lambda: live.in_sync(cluster, "stopped") == {0: 3}, 20)
+    assert set(live.values(cluster, "stopped")) == {"before", "after"}

@@ -1,0 +1,157 @@
+"""An ensemble of three: one member may die at any time; without a majority nothing is decided, and nothing is lost."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from odradek.server import exit_codes
+from odradek.store.api import ConditionalOps, Create, SessionState, Stored
+from odradek.store.zookeeper.stores import ZooKeeperStores
+from odradek.testing.process_cluster import ProcessCluster
+from odradek.testing.zookeeper import ZooKeeperEnsemble, missing
+from tests.conformance import live
+from tests.conformance.worlds import until
+from tests.server.processes import OneBroker
+from tests.support import eventually
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
+    reason = missing()
+    if reason is not None:
+        pytest.skip(reason)
+    with ZooKeeperEnsemble(tmp_path_factory.mktemp("ensemble")) as running:
+        yield running
+
+
+def test_a_session_outlives_the_member_it_speaks_to(ensemble: ZooKeeperEnsemble) -> None:
+    async def run() -> None:
+        session = await ZooKeeperStores(f"{ensemble.connect}/sessions").open_session(20_000)
+        await session.create("/mine", b"0", ephemeral=True)
+        await session.create("/kept", b"0")
+        heard = []
+        session.listen(on_watch=heard.append)
+        await session.get("/kept", watch=True)
+        session_id = session.session_id
+        host, port = session._session._link._client._connection._socket.getpeername()[:2]
+        (member,) = [server for server in ensemble.servers if server.address == f"{host}:{port}"]
+        await asyncio.to_thread(member.kill)
+        await until(lambda: session.state is SessionState.SUSPENDED, "the loss is seen")
+        await until(lambda: session.state is SessionState.CONNECTED, "another member has it")
+        assert session.session_id == session_id
+        stat = await session.exists("/mine")
+        assert stat is not None and stat.ephemeral_owner == session_id
+        assert heard == []
+        answers = await session.write([ConditionalOps((Create("/after"),))], None)
+        assert answers == [Stored(0)]
+        await session.set("/kept", b"1")
+        await until(lambda: heard, "the watch moved along")
+        await asyncio.to_thread(member.start)
+        await session.close()
+
+    asyncio.run(run())
+
+
+def test_without_a_majority_brokers_serve_what_they_lead_and_go_on_when_it_is_back(
+    ensemble: ZooKeeperEnsemble, tmp_path: Path
+) -> None:
+    cluster = ProcessCluster(
+        tmp_path,
+        brokers=1,
+        settings={"zookeeper.session.timeout.ms": "30000"},
+        zookeeper=f"{ensemble.connect}/majority",
+    )
+    with cluster:
+        live.create(cluster, "t", replicas=1)
+        live.produce(cluster, "t", "before")
+        lost = ensemble.servers[1:]
+        for server in lost:
+            server.kill()
+        eventually(live.anybody_said(cluster, "the connection to ZooKeeper"), 20, "the loss is told")
+        live.produce(cluster, "t", "during")
+        for server in lost:
+            server.launch()
+        for server in lost:
+            server.wait_ready()
+        eventually(live.anybody_said(cluster, "connected to ZooKeeper again"), 20, "so is the return")
+        live.create(cluster, "after", replicas=1)
+        assert live.values(cluster, "t") == ["before", "during"]
+
+
+def test_two_brokers_of_one_id_and_two_clusters_in_one_chroot(
+    ensemble: ZooKeeperEnsemble, tmp_path: Path
+) -> None:
+    connect = {"zookeeper_connect": f"{ensemble.connect}/shared"}
+    first = OneBroker(tmp_path / "first", **connect)
+    try:
+        first.start()
+        twin = OneBroker(tmp_path / "twin", zookeeper_session_timeout_ms="1000", **connect)
+        code, said = twin.refuses()
+        assert code == exit_codes.BROKER_ID
+        assert f"broker 1 is registered at {first.address} by a process that lives" in said
+        # A broker of another cluster, told of this chroot.
+        other = OneBroker(tmp_path / "other", broker_id=2, zookeeper_connect=f"{ensemble.connect}/other")
+        other.start()
+        assert other.terminate() == 0
+        other.configure(**connect)
+        code, said = other.refuses()
+        assert code == exit_codes.LOG_DIRECTORY
+        assert "belongs to cluster" in said and said.count("\n") == 0
+        assert first.is_serving()
+    finally:
+        first.stop()
+
+
+def test_an_ensemble_that_cannot_be_reached_is_one_sentence(tmp_path: Path) -> None:
+    from odradek.testing.process_cluster import free_ports
+
+    (port,) = free_ports(1)
+    broker = OneBroker(
+        tmp_path, zookeeper_connect=f"127.0.0.1:{port}/x", zookeeper_connection_timeout_ms="700"
+    )
+    code, said = broker.refuses()
+    assert code == exit_codes.STORE
+    assert said.startswith(f"odradek: no ZooKeeper answered at 127.0.0.1:{port} within 700 ms (")
+    assert "Connection refused" in said and said.count("\n") == 0
+
+
+def test_up_starts_and_stops_an_ensemble_with_its_brokers(tmp_path: Path) -> None:
+    if missing() is not None:
+        pytest.skip(str(missing()))
+    import json
+
+    from tests.cli.test_up import is_alive
+
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "odradek.cli.main", "up", "--json", "--dir", str(tmp_path / "up")),
+            *("--zookeeper", "1", "--brokers", "1", "--port", "0"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        ready = json.loads(process.stdout.readline())
+        assert ready["zookeeper"].startswith("127.0.0.1:")
+        (server_id,) = _java_children(process.pid)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+        eventually(lambda: not is_alive(server_id), 10, "the server is gone")
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _java_children(parent: int) -> list[int]:
+    import psutil
+
+    return [child.pid for child in psutil.Process(parent).children() if "java" in child.name()]

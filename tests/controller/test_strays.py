@@ -1,0 +1,210 @@
+"""What must still be deleted although no topic node names it: kept in the store, told before anything new."""
+
+from contextlib import suppress
+
+import pytest
+
+from odradek.controller.context import ControllerSettings
+from odradek.controller.core import ControllerCore
+from odradek.controller.effects import Effects, LeaderAndIsrRequest, StopReplicaRequest
+from odradek.controller.events import Tick
+from odradek.controller.strays import RETRY_MS
+from odradek.model.error_codes import ErrorCode
+from odradek.model.facts import DeleteTopicsRequested, TopicsChanged
+from odradek.model.ids import BrokerId, TopicId
+from odradek.model.values import replace
+from tests.controller.world import ControllerDied, World, lai, stops, tp
+
+THREE = BrokerId(3)
+WITHOUT_THE_DEAD = ControllerSettings(delete_topic_with_offline_replicas=True)
+
+
+def left_behind(*replicas: int) -> World:
+    """The topic `d` was deleted while broker 3 was dead; 3 has a replica of it still."""
+    world = World(WITHOUT_THE_DEAD).brokers(1, 2, 3)
+    world.elect()
+    world.create("d", list(replicas) or [1, 2, 3])
+    world.kill(3)
+    delete(world, "d")
+    for broker in (1, 2):
+        world.stopped(broker, "d-0")
+    assert "d" not in world.topics and world.delete_topics == ()
+    return world
+
+
+def delete(world: World, topic: str) -> Effects:
+    world.delete_topics = (topic,)
+    return world.step(DeleteTopicsRequested(world.delete_topics))
+
+
+def create_again(world: World, *replicas: int) -> Effects:
+    """A topic of the same name, with an id of its own."""
+    node = replace(world.store_topic("d", [list(replicas)]), topic_id=TopicId(b"the second one d"))
+    world.topics["d"] = node
+    return world.step(TopicsChanged(tuple(sorted(world.topics)), (node,)))
+
+
+def told(effects: Effects, broker: int) -> list[str]:
+    """What the broker is told about partitions, in order."""
+    return [
+        type(request).__name__.removesuffix("Request")
+        for request in effects.requests
+        if request.broker == broker and isinstance(request, LeaderAndIsrRequest | StopReplicaRequest)
+    ]
+
+
+def successor(world: World, broker: int = 2) -> Effects:
+    world.core = ControllerCore(world.settings)
+    return world.elect(broker)
+
+
+def test_what_a_deletion_leaves_behind_is_stored_before_the_topic_node_goes() -> None:
+    world = World(WITHOUT_THE_DEAD).brokers(1, 2, 3)
+    world.elect()
+    world.create("d", [1, 3])
+    topic_id = world.topics["d"].topic_id
+    world.kill(3)
+    delete(world, "d")
+    world.stopped(1, "d-0")
+    kinds = [type(write).__name__ for write in world.writes()]
+    assert kinds == ["WriteStrays", "RemoveTopic", "RemoveTopicConfig", "RemoveTopicDeletion"]
+    assert world.strays == {THREE: {tp("d-0"): topic_id}}
+
+
+def test_it_is_told_to_go_when_its_broker_returns_and_forgotten_when_that_has_answered() -> None:
+    world = left_behind()
+    (stop,) = stops(world.start(3))
+    assert stop.broker == 3
+    assert [(str(p.topic_partition), p.delete, p.leader_epoch) for p in stop.partitions] == [
+        ("d-0", True, -2)
+    ]
+    assert world.strays != {}, "told is not done"
+    world.stopped(3, "d-0")
+    assert world.strays == {} and world.context.strays == {}
+    world.bounce(3)
+    assert stops(world.bounce(3)) == []
+
+
+def test_the_next_controller_knows_of_it_and_tells_it_before_any_leader_and_isr() -> None:
+    world = left_behind()
+    successor(world)
+    world.create("other", [1, 3])
+    assert told(world.start(3), 3)[:2] == ["StopReplica", "LeaderAndIsr"]
+    effects = successor(world, 1)
+    assert told(effects, 3) == ["StopReplica", "LeaderAndIsr"], "nobody has answered the first controller"
+    world.stopped(3, "d-0")
+    assert told(successor(world), 3) == ["LeaderAndIsr"]
+
+
+def test_a_new_topic_of_that_name_waits_until_the_old_data_is_gone() -> None:
+    """The request names no topic id: told before, the broker would answer INCONSISTENT_TOPIC_ID for ever."""
+    world = left_behind()
+    world.start(3)
+    effects = create_again(world, 3, 1)
+    assert told(effects, 3) == []
+    assert world.leader("d-0") == (1, (1,), 0), "the one in doubt does not lead and is not in the ISR"
+    effects = world.stopped(3, "d-0")
+    (request,) = lai(effects, 3)
+    assert request.leader == 1 and request.replicas == (3, 1)
+
+
+def test_a_new_topic_with_nobody_else_gets_its_leader_then() -> None:
+    world = left_behind()
+    world.start(3)
+    create_again(world, 3)
+    assert tp("d-0") not in world.states
+    effects = world.stopped(3, "d-0")
+    assert world.leader("d-0") == (3, (3,), 0)
+    assert [p.leader for p in lai(effects, 3)] == [3]
+
+
+def test_a_topic_created_while_the_broker_was_away_waits_too() -> None:
+    world = left_behind()
+    create_again(world, 1, 3)
+    assert told(world.start(3), 3) == ["StopReplica"]
+    assert told(world.stopped(3, "d-0"), 3) == ["LeaderAndIsr"]
+
+
+def test_a_broker_that_could_not_delete_is_told_again() -> None:
+    world = left_behind()
+    world.start(3)
+    world.now_ms += RETRY_MS
+    assert stops(world.step(Tick())) == [], "it has not answered yet: the request is still on its way"
+    world.stopped(3, "d-0", error=ErrorCode.KAFKA_STORAGE_ERROR)
+    assert world.strays != {}
+    world.now_ms += RETRY_MS
+    (stop,) = stops(world.step(Tick()))
+    assert (stop.broker, stop.partitions[0].leader_epoch) == (3, -2)
+    world.stopped(3, "d-0")
+    assert world.strays == {}
+
+
+def test_a_member_of_the_isr_keeps_what_it_has_whatever_the_node_says() -> None:
+    """An Apache controller led in between; it made a topic of that name there, and cleaned nothing up for us."""
+    world = left_behind()
+    create_again(world, 1, 2)
+    world.strays = {BrokerId(2): {tp("d-0"): TopicId(b"another topic of")}}
+    assert told(successor(world), 2) == ["LeaderAndIsr"]
+    world.now_ms += RETRY_MS
+    world.step(Tick())
+    assert world.strays == {}, "what is void leaves the node"
+
+
+# ----------------------------------------------------------------------------------------------- reassignments
+
+
+def six(*replicas: int) -> World:
+    world = World().brokers(1, 2, 3, 4, 5, 6)
+    world.elect()
+    world.create("r", list(replicas))
+    return world
+
+
+@pytest.mark.parametrize("writes", range(1, 9))
+def test_newcomers_of_a_cancelled_move_delete_what_they_copied_whoever_is_controller(writes: int) -> None:
+    """The topic node does not name them any more. However far the controller came, somebody tells them."""
+    world = six(1, 2)
+    world.reassign({"r-0": [3, 4]})
+    world.dies_after_write = world.writes_done + writes
+    told_before: set[int] = set()
+    with suppress(ControllerDied):
+        told_before = {stop.broker for stop in stops(world.reassign({"r-0": None}))}
+    world.dies_after_write = 0
+    effects = successor(world)
+    if world.node("r-0")[1:] == ((), ()):
+        assert {stop.broker for stop in stops(effects)} == {3, 4}
+    else:
+        assert stops(effects) == [] and not told_before, "the node names them: the move goes on"
+
+
+def test_the_answer_of_a_dropped_newcomer_is_what_ends_it() -> None:
+    world = six(1, 2)
+    world.reassign({"r-0": [3, 2]})
+    world.reassign({"r-0": None})
+    assert set(world.strays) == {3}
+    world.stopped(3, "r-0")
+    assert world.strays == {} and stops(successor(world)) == []
+
+
+def test_a_newcomer_that_is_wanted_again_is_no_stray() -> None:
+    world = six(1, 2)
+    world.reassign({"r-0": [3, 2]})
+    world.reassign({"r-0": None})
+    world.reassign({"r-0": [3, 2]})
+    assert world.strays == {}
+    kinds = [type(write).__name__ for write in world.writes()]
+    assert kinds.index("WriteTopicAssignment") < kinds.index("WriteStrays"), "no moment in which nobody knows"
+    assert stops(successor(world)) == []
+
+
+def test_a_leaver_that_died_is_remembered_when_the_topic_node_forgets_it() -> None:
+    world = six(1, 2, 3)
+    world.kill(3)
+    world.reassign({"r-0": [1, 2]})
+    kinds = [type(write).__name__ for write in world.writes()]
+    assert kinds.index("WriteStrays") < len(kinds) - 1 - kinds[::-1].index("WriteTopicAssignment")
+    assert set(world.strays) == {3}
+    successor(world)
+    assert [stop.broker for stop in stops(world.start(3))] == [3]
+    world.stopped(3, "r-0")
+    assert world.strays == {}

@@ -1,0 +1,88 @@
+"""What the checkers see: read as it comes, and the same as if all of it were read anew."""
+
+import pytest
+
+from odradek.sim.checkers.batches import Batches, BatchList, BatchView
+from odradek.sim.plan import draw
+from odradek.sim.run import OK, describe, run
+from odradek.sim.views import Views
+from odradek.sim.watch import Watch
+from odradek.sim.world import World
+
+
+@pytest.mark.parametrize("seed", [2, 5, 24, 33])
+def test_a_view_that_grows_is_the_view_read_anew(seed: int) -> None:
+    """Through truncations, restarts and deletions of whatever the seed brings."""
+    compared = 0
+
+    def compare(world: World) -> None:
+        nonlocal compared
+        seen, anew = world.view(), Views(world).view()
+        for partition, state in seen.partitions.items():
+            assert state.replicas == anew.partitions[partition].replicas
+        compared += sum(len(replica.batches) for state in seen.partitions.values() for replica in state.replicas)
+
+    outcome = run(draw(seed), observe=compare)
+
+    assert outcome.code == OK, describe(outcome)
+    assert compared > 100
+
+
+def test_watching_every_step_of_the_controller_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = run(draw(7))
+    monkeypatch.setattr(Watch, "_controller_stepped", lambda self, broker, event, effects: None)
+    unwatched = run(draw(7))
+
+    assert (watched.trace_hash, watched.events) == (unwatched.trace_hash, unwatched.events)
+
+
+def test_invariants_are_looked_at_after_every_step_of_a_controller() -> None:
+    looks: list[int] = []
+    steps: list[str] = []
+
+    def prepare(world: World, history: object) -> None:
+        world.on_controller_step.append(lambda broker, event, effects: steps.append(type(event).__name__))
+        before = world.view
+
+        def view(*, with_batches: bool = True) -> object:
+            if with_batches:
+                looks.append(len(steps))
+            return before(with_batches=with_batches)
+
+        world.view = view  # type: ignore[method-assign, assignment]
+
+    run(draw(3), prepare=prepare)
+
+    assert len(steps) > 30
+    assert set(range(1, len(steps) + 1)) <= set(looks)
+
+
+def test_a_snapshot_does_not_change_when_the_log_goes_on() -> None:
+    batches = BatchList([batch(0), batch(1)])
+    before = batches.snapshot()
+    batches.append(batch(2))
+
+    assert list(before) == [batch(0), batch(1)] == before[0:9]
+    assert before != batches.snapshot()
+    assert before == Batches(batches, 2)
+    with pytest.raises(IndexError):
+        before[2]
+
+
+def test_logs_with_the_same_batches_have_the_same_digest_at_every_length() -> None:
+    one, other = BatchList([batch(0), batch(3, 7)]), BatchList([batch(0), batch(3, 8)])
+
+    assert one.snapshot().digest(1) == other.snapshot().digest(1)
+    assert one.snapshot().digest(2) != other.snapshot().digest(2)
+    assert one.snapshot().count_below(3) == 1
+    assert one.snapshot().count_below(4) == 2
+
+
+def test_batches_out_of_order_are_remembered() -> None:
+    batches = BatchList([batch(0), batch(0), batch(1)])
+
+    assert batches.snapshot().disorder() == [1]
+
+
+def batch(offset: int, crc: int = 1) -> BatchView:
+    return BatchView(offset, offset, 0, crc)

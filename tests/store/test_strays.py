@@ -1,0 +1,59 @@
+"""The node of ours that says what a broker must still delete."""
+
+import pytest
+
+from odradek.model.ids import BrokerId, TopicId, TopicPartition
+from odradek.store.api import ConditionalOps, Put
+from odradek.store.facts import ControllerFacts
+from odradek.store.fields import Unreadable
+from odradek.store.strays import decode_strays, encode_strays, stray_path, write_strays
+from tests.store.test_facts import Cluster, in_a_cluster
+
+BROKER = BrokerId(3)
+ONE, OTHER = TopicId(bytes(15) + b"\x01"), TopicId(bytes(range(16)))
+STRAYS = {
+    TopicPartition("orders", 0): ONE,
+    TopicPartition("orders", 7): ONE,
+    TopicPartition("a.b", 2): OTHER,
+}
+
+
+def test_partitions_of_a_topic_stand_together() -> None:
+    assert encode_strays(STRAYS) == (
+        b'{"version":1,"topics":[{"topic":"a.b","id":"AAECAwQFBgcICQoLDA0ODw","partitions":[2]},'
+        b'{"topic":"orders","id":"AAAAAAAAAAAAAAAAAAAAAQ","partitions":[0,7]}]}'
+    )
+    assert decode_strays(BROKER, encode_strays(STRAYS)) == STRAYS
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"{", "not JSON"),
+        (b'{"version":2,"topics":[]}', "unknown version 2"),
+        (b'{"version":1}', "topics is missing"),
+        (b'{"version":1,"topics":[7]}', "want objects with topic, id and partitions"),
+        (b'{"version":1,"topics":[{"topic":"t","id":"short","partitions":[0]}]}', "want 22 characters"),
+        (b'{"version":1,"topics":[{"topic":"t","id":"AAAAAAAAAAAAAAAAAAAAAQ"}]}', "want a list of numbers"),
+        (
+            b'{"version":1,"topics":[{"topic":"t","id":"AAAAAAAAAAAAAAAAAAAAAQ","partitions":["0"]}]}',
+            "want a whole number",
+        ),
+    ],
+)
+def test_a_value_that_cannot_be_trusted_says_which_node_and_why(data: bytes, reason: str) -> None:
+    with pytest.raises(Unreadable, match=f"^/odradek/strays/3: .*{reason}"):
+        decode_strays(BROKER, data)
+
+
+@in_a_cluster
+async def test_a_controller_loads_what_the_last_one_left(cluster: Cluster) -> None:
+    assert (await ControllerFacts(cluster.controller, cluster.wake).load(cluster.fence)).strays == {}
+    await cluster.do(
+        write_strays(BROKER, STRAYS), write_strays(BrokerId(4), {TopicPartition("orders", 1): OTHER})
+    )
+    await cluster.do(write_strays(BrokerId(4), {}))
+    await cluster.do(ConditionalOps((Put(stray_path(BrokerId(5)), b"nonsense"),)))
+    loaded = await ControllerFacts(cluster.controller, cluster.wake).load(cluster.fence)
+    assert loaded.strays == {BROKER: STRAYS}
+    assert [node.path for node in loaded.unreadable] == ["/odradek/strays/5"]

@@ -1,0 +1,67 @@
+"""`zookeeper.connect` and the settings beside it. No server."""
+
+import pytest
+
+from odradek.model.errors import ConfigurationError
+from odradek.model.settings import BrokerSettings
+from odradek.server.main import open_provider
+
+stores = pytest.importorskip("odradek.store.zookeeper.stores", reason="kazoo is not installed")
+
+
+@pytest.mark.parametrize(
+    ("connect", "hosts", "chroot"),
+    [
+        ("h:2181", "h:2181", "/"),
+        ("h", "h", "/"),
+        ("a:2181,b:2182/", "a:2181,b:2182", "/"),
+        ("a:2181, b:2182/clusters/one/", "a:2181, b:2182", "/clusters/one"),
+        ("[::1]:2181/x", "[::1]:2181", "/x"),
+    ],
+)
+def test_hosts_and_chroot(connect: str, hosts: str, chroot: str) -> None:
+    assert stores.split_connect(connect) == (hosts, chroot)
+
+
+@pytest.mark.parametrize(
+    ("connect", "why"),
+    [
+        ("", "want host:port,host:port/chroot, found ''"),
+        ("h:", "found 'h:'"),
+        ("h:x", "found 'h:x'"),
+        ("a:1,,b:2", "found ''"),
+        ("a:1/x,b:2/x", "the chroot stands once, at the end"),
+        ("a:1//x", "is no path of a node"),
+        ("a:1/x/../y", "is no path of a node"),
+    ],
+)
+def test_what_names_no_ensemble_says_why(connect: str, why: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        stores.split_connect(connect)
+    assert why in str(caught.value)
+    assert str(caught.value).startswith(f"zookeeper.connect={connect}: ")
+
+
+def test_the_settings_of_the_broker_reach_the_connection() -> None:
+    made = stores.ZooKeeperStores.of(
+        BrokerSettings(
+            {
+                "zookeeper.connect": "h:1/c",
+                "zookeeper.session.timeout.ms": "4000",
+                "zookeeper.max.in.flight.requests": "3",
+                "zookeeper.set.acl": "true",
+            }
+        )
+    )
+    assert (made.hosts, made.chroot) == ("h:1", "/c")
+    assert (made._connection_timeout_ms, made._in_flight) == (4000, 3)
+    assert made._security.sets_acl
+    longer = {"zookeeper.connect": "h:1", "zookeeper.connection.timeout.ms": "9000"}
+    assert stores.ZooKeeperStores.of(BrokerSettings(longer))._connection_timeout_ms == 9000
+
+
+def test_two_stores_are_one_too_many() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"zookeeper\.connect=h:1 and odradek\.store=/f name two stores"
+    ):
+        open_provider(BrokerSettings({"zookeeper.connect": "h:1", "odradek.store": "/f"}))
