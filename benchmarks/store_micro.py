@@ -16,7 +16,7 @@ from pathlib import Path
 
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.facts import TopicAssignment
-from odradek.model.ids import BrokerId, ControllerEpoch, LeaderEpoch, TopicId, TopicPartition
+from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicId, TopicPartition
 from odradek.store import groups, layout
 from odradek.store.api import ConditionalOps, Fence, Put, Set, Store
 from odradek.store.embedded import EmbeddedStores
@@ -63,16 +63,24 @@ async def _bulk(name: str, store: Store, count: int) -> None:
         replicas = leaders[partition]
         return LeaderAndIsr(leader=replicas[0], leader_epoch=LeaderEpoch(epoch), isr=replicas)
 
+    # As our controller writes them: the incarnation of each member stands there too.
+    incarnations = tuple(BrokerEpoch(1000 + number) for number in range(3))
     created = await _timed(
         lambda: store.write(
-            [groups.create_partition_state(tp, state(tp, 0), ControllerEpoch(1)) for tp in partitions], fence
+            [
+                groups.create_partition_state(tp, state(tp, 0), ControllerEpoch(1), incarnations)
+                for tp in partitions
+            ],
+            fence,
         )
     )
     _line(f"{name}: create {count} partition states, with parents", created)
     times = []
     for epoch in range(3):
         values = [
-            groups.write_partition_state(tp, state(tp, epoch), ControllerEpoch(1), expected_version=epoch)
+            groups.write_partition_state(
+                tp, state(tp, epoch), ControllerEpoch(1), incarnations, expected_version=epoch
+            )
             for tp in partitions
         ]
         times.append(await _timed(lambda values=values: store.write(values, fence)))  # type: ignore[misc]

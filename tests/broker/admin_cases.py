@@ -34,9 +34,11 @@ def topic(name: str, partitions: int = 1, factor: int = 1, **options: Any) -> ct
     return ct.CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor, **options)
 
 
-def manual(*rows: tuple[int, list[int]], partitions: int = -1, factor: int = -1) -> ct.CreateTopicsRequest:
+def manual(
+    *rows: tuple[int, list[int]], name: str = "new", partitions: int = -1, factor: int = -1
+) -> ct.CreateTopicsRequest:
     given = [ct.CreatableReplicaAssignment(partition_index=p, broker_ids=b) for p, b in rows]
-    return create(topic("new", partitions, factor, assignments=given))
+    return create(topic(name, partitions, factor, assignments=given))
 
 
 def configured(*values: tuple[str, str | None]) -> ct.CreateTopicsRequest:
@@ -119,7 +121,7 @@ CASES: dict[str, tuple[int, Any]] = {
     "create: negative partition": (7, manual((-1, [1]))),
     "create: replica twice": (7, manual((0, [1, 1]))),
     "create: uneven assignment": (7, manual((0, [1]), (1, [1, 2]))),
-    "create: no replicas": (7, manual((0, []))),
+    "create: no replicas": (7, manual((0, []), name="without-replicas")),
     "create: unknown config": (7, configured(("no.such.key", "1"))),
     "create: config not a number": (7, configured(("segment.bytes", "x"))),
     "create: config too small": (7, configured(("segment.bytes", "1"))),

@@ -68,6 +68,21 @@ def test_a_flush_that_fails_takes_the_directory_offline_and_everybody_is_told(du
     assert row.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+def test_a_fetcher_that_waited_for_a_flush_of_a_partition_that_moves_away_goes_on(tmp_path: Path) -> None:
+    """It asks for nothing while a follower's append is on its way to the disk. When that partition is led elsewhere
+    before the flush ends, nobody else would wake it: the other partitions fell behind for ever (seed 633)."""
+    world = World(tmp_path, brokers=(1, 2))
+    world.configs["topics", "t"] = {"flush.messages": "1"}
+    for index in (0, 1):
+        world.lead(1, isr=(1, 2), replicas=(1, 2), index=index, is_new=True)
+    world.settle()
+    world[2].partition("t", 0).is_flushing = True
+
+    world.lead(2, isr=(1, 2), replicas=(1, 2), index=0, settle=False)
+
+    assert fx.WakeFetcher(1) in taken(world, fx.WakeFetcher, broker=2)
+
+
 # ------------------------------------------------------------------------------------------------ a disk that dies
 
 

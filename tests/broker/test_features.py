@@ -45,7 +45,7 @@ def test_api_versions_tells_what_stands_in_the_node(world: World) -> None:
         ("f", 0, 2, {"g": 1}),
         ("g", 0, 3, {"f": 3}),
         ("", 1, 1, "can not be empty"),
-        ("f", 0, 1, "less than 1 without setting the allowDowngrade flag"),
+        ("f", 0, 1, "less than 1 without setting the SAFE downgradeType"),
         ("h", 0, 2, "Can not delete non-existing finalized feature."),
         ("h", 1, 1, "the provided feature is not supported"),
         ("f", 6, 1, "lies outside 1 to 5"),

@@ -78,35 +78,18 @@ def test_every_version_of_leader_and_isr_makes_a_leader(tmp_path: Path, version:
     assert world[1].partition().is_leader
 
 
-def test_strays_are_put_aside_after_a_full_request_by_topic_id_and_never_after_a_partial_one(
+def test_a_full_request_is_one_of_a_controller_that_leaves_zookeeper_and_changes_nothing(
     tmp_path: Path,
 ) -> None:
     world = World(tmp_path, brokers=(1,))
-    for number, name in enumerate(("a", "b", "c")):
-        world.lead(1, isr=(1,), replicas=(1,), topic=name, topic_id=bytes([number + 1] * 16))
-        world.produce(1, name.encode(), topic=name)
-    world.kill(1)
-    world.restart(1)
-    world.tell_metadata()
-    keep, made_again = TopicPartition("a", 0), TopicPartition("b", 0)
-    world.leadership[made_again]["topic_id"] = bytes([99] * 16)
-    for state in world.leadership.values():
-        state["leader_epoch"] += 1
-    partial = world.leader_and_isr(keep)
-    world.call(1, partial, 7)
-    assert (world[1].path / "c-0").exists()
-    for state in world.leadership.values():
-        state["leader_epoch"] += 1
-    full = world.leader_and_isr(keep)
-    full.topic_states += world.leader_and_isr(made_again).topic_states
+    world.lead(1, isr=(1,), replicas=(1,))
+    epoch = world.leadership[TopicPartition("t", 0)]["leader_epoch"]
+    world.leadership[TopicPartition("t", 0)]["leader_epoch"] = epoch + 1
+    full = world.leader_and_isr(TopicPartition("t", 0))
     full.type = 2
     answer = world.call(1, full, 7)
-    errors = [e.error_code for t in answer.topics for e in t.partition_errors]
-    assert errors == [0, ErrorCode.INCONSISTENT_TOPIC_ID]
-    names = sorted(
-        p.name.split(".")[0] + ("-stray" if p.name.endswith("-stray") else "")
-        for p in world[1].path.iterdir()
-        if p.is_dir()
-    )
-    assert names == ["a-0", "b-0-stray", "c-0-stray"]
-    assert world[1].values("a") == [b"a"]
+    assert (answer.error_code, list(answer.topics)) == (ErrorCode.INVALID_REQUEST, [])
+    assert world[1].partition().leader_epoch == epoch
+    full.type = 0
+    assert world.call(1, full, 7).error_code == ErrorCode.NONE
+    assert world[1].partition().leader_epoch == epoch + 1

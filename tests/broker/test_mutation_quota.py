@@ -272,13 +272,13 @@ def test_quotas_are_kept_where_apache_keeps_them(store: Store) -> None:
 
 
 REFUSED: list[tuple[list[Any], dict[str, float | None], str]] = [
-    ([], {}, "Invalid client quota entity"),
+    ([], {}, "Invalid empty client quota entity"),
     (entity(group="x"), {}, "Unhandled client quota entity type: group"),
     (entity(user=""), {}, "Empty user not supported"),
     (
         entity(user="x", ip="1.1.1.1"),
         {},
-        "Invalid quota entity combination, IP entity should not be combined",
+        "Invalid quota entity combination, IP entity should not be used with user",
     ),
     (entity(user="x"), {"speed": 1}, "Invalid configuration key speed"),
     (entity(user="x"), {"connection_creation_rate": 1}, "Invalid configuration key connection_creation_rate"),

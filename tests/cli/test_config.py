@@ -12,7 +12,9 @@ def topic(shell: Shell) -> str:
 
 
 def test_a_topic_setting_is_set_seen_and_taken_away(shell: Shell, topic: str) -> None:
-    assert "has no settings of its own; --all shows the defaults" in shell.ok("config", "describe", "-t", topic)
+    assert "has no settings of its own; --all shows the defaults" in shell.ok(
+        "config", "describe", "-t", topic
+    )
     shell.ok("config", "set", "--topic", topic, "retention.ms=5", "min.insync.replicas=2")
     shell.ok("config", "set", "--topic", topic, "retention.ms=6")
     found = shell.json("config", "describe", "--topic", topic)["settings"]
@@ -63,7 +65,9 @@ def test_a_dry_run_is_judged_and_not_done(shell: Shell, topic: str) -> None:
         (["set", "broker.id=7", "--broker", "1"], 1, "broker.id"),
     ],
 )
-def test_a_mistake_is_one_sentence(shell: Shell, topic: str, arguments: list[str], code: int, words: str) -> None:
+def test_a_mistake_is_one_sentence(
+    shell: Shell, topic: str, arguments: list[str], code: int, words: str
+) -> None:
     found, out, err = shell("config", *arguments)
     assert (found, out) == (code, "")
     assert words in err.lower() and err.count("\n") == 1

@@ -57,9 +57,11 @@ def test_an_unclean_election_is_quoted_first_and_done_only_when_told(
     cluster.kill(leads)
     cluster.start(follows)
     quote = eventually(
-        lambda: (found := shell.json("elect", "unclean", "lossy")["quotes"].get("lossy-0"))
-        and found["best"] == follows
-        and found,
+        lambda: (
+            (found := shell.json("elect", "unclean", "lossy")["quotes"].get("lossy-0"))
+            and found["best"] == follows
+            and found
+        ),
         what="the survivor says what it holds",
     )
     assert quote["not_known"] == [leads] and quote["isr"] == [leads]
@@ -89,7 +91,9 @@ def test_nobody_alive_means_nobody_can_be_elected(start_cluster: Callable[..., A
     eventually(lambda: shell("why", "lost")[0] == 1, what="it is offline")
     code, out, _ = shell("elect", "unclean", "lost", "--yes")
     assert code == 1
-    assert out.startswith("lost-0 cannot be led by anybody: no replica is alive. Start any broker that has one.")
+    assert out.startswith(
+        "lost-0 cannot be led by anybody: no replica is alive. Start any broker that has one."
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import sys
 import click
 import pytest
 
-from odradek.cli import cluster, main, topic
+from odradek.cli import cluster, config, elect, journal, main, reassign, roll, topic
 
 HEAVY = ("rich", "numpy", "pyarrow", "pyspark", "confluent_kafka", "asyncio", "sqlite3", "odradek.protocol")
 
@@ -45,7 +45,9 @@ def test_help_lists_every_verb_and_imports_none_of_them():
 
 
 @pytest.mark.parametrize(
-    "verbs", [main.VERBS, topic.VERBS, cluster.VERBS], ids=["odradek", "topic", "cluster"]
+    "verbs",
+    [main.VERBS, *(group.VERBS for group in (topic, cluster, config, reassign, elect, roll, journal))],
+    ids=["odradek", "topic", "cluster", "config", "reassign", "elect", "roll", "journal"],
 )
 def test_every_verb_of_the_tables_is_there_and_takes_json(verbs):
     for name, (module, attribute, words) in verbs.items():

@@ -23,7 +23,10 @@ def test_draining_a_broker_from_plan_to_the_end_and_back(shell: Shell, tmp_path:
     shell.ok("topic", "create", "moves", "--assign", "1,2:2,3:3,4")
     plan, back = tmp_path / "plan.json", tmp_path / "back.json"
     found = shell.json("reassign", "plan", "--drain", 2, "-t", "moves", "--out", plan, "--rollback", back)
-    assert {move["partition"]: move["removing"] for move in found["moves"]} == {"moves-0": [2], "moves-1": [2]}
+    assert {move["partition"]: move["removing"] for move in found["moves"]} == {
+        "moves-0": [2],
+        "moves-1": [2],
+    }
     assert found["copies"] == 2 and found["bytes"] is not None
     assert json.loads(plan.read_text()) == found["plan"]
     assert replicas(shell, "moves") == [[1, 2], [2, 3], [3, 4]], "a plan starts nothing"
@@ -160,4 +163,9 @@ def test_bytes_and_seconds_read_as_people_write_them() -> None:
     assert [shown_bytes(n) for n in (0, 999, 1500, 12_300_000, 5 * 10**12)] == [
         "0 B", "999 B", "1.5 kB", "12.3 MB", "5.0 TB",
     ]  # fmt: skip
-    assert [shown_seconds(s) for s in (0.2, 1, 80, 3700)] == ["less than a second", "1 s", "1 min 20 s", "1 h 1 min"]
+    assert [shown_seconds(s) for s in (0.2, 1, 80, 3700)] == [
+        "less than a second",
+        "1 s",
+        "1 min 20 s",
+        "1 h 1 min",
+    ]

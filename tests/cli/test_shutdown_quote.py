@@ -56,9 +56,15 @@ def test_a_roll_that_is_safe_has_batches_and_a_checked_certificate(shell: Shell)
     code, out, _ = shell("roll", "plan", "--broker", "1,4", "--survive", "0", "--at-once", "1")
     assert code == 0
     assert out.startswith("2 steps; wait for full ISRs between two.") and "if nothing else dies" in out
+    assert "not covered" not in out, "no death is to be survived, so none is spoken of"
+    assert found["lost_by_one_death_anyway"] == ["s3-0"]
+    assert (
+        "not covered, one death takes them offline anyway: s3-0" in shell("roll", "plan", "--broker", "1")[1]
+    )
     controller = shell.json("cluster", "health")["controller"]
+    last = shell("roll", "plan", "--broker", f"4,{controller}", "--at-once", "1", "--survive", "0")[1]
     if controller in (1, 4):
-        assert "controller, last" in out.splitlines()[-2]
+        assert "controller, last" in last.splitlines()[-2]
 
 
 def test_a_broker_that_is_not_there_cannot_be_stopped(shell: Shell) -> None:

@@ -7,7 +7,9 @@ from tests.cli.conftest import Shell
 
 def test_alter_adds_partitions_and_changes_settings(shell: Shell) -> None:
     shell.ok("topic", "create", "grows", "-p", 1, "-r", 2)
-    out = shell.ok("topic", "alter", "grows", "-p", 3, "-c", "retention.ms=1000", "-c", "min.insync.replicas=2")
+    out = shell.ok(
+        "topic", "alter", "grows", "-p", 3, "-c", "retention.ms=1000", "-c", "min.insync.replicas=2"
+    )
     assert out == "grows: 1 -> 3 partitions, retention.ms=1000, min.insync.replicas=2\n"
     (topic,) = shell.json("topic", "describe", "grows")
     assert len(topic["partitions"]) == 3

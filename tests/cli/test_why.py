@@ -55,7 +55,9 @@ def test_a_partition_that_is_not_led_by_its_preferred_replica_is_well_and_could_
     found = eventually(
         lambda: (f := shell.json("why", "slow"))["well"] and f, what="the replica caught up", deadline_s=20
     )
-    assert f"its preferred replica {victim} does not lead (broker {other} leads)" in found["answers"][0]["hint"]
+    assert (
+        f"its preferred replica {victim} does not lead (broker {other} leads)" in found["answers"][0]["hint"]
+    )
     out = shell.ok("why", "slow-0")
     assert "may be slower than need be" in out and "-> odradek elect preferred slow-0" in out
 
@@ -74,12 +76,14 @@ def test_s3s_partition_is_explained_by_every_source(start_cluster: Callable[...,
     )
     live = shell.json("why", "s3-0")
     journal = shell.json("why", "s3-0", "--journal", cluster.cluster.directory, offline=True)
-    assert [a["sentence"] for a in live["answers"]] == [a["sentence"] for a in journal["answers"]] == [sentence]
+    assert (
+        [a["sentence"] for a in live["answers"]] == [a["sentence"] for a in journal["answers"]] == [sentence]
+    )
     (tree, *_) = live["answers"][0]["trees"]
     assert tree["condition"] == "s3-0 has a leader" and not tree["holds"]
     lines = shell("why", "s3-0")[1].splitlines()
     assert lines[0] == sentence
-    assert "         -> start any broker that has a replica" in lines
+    assert lines[-1].strip() == "-> start any broker that has a replica"
 
 
 def test_a_deletion_that_waits_names_the_broker_it_waits_for(start_cluster: Callable[..., Any]) -> None:
@@ -91,7 +95,10 @@ def test_a_deletion_that_waits_names_the_broker_it_waits_for(start_cluster: Call
     shell.ok("topic", "delete", "gone", "--yes")
     journal = cluster.cluster.directory
     text = eventually(
-        lambda: (out := shell("why", "gone", "--journal", journal, offline=True)[1]).startswith("gone is being") and out,
+        lambda: (
+            (out := shell("why", "gone", "--journal", journal, offline=True)[1]).startswith("gone is being")
+            and out
+        ),
         what="the deletion waits",
     )
     assert f"broker {victim} has deleted gone-0" in text
@@ -112,8 +119,13 @@ def test_what_a_foreign_cluster_does_not_tell_is_said(shell: Shell, monkeypatch:
 
     monkeypatch.setattr(SyncClient, "call", call)
     out = shell.ok("why", "fine")
-    assert "not known: whether reassignments run: ListPartitionReassignments was answered UNSUPPORTED_VERSION" in out
-    assert "min.insync.replicas is taken as 1: DescribeConfigs was answered CLUSTER_AUTHORIZATION_FAILED" in out
+    assert (
+        "not known: whether reassignments run: ListPartitionReassignments was answered UNSUPPORTED_VERSION"
+        in out
+    )
+    assert (
+        "min.insync.replicas is taken as 1: DescribeConfigs was answered CLUSTER_AUTHORIZATION_FAILED" in out
+    )
     for verb in (["shutdown-quote", "--broker", "1"], ["roll", "plan"], ["what-if", "--kill", "2"]):
         assert len(shell.json(*verb)["unknown"]) >= 2, verb
 

@@ -55,6 +55,12 @@ class Load:
             raise self.error
         retrying(lambda: self._producer.flush(1.0) == 0, "every record is answered")
 
+    def abandon(self) -> None:
+        """The test has failed: nobody waits for what is on its way."""
+        self._stop.set()
+        self._thread.join()
+        self._producer.purge()
+
     @property
     def in_flight(self) -> int:
         return self.sent - self._books.count

@@ -37,7 +37,7 @@ class Cut:
     """The way from one session to the server, cut and healed."""
 
     def __init__(self, session) -> None:
-        self._client = session._session._client
+        self._client = session._session._link._client
         self._hosts = self._client.hosts
 
     def cut(self) -> None:

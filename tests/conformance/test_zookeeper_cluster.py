@@ -192,3 +192,61 @@ def test_a_controlled_shutdown_hands_over_first(cluster: ProcessCluster, view: V
     cluster.restart(leader)
     eventually(lambda: live.in_sync(cluster, "stopped") == {0: 3}, 20)
     assert set(live.values(cluster, "stopped")) == {"before", "after"}
+
+
+DAMAGE = {
+    "not-json": ("state", b"{", "not JSON"),
+    "stranger-leads": ("state", {"leader": 9, "isr": [9]}, "leader 9 is not among the assigned replicas"),
+    "from-the-future": ("state", {"controller_epoch": 10_000}, "controller_epoch 10000 was not reached yet"),
+    "twice": ("state", {"isr": [1, 1]}, "isr: want each broker once, found [1, 1]"),
+    "negative": ("topic", {"partitions": {"0": [-1, 2]}}, "partitions.0: want broker ids of 0 or more"),
+    "unknown-version": ("topic", {"version": 9}, "unknown version 9; known: 1, 2, 3"),
+    "without-partitions": ("topic", {"partitions": None}, "partitions: want an object, found None"),
+}
+
+
+def test_damaged_topics_are_out_of_service_each_for_its_reason_and_the_others_go_on(
+    cluster: ProcessCluster, view: View
+) -> None:
+    """Edited by hand beside a healthy topic; then the controller changes, and then a leader dies."""
+    live.create(cluster, "healthy")
+    live.produce(cluster, "healthy", "before")
+    mended = {}
+    for topic, (which, damage, _) in DAMAGE.items():
+        live.create(cluster, topic, replicas=2)
+        path = f"/brokers/topics/{topic}" + ("/partitions/0/state" if which == "state" else "")
+        mended[path] = view.client.get(path)[0]
+        value = damage if isinstance(damage, bytes) else json.dumps({**view.json(path), **damage}).encode()
+        view.client.set(path, value)
+    epoch = int(view.client.get("/controller_epoch")[0])
+    view.client.delete("/controller")
+    eventually(lambda: int(view.client.get("/controller_epoch")[0]) > epoch, 20, "another controller")
+    for topic, (_, _, reason) in DAMAGE.items():
+        eventually(lambda reason=reason: _journal_says(cluster, reason), 20, f"{topic}: {reason}")
+    # One election was enough: nobody resigns over what cannot be read.
+    assert int(view.client.get("/controller_epoch")[0]) == epoch + 1
+    victim = live.leader(cluster, "healthy")
+    cluster.kill(victim)
+    live.produce(cluster, "healthy", "during")
+    cluster.restart(victim)
+    eventually(lambda: live.in_sync(cluster, "healthy") == {0: 3}, 20)
+    live.create(cluster, "new")
+    # Nothing was written over what was damaged; mended, it serves again.
+    for path, value in mended.items():
+        assert view.client.get(path)[0] != value
+        view.client.set(path, value)
+    view.client.delete("/controller")
+    for topic in DAMAGE:
+        live.produce(cluster, topic, "mended")
+    assert live.values(cluster, "healthy")[-1] == "during"
+
+
+def _journal_says(cluster: ProcessCluster, words: str) -> bool:
+    return any(
+        words in file.read_text(errors="replace").replace('\\"', '"')
+        for broker in cluster.brokers.values()
+        for file in broker.directory.rglob("*")
+        if file.is_file()
+        and (file.suffix == ".log" or "journal" in str(file))
+        and file.suffix != ".timeindex"
+    )

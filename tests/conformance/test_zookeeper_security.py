@@ -258,7 +258,7 @@ def test_a_certificate_says_who_we_are_too(secure: ZooKeeperServer, certificates
         await session.create("/mine", b"0")
         other = await by_password(secure, "broker", PASSWORD).open_session(6000)
         with pytest.raises(NotAllowed):
-            await other.delete("/mine")
+            await other.set("/mine", b"1")
         await other.close()
         await session.delete("/mine")
 

@@ -98,7 +98,7 @@ class ZooKeeperWorld:
 
     async def lose(self, session: Store) -> None:
         # Whoever has the id and the password of a session may end it.
-        client = session._session._client  # type: ignore[attr-defined]
+        client = session._session._link._client  # type: ignore[attr-defined]
         await asyncio.to_thread(self._end_session, client.client_id)
 
     def _end_session(self, client_id: tuple[int, bytes]) -> None:

@@ -175,6 +175,33 @@ def test_after_an_unclean_election_nobody_is_eligible() -> None:
     assert set(state.last_known_elr) == {1, 2}
 
 
+def test_an_eligible_replica_that_returns_unclean_does_not_lead_by_what_was_stored_of_its_former_life() -> None:
+    """Its return and the election are one event. Seed 475 of the simulator elected an empty log."""
+    world = guarded()
+    world.alter("e-0", [2])
+    assert eligible(world) == ((2,), (1, 3), ())
+    world.kill(1, 3)
+    world.kill(2)
+    world.start(1)  # no clean-shutdown file: what it acknowledged may be gone
+    assert world.leader("e-0")[:2] == (-1, (2,))
+    assert eligible(world) == ((2,), (3,), (1,))
+
+
+def test_one_that_leaves_because_the_partition_moved_away_is_not_eligible() -> None:
+    """It deletes what it has. Seed 596 of the simulator made it the ISR of a partition nobody had assigned to it."""
+    world = guarded([2, 1])
+    world.kill(2)
+    world.reassign({"e-0": [3, 2]})
+    world.catch_up("e-0", 3)
+    assert world.leader("e-0")[:2] == (1, (1, 3))
+    world.reassign({"e-0": None})
+    assert world.leader("e-0")[:2] == (1, (1,))
+    assert 3 not in eligible(world)[1] + eligible(world)[2]
+    world.kill(1)
+    world.start(1, 2)  # without a clean stop: whoever is eligible would take its place
+    assert world.leader("e-0")[1] == (1,)
+
+
 # ----------------------------------------------------------------------------------------------- configuration
 
 

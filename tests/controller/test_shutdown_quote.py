@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.controller.roll_plan import Moment, RollPlan, check, roll_plan
+from odradek.controller.roll_plan import Moment, RollPlan, check, fragile, roll_plan
 from odradek.controller.shutdown_quote import shutdown_quote
 from odradek.model.ids import BrokerId
 from tests.controller.world import World, three, tp
@@ -208,3 +208,13 @@ def test_a_partition_that_is_offline_already_does_not_forbid_the_roll() -> None:
     world.create("dead", [2])
     world.kill(2)
     assert roll_plan(world.context, ids(3), survives=0).is_safe
+
+
+def test_a_partition_one_death_takes_offline_anyway_is_named_and_blames_no_plan() -> None:
+    world = three("t", [2], [1, 3, 2])
+    plan = roll_plan(world.context, ids(1, 3), at_once=1)
+    assert plan.is_safe and check(world.context, plan) == []
+    assert fragile(world.context, plan) == (tp("t-0"),)
+    assert fragile(world.context, roll_plan(world.context, ids(2))) == (tp("t-0"),), (
+        "no plan, nothing restarted"
+    )

@@ -153,8 +153,8 @@ def test_the_open_step_is_read_off_what_anybody_can_see() -> None:
         (led(3, 3, 4), alive, 9, "brokers 1,2: deleting the copy, not answered yet"),
         (led(3, 3, 4), {ids(3), ids(4)}, 10, "every leaver is gone; the topic node is about to list the target alone"),
     ]  # fmt: skip
-    for state, live, step, sentence in steps:
-        found = progress(node, state, live)
+    for leadership, live, step, sentence in steps:
+        found = progress(node, leadership, live)
         assert (found.step, found.sentence) == (step, sentence)
         assert (
             found.state_of(step) == "now" and found.state_of(1) == "done" and found.state_of(12) == "to come"

@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -36,6 +36,8 @@ from tests.interop.apache import ApacheBroker
 OURS = "ours"
 APACHES = "apache's"
 SESSION_TIMEOUT_MS = 6000
+# For four JVMs on two cores that others use too.
+PATIENCE_S = 150.0
 STOPPED_IN_ORDER = (0, 143)  # ours; a JVM that ended by SIGTERM
 
 Assignment = Mapping[int, Sequence[int]]
@@ -112,14 +114,14 @@ class MixedCluster(ProcessCluster):
         kind = BrokerProcess if isinstance(before, ApacheBroker) else ApacheBroker
         self.brokers[broker_id] = kind(broker_id, before.directory, before.host, before.port)
         self.write_configurations()
-        self.restart(broker_id, deadline_s=60)
+        self.restart(broker_id)
 
     def data_of(self, broker_id: int) -> Path:
         return self.brokers[broker_id].directory / "data"
 
     # --- life
 
-    def start(self, deadline_s: float = 60.0) -> Self:
+    def start(self, deadline_s: float = PATIENCE_S) -> Self:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.zookeeper.start()
         self.tree = KazooClient(self.zookeeper.address, timeout=20)
@@ -141,6 +143,21 @@ class MixedCluster(ProcessCluster):
             self.tree.stop()
             self.tree.close()
         self.zookeeper.kill()
+
+    def restart(self, broker_id: int, *, wait: bool = True, deadline_s: float = PATIENCE_S) -> None:
+        super().restart(broker_id, wait=wait, deadline_s=deadline_s)
+
+    def terminate(self, broker_id: int, deadline_s: float = PATIENCE_S) -> int:
+        return super().terminate(broker_id, deadline_s)
+
+    def wait_until(
+        self,
+        holds: Callable[[], bool],
+        what: str,
+        deadline_s: float = PATIENCE_S,
+        pause_s: float = 0.05,
+    ) -> None:
+        super().wait_until(holds, what, deadline_s, pause_s)
 
     def kill(self, broker_id: int, *, end_session: bool = True) -> None:
         """`kill -9`. With `end_session` the others hear of it now, and not when its session times out."""
@@ -202,7 +219,8 @@ class MixedCluster(ProcessCluster):
             yield
         finally:
             for broker in running:
-                broker.signal(signal.SIGCONT)
+                if broker.is_running:
+                    broker.signal(signal.SIGCONT)
 
     # --- topics
 
@@ -210,7 +228,7 @@ class MixedCluster(ProcessCluster):
     def running(self) -> str:
         return ",".join(broker.address for broker in self.brokers.values() if broker.is_running)
 
-    def ask_controller(self, request: Request, deadline_s: float = 30.0) -> Any:
+    def ask_controller(self, request: Request, deadline_s: float = PATIENCE_S) -> Any:
         """The answer of whoever is controller; a controller that is on its way out or in is asked again."""
         end = time.monotonic() + deadline_s
         while True:
@@ -262,7 +280,7 @@ class MixedCluster(ProcessCluster):
             f"topic {name} is deleted",
         )
 
-    def reassign(self, topic: str, targets: Assignment, deadline_s: float = 60.0) -> None:
+    def reassign(self, topic: str, targets: Assignment, deadline_s: float = PATIENCE_S) -> None:
         """By request; returns when the moves are over."""
         self.ask_reassignment(topic, targets)
         self.wait_reassigned(topic, targets, deadline_s)
@@ -279,7 +297,7 @@ class MixedCluster(ProcessCluster):
         assert answer.error_code == 0, answer
         assert all(p.error_code == 0 for t in answer.responses for p in t.partitions), answer
 
-    def reassign_by_node(self, topic: str, targets: Assignment, deadline_s: float = 60.0) -> None:
+    def reassign_by_node(self, topic: str, targets: Assignment, deadline_s: float = PATIENCE_S) -> None:
         """By `/admin/reassign_partitions`, as tools before 2.4 did."""
         wished = {
             TopicPartition(topic, index): tuple(map(BrokerId, replicas))
@@ -293,7 +311,7 @@ class MixedCluster(ProcessCluster):
         )
         self.wait_reassigned(topic, targets, deadline_s)
 
-    def wait_reassigned(self, topic: str, targets: Assignment, deadline_s: float) -> None:
+    def wait_reassigned(self, topic: str, targets: Assignment, deadline_s: float = PATIENCE_S) -> None:
         def is_over() -> bool:
             data, stat = self.tree.get(layout.topic_path(topic))
             found = layout.decode_topic(topic, Node(data, Stat(stat.version, 0, 0, 0, 0)))
@@ -343,7 +361,7 @@ class MixedCluster(ProcessCluster):
                     return False
         return True
 
-    def wait_full(self, topic: str, deadline_s: float = 40.0) -> None:
+    def wait_full(self, topic: str, deadline_s: float = PATIENCE_S) -> None:
         self.wait_until(lambda: self.is_full(topic), f"every ISR of {topic} is full", deadline_s, pause_s=0.1)
 
     def ask(self, broker_id: int, request: Request) -> Any:

@@ -1,6 +1,7 @@
 """Writers that run while brokers die, and the books that are compared at the end."""
 
 from pathlib import Path
+from typing import Self
 
 from odradek.client.sync import SyncClient
 from odradek.model.ids import TopicPartition
@@ -20,18 +21,30 @@ class Writing:
         self.topic = topic
         self.partitions = partitions
         self.books = Books()
+        self._is_stopped = False
         self._cluster = cluster
         bootstrap = ",".join(broker.address for broker in cluster.brokers.values())
         self._load = Load(
             bootstrap, topic, self.books, partitions=partitions, records_per_second=RECORDS_PER_SECOND
         )
 
-    def start(self) -> "Writing":
+    def start(self) -> Self:
         self._load.start()
         return self
 
     def stop(self) -> None:
-        self._load.stop()
+        if not self._is_stopped:
+            self._is_stopped = True
+            self._load.stop()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *exc: object) -> None:
+        if exc[0] is None:
+            self.stop()
+        elif not self._is_stopped:
+            self._load.abandon()
 
     def wait_for_more(self, count: int = 100) -> None:
         """Until so many more records are acknowledged on every partition."""
@@ -43,7 +56,7 @@ class Writing:
                 counts[record.partition] += 1
             return min(counts) >= count // self.partitions
 
-        self._cluster.wait_until(is_enough, f"{count} more records are acknowledged on {self.topic}", 60)
+        self._cluster.wait_until(is_enough, f"{count} more records are acknowledged on {self.topic}")
 
     def check(self) -> None:
         """Everything acknowledged is there, once and in order, and all replicas hold the same batches."""

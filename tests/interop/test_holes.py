@@ -68,7 +68,7 @@ def test_h1_a_follower_whose_disk_was_emptied_does_not_join_by_an_old_request(
 
         to_controller.hold(ApiKey.ALTER_PARTITION)
         cluster.brokers[3].start()
-        cluster.wait_until(lambda: bool(to_controller.held), "2 proposes 3 again", 40)
+        cluster.wait_until(lambda: bool(to_controller.held), "2 proposes 3 again")
         cluster.kill(3)
         shutil.rmtree(cluster.data_of(3) / "t-0")
         to_leader.hold(ApiKey.FETCH)
@@ -76,7 +76,7 @@ def test_h1_a_follower_whose_disk_was_emptied_does_not_join_by_an_old_request(
         cluster.wait_until(
             lambda: cluster.tree.exists(layout.broker_path(3)) is not None, "3 is back, and empty", 40
         )
-        cluster.wait_until(lambda: (cluster.data_of(3) / "t-0").exists(), "3 was told that it follows 2", 40)
+        cluster.wait_until(lambda: (cluster.data_of(3) / "t-0").exists(), "3 was told that it follows 2")
         to_controller.release(ApiKey.ALTER_PARTITION)
         if kind == APACHES:
             cluster.wait_until(lambda: state_of(cluster) == (2, {2, 3}), "the empty follower is in the ISR")
@@ -91,7 +91,7 @@ def test_h1_a_follower_whose_disk_was_emptied_does_not_join_by_an_old_request(
         cluster.wait_until(lambda: state_of(cluster) == (-1, {2}), "nobody leads")
         to_leader.release(ApiKey.FETCH)
         cluster.brokers[2].start()
-        cluster.wait_until(lambda: state_of(cluster)[0] == 2, "the one that has everything leads", 40)
+        cluster.wait_until(lambda: state_of(cluster)[0] == 2, "the one that has everything leads")
         cluster.wait_full("t")
         assert end_offset(cluster) == 2 * RECORDS
 
@@ -139,11 +139,11 @@ def test_h2_the_last_of_an_isr_loses_what_it_had_not_flushed(kind: str, tmp_path
         cluster.brokers[2].start()
         if kind == OURS:
             # It stopped in order when the ISR was already too small to commit anything: nothing is missing.
-            cluster.wait_until(lambda: state_of(cluster)[0] == 2, "an eligible replica leads", 40)
+            cluster.wait_until(lambda: state_of(cluster)[0] == 2, "an eligible replica leads")
         cluster.brokers[1].start()
         cluster.brokers[3].start()
-        cluster.wait_until(lambda: state_of(cluster)[0] >= 0, "somebody leads", 40)
-        cluster.wait_full("t", 60)
+        cluster.wait_until(lambda: state_of(cluster)[0] >= 0, "somebody leads")
+        cluster.wait_full("t")
         found = end_offset(cluster)
         if kind == OURS:
             assert found == RECORDS

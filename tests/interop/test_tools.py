@@ -182,7 +182,7 @@ def moves(session: Session) -> None:
     run(REASSIGN, "--list")
     there = plan("there.json", {**t0, "replicas": [2, 3]}, {"topic": "t", "partition": 1, "replicas": [3, 2]})
     run(REASSIGN, *there, "--execute", "--throttle", "10000000")
-    session.cluster.wait_reassigned("t", {0: [2, 3], 1: [3, 2]}, 30)
+    session.cluster.wait_reassigned("t", {0: [2, 3], 1: [3, 2]})
     session.cluster.wait_full("t")
     run(REASSIGN, *there, "--verify")
     run(REASSIGN, "--list")
@@ -201,7 +201,7 @@ def elections(session: Session) -> None:
     run(ELECT, *preferred, "--topic", "t", "--partition", 2)
     swapped = {"version": 1, "partitions": [{"topic": "t", "partition": 2, "replicas": [1, 3]}]}
     run(REASSIGN, "--reassignment-json-file", session.file("swap.json", swapped), "--execute")
-    session.cluster.wait_reassigned("t", {2: [1, 3]}, 30)
+    session.cluster.wait_reassigned("t", {2: [1, 3]})
     session.cluster.wait_full("t")
     run(ELECT, *preferred, "--topic", "t", "--partition", 2)
     run(ELECT, *preferred, "--topic", "t", "--partition", 2)

@@ -392,22 +392,6 @@ def test_directory_names(name: str, parsed: TopicPartition | None) -> None:
     assert parse_directory_name(name) == parsed
 
 
-def test_strays_are_named_and_put_aside(start: Start, tmp_path: Path) -> None:
-    manager = start()
-    for key in (A, B, C):
-        manager.get_or_create(key, TOPIC_ID, now_ms=NOW)
-    strays = manager.find_strays({A: TOPIC_ID, B: OTHER_ID})
-    assert [(s.topic_partition, s.reason) for s in strays] == [
-        (B, "the topic was deleted and made again"),
-        (C, "not assigned to this broker"),
-    ]
-    for stray in strays:
-        assert manager.put_aside_stray(stray, NOW)
-    assert list(manager.logs) == [A]
-    assert len([p for p in (tmp_path / "1").iterdir() if p.name.endswith("-stray")]) == 2
-    assert list(start().logs) == [A]
-
-
 # --------------------------------------------------------------------------------------------------- retention
 
 

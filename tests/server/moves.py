@@ -40,10 +40,10 @@ class Moves:
         return TopicPartition(topic, 0)
 
     def produce(self, topic: str, count: int) -> None:
-        for number in range(count):
-            self.client.produce(
-                TopicPartition(topic, 0), build_batch([NewRecord(None, str(number).encode(), 1_000)])
-            )
+        with SyncClient(self.running.bootstrap) as client:
+            for number in range(count):
+                batch = build_batch([NewRecord(None, str(number).encode(), 1_000)])
+                client.produce(TopicPartition(topic, 0), batch)
 
     def move(self, topic: str, *replicas: int) -> Any:
         """The error class of the answer, None where there is none."""

@@ -40,6 +40,7 @@ class Host:
         self.complaints: list[str] = []
         self.ready: list[Connection] = []
         self.now = 0.0
+        self.timers: list[tuple[float, Callable[[], None]]] = []
         self.closed: list[Connection] = []
         self.file_bytes = b""
         self.claimed: int | None = None
@@ -64,6 +65,8 @@ class Host:
             return NO_REPLY
         if api_key == CLOSE:
             return CloseConnection("asked to")
+        if api_key == THROTTLE:
+            return Reply([body], throttle_time_ms=3_000)
         if api_key == FILE:
             self.files.append(FileBytes(self.file_bytes, claimed=self.claimed))
             return Reply([b"head", self.files[-1]])
@@ -85,6 +88,16 @@ class Host:
 
     def monotonic(self) -> float:
         return self.now
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
+        self.timers.append((self.now + delay_s, callback))
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+        due = [timer for timer in self.timers if timer[0] <= self.now]
+        self.timers = [timer for timer in self.timers if timer[0] > self.now]
+        for _, callback in due:
+            callback()
 
 
 def frame(correlation_id: int, body: bytes = b"", kind: int = ECHO) -> bytes:

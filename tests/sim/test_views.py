@@ -20,7 +20,9 @@ def test_a_view_that_grows_is_the_view_read_anew(seed: int) -> None:
         seen, anew = world.view(), Views(world).view()
         for partition, state in seen.partitions.items():
             assert state.replicas == anew.partitions[partition].replicas
-        compared += sum(len(replica.batches) for state in seen.partitions.values() for replica in state.replicas)
+        compared += sum(
+            len(replica.batches) for state in seen.partitions.values() for replica in state.replicas
+        )
 
     outcome = run(draw(seed), observe=compare)
 

@@ -268,7 +268,10 @@ def test_a_state_that_cannot_be_trusted_says_why(value: bytes, reason: str) -> N
         ({"topic_id": 5}, "topic_id: want a text"),
         ({"topic_id": "AAAAAAAAAAAAAAAAAAAAAA"}, "topic_id: want an id of its own"),
         ({"partitions": {"00": [1]}}, "partitions: want partition numbers, found '00'"),
-        ({"partitions": {"2147483648": [1]}}, "partitions: want a number of 32 bits, found 2147483648"),
+        (
+            {"partitions": {"2147483648": [1]}},
+            "partitions: want partition numbers of 32 bits, found '2147483648'",
+        ),
         ({"partitions": {"9" * 5000: [1]}}, "partitions: want partition numbers"),
     ],
 )

@@ -13,7 +13,6 @@ from odradek.broker.answers import Answer, Park, Reply
 from odradek.broker.config_resources import (
     BROKER,
     TOPIC,
-    TYPE_NAMES,
     Resource,
     check_broker_overrides,
     check_is_this_broker,
@@ -55,12 +54,13 @@ class Change(NamedTuple):
 
 
 def _told(refusal: ConfigurationError, resource: Resource) -> tuple[ErrorCode, str]:
-    """As Apache says it: a bad value is named with its resource."""
+    """As Apache says it: a bad value of a topic is named with its resource."""
     sentence = refusal.kafka_message if isinstance(refusal, InvalidValue) else str(refusal)
-    name = TYPE_NAMES.get(resource[0], "UNKNOWN")
+    if resource[0] != TOPIC:
+        return ErrorCode.INVALID_REQUEST, sentence
     return (
         ErrorCode.INVALID_CONFIG,
-        f"Invalid config value for resource ConfigResource(type={name}, name='{resource[1]}'): {sentence}",
+        f"Invalid config value for resource ConfigResource(type=TOPIC, name='{resource[1]}'): {sentence}",
     )
 
 

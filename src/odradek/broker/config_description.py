@@ -81,7 +81,9 @@ def broker_entries(layers: BrokerLayers, names: Mapping[str, object] | None) -> 
         if name in ONLY_WHEN_SET and all(synonym.source == DEFAULT for synonym in synonyms):
             continue
         value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (None, DEFAULT)
-        entries.append(_entry(setting, value, source, synonyms, is_read_only=not setting.dynamic))
+        # Those of replication can be changed, and Apache calls them read-only (golden/admin_errors.json).
+        is_read_only = not setting.dynamic or name in ONLY_WHEN_SET
+        entries.append(_entry(setting, value, source, synonyms, is_read_only=is_read_only))
     return entries
 
 

@@ -30,7 +30,13 @@ BROKER = 4
 BROKER_LOGGER = 8
 DEFAULT_NAME = "<default>"
 KINDS = {TOPIC: "topics", BROKER: "brokers"}
-TYPE_NAMES = {TOPIC: "TOPIC", BROKER: "BROKER", BROKER_LOGGER: "BROKER_LOGGER"}
+
+# Certificates and keys: Apache changes them only for one listener each (SslConfigs.RECONFIGURABLE_CONFIGS).
+PER_LISTENER = frozenset(
+    name
+    for name in BROKER_SETTINGS
+    if name.startswith(("ssl.keystore.", "ssl.truststore.")) or name == "ssl.key.password"
+)
 
 Resource = tuple[int, str]  # (type, name)
 
@@ -44,8 +50,8 @@ def setting_of(resource_type: int, name: str) -> Setting | None:
     return (TOPIC_SETTINGS if resource_type == TOPIC else BROKER_SETTINGS).get(name)
 
 
-def check_is_this_broker(broker: "Broker", name: str, *, noun: str = "Node", or_empty: str = "") -> None:
-    """`noun` and `or_empty` are how Apache says it to those who describe, and to those who alter."""
+def check_is_this_broker(broker: "Broker", name: str, *, noun: str = "Node", or_else: str = ",") -> None:
+    """`noun` and `or_else` are how Apache says it to those who describe, and to those who alter."""
     try:
         number = int(name)
     except ValueError:
@@ -55,7 +61,7 @@ def check_is_this_broker(broker: "Broker", name: str, *, noun: str = "Node", or_
     if number != broker.broker_id:
         raise ProtocolError(
             ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {broker.broker_id}{or_empty}, but received {name}",
+            f"Unexpected broker id, expected {broker.broker_id}{or_else} but received {name}",
         )
 
 
@@ -107,6 +113,12 @@ def check_broker_overrides(
     fixed = sorted(key for key in changed if not BROKER_SETTINGS[key].dynamic)
     if fixed:
         raise InvalidValue(f"Cannot update these configs dynamically: Set({', '.join(fixed)})")
+    security = sorted(key for key in changed if key in PER_LISTENER)
+    if security:
+        raise InvalidValue(
+            "These security configs can be dynamically updated only per-listener using the listener prefix: "
+            f"HashSet({', '.join(security)})"
+        )
     secret = sorted(key for key in changed if BROKER_SETTINGS[key].is_sensitive)
     if secret:
         raise InvalidValue(

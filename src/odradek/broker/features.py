@@ -39,8 +39,8 @@ def change(
     if level < 1:
         if not lowers:
             raise refused(
-                f"Can not provide maxVersionLevel: {level} less than 1 without setting the allowDowngrade flag to "
-                "true in the request."
+                f"Can not provide versionLevel: {level} less than 1 without setting the SAFE downgradeType in the "
+                "request."
             )
         if present is None:
             raise refused("Can not delete non-existing finalized feature.")

@@ -31,7 +31,7 @@ class Operation(Protocol):
 def check_resource(broker: "Broker", name: str) -> None:
     if not name:
         raise ProtocolError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-    check_is_this_broker(broker, name, noun="Broker")
+    check_is_this_broker(broker, name, noun="Broker", or_else="")
 
 
 def when_known(broker: "Broker", go_on: Callable[[Levels], "Answer"]) -> Park:
@@ -78,6 +78,6 @@ def plan(operations: Sequence[Operation], known: Levels) -> dict[str, str | None
             raise ProtocolError(
                 ErrorCode.INVALID_CONFIG,
                 f"Cannot set the log level of {name} to {operation.value} as it is not a supported log level. "
-                f"Valid log levels are {', '.join(LEVELS)}",
+                f"Valid log levels are {', '.join(sorted(LEVELS))}",
             )
     return levels

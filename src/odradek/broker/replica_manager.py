@@ -317,22 +317,6 @@ class ReplicaManager:
             self.topic_configs.forget(topic)
             self.unread_topics.pop(topic, None)
 
-    def commit_strays(self, assigned: Mapping[TopicPartition, TopicId], now_ms: int) -> list[TopicPartition]:
-        """After a *full* LeaderAndIsr: replicas on our disks whose topic id and partition it does not name.
-
-        Never after a partial request, and never by name alone: a topic made again has another id.
-        """
-        strays = self.logs.find_strays(assigned)
-        for stray in strays:
-            partition = self.partitions.get(stray.topic_partition)
-            if partition is not None:
-                self._stop_fetching(stray.topic_partition)
-                partition.stop(deleted=True)
-                self._forget(partition)
-            self.logs.put_aside_stray(stray, now_ms)
-            self._effects.append(LogLine("warning", f"{stray.topic_partition}: {stray.reason}; put aside"))
-        return [stray.topic_partition for stray in strays]
-
     # --------------------------------------------------------------------------------------------- storage
 
     def _take_offline(self, topic_partition: TopicPartition, fault: StorageError) -> None:
@@ -434,6 +418,9 @@ class ReplicaManager:
         leader = self._fetched_from.pop(topic_partition, None)
         if leader is not None:
             self._fetchers[leader].remove(topic_partition)
+            if leader in self._connected:
+                # It may have waited for this partition to be flushed, with nothing under way that would wake it.
+                self._effects.append(WakeFetcher(leader))
 
     def settle_fetchers(self, now_ms: int) -> None:
         """After LeaderAndIsr, StopReplica or UpdateMetadata: fetchers with nothing to fetch go; those whose

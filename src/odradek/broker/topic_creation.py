@@ -135,7 +135,7 @@ def check_manual(broker: "Broker", given: Mapping[int, Sequence[int]]) -> Assign
             shown = ", ".join(
                 f"{number} -> {_buffer(chosen)}" for number, chosen in sorted(given.items())[:20]
             )
-            raise refused_assignment(f"Duplicate replica assignment found: Map({shown})")
+            raise refused_assignment(f"Duplicate replica assignment found: HashMap({shown})")
     if sorted(given) != list(range(len(given))):
         raise refused_assignment("partitions should be a consecutive 0-based integer sequence")
     live = broker.metadata.brokers
@@ -147,7 +147,7 @@ def check_manual(broker: "Broker", given: Mapping[int, Sequence[int]]) -> Assign
 
 
 def _buffer(replicas: Sequence[int]) -> str:
-    return f"Buffer({', '.join(map(str, replicas))})"
+    return f"ArrayBuffer({', '.join(map(str, replicas))})"
 
 
 def plan_topic(

@@ -5,7 +5,11 @@ import click
 from odradek.cli.main import LazyGroup
 
 VERBS = {
-    "describe": ("odradek.cli.config_describe", "describe_", "Every setting, its value and where it comes from."),
+    "describe": (
+        "odradek.cli.config_describe",
+        "describe_",
+        "Every setting, its value and where it comes from.",
+    ),
     "get": ("odradek.cli.config_describe", "get", "The value of one setting."),
     "set": ("odradek.cli.config_alter", "set_", "Change settings; all others stay."),
     "delete": ("odradek.cli.config_alter", "delete", "Back to what is below: broker, cluster, default."),

@@ -4,7 +4,14 @@ from typing import Any
 
 import click
 
-from odradek.cli.config_resources import SOURCES, Entry, check_name, describe, resource_named, resource_options
+from odradek.cli.config_resources import (
+    SOURCES,
+    Entry,
+    check_name,
+    describe,
+    resource_named,
+    resource_options,
+)
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
 
 CHANGED_SOURCES = (1, 2, 3, 4)  # not the default
@@ -60,7 +67,9 @@ def get(
     resource = resource_named(topic, broker, cluster)
     check_name(resource, name)
     with SyncClient(bootstrap) as client:
-        found = [entry for entry in describe(client, resource, [name], documented=as_json) if entry.name == name]
+        found = [
+            entry for entry in describe(client, resource, [name], documented=as_json) if entry.name == name
+        ]
     if not found:
         fail(f"{resource} has no {name}; odradek config describe --all lists what there is")
     if as_json:

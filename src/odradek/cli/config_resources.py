@@ -46,7 +46,9 @@ def resource_options(command: Any) -> Any:
     """--topic, --broker, --cluster: of which one must be given."""
     for option in (
         click.option("--cluster", is_flag=True, help="The default of all brokers, while they run."),
-        click.option("--broker", type=click.IntRange(min=0), metavar="ID", help="The settings of this broker."),
+        click.option(
+            "--broker", type=click.IntRange(min=0), metavar="ID", help="The settings of this broker."
+        ),
         click.option("--topic", "-t", metavar="NAME", help="The settings of this topic."),
     ):
         command = option(command)

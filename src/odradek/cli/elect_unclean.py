@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from odradek.client.sync import PartitionView, SyncClient
     from odradek.model.ids import TopicPartition
 
+LEADER_TIMEOUT_S = 10.0
+
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TOPIC|PARTITION...")
@@ -37,16 +39,9 @@ def unclean(targets: tuple[str, ...], yes: bool, bootstrap: str, as_json: bool) 
         quotes = {w: quote(client, w, views[w]) for w in offline}
         possible = [w for w in offline if quotes[w]["best"] is not None]
         elected = elect_leaders(client, UNCLEAN, possible) if yes and possible else []
-        if elected:
-            after = client.cluster({w.topic for w in possible})
-    outcome = {}
-    for answer in elected:
-        where = answer.partition
-        if answer.code == ErrorCode.NONE:
-            outcome[where] = f"broker {after.topics[where.topic].partitions[where.partition].leader} leads"
-        else:
-            outcome[where] = answer.message or answer.code.name
-    ok = {answer.partition for answer in elected if answer.code == ErrorCode.NONE}
+        ok = {answer.partition for answer in elected if answer.code == ErrorCode.NONE}
+        outcome = {e.partition: e.message or e.code.name for e in elected if e.partition not in ok}
+        outcome |= {where: f"broker {new_leader(client, where)} leads" for where in sorted(ok)}
     if as_json:
         print_json(
             {
@@ -61,13 +56,16 @@ def unclean(targets: tuple[str, ...], yes: bool, bootstrap: str, as_json: bool) 
     sys.exit(0 if all(w in ok for w in offline) else 1)
 
 
+def new_leader(client: "SyncClient", where: "TopicPartition") -> int:
+    """Whoever is asked may hear of it a moment after the controller has answered."""
+    return client.retrying(lambda: client.leader(where, refresh=True)[0], timeout_s=LEADER_TIMEOUT_S)
+
+
 def quote(client: "SyncClient", where: "TopicPartition", view: "PartitionView") -> dict[str, Any]:
     """What each replica holds, and what choosing it would cost against the best survivor."""
     from odradek.cli.replica_ends import replica_ends
 
-    ends = replica_ends(
-        client, where, view.replicas, leader_epoch=max(0, view.leader_epoch), with_sizes=True
-    )
+    ends = replica_ends(client, where, view.replicas, leader_epoch=max(0, view.leader_epoch), with_sizes=True)
     alive = [end for end in ends if end.log_end_offset is not None]
     best = max(alive, key=lambda e: (e.last_epoch, e.log_end_offset or 0), default=None)
     return {

@@ -19,7 +19,9 @@ class Elected(NamedTuple):
     message: str
 
 
-def partitions_of(client: "SyncClient", view: "ClusterView", targets: Iterable[str]) -> "list[TopicPartition]":
+def partitions_of(
+    client: "SyncClient", view: "ClusterView", targets: Iterable[str]
+) -> "list[TopicPartition]":
     """`orders` is every partition of it, `orders-3` the one."""
     from odradek.cli.lookup import no_such_topic
     from odradek.model.ids import TopicPartition
@@ -59,7 +61,10 @@ def elect_leaders(client: "SyncClient", kind: int, partitions: "Iterable[TopicPa
     if answer.error_code != ErrorCode.NONE:
         raise answered(answer.error_code, "election")
     found = {
-        TopicPartition(topic.topic, p.partition_id): (code_of(p.error_code), (p.error_message or "").rstrip("."))
+        TopicPartition(topic.topic, p.partition_id): (
+            code_of(p.error_code),
+            (p.error_message or "").rstrip("."),
+        )
         for topic in answer.replica_election_results
         for p in topic.partition_result
     }

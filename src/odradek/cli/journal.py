@@ -6,7 +6,11 @@ from odradek.cli.main import LazyGroup
 
 VERBS = {
     "show": ("odradek.cli.journal_show", "show", "What changed when and why; a partition's time line."),
-    "replay": ("odradek.cli.journal_replay", "replay", "Play it again, to a time, without an event, with a setting."),
+    "replay": (
+        "odradek.cli.journal_replay",
+        "replay",
+        "Play it again, to a time, without an event, with a setting.",
+    ),
     "diff": ("odradek.cli.journal_diff", "diff", "Where two journals part, or one and its replay."),
 }
 

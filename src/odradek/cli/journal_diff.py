@@ -53,7 +53,9 @@ def diff(
 
     is_replay = bool(drop or settings)
     if is_replay == (second is not None):
-        raise click.UsageError("compare A with what? Say a second journal, or --drop-event LINE, or --set NAME=VALUE")
+        raise click.UsageError(
+            "compare A with what? Say a second journal, or --drop-event LINE, or --set NAME=VALUE"
+        )
     until_ms = parse_time(until) if until is not None else None
     history = read_history(first)
     one = side_of(history, str(first), until_ms)
@@ -76,7 +78,11 @@ def side_of(history: History, name: str, until_ms: int | None) -> Side:
 
     _, core = replay(history.lines, settings=settings_of(history), as_recorded=True, until_ms=until_ms)
     changes = [
-        {**change, "at_ms": line["at_ms"], "event": event_words(history.lines[cause_of(history.lines, n)]["event"])}
+        {
+            **change,
+            "at_ms": line["at_ms"],
+            "event": event_words(history.lines[cause_of(history.lines, n)]["event"]),
+        }
         for n, line in enumerate(history.lines)
         if until_ms is None or line["at_ms"] <= until_ms
         for change in line["changes"]
@@ -163,9 +169,8 @@ def _state(context: "ControllerContext | None", where: Any) -> dict[str, Any] | 
 
 def _key(change: dict[str, Any]) -> tuple[Any, ...]:
     """Two changes are the same when they say the same about the same; when it was does not count."""
-    return tuple(
-        str(change[name]) for name in ("kind", "topic_partition", "replica", "name", "source", "to")
-    ) + (str(change["leader_and_isr"]),)
+    names = ("kind", "topic_partition", "replica", "name", "source", "to", "leader_and_isr")
+    return tuple(str(change[name]) for name in names)
 
 
 def show(report: dict[str, Any]) -> None:

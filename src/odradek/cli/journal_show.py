@@ -26,14 +26,20 @@ LATEST_STEPS = 50
 
 @click.command()
 @place_options
-@click.option("--partition", "-p", metavar="TOPIC-P", help="Its time line: leader, ISR, replicas, outages, moves.")
+@click.option(
+    "--partition", "-p", metavar="TOPIC-P", help="Its time line: leader, ISR, replicas, outages, moves."
+)
 @click.option("--topic", "-t", help="Only what is about this topic.")
 @click.option("--since", metavar="TIME", help="From then on, as in 2026-01-31T12:00:00 (UTC) or ms.")
 @click.option("--until", metavar="TIME", help="Up to then.")
-@click.option("--last", "-n", type=click.IntRange(min=1), default=LATEST_STEPS, show_default=True, help="Changes.")
+@click.option(
+    "--last", "-n", type=click.IntRange(min=1), default=LATEST_STEPS, show_default=True, help="Changes."
+)
 @click.option("--all", "-a", "everything", is_flag=True, help="Every change, and steps that changed nothing.")
 @click.option("--svg", type=click.Path(path_type=Path), help="With --partition: draw the time line here.")
-@click.option("--html", type=click.Path(path_type=Path), help="With --partition: time line and moves as a page.")
+@click.option(
+    "--html", type=click.Path(path_type=Path), help="With --partition: time line and moves as a page."
+)
 @json_option
 def show(
     place: Path | None,
@@ -98,7 +104,8 @@ def show_steps(steps: list[dict[str, Any]], last: int, everything: bool) -> None
         if everything and not step["changes"]:
             rows.append((*about, "", "", "", ""))
         rows.extend(
-            (*about, change_words(c), c["source"], c["to"], c["reason"].split("\n")[0]) for c in step["changes"]
+            (*about, change_words(c), c["source"], c["to"], c["reason"].split("\n")[0])
+            for c in step["changes"]
         )
     changed = sum(bool(step["changes"]) for step in steps)
     print(f"{len(steps)} steps, {changed} of them changed something.")
@@ -138,9 +145,7 @@ def show_partition(
             {
                 "partition": str(where),
                 "moments": [moment_as_dict(m) for m in moments],
-                "outages": [
-                    {"since_ms": o.since_ms, "until_ms": o.until_ms, "why": o.why} for o in dark
-                ],
+                "outages": [{"since_ms": o.since_ms, "until_ms": o.until_ms, "why": o.why} for o in dark],
                 "reassignments": [moves_as_json(m) for m in moves],
                 "notes": list(history.notes),
             }
@@ -148,7 +153,9 @@ def show_partition(
         return
     now = moments[-1]
     leader = "nobody leads it" if now.is_offline else f"broker {now.leader} leads it"
-    print(f"{where}: {leader}, ISR {_ids(now.isr)}; {len(moments)} changes since {clock(moments[0].at_ms)} UTC.")
+    print(
+        f"{where}: {leader}, ISR {_ids(now.isr)}; {len(moments)} changes since {clock(moments[0].at_ms)} UTC."
+    )
     for outage in dark:
         if outage.until_ms is None:
             print(f"offline since {clock(outage.since_ms)}: {outage.why}")
@@ -162,7 +169,9 @@ def show_partition(
             if move.ended_ms is not None
             else f"is at step {open_.number if open_ else 12} of {len(move.steps)}"
         )
-        print(f"reassignment {_ids(move.origin)} -> {_ids(move.target)} began {clock(move.began_ms)}, {state}")
+        print(
+            f"reassignment {_ids(move.origin)} -> {_ids(move.target)} began {clock(move.began_ms)}, {state}"
+        )
     print_table(
         ("time (UTC)", "line", "epoch", "leader", "isr", "replicas", "why"),
         [
@@ -204,7 +213,7 @@ def moment_as_dict(moment: "Moment") -> dict[str, Any]:
 
 def _is_about(change: dict[str, Any], topic: str) -> bool:
     where = change["topic_partition"]
-    return (where is not None and where.rpartition("-")[0] == topic) or change["name"] == topic
+    return topic in (change["name"], None if where is None else where.rpartition("-")[0])
 
 
 def _ids(brokers: tuple[int, ...]) -> str:

@@ -31,7 +31,12 @@ def change_options(command: Any) -> Any:
             "--set", "settings", multiple=True, metavar="NAME=VALUE", help="With another controller setting."
         ),
         click.option(
-            "--drop-event", "drop", multiple=True, type=click.IntRange(min=0), metavar="LINE", help="Without this event."
+            "--drop-event",
+            "drop",
+            multiple=True,
+            type=click.IntRange(min=0),
+            metavar="LINE",
+            help="Without this event.",
         ),
     ):
         command = option(command)
@@ -58,13 +63,15 @@ def changed_settings(history: History, pairs: tuple[str, ...]) -> Any:
     from odradek.model.values import replace
 
     had = settings_of(history)
-    names = {name for name in ControllerSettings.__match_args__}  # type: ignore[attr-defined]
+    names = {name for name in ControllerSettings.__match_args__}
     changes: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         attribute = name.removeprefix("odradek.").replace(".", "_")
         if not equals or attribute not in names or name not in BROKER_SETTINGS:
-            known = sorted(n for n in BROKER_SETTINGS if n.removeprefix("odradek.").replace(".", "_") in names)
+            known = sorted(
+                n for n in BROKER_SETTINGS if n.removeprefix("odradek.").replace(".", "_") in names
+            )
             guess = nearest(name, dict.fromkeys(known))
             hint = f"did you mean {guess}?" if guess else f"a controller reads {', '.join(known)}"
             raise click.UsageError(f"--set {pair}: want NAME=VALUE of a setting the controller reads; {hint}")
@@ -75,7 +82,9 @@ def changed_settings(history: History, pairs: tuple[str, ...]) -> Any:
 def check_lines(history: History, drop: tuple[int, ...]) -> None:
     for number in drop:
         if number >= len(history.lines):
-            fail(f"there is no line {number}; the journal has {len(history.lines)}, 0 to {len(history.lines) - 1}")
+            fail(
+                f"there is no line {number}; the journal has {len(history.lines)}, 0 to {len(history.lines) - 1}"
+            )
         if history.lines[number]["event"]["type"] == "WritesAnswered":
             begin = number
             while history.lines[begin]["event"]["type"] == "WritesAnswered":
@@ -140,7 +149,11 @@ def change_words(change: Mapping[str, Any]) -> str:
     where = change["topic_partition"]
     if where is None:
         kind = change["kind"]
-        return f"{kind} {change['name']}".strip() if kind in ("broker", "topic", "controller", "machine") else change["name"]
+        return (
+            f"{kind} {change['name']}".strip()
+            if kind in ("broker", "topic", "controller", "machine")
+            else change["name"]
+        )
     return str(where) if change["replica"] is None else f"{where}/{change['replica']}"
 
 

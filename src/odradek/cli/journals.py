@@ -5,6 +5,7 @@ for each broker that ever was controller; together they are its history, ordered
 """
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,8 +33,8 @@ def journal_files(place: Path) -> list[Path]:
     if place.suffix == ".properties":
         from odradek.model.settings import BrokerSettings, parse_properties
 
-        directories = BrokerSettings(parse_properties(place.read_text(encoding="utf-8"))).log_directories
-        found = [f for directory in directories for f in Path(directory).glob(f"journal/{PATTERN}")]
+        settings = BrokerSettings(parse_properties(place.read_text(encoding="utf-8")))
+        found = _journals_in(settings.odradek_journal_dir, settings.log_directories)
     elif place.is_dir():
         found = [file for pattern in PLACES for file in place.glob(pattern)]
     elif place.exists():
@@ -43,11 +44,19 @@ def journal_files(place: Path) -> list[Path]:
     return sorted(set(found))
 
 
+def _journals_in(journal_dir: str | None, log_directories: Iterable[str]) -> list[Path]:
+    """Where a broker with these settings keeps them."""
+    places = [Path(journal_dir)] if journal_dir else [Path(d) / "journal" for d in log_directories]
+    return [file for directory in places for file in directory.glob(PATTERN)]
+
+
 def read_history(place: Path) -> History:
     """Every line of every journal there, by controller epoch and then as written."""
     files = journal_files(place)
     if not files:
-        fail(f"no journal below {place}: a broker that was controller keeps journal/{PATTERN} in its log directory")
+        fail(
+            f"no journal below {place}: a broker that was controller keeps journal/{PATTERN} in its log directory"
+        )
     return _in_order(files, [])
 
 
@@ -63,7 +72,9 @@ def _in_order(files: list[Path], reasons: list[str]) -> History:
     lines.sort(key=lambda line: line["epoch"])  # stable: within a term as they were written
     begins = next((n for n, line in enumerate(lines) if line["event"].get("type") == "Elected"), len(lines))
     if begins:
-        notes.append(f"{begins} steps before the first election that is kept cannot be played again: left out")
+        notes.append(
+            f"{begins} steps before the first election that is kept cannot be played again: left out"
+        )
     if not lines[begins:]:
         fail(f"{', '.join(map(str, files))}: no election is recorded, so there is nothing to play again")
     return History(lines[begins:], tuple(files), tuple(notes))
@@ -135,13 +146,14 @@ def local_journals(client: "SyncClient", view: "ClusterView") -> tuple[list[Path
         if not any(name.startswith("odradek.") for name in known):
             reasons.append(f"broker {broker} is none of ours and keeps no journal")
             continue
-        directories = [Path(d) for d in (known.get("log.dirs") or known.get("log.dir") or "").split(",") if d]
-        ours = [d for d in directories if _is_of(d, view.cluster_id)]
-        if not ours:
-            where = ",".join(map(str, directories))
-            reasons.append(f"broker {broker} keeps it in {where}, which is not on this machine; copy it and name it")
+        directories = [d for d in (known.get("log.dirs") or known.get("log.dir") or "").split(",") if d]
+        if not any(_is_of(Path(d), view.cluster_id) for d in directories):
+            where = known.get("odradek.journal.dir") or ",".join(directories)
+            reasons.append(
+                f"broker {broker} keeps it in {where}, which is not on this machine; copy it and name it"
+            )
             continue
-        found.extend(file for directory in ours for file in directory.glob(f"journal/{PATTERN}"))
+        found.extend(_journals_in(known.get("odradek.journal.dir"), directories))
     return sorted(set(found)), reasons
 
 

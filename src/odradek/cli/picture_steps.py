@@ -55,7 +55,11 @@ def draw_moved(move: "Reassigned") -> str:
         if step.at_ms is not None:
             after = step.at_ms - move.began_ms
             drawing.text(
-                10 + (step.number - 1) * (BOX * 2 + GAP) + BOX, 34 + BOX + 15, f"+{after} ms", 10, text_anchor="middle"
+                10 + (step.number - 1) * (BOX * 2 + GAP) + BOX,
+                34 + BOX + 15,
+                f"+{after} ms",
+                10,
+                text_anchor="middle",
             )
     return drawing.svg()
 
@@ -76,7 +80,13 @@ def steps_table(move: "Reassigned") -> str:
     rows = table(
         ("time (UTC)", "replicas", "leader", "epoch", "ISR"),
         [
-            (clock(m.at_ms), list(m.replicas), "none" if m.is_offline else m.leader, m.leader_epoch, list(m.isr))
+            (
+                clock(m.at_ms),
+                list(m.replicas),
+                "none" if m.is_offline else m.leader,
+                m.leader_epoch,
+                list(m.isr),
+            )
             for m in move.moments
         ],
     )

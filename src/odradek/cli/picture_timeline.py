@@ -1,7 +1,7 @@
 """A partition's time line: a lane for every broker that had a replica, what it was then, and when nobody led.
 
-    lane of a broker:  leads | in the ISR | has a replica and is behind | is not alive
-    across all lanes:  red where the partition had no leader; a bar above where a reassignment ran
+lane of a broker:  leads | in the ISR | has a replica and is behind | is not alive
+across all lanes:  red where the partition had no leader; a bar above where a reassignment ran
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from odradek.cli.journal_words import clock
 from odradek.cli.picture_steps import draw_moved, steps_table
-from odradek.cli.pictures import INK, PALE, Drawing, heading, page, paragraph, table, write
+from odradek.cli.pictures import INK, Drawing, heading, page, paragraph, table, write
 from odradek.cli.quantities import shown_seconds
 
 if TYPE_CHECKING:
@@ -20,8 +20,14 @@ if TYPE_CHECKING:
 
 WIDTH, LEFT, RIGHT, TOP, LANE = 960, 90, 20, 70, 30
 LEADS, IN_SYNC, BEHIND, AWAY, DARK, MOVES = "#1d6fa5", "#8cc7e8", "#dbe9f2", "#b0b8c1", "#d64545", "#e0a526"
-LEGEND = ((LEADS, "leads"), (IN_SYNC, "in the ISR"), (BEHIND, "behind"), (AWAY, "not alive"), (DARK, "nobody leads"))
-LEGEND += ((MOVES, "reassignment"),)
+LEGEND = (
+    (LEADS, "leads"),
+    (IN_SYNC, "in the ISR"),
+    (BEHIND, "behind"),
+    (AWAY, "not alive"),
+    (DARK, "nobody leads"),
+    (MOVES, "reassignment"),
+)
 THINNEST = 1.5
 
 
@@ -104,7 +110,6 @@ def _axis(drawing: Drawing, begin_ms: int, end_ms: int, y: float) -> None:
         drawing.line(across, y + 4, across, y + 9, INK)
         anchor = "end" if part == 4 else "start" if part == 0 else "middle"
         drawing.text(across, y + 22, clock(at)[11:], 11, text_anchor=anchor)
-    assert PALE
 
 
 def timeline_page(

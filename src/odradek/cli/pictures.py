@@ -52,7 +52,9 @@ class Drawing:
         self._parts.append(element("line", {**ends, "stroke": stroke}))
         self.height = max(self.height, int(max(y1, y2)) + 1)
 
-    def text(self, x: float, y: float, words: object, size: int = 12, fill: str = INK, **more: object) -> None:
+    def text(
+        self, x: float, y: float, words: object, size: int = 12, fill: str = INK, **more: object
+    ) -> None:
         place = {"x": _number(x), "y": _number(y), "font_size": size, "fill": fill}
         self._parts.append(element("text", {**place, **more}, escaped(words) or " "))
         self.height = max(self.height, int(y) + 6)
@@ -63,14 +65,17 @@ class Drawing:
         ground = element("rect", {**size, "fill": PAPER})
         body = "\n".join([element("title", {}, escaped(self.title)), ground, *self._parts])
         return element(
-            "svg", {**about, **size, "role": "img", "aria_label": self.title, "font_family": FONT}, f"\n{body}\n"
+            "svg",
+            {**about, **size, "role": "img", "aria_label": self.title, "font_family": FONT},
+            f"\n{body}\n",
         )
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     head = element("tr", {}, "".join(element("th", {}, escaped(name) or "&#160;") for name in columns))
     body = "\n".join(
-        element("tr", {}, "".join(element("td", {}, escaped(cell) or "&#160;") for cell in row)) for row in rows
+        element("tr", {}, "".join(element("td", {}, escaped(cell) or "&#160;") for cell in row))
+        for row in rows
     )
     return element("table", {}, f"{head}\n{body}")
 
@@ -93,11 +98,7 @@ STYLE = (
 
 def page(title: str, parts: Iterable[str]) -> str:
     """Well-formed XML too, so that it can be checked by parsing."""
-    head = (
-        '<meta charset="utf-8"/>'
-        + element("title", {}, escaped(title))
-        + element("style", {}, STYLE)
-    )
+    head = '<meta charset="utf-8"/>' + element("title", {}, escaped(title)) + element("style", {}, STYLE)
     body = element("h1", {}, escaped(title)) + "\n" + "\n".join(parts)
     return (
         "<!DOCTYPE html>\n"

@@ -27,7 +27,9 @@ WAIT_PAUSE_S = 0.2
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--throttle", type=RATE, help="Bytes a second each broker may copy, as in 10MB.")
 @click.option("--wait", is_flag=True, help="Until every move is done; then the throttle goes again.")
-@click.option("--rollback", type=click.Path(path_type=Path), help="Write the way back here, before it starts.")
+@click.option(
+    "--rollback", type=click.Path(path_type=Path), help="Write the way back here, before it starts."
+)
 @bootstrap_option
 @json_option
 def apply(
@@ -80,7 +82,9 @@ def current(
             fail(f"there is no topic {where.topic}; nothing was started")
         if where.partition not in topic.partitions:
             count = len(topic.partitions)
-            fail(f"{where.topic} has {count} partitions, 0 to {count - 1}; there is no {where.partition}; nothing was started")
+            fail(
+                f"{where.topic} has {count} partitions, 0 to {count - 1}; there is no {where.partition}; nothing was started"
+            )
         before[where] = topic.partitions[where.partition].replicas
     return before
 
@@ -114,7 +118,9 @@ def alter(
         raise answered(answer.error_code, "reassignment", answer.error_message)
     return {
         TopicPartition(topic.name, p.partition_index): (
-            f"{code_of(p.error_code).name}: {p.error_message}" if p.error_message else code_of(p.error_code).name
+            f"{code_of(p.error_code).name}: {p.error_message}"
+            if p.error_message
+            else code_of(p.error_code).name
         ).rstrip(".")
         for topic in answer.responses
         for p in topic.partitions

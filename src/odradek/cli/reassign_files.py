@@ -51,7 +51,9 @@ def read_proposal(file: Path) -> "dict[TopicPartition, tuple[BrokerId, ...]]":
             fail(f"{where}: {WANT}")
         topic, partition, replicas = entry["topic"], entry["partition"], entry["replicas"]
         if not isinstance(topic, str) or not topic or not _is_number(partition) or partition < 0:
-            fail(f"{where}: topic must be a name and partition a number from 0; found {topic!r}, {partition!r}")
+            fail(
+                f"{where}: topic must be a name and partition a number from 0; found {topic!r}, {partition!r}"
+            )
         if not isinstance(replicas, list) or not replicas or not all(_is_number(b) for b in replicas):
             fail(f"{where}: replicas must be broker ids, the preferred leader first; found {replicas!r}")
         directories = entry.get("log_dirs", [])

@@ -168,9 +168,13 @@ def headline(report: dict[str, Any], throttle: int | None) -> str:
     if not copies:
         return f"{text}: only the order of replicas changes, no bytes."
     if report["bytes"] is None:
-        text += f", {shown_bytes(report['bytes_known'])} and {report['copies_of_unknown_size']} of unknown size"
+        text += (
+            f", {shown_bytes(report['bytes_known'])} and {report['copies_of_unknown_size']} of unknown size"
+        )
     else:
         text += f", {shown_bytes(report['bytes'])}"
     if report["seconds"] is not None:
-        text += f"; about {shown_seconds(report['seconds'])} at {shown_bytes(throttle or 0)}/s for each receiver"
+        text += (
+            f"; about {shown_seconds(report['seconds'])} at {shown_bytes(throttle or 0)}/s for each receiver"
+        )
     return f"{text}."

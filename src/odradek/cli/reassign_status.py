@@ -114,10 +114,10 @@ def look(
         node = running.get(where)
         if node is None:
             target = tuple((targets or {}).get(where, ()))
-            sentence = "done" if target == found.replicas else f"does not run; it is on {list(found.replicas)}"
-            rows.append(
-                Row(where, found.replicas, target, (), (), found.leader, found.isr, 0, sentence)
+            sentence = (
+                "done" if target == found.replicas else f"does not run; it is on {list(found.replicas)}"
             )
+            rows.append(Row(where, found.replicas, target, (), (), found.leader, found.isr, 0, sentence))
             continue
         isr = tuple(BrokerId(b) for b in found.isr)
         state = LeaderAndIsr(BrokerId(found.leader), LeaderEpoch(max(0, found.leader_epoch)), isr)
@@ -171,7 +171,11 @@ def take_away(client: "SyncClient", rows: Sequence[Row], as_json: bool) -> None:
 
 def progress_line(done: int, all_: int, running: Sequence[Row]) -> str:
     text = f"{done} of {all_} done"
-    return f"{text}; {running[0].partition} at step {running[0].step} of {STEPS}: {running[0].sentence}" if running else text
+    return (
+        f"{text}; {running[0].partition} at step {running[0].step} of {STEPS}: {running[0].sentence}"
+        if running
+        else text
+    )
 
 
 def as_dict(row: Row) -> dict[str, Any]:

@@ -75,4 +75,6 @@ def _set_at(
 def remove_or_say(client: "SyncClient", topics: Iterable[str], brokers: Iterable[int]) -> None:
     """The same, with what is left said on standard error: the moves themselves went well."""
     for problem in remove_throttle(client, topics, brokers):
-        print(f"odradek: the throttle stays at {problem}; odradek config delete takes it away", file=sys.stderr)
+        print(
+            f"odradek: the throttle stays at {problem}; odradek config delete takes it away", file=sys.stderr
+        )

@@ -63,7 +63,9 @@ def _log_end_offset(client: "SyncClient", broker: int, partition: "TopicPartitio
         ListOffsetsTopic,
     )
 
-    wanted = ListOffsetsPartition(partition_index=partition.partition, current_leader_epoch=-1, timestamp=LATEST)
+    wanted = ListOffsetsPartition(
+        partition_index=partition.partition, current_leader_epoch=-1, timestamp=LATEST
+    )
     request = ListOffsetsRequest(
         replica_id=DEBUGGING_REPLICA,
         isolation_level=0,

@@ -45,7 +45,7 @@ def plan(
     as_json: bool,
 ) -> None:
     """Order and batches for restarting brokers, with certificate or counter-example."""
-    from odradek.controller.roll_plan import check, roll_plan
+    from odradek.controller.roll_plan import check, fragile, roll_plan
 
     source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)
     context = source.decided()
@@ -55,10 +55,17 @@ def plan(
     found = roll_plan(context, brokers, survives=survive, at_once=at_once)
     wrong = check(context, found) if found.is_safe else []
     assert not wrong, f"the certificate does not hold: {wrong[0]}"
+    frail = [str(where) for where in fragile(context, found)] if found.is_safe and survive else []
     if as_json:
-        print_json({**found.as_json(), "checked": found.is_safe, "unknown": list(source.unknown)})
+        report = {**found.as_json(), "checked": found.is_safe, "lost_by_one_death_anyway": frail}
+        print_json({**report, "unknown": list(source.unknown)})
     else:
         show(found, source.controller)
+        if frail:
+            more = f" and {len(frail) - SHOWN_EXAMPLES} more" if len(frail) > SHOWN_EXAMPLES else ""
+            print(
+                f"not covered, one death takes them offline anyway: {', '.join(frail[:SHOWN_EXAMPLES])}{more}"
+            )
         for note in source.unknown:
             print(f"not known: {note}")
     sys.exit(0 if found.is_safe else 1)

@@ -25,7 +25,9 @@ SHOWN_PARTITIONS = 20
     "--broker", "texts", multiple=True, required=True, metavar="ID[,ID]", help="Brokers to stop, in turn."
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="Write the remedy here, as `odradek reassign apply` takes it."
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write the remedy here, as `odradek reassign apply` takes it.",
 )
 @source_options
 @json_option
@@ -50,7 +52,12 @@ def shutdown_quote(
     if as_json:
         refusals = {setting: quote.refuses(setting) for setting in ("offline", "under-min")}
         print_json(
-            {**quote.as_json(), "refused_by": refusals, "unknown": list(source.unknown), "source": source.where}
+            {
+                **quote.as_json(),
+                "refused_by": refusals,
+                "unknown": list(source.unknown),
+                "source": source.where,
+            }
         )
     else:
         show(quote)

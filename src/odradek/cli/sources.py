@@ -7,21 +7,25 @@
 What such a source cannot know is said in `unknown`, one sentence each.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from odradek.cli.output import bootstrap_option, fail
 
 if TYPE_CHECKING:
+    from odradek.cli.store_places import Tree
     from odradek.client.sync import ClusterView, SyncClient
     from odradek.controller.context import ControllerContext, ControllerSettings
     from odradek.model.cluster import ReplicaAssignment, TopicConfig
     from odradek.model.facts import MetadataLoaded
     from odradek.model.ids import TopicPartition
+    from odradek.store.api import Node, Stat
+
+T = TypeVar("T")
 
 # What the controller's decisions depend on.
 READ_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
@@ -72,7 +76,9 @@ def source_options(command: Any) -> Any:
     """--bootstrap, --store, --journal, --at: the verb gets them as one keyword argument each."""
     for option in (
         click.option(
-            "--at", metavar="TIME", help="With --journal: as it was then, as in 2026-01-31T12:00:00 (UTC) or ms."
+            "--at",
+            metavar="TIME",
+            help="With --journal: as it was then, as in 2026-01-31T12:00:00 (UTC) or ms.",
         ),
         click.option(
             "--journal",
@@ -158,7 +164,7 @@ def running_reassignments(
 ) -> "dict[TopicPartition, ReplicaAssignment]":
     """Replicas, adding and removing of each; a cluster that does not say is noted in `unknown`."""
     from odradek.client.sync import CONTROLLER, answered
-    from odradek.model.cluster import ReplicaAssignment, TopicConfig
+    from odradek.model.cluster import ReplicaAssignment
     from odradek.model.error_codes import ErrorCode
     from odradek.model.errors import ProtocolError
     from odradek.model.ids import BrokerId, TopicPartition
@@ -172,7 +178,9 @@ def running_reassignments(
         if answer.error_code != ErrorCode.NONE:
             raise answered(answer.error_code, "reassignments", answer.error_message)
     except ProtocolError as error:
-        unknown.append(f"whether reassignments run: ListPartitionReassignments was answered {error.code.name}")
+        unknown.append(
+            f"whether reassignments run: ListPartitionReassignments was answered {error.code.name}"
+        )
         return {}
     return {
         TopicPartition(topic.name, p.partition_index): ReplicaAssignment(
@@ -306,56 +314,68 @@ def snapshot_of(
 
 
 def from_store(place: Path) -> Source:
-    """`place` as for `odradek store`; a broker's properties also give the defaults topics fall back to."""
+    """`place` as for `odradek store`; a broker's properties also give the defaults topics fall back to.
+
+    Read as a controller reads that takes over, so a node that cannot be read takes its topic out of service.
+    """
     from odradek.cli.store_places import place_of, reading
     from odradek.controller.context import ControllerSettings
-    from odradek.model.cluster import TopicConfig
-    from odradek.model.facts import MetadataLoaded
-    from odradek.model.ids import BrokerId, TopicPartition
     from odradek.model.settings import BrokerSettings, parse_properties
     from odradek.store import layout
     from odradek.store.api import NoNode
+    from odradek.store.facts import read_metadata
 
     properties = place if place.suffix == ".properties" else None
     if place.is_dir():
         properties = next(iter(sorted(place.glob("broker-*/server.properties"))), None)
     settings = BrokerSettings(parse_properties(properties.read_text(encoding="utf-8")) if properties else {})
     with reading(place_of(place, None)) as tree:
-
-        def configs_of(entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
-            paths = [layout.config_path(entity_type, name) for name in names]
-            found = zip(names, paths, tree.get_many(paths), strict=True)
-            return {
-                name: layout.decode_config(path, node.data) for name, path, node in found if node is not None
-            }
-
-        def children(path: str) -> list[str]:
-            try:
-                return tree.children(path)
-            except NoNode:
-                return []
-
-        brokers = sorted(BrokerId(int(name)) for name in children(layout.BROKER_IDS))
-        names = children(layout.TOPICS)
-        topics = tuple(layout.decode_topic(name, tree.get(layout.topic_path(name))) for name in names)
-        partitions = [TopicPartition(topic.topic, p) for topic in topics for p in topic.partitions]
-        states, _, unreadable = layout.decode_partition_states(
-            partitions, tree.get_many([layout.state_path(partition) for partition in partitions])
-        )
-        snapshot = MetadataLoaded(
-            brokers=tuple(layout.decode_registration(b, tree.get(layout.broker_path(b))) for b in brokers),
-            topics=topics,
-            states=states,
-            topic_configs={name: TopicConfig(config) for name, config in configs_of("topics", names).items()},
-            broker_configs=configs_of("brokers", [*map(str, brokers), layout.DEFAULT_ENTITY]),
-            delete_topics=tuple(children(layout.DELETE_TOPICS)),
-            unreadable=tuple(unreadable),
-        )
+        snapshot = _finished(read_metadata(_AtOnce(tree)))  # type: ignore[arg-type]
         try:
             controller = layout.decode_controller(tree.get(layout.CONTROLLER).data)
         except NoNode:
             controller = None
-    return Source(f"the store {place}", snapshot, controller, now_ms(), ControllerSettings.of(settings))
+    unknown = tuple(f"{node.path} cannot be read: {node.reason}" for node in snapshot.unreadable)
+    return Source(
+        f"the store {place}", snapshot, controller, now_ms(), ControllerSettings.of(settings), unknown
+    )
+
+
+class _AtOnce:
+    """A tree one may only read, as the store the facts are read from: nothing waits, nothing is watched."""
+
+    def __init__(self, tree: "Tree") -> None:
+        self._tree = tree
+
+    def listen(self, **_heard: Any) -> Callable[[], None]:
+        return lambda: None
+
+    async def get(self, path: str, watch: bool = False) -> "Node":
+        return self._tree.get(path)
+
+    async def exists(self, path: str, watch: bool = False) -> "Stat | None":
+        return self._tree.exists(path)
+
+    async def children(self, path: str, watch: bool = False) -> list[str]:
+        from odradek.store.api import NoNode
+
+        try:
+            return self._tree.children(path)
+        except NoNode:  # a store no broker of ours has prepared
+            return []
+
+    async def get_many(self, paths: Sequence[str], watch: bool = False) -> "list[Node | None]":
+        return self._tree.get_many(paths)
+
+
+def _finished(work: "Coroutine[Any, Any, T]") -> T:
+    """The result of a coroutine that never waits."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    raise AssertionError("a read of what is at hand cannot wait")
 
 
 # ------------------------------------------------------------------------------------------------ a journal
@@ -371,14 +391,15 @@ def from_journal(place: Path, at: str | None) -> Source:
     until = None if at is None else parse_time(at)
     settings = settings_of(history)
     _, core = replay(history.lines, settings=settings, as_recorded=True, until_ms=until)
-    when = history.lines[-1]["at_ms"] if until is None else until
+    # Without --at it is asked now: who has not answered since the last line has waited until now.
+    when = now_ms() if until is None else until
     if core.context is None:
         from odradek.cli.journal_words import clock
 
         begins = clock(history.lines[0]["at_ms"])
         fail(f"nobody was controller at {at or 'the end of the journal'}; the journal begins {begins} UTC")
     return Source(
-        f"the journal {place} at {when}",
+        f"the journal {place} at {at or 'its end'}",
         MetadataLoaded((), (), {}),
         core.context.broker,
         when,

@@ -8,7 +8,9 @@ from odradek.cli.output import bootstrap_option, fail, json_option, print_json
 @click.command()
 @click.argument("name")
 @click.option("--partitions", "-p", type=click.IntRange(min=1), help="How many there shall be in all.")
-@click.option("--assign", metavar="1,2,3:2,3,1", help="Replicas of the new partitions, the preferred leader first.")
+@click.option(
+    "--assign", metavar="1,2,3:2,3,1", help="Replicas of the new partitions, the preferred leader first."
+)
 @click.option("--config", "-c", "configs", multiple=True, metavar="NAME=VALUE", help="A setting; repeatable.")
 @click.option("--delete-config", "-d", "deleted", multiple=True, metavar="NAME", help="Back to the default.")
 @click.option("--dry-run", is_flag=True, help="Ask whether it would be accepted; change nothing.")
@@ -44,7 +46,9 @@ def alter(
         changes[setting] = None
     assignment = parse_assignment(assign)
     if assignment and partitions is None:
-        raise click.UsageError("--assign is about new partitions; say with --partitions how many there shall be")
+        raise click.UsageError(
+            "--assign is about new partitions; say with --partitions how many there shall be"
+        )
     if partitions is None and not changes:
         raise click.UsageError("nothing to change; say --partitions, --config or --delete-config")
     with SyncClient(bootstrap) as client:
@@ -68,7 +72,13 @@ def alter(
     after = partitions if partitions is not None else before
     if as_json:
         print_json(
-            {"topic": name, "partitions_before": before, "partitions": after, "config": changes, "dry_run": dry_run}
+            {
+                "topic": name,
+                "partitions_before": before,
+                "partitions": after,
+                "config": changes,
+                "dry_run": dry_run,
+            }
         )
         return
     words = [f"{before} -> {after} partitions"] if partitions is not None else []

@@ -1,8 +1,13 @@
 """`odradek topic create NAME`: answers when every partition has a leader."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json
+
+if TYPE_CHECKING:
+    from odradek.client.sync import SyncClient, TopicView
 
 
 @click.command()
@@ -65,7 +70,7 @@ def create(
         if code != ErrorCode.NONE and not (existed and if_not_exists):
             hint = "; --if-not-exists accepts it" if existed else ""
             fail(f"{name}: {(answer.error_message or code.name).rstrip('.')}{hint}")
-        found = client.topic(name, timeout_s=10)
+        found = client.retrying(lambda: _known(client, name, is_new=not existed), timeout_s=10)
     if as_json:
         leaders = {str(index): view.leader for index, view in found.partitions.items()}
         print_json({"topic": name, "created": not existed, "leaders": leaders})
@@ -73,6 +78,20 @@ def create(
         word = "is there already" if existed else "created"
         replicas = len(next(iter(found.partitions.values())).replicas)
         print(f"{name} {word}: {len(found.partitions)} partitions, {replicas} replicas each")
+
+
+def _known(client: "SyncClient", name: str, *, is_new: bool) -> "TopicView":
+    """A new one with its leaders. Whoever answers may hear of a new topic after the controller has answered."""
+    from odradek.client.sync import answered
+    from odradek.model.error_codes import ErrorCode
+
+    view = client.cluster([name])
+    topic = view.topics.get(name)
+    if topic is None:
+        raise answered(view.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), f"topic {name}")
+    if is_new and any(p.leader not in view.brokers for p in topic.partitions.values()):
+        raise answered(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name}")
+    return topic
 
 
 def parse_assignment(text: str | None) -> list[list[int]]:

@@ -66,6 +66,7 @@ class InOrder(click.Command):
 @click.pass_context
 def what_if(
     ctx: click.Context,
+    /,
     bootstrap: str,
     place: Path | None,
     journal: Path | None,
@@ -81,10 +82,11 @@ def what_if(
         raise click.UsageError("nothing is asked; say --kill 3, --start 3, --reassign orders-0=1,2, ...")
     source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)
     context = source.decided()
-    if len(steps) == 1 and isinstance(steps[0], Kill):
-        if unknown := [broker for broker in steps[0].brokers if broker not in context.brokers]:
-            alive = ", ".join(map(str, sorted(context.brokers))) or "none"
-            fail(f"broker {unknown[0]} is not alive, so it cannot die; brokers alive: {alive}")
+    first = steps[0]
+    unknown = [b for b in first.brokers if b not in context.brokers] if isinstance(first, Kill) else []
+    if unknown:
+        alive = ", ".join(map(str, sorted(context.brokers))) or "none"
+        fail(f"broker {unknown[0]} is not alive, so it cannot die; brokers alive: {alive}")
     try:
         answers, _ = ask(context, steps)
     except ValueError as error:

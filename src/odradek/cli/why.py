@@ -166,9 +166,7 @@ def sentence(topic_partition: "TopicPartition", trees: "tuple[Why, ...]") -> str
 
 def _problem(tree: "Why") -> str:
     wish = tree.condition
-    for start, words in (
-        ("every replica of ", "is under-replicated"),
-    ):
+    for start, words in (("every replica of ", "is under-replicated"),):
         if wish.startswith(start):
             return f"{words} ({tree.detail})" if tree.detail else words
     for end, words in (
@@ -235,7 +233,9 @@ def show(source: Source, target: str, answers: list[Answer], wrong: list[Answer]
         if len(answers) == 1:
             print(answers[0].sentence)
         else:
-            print(f"{target} is well: {len(answers)} partitions, each with a leader and every replica in sync.")
+            print(
+                f"{target} is well: {len(answers)} partitions, each with a leader and every replica in sync."
+            )
     elif len(answers) > 1:
         print(f"{len(wrong)} of {len(answers)} partitions of {target} are not well.")
     for answer in wrong[:SHOWN_PARTITIONS]:

@@ -37,7 +37,8 @@ def plan_unclean_return(plan: Plan, broker: BrokerId, partitions: Iterable[Topic
         current = plan.leadership(topic_partition)
         if current is None or topic_partition.topic in plan.context.topics_to_delete:
             continue  # of a topic that goes nobody is told anything: who has deleted its copy would make it again
-        eligible = tuple(b for b in current.elr if b != broker)
+        assigned = plan.assignment(topic_partition).replicas
+        eligible = tuple(b for b in current.elr if b != broker and b in assigned)
         alone = current.isr == (broker,) and current.leader in (NO_LEADER, broker)
         if alone and eligible:
             plan.lead(topic_partition, leader=NO_LEADER, isr=eligible[:1])

@@ -132,7 +132,7 @@ def select_offline(plan: "Plan", topic_partition: TopicPartition, current: Leade
         isr=current.isr,
         live=live,
         unclean_allowed=unclean_allowed,
-        eligible=context.eligible(topic_partition),
+        eligible=plan.eligible(topic_partition),
     )
 
 

@@ -165,6 +165,12 @@ class Plan:
             known = self._unclean[topic] = self.context.is_unclean_election_allowed(topic)
         return known
 
+    def eligible(self, topic_partition: TopicPartition) -> tuple[BrokerId, ...]:
+        """As stored, without those of which this very event says that they may have lost what they had."""
+        drafted = self.leadership(topic_partition)
+        stored = self.context.eligible(topic_partition)
+        return stored if drafted is None else tuple([b for b in stored if b in drafted.elr])
+
     def elected_alike(self, key: object, choose: Callable[[], Election | None]) -> Election | None:
         """The choice made before under the same `key`: all that it depends on, besides who is online. Only while
         `brokers_are_whole`, for then partitions with the same replicas and ISR have the same candidates."""
@@ -178,7 +184,7 @@ class Plan:
         self, topic_partition: TopicPartition, current: LeaderAndIsr, live: tuple[BrokerId, ...]
     ) -> bool:
         """An unclean election with a choice: ask the survivors before choosing (see `unclean`)."""
-        clean = {*current.isr, *self.context.eligible(topic_partition)}
+        clean = {*current.isr, *self.eligible(topic_partition)}
         if len(live) < 2 or any(broker in clean for broker in live):
             return False
         quote = self.context.quotes.get(topic_partition)
@@ -240,9 +246,12 @@ class Plan:
             minimum = self._minimum[topic_partition.topic] = self.context.min_insync_replicas(
                 topic_partition.topic
             )
-        if len(isr) >= minimum or len(isr) >= len(self.assignment(topic_partition).replicas):
+        assigned = self.assignment(topic_partition).replicas
+        if len(isr) >= minimum or len(isr) >= len(assigned):
             return (), ()
-        return eligible_after(before, isr)
+        eligible, known = eligible_after(before, isr)
+        # Who leaves because the partition moved away from it deletes what it has, and cannot be called upon.
+        return tuple([b for b in eligible if b in assigned]), tuple([b for b in known if b in assigned])
 
     def mark_unclean(self, topic_partition: TopicPartition, broker: BrokerId) -> None:
         """This replica may have lost what it had: not eligible any more, only last known to have been."""

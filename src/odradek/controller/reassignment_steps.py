@@ -131,8 +131,7 @@ def _one(
         at[10] = at[11] = at[12] = (last.at_ms, _shown(last.replicas))
         at.setdefault(9, (last.at_ms, ""))
     steps = tuple(
-        StepTaken(number, what, *(at[number] if number in at else (None, "")))
-        for number, what in enumerate(STEPS, start=1)
+        StepTaken(number, what, *at.get(number, (None, ""))) for number, what in enumerate(STEPS, start=1)
     )
     return Reassigned(
         topic_partition, origin, target, begin.at_ms, None if last is None else last.at_ms, steps, inside

@@ -173,7 +173,7 @@ def select_unclean(plan: Plan, topic_partition: TopicPartition, current: LeaderA
         isr=current.isr,
         live=live,
         unclean_allowed=True,
-        eligible=plan.context.eligible(topic_partition),
+        eligible=plan.eligible(topic_partition),
     )
 
 

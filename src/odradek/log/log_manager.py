@@ -29,15 +29,6 @@ FUTURE_SUFFIX = "-future"
 LEFTOVER_SUFFIXES = (DELETE_SUFFIX, STRAY_SUFFIX, FUTURE_SUFFIX)
 
 
-class Stray(NamedTuple):
-    """A log on this disk that the cluster does not know here: its topic was deleted or moved while we were away."""
-
-    topic_partition: TopicPartition
-    topic_id: TopicId
-    directory: str
-    reason: str
-
-
 class LoadReport(NamedTuple):
     logs: int
     clean_directories: list[str]
@@ -342,26 +333,6 @@ class LogManager:
             if not home.root.exists(name):
                 return name
             number += 1
-
-    def find_strays(self, assigned: Mapping[TopicPartition, TopicId]) -> list[Stray]:
-        """Logs here that are not assigned to this broker, or belong to an earlier topic of that name."""
-        strays = []
-        for topic_partition in sorted(self._home):
-            log = self.logs.get(topic_partition)
-            topic_id = NO_TOPIC_ID if log is None else log.topic_id
-            wanted = assigned.get(topic_partition)
-            if wanted is None:
-                reason = "not assigned to this broker"
-            elif NO_TOPIC_ID not in (topic_id, wanted) and topic_id != wanted:
-                reason = "the topic was deleted and made again"
-            else:
-                continue
-            strays.append(Stray(topic_partition, topic_id, self._home[topic_partition].path, reason))
-        return strays
-
-    def put_aside_stray(self, stray: Stray, now_ms: int) -> bool:
-        """Renames a stray's directory to `-stray`: out of the way, and still there for a person who wants it."""
-        return self._put_aside(stray.topic_partition, STRAY_SUFFIX, now_ms)
 
     # ------------------------------------------------------------------------------------------------ checkpoints
 

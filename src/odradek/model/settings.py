@@ -229,16 +229,30 @@ def parse_value(setting: Setting, text: str | None) -> Any:
     if setting.valid is not None and text != setting.default:
         problem = _why_not_valid(setting, value)
         if problem:
-            raise _refused(setting, text, problem, _kafka_problem(setting, value))
+            raise _refused(
+                setting, text, problem, _kafka_problem(setting, value), _kafka_value(setting, value)
+            )
     return value
 
 
-def _refused(setting: Setting, text: str, problem: str, kafka_problem: str) -> InvalidValue:
+def _refused(
+    setting: Setting, text: str, problem: str, kafka_problem: str, kafka_value: str | None = None
+) -> InvalidValue:
     default = "unset" if setting.default is None else setting.default or "empty"
     return InvalidValue(
         f"{setting.name}={text}: {problem} (default: {default})",
-        f"Invalid value {text} for configuration {setting.name}: {kafka_problem}",
+        f"Invalid value {text if kafka_value is None else kafka_value} for configuration {setting.name}: "
+        f"{kafka_problem}",
     )
+
+
+def _kafka_value(setting: Setting, value: Any) -> str | None:
+    """A validator of Apache's prints what was parsed: 2.0 for 2, and lists that are judged as a whole."""
+    if setting.type == "DOUBLE":
+        return repr(value)
+    if setting.valid == VALID_WORDS["$throttled"]:
+        return f"[{', '.join(value)}]"
+    return None
 
 
 def _kafka_problem(setting: Setting, value: Any) -> str:

@@ -191,6 +191,8 @@ zookeeper.ssl.truststore.type STRING null MEDIUM static
 OURS = """
 odradek.cluster.size INT 0 LOW static [0,...]
     Brokers this cluster is meant to have; internal topics then get min(3, N) replicas. 0 = not declared.
+odradek.controlled.shutdown.refuse STRING none LOW dynamic [none, offline, under-min]
+    Stay up instead of stopping when that would take partitions offline, or below min.insync.replicas.
 odradek.delete.topic.with.offline.replicas BOOLEAN false LOW dynamic
     Finish deleting a topic while a replica's broker is down; it cleans up by topic id when it returns.
 odradek.journal.dir STRING null LOW static

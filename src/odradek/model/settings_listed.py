@@ -458,8 +458,6 @@ zookeeper.ssl.truststore.password PASSWORD null MEDIUM static
 OURS = """
 odradek.compaction.coordination.timeout.ms LONG 86400000 LOW dynamic [0,...]
     How long a tombstone or marker waits for every replica's cleaner to pass it before it is removed anyway.
-odradek.controlled.shutdown.refuse STRING none LOW dynamic [none, offline, under-min]
-    Stay up instead of stopping when that would take partitions offline, or below min.insync.replicas.
 """
 
 TOPIC = """

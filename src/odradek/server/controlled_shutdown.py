@@ -46,9 +46,8 @@ async def hand_over(
         if problem is None:
             return True
         logger.warning("controlled shutdown, attempt %d of %d: %s", attempt, attempts, problem)
-        if attempt == attempts or await _was_hurried(hurry, pause_s):
+        if attempt == attempts or await was_hurried(hurry, pause_s):
             break
-    logger.warning("broker %d stops although it may still lead partitions", broker)
     return False
 
 
@@ -78,7 +77,8 @@ async def _unless(hurry: asyncio.Event, answer: "asyncio.Future[Any]", timeout_s
     return True
 
 
-async def _was_hurried(hurry: asyncio.Event, pause_s: float) -> bool:
+async def was_hurried(hurry: asyncio.Event, pause_s: float) -> bool:
+    """Pauses; True when somebody cannot wait."""
     try:
         async with asyncio.timeout(pause_s):
             await hurry.wait()

@@ -92,20 +92,33 @@ async def _serve(
     # What is here now stays: the collector need not look at it again.
     gc.collect()
     gc.freeze()
+    while not await _stopped(runtime, stop):
+        stop.forget()
+    seams.close()
+    return STOPPED_IN_ORDER
+
+
+async def _stopped(runtime: "BrokerRuntime", stop: "_StopRequest") -> bool:
+    """Serves until somebody asks it to stop; False when that was refused, and it serves on."""
+    from odradek.server.shutdown_refusal import ShutdownRefused
+
     broken = runtime.broken
     await asyncio.wait({stop.asked, broken}, return_when=asyncio.FIRST_COMPLETED)
     if broken.done():
         await runtime.stop(is_controlled=False)
         raise broken.result()
-    stopping = loop.create_task(runtime.stop(is_controlled=stop.is_controlled))
+    stopping = asyncio.ensure_future(runtime.stop(is_controlled=stop.is_controlled))
     await asyncio.wait({stopping, stop.asked_again}, return_when=asyncio.FIRST_COMPLETED)
     if not stopping.done():
         logger.warning("a second signal: stopping at once, without the rest of the controlled shutdown")
         runtime.hurry()
         await asyncio.wait({stopping})
-    stopping.result()
-    seams.close()
-    return STOPPED_IN_ORDER
+    try:
+        stopping.result()
+    except ShutdownRefused as refused:
+        logger.error("%s", refused)
+        return False
+    return True
 
 
 class _StopRequest:
@@ -116,6 +129,11 @@ class _StopRequest:
         self.asked: asyncio.Future[None] = loop.create_future()
         self.asked_again: asyncio.Future[None] = loop.create_future()
         self.is_controlled = True
+
+    def forget(self) -> None:
+        """What was asked was refused; it may be asked again."""
+        self.asked = self._loop.create_future()
+        self.asked_again = self._loop.create_future()
 
     def signalled(self, number: int) -> None:
         if not self.asked.done():

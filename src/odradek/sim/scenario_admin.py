@@ -3,7 +3,8 @@
 | command | does, and prints |
 |---|---|
 | `send P VALUE as=NAME [acks=all] [timeout=MS]` | produces without waiting; `answer NAME` prints what came of it, or `not yet` |
-| `fetch P as=NAME at=OFFSET [wait=MS]` | a consumer's long poll, likewise |
+| `fetch P as=NAME at=OFFSET [wait=MS] [from=BROKER] [epoch=E]` | a consumer's long poll, likewise; `epoch`: of the record before, so that it is told if its log was cut |
+| `fill P COUNT` | produces as many small records, acks=all, and prints how many were acknowledged |
 | `terminate B` | begins an orderly stop and does not wait for it |
 | `delete TOPIC` | asks for the deletion; `wait-gone TOPIC` until the store has forgotten it |
 | `add-partitions TOPIC COUNT` | prints the error, if there is one |
@@ -80,6 +81,7 @@ class Administrating:
         @property
         def client(self) -> SimClient: ...
 
+    do_produce: Callable[["Words"], Iterator[str]]
     history: History
     _host: Host
     _call: Callable[[Coroutine[Any, Any, Any]], Any]
@@ -122,6 +124,7 @@ class Administrating:
         row = fetch.FetchPartition(
             partition=partition.partition,
             fetch_offset=int(words.named.get("at", "0")),
+            last_fetched_epoch=int(words.named.get("epoch", "-1")),
             partition_max_bytes=1 << 20,
         )
         request = fetch.FetchRequest(
@@ -138,6 +141,8 @@ class Administrating:
                 return ErrorCode(answer.error_code).name
             if found.error_code:
                 return ErrorCode(found.error_code).name
+            if found.diverging_epoch is not None and found.diverging_epoch.end_offset >= 0:
+                return f"epoch {found.diverging_epoch.epoch} ends at {found.diverging_epoch.end_offset}"
             values = []
             view = memoryview(found.records or b"")
             for position, header in iter_batches(view):
@@ -145,10 +150,21 @@ class Administrating:
                 values += [(record.value or b"").decode() for record in batch]
             return " ".join(values) or "nothing"
 
-        self._ask_later(name, partition, request, said)
+        self._ask_later(name, partition, request, said, words.named.get("from"))
+
+    def do_fill(self, words: "Words") -> Iterator[str]:
+        text, count = words.plain
+        values = [f"filler-{n:03}" for n in range(int(count))]
+        (said,) = self.do_produce(type(words)([text, *values]))
+        yield f"{said.count('@')} acknowledged"
 
     def _ask_later(
-        self, name: str, partition: TopicPartition, request: Any, said: Callable[[Any], str]
+        self,
+        name: str,
+        partition: TopicPartition,
+        request: Any,
+        said: Callable[[Any], str],
+        broker: str | None = None,
     ) -> None:
         """Over a connection of its own: whatever comes behind it on the same one would wait with it."""
         self._sending[name] = "not yet"
@@ -158,6 +174,8 @@ class Administrating:
 
         async def ask() -> None:
             address, _ = await client.leader_of(partition)
+            if broker is not None:
+                address = (f"b{broker}", PORT)
             assert address is not None
             try:
                 self._sending[name] = said(await client.ask(address, request))

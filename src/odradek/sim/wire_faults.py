@@ -12,7 +12,8 @@ from odradek.sim.plan import Fault
 from odradek.sim.world import PORT, SimBroker, World
 
 Act = Callable[[World, Fault], bool]
-CONTROL_KEYS = {4: "LeaderAndIsr", 5: "StopReplica", 6: "UpdateMetadata"}
+LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA = 4, 5, 6
+CONTROL_KEYS = frozenset({LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA})
 MOST_CAPTURED = 12
 STROBE_S = 0.05
 
@@ -101,7 +102,8 @@ def late_control_requests(world: World, fault: Fault) -> bool:
     """What a controller sends in the meantime reaches the broker a second time, much later and in any order.
 
     A connection that was given up may still deliver; so each is sent again over a connection of its own, byte for
-    byte: with the epochs of then, to whoever lives there now.
+    byte: with the epochs of then, to whoever lives there now. UpdateMetadata names no epoch but the controller's, so
+    within a term nothing tells an old one from a new one, here as with Apache: it is sent again in the next term only.
     """
     controller = _controller(world)
     others = [b for b in _serving(world) if b is not controller]
@@ -109,6 +111,7 @@ def late_control_requests(world: World, fault: Fault) -> bool:
         return False
     source, target = controller.name, others[int(fault.target * len(others))]
     captured: list[bytes] = []
+    term = _controller_epoch(world)
 
     def tap(transport: SimTransport, data: bytes) -> None:
         if transport.host.name == source and transport.remote_name == target.name:
@@ -116,6 +119,8 @@ def late_control_requests(world: World, fault: Fault) -> bool:
 
     def deliver() -> None:
         world.network.taps.remove(tap)
+        if _controller_epoch(world) == term:
+            captured[:] = [frame for frame in captured if _api_key(frame) != UPDATE_METADATA]
         del captured[:-MOST_CAPTURED]
         ghost = Host("ghost", 102)
         for frame in captured:
@@ -129,6 +134,14 @@ def late_control_requests(world: World, fault: Fault) -> bool:
     return True
 
 
+def _controller_epoch(world: World) -> int:
+    return max((epoch for _, epoch in world.view(with_batches=False).controllers), default=-1)
+
+
+def _api_key(frame: bytes) -> int:
+    return int.from_bytes(frame[4:6], "big")
+
+
 def _control_frames(data: bytes) -> list[bytes]:
     """Frames of control requests among what was written at once; nothing, should it be no whole frames."""
     found, at = [], 0
@@ -136,7 +149,7 @@ def _control_frames(data: bytes) -> list[bytes]:
         size = int.from_bytes(data[at : at + 4], "big")
         if at + 4 + size > len(data):
             break
-        if int.from_bytes(data[at + 4 : at + 6], "big") in CONTROL_KEYS:
+        if _api_key(data[at : at + 6]) in CONTROL_KEYS:
             found.append(data[at : at + 4 + size])
         at += 4 + size
     return found

@@ -255,14 +255,15 @@ class ControllerFacts(_Hints):
             layout.CONFIG_CHANGES: self._config_changes,
         }
 
-    async def load(self, fence: Fence) -> MetadataLoaded:
+    async def load(self, fence: Fence | None) -> MetadataLoaded:
         """Watches first, old notifications away, then everything is read (behaviour 144).
 
-        What the notifications told is contained in what is read after them.
+        What the notifications told is contained in what is read after them. Without a fence nobody leads here, and
+        the notifications are left for whoever does.
         """
         self._fence = fence
         await self._configs.begin()
-        for root in (layout.ISR_CHANGES, layout.LOG_DIR_EVENTS):
+        for root in (layout.ISR_CHANGES, layout.LOG_DIR_EVENTS) if fence is not None else ():
             await self._take_notifications(root)
         brokers = await self._brokers()
         names = await self.store.children(layout.TOPICS, watch=True)
@@ -506,6 +507,15 @@ class ControllerFacts(_Hints):
         facts = await self._configs.read()
         await self._configs.forget_old()
         return facts
+
+
+async def read_metadata(store: Store) -> MetadataLoaded:
+    """Everything, once, for a question."""
+    facts = ControllerFacts(store, wake=lambda: None)
+    try:
+        return await facts.load(None)
+    finally:
+        facts.stop()
 
 
 def _partitions(topics: Iterable[TopicAssignment]) -> list[TopicPartition]:

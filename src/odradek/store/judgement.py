@@ -17,16 +17,17 @@ States = dict[TopicPartition, StoredPartitionState]
 
 
 def take_out_strangers(topics: Iterable[TopicAssignment], states: States) -> list[UnreadableNode]:
-    """The states whose leader has no copy by the assignment."""
+    """The states, all of these topics, whose leader has no copy by the assignment."""
     found: list[UnreadableNode] = []
-    for topic in topics:
-        for number, assignment in topic.partitions.items():
-            partition = TopicPartition(topic.topic, number)
-            state = states.get(partition)
-            problem = None if state is None else stranger_leads(partition, state, assignment)
-            if problem is not None:
-                found.append(problem)
-                del states[partition]
+    assignments = {topic.topic: topic.partitions for topic in topics}
+    for partition, state in list(states.items()):
+        assignment = assignments[partition.topic][partition.partition]
+        if state.leader_and_isr.leader in assignment.replicas:
+            continue
+        problem = stranger_leads(partition, state, assignment)
+        if problem is not None:
+            found.append(problem)
+            del states[partition]
     return found
 
 

@@ -35,7 +35,7 @@ from odradek.model.ids import (
 )
 from odradek.model.topic_names import problem_with
 from odradek.store.api import Node
-from odradek.store.fields import LARGEST_INT32, Fields, Unreadable
+from odradek.store.fields import LARGEST_INT32, Fields, Unreadable, are_broker_ids
 
 # ---- paths
 
@@ -218,12 +218,16 @@ def decode_topic(topic: str, node: Node) -> TopicAssignment:
 
 
 def _replica_lists(fields: Fields, name: str) -> dict[int, tuple[BrokerId, ...]]:
-    lists = {}
+    lists: dict[int, tuple[BrokerId, ...]] = {}
     for text, replicas in fields.mapping(name).items():
-        if not (text.isascii() and text.isdigit() and text == str(int(text[:10]))):
+        if not (text.isascii() and text.isdigit() and len(text) <= 10 and str(int(text)) == text):
             raise fields.fail(name, "partition numbers", text)
-        partition = fields.as_integer(name, int(text))
-        lists[partition] = fields.broker_ids(f"{name}.{text}", replicas)
+        partition = int(text)
+        if partition > LARGEST_INT32:
+            raise fields.fail(name, "partition numbers of 32 bits", text)
+        lists[partition] = (
+            tuple(replicas) if are_broker_ids(replicas) else fields.broker_ids(f"{name}.{text}", replicas)
+        )
     return lists
 
 
@@ -331,22 +335,23 @@ def decode_partition_states(
     states: dict[TopicPartition, StoredPartitionState] = {}
     missing: list[TopicPartition] = []
     unreadable: list[UnreadableNode] = []
-    known: dict[tuple[bytes, int, int], StoredPartitionState] = {}
+    known: dict[tuple[bytes, int], StoredPartitionState] = {}
     for partition, node in zip(partitions, nodes, strict=True):
         if node is None:
             missing.append(partition)
             continue
-        # When it was written matters only where the text does not say whose incarnations it names.
-        zxid = -1 if b"isr_broker_epochs" in node.data else node.stat.mzxid
-        key = (node.data, node.stat.version, zxid)
+        key = (node.data, node.stat.version)
         state = known.get(key)
         if state is None:
             try:
-                state = decode_partition_state(state_path(partition), node.data, node.stat.version, zxid)
+                state = decode_partition_state(state_path(partition), node.data, node.stat.version)
             except Unreadable as error:
                 unreadable.append(error.as_fact())
                 continue
             known[key] = state
+        if not state.isr_broker_epochs:
+            # When it was written matters only where the text does not say whose incarnations it names.
+            state = StoredPartitionState(state.leader_and_isr, state.controller_epoch, (), node.stat.mzxid)
         states[partition] = state
     return states, missing, unreadable
 

@@ -84,13 +84,13 @@ def _entity(entry: AlterClientQuotasRequestEntryData) -> Entity:
     if address is not None:
         if user is not None or client is not None:
             raise _refused(
-                "Invalid quota entity combination, IP entity should not be combined with User or ClientId"
+                "Invalid quota entity combination, IP entity should not be used with user/client ID entity."
             )
         return "ips", address
     if user is not None:
         return "users", user if client is None else f"{user}/clients/{client}"
     if client is None:
-        raise _refused("Invalid client quota entity")
+        raise _refused("Invalid empty client quota entity")
     return "clients", client
 
 

@@ -52,7 +52,7 @@ def _change(row: AlterConfigsResource) -> Change:
     if row.resource_type == BROKER_LOGGER:
         raise ProtocolError(
             ErrorCode.INVALID_REQUEST,
-            "AlterConfigs is deprecated and does not support the resource type BROKER_LOGGER",
+            f"Unknown resource type {BROKER_LOGGER}",
         )
     names = [config.name for config in row.configs]
     if len(set(names)) < len(names):

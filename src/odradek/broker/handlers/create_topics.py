@@ -43,7 +43,7 @@ STRICT_QUOTA_SINCE = 6
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = CreateTopicsRequest.decode(version, request.body)
-    names = list(dict.fromkeys(topic.name for topic in asked.topics))
+    names = [topic.name for topic in asked.topics]
     if not broker.is_controller or not broker.metadata.brokers:
         # A controller that has not told its own broker of anybody yet is none to its clients either.
         rows = [_refused(name, ErrorCode.NOT_CONTROLLER, None) for name in names]
@@ -60,7 +60,9 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             if times[name] > 1:
                 raise ProtocolError(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
             if name in RESERVED_TOPICS:
-                raise ProtocolError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+                raise ProtocolError(
+                    ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
+                )
             if is_too_much and not _is_too_large(topic):
                 raise ProtocolError(
                     ErrorCode.POLICY_VIOLATION,

@@ -29,7 +29,9 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     if asked.endpoint_type != BROKERS:
         is_known = asked.endpoint_type == CONTROLLERS
         error = ErrorCode.MISMATCHED_ENDPOINT_TYPE if is_known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-        message = "The request was sent to an endpoint of brokers."
+        message = (
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+        )
         if not is_known:
             message = f"Unsupported endpoint type {asked.endpoint_type}"
         refused = DescribeClusterResponse(

@@ -103,7 +103,7 @@ def _check(broker: "Broker", resource_type: int, name: str) -> None:
         check_topic(broker, name, "")
     elif resource_type == BROKER:
         if name:
-            check_is_this_broker(broker, name, noun="Broker", or_empty=" or empty string")
+            check_is_this_broker(broker, name, noun="Broker", or_else=" or empty string,")
     elif resource_type == BROKER_LOGGER:
         loggers.check_resource(broker, name)
     else:

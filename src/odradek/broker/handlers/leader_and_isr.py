@@ -1,12 +1,11 @@
 """LeaderAndIsr (key 4), versions 0-7: the controller says which replicas we host, who leads, who is in sync.
 
-Refused as a whole: a KRaft controller (INVALID_REQUEST), an earlier incarnation of ours as addressee
+Refused as a whole: a KRaft controller or one that migrates to KRaft (INVALID_REQUEST; decisions/0005), an earlier incarnation of ours as addressee
 (STALE_BROKER_EPOCH; a later one is fine, KIP-380), a controller of an older epoch (STALE_CONTROLLER_EPOCH, row
 146). Then each partition for itself: a leader epoch that is not larger than ours is STALE_CONTROLLER_EPOCH and
 changes nothing (row 147), another topic id INCONSISTENT_TOPIC_ID, a failed disk KAFKA_STORAGE_ERROR.
 v0 and v1 list partitions flat. v2 broker epoch. v3 adding and removing replicas. v4 flexible. v5 topic ids and
-the type: a full request (2) names every replica of this broker, so others on its disks are strays. v6 leader
-recovery state. v7 KRaft or not.
+the type, 0 from a controller in ZooKeeper mode. v6 leader recovery state. v7 KRaft or not.
 """
 
 from collections.abc import Iterator
@@ -45,7 +44,8 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     replicas = broker.replicas
     if broker.is_early(asked.broker_epoch):
         return broker.until_registered(request)
-    error = broker.why_stale(asked.broker_epoch, is_kraft=asked.is_k_raft_controller)
+    is_kraft = asked.is_k_raft_controller or asked.type == FULL
+    error = broker.why_stale(asked.broker_epoch, is_kraft=is_kraft)
     if not error and replicas.is_stale(asked.controller_epoch):
         error = ErrorCode.STALE_CONTROLLER_EPOCH
     if error:
@@ -56,8 +56,6 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             leader.broker_id, leader.host_name, leader.port, broker.inter_broker_listener
         )
     errors = replicas.commit_leadership(told, now_ms)
-    if asked.type == FULL:
-        replicas.commit_strays({row.topic_partition: row.topic_id for row in told}, now_ms)
     replicas.settle_fetchers(now_ms)
     return Reply([_response(version, told, errors).encode(version)])
 

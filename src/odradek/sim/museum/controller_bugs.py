@@ -175,15 +175,14 @@ EXHIBITS = (
     Exhibit(
         "13407",
         "-",
-        "no controller is ever elected after the store came back: the node is our own, of an earlier session",
+        "no controller is ever elected: the node is there, and it is one's own, for the answer was lost",
         (
             Change(
                 ControllerRuntime,
-                "controller_seen",
-                "elif broker == self._broker and self._term is None and not self._is_standing:",
-                "elif False:",
+                "_give_up_stale",
+                "if node.stat.ephemeral_owner == store.session_id:",
+                "if False:",
             ),
-            Change(ControllerRuntime, "_end_term", "self._is_stale_suspected = True", "return"),
         ),
     ),
     Exhibit(
@@ -245,7 +244,7 @@ EXHIBITS = (
         (
             Change(
                 BrokerRuntime,
-                "_open_session",
+                "_live",
                 "await asyncio.sleep(RETRY_S)",
                 "raise",
             ),

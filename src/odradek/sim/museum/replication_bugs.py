@@ -361,16 +361,23 @@ EXHIBITS = (
             Change(
                 FollowerFetcher,
                 "_partition_fetched",
-                "will hear from the controller.\n            self._delay(followed, now_ms)",
-                "will hear from the controller.\n            self.remove(topic_partition)",
+                "will hear from the controller.\n        self._delay(followed, now_ms)",
+                "will hear from the controller.\n        self.remove(topic_partition)",
             ),
         ),
     ),
     Exhibit(
         "12996",
         "4f133d5d5c0",
-        "a follower whose last epoch the leader does not know is told of a divergence at no offset",
-        (Change(Replica, "is_diverging", "if end_offset < 0 or epoch < 0:", "if False:"),),
+        "a follower that asks below the leader's log start is not told so",
+        (
+            Change(
+                FetchWait,
+                "_look",
+                "if offset > upper_bound or offset < log.log_start_offset:",
+                "if offset > upper_bound:",
+            ),
+        ),
     ),
     Exhibit(
         "3003",
@@ -382,6 +389,38 @@ EXHIBITS = (
                 "_advance_high_watermark",
                 "for reader in self.consumer_readers:",
                 "for reader in ():",
+            ),
+        ),
+    ),
+    Exhibit(
+        "3978",
+        "e6724b8db64",
+        "a replica takes its high watermark from the checkpoint, whatever became of its log",
+        (
+            Change(
+                LogManager,
+                "high_watermark_of",
+                "return max(log.log_start_offset, min(written, log.log_end_offset))",
+                "return written",
+            ),
+            Change(
+                Replica,
+                "__init__",
+                "self.high_watermark = max(min(high_watermark, log.log_end_offset), log.log_start_offset)",
+                "self.high_watermark = high_watermark",
+            ),
+        ),
+    ),
+    Exhibit(
+        "7747",
+        "ba290e2ea15",
+        "a consumer is not told that the log it has read was cut",
+        (
+            Change(
+                FetchWait,
+                "_look",
+                "if diverging is None and (offset > log.log_end_offset or offset < log.log_start_offset):",
+                "diverging = None\n        if offset > log.log_end_offset or offset < log.log_start_offset:",
             ),
         ),
     ),
@@ -399,8 +438,8 @@ EXHIBITS = (
             Change(
                 FollowerFetcher,
                 "_partition_fetched",
-                "elif error == ErrorCode.OFFSET_OUT_OF_RANGE:",
-                "elif error == ErrorCode.OFFSET_OUT_OF_RANGE:\n            raise AssertionError(error)",
+                "followed.state = LOCATING_END",
+                "raise AssertionError(error)",
             ),
         ),
     ),

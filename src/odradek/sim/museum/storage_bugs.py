@@ -1,6 +1,6 @@
 """What a disk holds after a stop, a kill or a power cut."""
 
-from odradek.log import flushing, recovery, retention
+from odradek.log import flushing, partition_log, recovery, retention
 from odradek.log.log_manager import LogManager
 from odradek.sim.museum.exhibit import Exhibit
 from odradek.sim.museum.mutation import Change
@@ -25,6 +25,12 @@ EXHIBITS = (
         "be4c4528694",
         "the mark of a clean stop outlives the start: after a crash nothing is recovered",
         (Change(LogManager, "_load_directory", "root.remove(checkpoints.CLEAN_SHUTDOWN)", "pass"),),
+    ),
+    Exhibit(
+        "16541",
+        "3835515feaf",
+        "an epoch that has begun is not in the file of epochs",
+        (Change(partition_log.PartitionLog, "assign_epoch", "self.write_epochs()", "pass"),),
     ),
     Exhibit(
         "12520",

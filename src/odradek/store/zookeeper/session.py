@@ -113,8 +113,8 @@ class ZooKeeperStore(SessionBase):
                 # Credentials are looked at after that: the first answer says that they are good.
                 await store._ask(store._link.exists("/", watch=False), "/", lambda answer: None)
         except TimeoutError:
-            await store._stop()
             problem = store._link.last_problem
+            await store._stop()
             raise StoreUnavailable(
                 message=f"no ZooKeeper answered at {hosts} within {connection_timeout_ms} ms"
                 + (f" ({problem})" if problem else "")

@@ -27,6 +27,7 @@ from odradek.store.api import (
     StoreError,
     StoreUnavailable,
     WriteAnswer,
+    check_path,
     child_path,
     name_of,
 )
@@ -97,6 +98,8 @@ async def _write_batch(
 
 async def _plan(store: MultiStore, batch: Sequence[ConditionalOps]) -> list[Planned]:
     wanted = planning.wanted_by(batch)
+    for path in (*wanted.exists, *wanted.trees):
+        check_path(path)  # of the other ops the multi does
     there: dict[str, bool] = {}
     by_parent = planning.parents_by_their_parent(wanted.exists)
     lists = await store.children_many(list(by_parent)) if by_parent else []

@@ -1,0 +1,185 @@
+"""What a broker asked for (`broker.effects`), done: each effect once, in order, and its outcome told.
+
+Drained at the end of every turn of the loop; when nothing is left, the timer is set for the broker's next deadline.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from odradek.broker import effects
+from odradek.broker.core import Broker
+from odradek.log.errors import StorageError
+from odradek.log.log_manager import LogManager
+from odradek.server import log_levels, state_change_log, store_questions
+from odradek.server.controller_channel import ControllerChannel
+from odradek.server.controller_runtime import ControllerRuntime
+from odradek.server.disk import Disk
+from odradek.server.fetchers import Fetchers
+from odradek.server.log_limits import LimitedLog
+from odradek.server.seams import Seams
+from odradek.server.store_sessions import RETRY_S, StoreSessions
+from odradek.server.suspects import Suspects
+from odradek.store import api, layout
+
+logger = logging.getLogger("odradek.server")
+
+_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def check_directories(logs: LogManager) -> None:
+    """Without a single directory there is nothing to serve, and others can: StorageError."""
+    offline = logs.offline_directories
+    if len(offline) == len(logs.directories):
+        raise next(iter(offline.values()))
+
+
+class BrokerEffects:
+    def __init__(
+        self,
+        *,
+        broker: Broker,
+        logs: LogManager,
+        seams: Seams,
+        sessions: StoreSessions,
+        controller: ControllerRuntime,
+        channel: ControllerChannel,
+        fetchers: Fetchers,
+        suspects: Suspects,
+        disk: Disk,
+        end_turn: Callable[[], None],
+        on_broken: Callable[[BaseException], None],
+        log: LimitedLog,
+    ) -> None:
+        self._broker = broker
+        self._logs = logs
+        self._seams = seams
+        self._loop = seams.loop
+        self._now_ms = seams.clock.now_ms
+        self._sessions = sessions
+        self._channel = channel
+        self._fetchers = fetchers
+        self._suspects = suspects
+        self._end_turn = end_turn
+        self._on_broken = on_broken
+        self._log = log
+        self._questions: set[asyncio.Task[None]] = set()
+        self._deadline: asyncio.TimerHandle | None = None
+        self._deadline_ms = 0
+        self._is_stopping = False
+        self._does: dict[type, Callable[[Any], None]] = {
+            effects.SendToController: self._send_to_controller,
+            effects.ControllerRequest: controller.ask,
+            effects.StoreRequest: self._ask_store,
+            effects.StartFetcher: self._start_fetcher,
+            effects.StopFetcher: lambda effect: fetchers.stop(effect.leader),
+            effects.WakeFetcher: lambda effect: fetchers.wake(effect.leader),
+            effects.FlushLog: disk.flush,
+            effects.CheckpointHighWatermarks: disk.checkpoint_high_watermarks,
+            effects.LogDirectoryFailed: self._log_directory_failed,
+            effects.RegisterAgain: lambda effect: sessions.register_again(effect.reason),
+            effects.LoggersAsked: self._tell_loggers,
+            effects.LogLine: lambda effect: logger.log(_LEVELS[effect.level], "%s", effect.text),
+            effects.StateChangeLine: lambda effect: state_change_log.write_line(effect.level, effect.text),
+        }
+
+    def drain(self) -> bool:
+        """Does what the broker asked for; False when there was nothing, and then its deadline is set."""
+        self._suspects.look()  # first: questions it lets go have effects of their own
+        taken = self._broker.take_effects()
+        if not taken:
+            self._set_deadline(self._broker.next_deadline_ms())
+            return False
+        does = self._does
+        try:
+            for effect in taken:
+                does[type(effect)](effect)
+        except Exception as error:
+            self._on_broken(error)
+            raise
+        return True
+
+    def stop_moving(self) -> None:
+        self._is_stopping = True
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+    def cancel_questions(self) -> None:
+        """Whatever the store is being asked: nobody waits for the answer any more."""
+        for question in list(self._questions):
+            question.cancel()
+
+    # --- time
+
+    def _set_deadline(self, at_ms: int) -> None:
+        if self._deadline is not None:
+            if self._deadline_ms <= at_ms:
+                return  # it fires, looks, and sets the next
+            self._deadline.cancel()
+        if self._is_stopping:
+            return
+        self._deadline_ms = at_ms
+        delay_s = max(0, at_ms - self._now_ms()) / 1000
+        self._deadline = self._loop.call_later(delay_s, self._tick)
+
+    def _tick(self) -> None:
+        self._deadline = None
+        self._broker.tick(self._now_ms())
+        self._end_turn()
+
+    # --- the effects that take more than a call
+
+    def _send_to_controller(self, effect: effects.SendToController) -> None:
+        def answered(message: Any | None) -> None:
+            self._broker.controller_channel_answered(effect.request_id, message, self._now_ms())
+
+        self._channel.send(effect.api_key, effect.message, effect.max_version, answered)
+
+    def _ask_store(self, effect: effects.StoreRequest) -> None:
+        self._start(self._answer_store_request(effect))
+
+    async def _answer_store_request(self, effect: effects.StoreRequest) -> None:
+        store = self._sessions.store
+        result: effects.StoreResult = (
+            effects.StoreFailed("there is no session with the store")
+            if store is None
+            else await store_questions.answer(store, effect.question)
+        )
+        self._broker.store_answered(effect.request_id, result, self._now_ms())
+        self._end_turn()
+
+    def _start_fetcher(self, effect: effects.StartFetcher) -> None:
+        if not self._is_stopping:
+            self._fetchers.start(effect.leader, effect.endpoint, effect.fetcher)
+
+    def _tell_loggers(self, effect: effects.LoggersAsked) -> None:
+        log_levels.set_levels(effect.levels)
+        self._broker.loggers_told(effect.request_id, log_levels.levels(), self._now_ms())
+
+    def _log_directory_failed(self, effect: effects.LogDirectoryFailed) -> None:
+        try:
+            check_directories(self._logs)
+        except StorageError as error:
+            self._on_broken(error)
+            return
+        self._start(self._tell_of_failed_directory())
+
+    async def _tell_of_failed_directory(self) -> None:
+        """Until it stands in the store; the controller then asks about all our replicas again."""
+        value = layout.encode_log_dir_event(self._broker.broker_id)
+        node = api.Create(layout.LOG_DIR_EVENT, value, sequential=True)
+        while True:
+            store = self._sessions.store
+            try:
+                if store is not None:
+                    await store.write([api.ConditionalOps((node,))], fence=None)
+                    return
+            except (api.StoreUnavailable, api.SessionExpired) as error:
+                self._log.warning("store", f"the failed log directory cannot be told yet: {error}")
+            await asyncio.sleep(RETRY_S)
+
+    def _start(self, work: Any) -> None:
+        task = self._loop.create_task(work)
+        self._questions.add(task)
+        task.add_done_callback(self._questions.discard)

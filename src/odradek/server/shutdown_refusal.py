@@ -1,0 +1,107 @@
+"""`odradek.controlled.shutdown.refuse`: whether this broker may stop, decided before anything is moved.
+
+S3's outage was a graceful stop that took partitions offline in silence. With `offline` or `under-min` the broker
+asks for the quote first: the controller's own steps, run on a copy of what stands in the store. If it says that
+partitions would go offline (or fall under min.insync.replicas), the broker waits and asks again, as often and as
+long as for a controlled shutdown (3 times, 5 s); a follower that is just catching up is all it takes. After that it
+stays up and says why, with the reassignment that would heal it. `kill -9` is not asked.
+
+The wire knows no refusal, so it is this process that refuses: nobody else is told that the broker wanted to go.
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from odradek.broker.core import Broker
+from odradek.model.errors import OdradekError
+from odradek.model.ids import BrokerId, TopicPartition
+from odradek.model.settings import BrokerSettings
+from odradek.server.controlled_shutdown import was_hurried
+from odradek.store import api
+
+if TYPE_CHECKING:
+    from odradek.controller.core import ControllerCore
+    from odradek.controller.shutdown_quote import ShutdownQuote
+
+logger = logging.getLogger("odradek.server")
+
+MOST_NAMED = 10
+
+
+class ShutdownRefused(OdradekError):
+    """The broker stays up. The message says why; the quote was printed."""
+
+
+async def agree(
+    store: api.Store | None,
+    core: "ControllerCore | None",
+    settings: BrokerSettings,
+    broker: BrokerId,
+    hurry: asyncio.Event,
+) -> None:
+    """Returns when the broker may stop; ShutdownRefused otherwise. `core`: of the controller, if it lives here."""
+    refuse = settings.odradek_controlled_shutdown_refuse
+    attempts = settings.controlled_shutdown_max_retries
+    pause_s = settings.controlled_shutdown_retry_backoff_ms / 1000
+    told: list[str] = []
+    for attempt in range(1, attempts + 1):
+        try:
+            quote = await _quote(store, core, settings, broker)
+            why, sentences = quote.refuses(refuse), quote.sentences()
+        except (api.StoreUnavailable, api.SessionExpired) as error:
+            why, sentences = f"what stopping would cost cannot be read from the store: {error}", []
+        if why is None:
+            return
+        if sentences != told:
+            told = sentences
+            for sentence in sentences:
+                logger.warning("%s", sentence)
+        logger.warning("attempt %d of %d to stop: %s", attempt, attempts, why)
+        if attempt == attempts or await was_hurried(hurry, pause_s):
+            break
+    raise ShutdownRefused(
+        f"broker {broker} stays up, odradek.controlled.shutdown.refuse={refuse}: {why}. Reassign first as said above, "
+        f"or set it to none, or use kill -9"
+    )
+
+
+async def _quote(
+    store: api.Store | None, core: "ControllerCore | None", settings: BrokerSettings, broker: BrokerId
+) -> "ShutdownQuote":
+    # Not above: a broker that is never refused needs no controller for it.
+    from odradek.controller.context import ControllerSettings
+    from odradek.controller.observed import observed_context
+    from odradek.controller.shutdown_quote import shutdown_quote
+    from odradek.store.facts import read_metadata
+
+    if core is not None and core.context is not None and not core.is_writing:
+        return shutdown_quote(core.context, [broker])  # it also knows who else is leaving
+    if store is None:
+        raise api.StoreUnavailable(message="there is no session")
+    snapshot = await read_metadata(store)
+    return shutdown_quote(observed_context(snapshot, ControllerSettings.of(settings)), [broker])
+
+
+def only_here(broker: Broker) -> list[TopicPartition]:
+    """Partitions this broker leads and nobody else has a replica of: they go offline with it, whatever is asked of
+    the controller (row 126)."""
+    return sorted(
+        TopicPartition(topic, index)
+        for topic, partitions in broker.metadata.topics.items()
+        for index, known in partitions.items()
+        if known.leader == broker.broker_id and list(known.replicas) == [broker.broker_id]
+    )
+
+
+def warn_of_only_replicas(broker: Broker) -> None:
+    alone = only_here(broker)
+    if alone:
+        named = ", ".join(map(str, alone[:MOST_NAMED])) + (", ..." if len(alone) > MOST_NAMED else "")
+        logger.warning(
+            "broker %d holds the only replica of %d partitions: %s; they are offline while it is down. Reassign "
+            "them first to keep them available",
+            broker.broker_id,
+            len(alone),
+            named,
+        )

@@ -1,0 +1,202 @@
+"""The life of a broker's sessions with the store: one after the other, each with a registration of its own.
+
+While a session lasts, this broker's node stands in /brokers/ids, the controller it may be is run, and what the
+store tells is delivered. When it ends, everything it said is forgotten, and the next one begins.
+"""
+
+import asyncio
+import logging
+
+from odradek.broker.core import Broker
+from odradek.model.cluster import BrokerRegistration, Endpoint
+from odradek.model.facts import ConfigChanged, ControllerChanged, Fact, FeaturesChanged
+from odradek.model.ids import BrokerEpoch, BrokerId
+from odradek.model.settings import BrokerSettings
+from odradek.server.controller_channel import ControllerChannel
+from odradek.server.controller_runtime import ControllerRuntime
+from odradek.server.endpoints import endpoint_of
+from odradek.server.gateway import Gateway
+from odradek.server.log_limits import LimitedLog
+from odradek.server.metrics import Metrics
+from odradek.server.registration import register, register_again
+from odradek.server.seams import Seams
+from odradek.store import api, layout
+from odradek.store.facts import BrokerFacts
+from odradek.store.fields import Unreadable
+
+logger = logging.getLogger("odradek.server")
+
+RETRY_S = 0.1
+
+
+class StoreSessions:
+    """`live` never returns. `store` is None between two sessions."""
+
+    def __init__(
+        self,
+        *,
+        store: api.Store,
+        stores: api.StoreProvider,
+        seams: Seams,
+        settings: BrokerSettings,
+        endpoints: tuple[Endpoint, ...],
+        inter_broker_listener: str,
+        clean_epoch: int,
+        broker: Broker,
+        gateway: Gateway,
+        controller: ControllerRuntime,
+        channel: ControllerChannel,
+        log: LimitedLog,
+        metrics: Metrics,
+    ) -> None:
+        """`clean_epoch`: of the incarnation whose clean shutdown our directories speak of, -1 for none."""
+        self.store: api.Store | None = store
+        self.registration: BrokerRegistration | None = None
+        self.is_registered: asyncio.Future[None] = seams.loop.create_future()
+        self._stores = stores
+        self._seams = seams
+        self._now_ms = seams.clock.now_ms
+        self._settings = settings
+        self._broker_id = BrokerId(settings.broker_id)
+        self._endpoints = endpoints
+        self._listener = inter_broker_listener
+        self._clean_epoch = clean_epoch
+        self._broker = broker
+        self._gateway = gateway
+        self._controller = controller
+        self._channel = channel
+        self._log = log
+        self._metrics = metrics
+        self._wake = asyncio.Event()
+        self._wants_new_epoch = False
+        self._known_controller: tuple[BrokerId, Endpoint] | None = None
+
+    def register_again(self, reason: str) -> None:
+        """As another incarnation, as soon as the store can be asked."""
+        logger.warning("registering again: %s", reason)
+        self._wants_new_epoch = True
+        self._wake.set()
+
+    async def live(self) -> None:
+        while True:
+            store = self.store
+            if store is None:
+                store = self.store = await self._open_session()
+            try:
+                await self._session(store)
+            except api.SessionExpired:
+                self._metrics.session_expirations += 1
+                logger.warning("the session with the store has ended; registering again")
+                self.store = None
+            except api.StoreUnavailable as error:
+                # Away before we had registered or read everything. The session may live on, so begin again in it;
+                # what it said so far is told once more (KAFKA-5473).
+                self._log.warning("store", f"the store cannot be reached: {error}")
+                await asyncio.sleep(RETRY_S)
+
+    async def _open_session(self) -> api.Store:
+        while True:
+            try:
+                return await self._stores.open_session(self._settings.zookeeper_session_timeout_ms)
+            except api.StoreUnavailable as error:
+                self._log.warning("store", f"no session with the store: {error}")
+                await asyncio.sleep(RETRY_S)
+
+    async def _session(self, store: api.Store) -> None:
+        """Ends with SessionExpired."""
+        wake = self._wake = asyncio.Event()
+        self._wants_new_epoch = False  # this session brings one
+        stop_listening = store.listen(on_session=lambda state: wake.set())
+        controller: asyncio.Task[None] | None = None
+        facts = BrokerFacts(store, wake.set)
+        try:
+            # This process goes on after its session: then its last incarnation has lost nothing.
+            clean_epoch = self._clean_epoch if self.registration is None else self.registration.epoch
+            self.registration = await register(
+                store,
+                self._seams,
+                self._broker_id,
+                self._endpoints,
+                self._settings.broker_rack,
+                BrokerEpoch(clean_epoch),
+            )
+            self._broker.registered(self.registration.epoch, self._now_ms())
+            self._gateway.end_turn()
+            controller = self._seams.loop.create_task(self._controller.run(store))
+            controller.add_done_callback(lambda task: wake.set())
+            for fact in await facts.load():
+                await self._deliver(store, fact)
+            if not self.is_registered.done():
+                self.is_registered.set_result(None)
+            while True:
+                await wake.wait()
+                wake.clear()
+                if store.state in (api.SessionState.EXPIRED, api.SessionState.CLOSED):
+                    raise api.SessionExpired(message="the session has ended")
+                if controller.done():
+                    controller.result()
+                try:
+                    if self._wants_new_epoch:
+                        self.registration = await register_again(store, self._seams, self.registration)
+                        self._wants_new_epoch = False
+                        self._broker.registered(self.registration.epoch, self._now_ms())
+                        self._gateway.end_turn()
+                    for fact in await facts.take():
+                        await self._deliver(store, fact)
+                except api.StoreUnavailable as error:
+                    self._log.warning("store", f"the store cannot be reached: {error}")
+                    await asyncio.sleep(RETRY_S)
+                    wake.set()
+        finally:
+            facts.stop()
+            stop_listening()
+            if controller is not None:
+                controller.cancel()
+                await asyncio.wait({controller})
+
+    # --- what the store tells
+
+    async def _deliver(self, store: api.Store, fact: Fact) -> None:
+        if isinstance(fact, ControllerChanged):
+            if fact.unreadable is not None:
+                node = fact.unreadable
+                self._log.warning(f"controller {node.reason}", f"{node.path}: {node.reason}")
+            self._controller.controller_seen(fact.controller)
+            self._broker.controller_known(fact.controller, self._now_ms())
+            await self._connect_to_controller(store, fact.controller)
+        elif isinstance(fact, ConfigChanged):
+            self._config_changed(fact)
+        elif isinstance(fact, FeaturesChanged):
+            if fact.unreadable is not None:
+                self._log.warning("feature", f"{fact.unreadable.path} is not read: {fact.unreadable.reason}")
+            self._broker.features_changed(fact.features, fact.epoch)
+        self._gateway.end_turn()
+
+    async def _connect_to_controller(self, store: api.Store, controller: BrokerId | None) -> None:
+        endpoint = None
+        if controller is not None:
+            try:
+                node = await store.get(layout.broker_path(controller))
+                endpoint = endpoint_of(layout.decode_registration(controller, node), self._listener)
+            except (api.NoNode, Unreadable) as error:
+                # Its registration is gone: then /controller goes too, and we hear of it.
+                self._log.warning("controller", f"controller {controller} has no registration: {error}")
+        known = None if controller is None or endpoint is None else (controller, endpoint)
+        if known is None or known != self._known_controller:
+            self._channel.controller_is(controller, endpoint)
+        self._known_controller = known
+
+    def _config_changed(self, fact: ConfigChanged) -> None:
+        for node in fact.unreadable:
+            self._log.warning(f"config {node.path}", f"{node.path} is not applied: {node.reason}")
+        if fact.unreadable:
+            return
+        if fact.entity_type == "topics":
+            self._broker.topic_config_changed(fact.entity_name, dict(fact.config), self._now_ms())
+        elif fact.entity_type != "brokers":
+            self._broker.client_quota_changed(fact.entity_type, fact.entity_name, fact.config)
+        elif fact.entity_name in (layout.DEFAULT_ENTITY, str(self._broker_id)):
+            before = self._broker.settings
+            self._broker.broker_config_changed(fact.entity_name, fact.config, self._now_ms())
+            if self._broker.settings is not before:
+                self._gateway.settings_changed(self._broker.settings)

@@ -1,0 +1,82 @@
+"""Pictures are well-formed whatever the texts in them hold; checked by parsing them."""
+
+from xml.etree import ElementTree
+
+import pytest
+
+from odradek.cli.picture_steps import status_svg
+from odradek.cli.picture_timeline import timeline_page, timeline_svg
+from odradek.cli.pictures import Drawing, escaped, page, paragraph, table
+from odradek.cli.reassign_status import Row
+from odradek.controller.timeline import Moment, Outage
+from odradek.model.ids import BrokerId, TopicPartition
+
+NASTY = "<script>alert('x')</script> & \"quoted\" \x00\x1b ]]> \ud800"
+WHERE = TopicPartition("t<&>", 0)
+
+
+def ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(BrokerId(b) for b in brokers)
+
+
+def moment(at_ms: int, leader: int, isr: tuple[int, ...], live: tuple[int, ...], why: str = "") -> Moment:
+    return Moment(at_ms, 0, 1, BrokerId(leader), 3, ids(*isr), ids(1, 2), (), (), ids(*live), why)
+
+
+MOMENTS = (
+    moment(1000, 1, (1, 2), (1, 2)),
+    moment(2000, -1, (1,), (2,), NASTY),
+    moment(9000, 1, (1,), (1, 2)),
+)
+DARK = (Outage(2000, 9000, NASTY), Outage(9500, None, "again"))
+
+
+def test_texts_cannot_become_markup() -> None:
+    assert escaped("<a & 'b'>") == "&lt;a &amp; &#39;b&#39;&gt;"
+    text = escaped(NASTY)
+    assert "<" not in text and "\x00" not in text and "\ufffd" in text
+    drawing = Drawing(100, NASTY)
+    drawing.text(1, 20, NASTY)
+    drawing.rectangle(1, 1, 10, 10, "#fff", NASTY)
+    parsed = ElementTree.fromstring(drawing.svg())
+    assert {child.tag.rpartition("}")[2] for child in parsed.iter()} == {"svg", "title", "rect", "text"}
+    whole = ElementTree.fromstring(page(NASTY, [paragraph(NASTY), table((NASTY,), [(NASTY,)])]))
+    assert not [e for e in whole.iter() if e.tag.endswith("script")]
+
+
+def test_a_time_line_has_a_lane_a_broker_and_red_where_nobody_leads() -> None:
+    parsed = ElementTree.fromstring(timeline_svg(WHERE, MOMENTS, DARK, (), 10_000))
+    boxes = [e for e in parsed.iter() if e.tag.endswith("rect")]
+    red = [box for box in boxes if box.get("fill-opacity")]
+    assert len(red) == 2
+    # From second 1 to 10: the outage of 7 s takes 7/9 of the width.
+    width = 960 - 90 - 20
+    assert float(red[0].get("width", 0)) == pytest.approx(width * 7 / 9, abs=0.1)
+    words = [e.text for e in parsed.iter() if e.tag.endswith("text")]
+    assert "broker 1" in words and "broker 2" in words
+    tips = [e.text or "" for e in parsed.iter() if e.tag.endswith("title")]
+    assert any("broker 1 is not alive" in tip for tip in tips) and any(
+        "broker 2 is in the ISR" in tip for tip in tips
+    )
+
+
+def test_the_page_of_a_time_line_parses_and_says_what_the_picture_shows() -> None:
+    picture = timeline_svg(WHERE, MOMENTS, DARK, (), 10_000)
+    words = "".join(ElementTree.fromstring(timeline_page(WHERE, picture, MOMENTS, DARK, ())).itertext())
+    assert "for 7 s: <script>" in words and "and still is: again" in words
+
+
+def test_a_single_moment_can_be_drawn() -> None:
+    ElementTree.fromstring(timeline_svg(WHERE, MOMENTS[:1], (), (), 1000))
+
+
+def test_the_steps_of_a_reassignment_are_twelve_boxes_of_three_kinds() -> None:
+    rows = [
+        Row(WHERE, (2, 1), (2,), (2,), (1,), 1, (1,), 4, NASTY),
+        Row(WHERE, (2,), (2,), (), (), 2, (2,), 0, "done"),
+        Row(WHERE, (1,), (2,), (), (), 1, (1,), 0, "does not run"),
+    ]
+    parsed = ElementTree.fromstring(status_svg(rows))
+    tips = [e.text or "" for e in parsed.iter() if e.tag.endswith("title")]
+    kinds = [tip.split(", ")[1].split(":")[0] for tip in tips if tip.startswith("step ")]
+    assert kinds == ["done"] * 3 + ["now"] + ["to come"] * 8 + ["done"] * 12 + ["to come"] * 12

@@ -1,0 +1,182 @@
+"""Where the metadata comes from: a store with damaged nodes, a journal at a point in time, an odd cluster."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.cli import journals, main, why
+from odradek.cli.sources import _offline, parse_time
+from odradek.client.sync import Broker, ClusterView, PartitionView, TopicView
+from odradek.client.sync_connection import Address
+from odradek.controller.context import ControllerContext
+from odradek.model.ids import BrokerId
+from odradek.store.api import ConditionalOps, Create
+from odradek.store.embedded import EmbeddedStore
+from tests.controller.test_replay import written_down
+from tests.controller.world import World, tp
+
+REGISTRATION = {
+    "version": 5,
+    "host": "127.0.0.1",
+    "port": 9092,
+    "jmx_port": -1,
+    "timestamp": "1",
+    "endpoints": ["PLAINTEXT://127.0.0.1:9092"],
+    "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
+    "features": {},
+}
+STATE = {"controller_epoch": 1, "leader": -1, "version": 1, "leader_epoch": 3, "isr": [2]}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Broker 1 lives. `good` was led by 2, which is gone; the node of `bad` was edited by hand."""
+
+    def topic(replicas: list[int]) -> dict[str, Any]:
+        ids = {
+            "version": 3,
+            "topic_id": "AAAAAAAAAAAAAAAAAAAAQg",
+            "adding_replicas": {},
+            "removing_replicas": {},
+        }
+        return {**ids, "partitions": {"0": replicas}}
+
+    nodes: dict[str, bytes] = {
+        "/brokers": b"",
+        "/brokers/ids": b"",
+        "/brokers/ids/1": json.dumps(REGISTRATION).encode(),
+        "/brokers/topics": b"",
+        "/brokers/topics/good": json.dumps(topic([2, 1])).encode(),
+        "/brokers/topics/good/partitions": b"",
+        "/brokers/topics/good/partitions/0": b"",
+        "/brokers/topics/good/partitions/0/state": json.dumps(STATE).encode(),
+        "/brokers/topics/bad": b'{"version":3, "partitions": [1,2',
+        "/controller_epoch": b"1",
+    }
+
+    async def fill() -> None:
+        opened = await EmbeddedStore.open(tmp_path / "odradek-store.sqlite", 6000)
+        for path, data in nodes.items():
+            await opened.write([ConditionalOps((Create(path, data),))], None)
+        await opened.close()
+
+    asyncio.run(fill())
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    try:
+        code = main.main([str(argument) for argument in arguments])
+    except SystemExit as exit_:
+        code = int(exit_.code or 0)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_a_store_answers_while_no_broker_runs(capsys: pytest.CaptureFixture[str], store: Path) -> None:
+    code, out, _ = run(capsys, "why", "good-0", "--store", store)
+    assert code == 1
+    assert out.startswith("good-0 is offline, nobody of its ISR is live (ISR [2], live of them [])")
+    assert "yes  another replica is live: live replicas [1]" in out
+    code, out, _ = run(capsys, "what-if", "--start", 2, "--store", store / "odradek-store.sqlite")
+    assert code == 0 and "good-0" in out and "comes online" in out
+
+
+def test_a_damaged_node_takes_its_topic_out_of_service_and_the_rest_is_answered(
+    capsys: pytest.CaptureFixture[str], store: Path
+) -> None:
+    code, out, err = run(capsys, "why", "bad", "--store", store)
+    assert code == 1, err
+    assert "topic bad is out of service" in out
+    assert "-> mend or delete the node; the topic returns as soon as it can be read" in out
+    assert "not known: /brokers/topics/bad cannot be read: " in out
+
+
+def test_no_store_is_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, _, err = run(capsys, "why", "x", "--store", tmp_path)
+    assert code == 1 and "there is no odradek-store.sqlite in " in err and err.count("\n") == 1
+
+
+# --------------------------------------------------------------------------------------------- leavers
+
+
+@pytest.fixture
+def stuck(tmp_path: Path) -> tuple[Path, World]:
+    """A journal in which leaver 2 was told to delete its copy and never answered."""
+    world = World().brokers(1, 2, 3)
+    lines = written_down(world)
+    world.elect(1)
+    world.create("t", [1, 2])
+    world.reassign({"t-0": [1, 3]})
+    world.catch_up("t-0", 3)
+    file = tmp_path / "controller-1.jsonl"
+    file.write_text("".join(json.dumps({"controller": 1, "epoch": 1, **line}) + "\n" for line in lines))
+    return file, world
+
+
+def test_a_leaver_that_does_not_answer_is_named_after_five_minutes(
+    capsys: pytest.CaptureFixture[str], stuck: tuple[Path, World]
+) -> None:
+    """Row 172, as an operator sees it."""
+    file, world = stuck
+    early = run(capsys, "why", "t-0", "--journal", file, "--at", world.now_ms + 299_000)
+    late = run(capsys, "why", "t-0", "--journal", file, "--at", world.now_ms + 301_000)
+    assert early[0] == late[0] == 1
+    assert "broker 2 has not deleted its copy (no answer for 299 s)" in early[1] and "stuck" not in early[1]
+    assert "broker 2 has not deleted its copy (no answer for 301 s: stuck)" in late[1]
+    assert "If it cannot answer, stop broker 2" in late[1]
+    assert ": stuck" in run(capsys, "why", "t-0", "--journal", file)[1], "asked now, it has waited for years"
+
+
+def test_a_live_cluster_is_told_by_its_journal_since_when_a_leaver_owes(
+    stuck: tuple[Path, World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, world = stuck
+    monkeypatch.setattr(journals, "local_history", lambda bootstrap: journals.read_history(file))
+    seen: ControllerContext = world.context.fork()
+    seen.leavers = {tp("t-0"): {BrokerId(2): 9_999_999}, tp("u-0"): {BrokerId(1): 5}}
+    why.owed_since(seen, "anywhere")
+    assert seen.leavers == {tp("t-0"): {2: world.now_ms}, tp("u-0"): {1: 5}}
+    monkeypatch.setattr(journals, "local_history", lambda bootstrap: None)
+    why.owed_since(seen, "anywhere")
+    assert seen.leavers[tp("t-0")] == {2: world.now_ms}
+
+
+# ----------------------------------------------------------------------------------------------- odd clusters
+
+
+def view(live: list[int], **topics: list[tuple[list[int], list[int]]]) -> ClusterView:
+    """Per partition its replicas, and those of them Metadata calls offline."""
+    brokers = {b: Broker(b, Address("h", 1), None) for b in live}
+    found = {
+        name: TopicView(
+            bytes(16),
+            False,
+            {
+                index: PartitionView(replicas[0], 0, tuple(replicas), tuple(replicas), tuple(offline))
+                for index, (replicas, offline) in enumerate(partitions)
+            },
+        )
+        for name, partitions in topics.items()
+    }
+    return ClusterView("c", 1, brokers, found, {})
+
+
+def test_a_broker_all_of_whose_replicas_are_offline_is_gone_though_it_is_named() -> None:
+    gone, failed = _offline(view([1, 2], t=[([1, 2], [2]), ([2], [2])]))
+    assert (gone, failed) == ({2}, {})
+
+
+def test_a_broker_that_lost_one_directory_lives() -> None:
+    gone, failed = _offline(view([1, 2], t=[([1, 2], [2]), ([2, 1], [])]))
+    assert (gone, failed) == (set(), {2: {tp("t-0")}})
+    assert _offline(view([1], t=[([1, 3], [3])])) == (set(), {}), "3 is not even named"
+
+
+def test_times_are_read_as_people_write_them() -> None:
+    assert parse_time("1767225600000") == 1_767_225_600_000
+    assert parse_time("2026-01-01") == parse_time("2026-01-01T00:00:00+00:00") == 1_767_225_600_000
+    assert parse_time("2026-01-01T01:00:00+01:00") == 1_767_225_600_000

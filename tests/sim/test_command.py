@@ -1,0 +1,229 @@
+"""What a person gets: exit codes, the last line, the trace, the time line, the shrunk plan, many seeds."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from odradek.cli.main import VERBS
+from odradek.sim import command, sweep
+from odradek.sim.checkers.history import Anomaly
+from odradek.sim.command import sim
+from odradek.sim.plan import Fault, Plan, draw
+from odradek.sim.profile import sampled
+from odradek.sim.run import CORRECTNESS, CRASH, LIVENESS, OK, Outcome, describe
+from odradek.sim.run import run as run_plan
+from odradek.sim.shrink import shrunk
+
+LAST_LINE = re.compile(
+    r"seed \d+: ok, \d+ events, \d+ faults, \d+ acknowledged batches, \d+\.\d+ logical hours, trace [0-9a-f]{16}"
+)
+
+
+@pytest.fixture(autouse=True)
+def _hashes_are_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the command would begin anew in the place of this process."""
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+
+
+def called(*arguments: str) -> Result:
+    return CliRunner().invoke(sim, list(arguments))
+
+
+def failed(code: int, plan: Plan | None = None) -> Outcome:
+    outcome = Outcome(3, code, "I1: t-0: something is gone", plan=plan or draw(3))
+    outcome.anomalies = [Anomaly("I1", None, "something is gone"), Anomaly("I2", None, "and more")]
+    outcome.injected = list((plan or draw(3)).faults[1:2])
+    outcome.notes = [(float(n), f"change {n}") for n in range(80)]
+    return outcome
+
+
+def test_the_last_line_of_a_run_says_what_it_was() -> None:
+    answer = called("--seed", "5")
+
+    assert answer.exit_code == OK
+    assert LAST_LINE.fullmatch(answer.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("code", [CRASH, LIVENESS, CORRECTNESS])
+def test_a_failing_seed_ends_with_its_code(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "run_plan", lambda plan, **_: failed(code))
+    monkeypatch.setattr(command, "_changes", lambda plan: ["1.0 BecomeLeader broker=1"])
+    answer = called("--seed", "3")
+
+    assert answer.exit_code == code
+    assert "first broken: I1: t-0: something is gone" in answer.stdout
+    assert "BecomeLeader broker=1" in answer.stdout
+    assert answer.stdout.splitlines()[-1].startswith("seed 3: ")
+
+
+def test_what_is_told_of_a_failure_names_the_faults_by_their_numbers_and_ends_with_fifty_changes() -> None:
+    text = describe(failed(CORRECTNESS)).splitlines()
+
+    assert text[0] == "seed 3"
+    assert f"  1: {draw(3).faults[1]}" in text
+    assert sum("change" in line and "changes" not in line for line in text) == 50
+    assert "also: I2" in "\n".join(text)
+
+
+def test_a_run_as_json() -> None:
+    answer = called("--seed", "5", "--json")
+    told = json.loads(answer.stdout)
+
+    assert (told["seed"], told["code"]) == (5, 0)
+    assert told["events"] > 500
+
+
+def test_one_of_seed_and_seeds_is_wanted() -> None:
+    assert called("--twice").exit_code == 2
+    assert called("--seed", "1", "--seeds", "0:2").exit_code == 2
+    assert called("--seeds", "7").exit_code == 2
+
+
+def test_the_verb_is_in_the_table() -> None:
+    assert VERBS["sim"][0] == "odradek.cli.sim"
+
+
+# --------------------------------------------------------------------------------------------------- many seeds
+
+
+def test_many_seeds_twice_in_other_processes_with_other_hashes() -> None:
+    answer = called("--seeds", "0:6", "--twice", "--jobs", "1", "--count-faults")
+    *table, last = answer.stdout.splitlines()
+
+    assert answer.exit_code == OK, answer.stdout
+    assert last.startswith("6 seeds twice, equal traces: 0 failed, ")
+    assert any(line.split()[0] in {f.kind for n in range(6) for f in draw(n).faults} for line in table)
+
+
+def test_two_runs_that_differ_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_all(seeds: list[int], jobs: int, hash_seed: str) -> list[tuple[Outcome, float]]:
+        return [(Outcome(seed, events=9, trace_hash=int(hash_seed) + seed), 0.1) for seed in seeds]
+
+    monkeypatch.setattr(sweep, "_run_all", run_all)
+    said: list[str] = []
+    code = sweep.sweep(range(2), jobs=1, twice=True, count_faults=False, say=said.append)
+
+    assert code == CORRECTNESS
+    assert sum("two runs differ" in line for line in said) == 2
+
+
+# ------------------------------------------------------------------------------------------- trace and time line
+
+
+class _Page(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.addresses += [value or "" for name, value in attributes if name in ("src", "href")]
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def test_the_trace_names_actions_and_the_time_line_shows_them(tmp_path: Path) -> None:
+    seed = next(n for n in range(40) if any(f.kind == "kill_leader" for f in draw(n).faults))
+    trace, html = tmp_path / "run.ndjson", tmp_path / "run.html"
+    answer = called("--seed", str(seed), "--trace", str(trace), "--html", str(html))
+    assert answer.exit_code == OK, answer.output
+    actions = [json.loads(line) for line in trace.read_text(encoding="utf-8").splitlines()]
+
+    assert {"BecomeLeader", "LeaderWrite", "FencedFollowerFetch", "ControllerElectLeader"} <= {
+        action["action"] for action in actions
+    }
+    assert [a["event"] for a in actions] == sorted(a["event"] for a in actions)
+    page = _Page()
+    page.feed(html.read_text(encoding="utf-8"))
+    words = " ".join(page.words)
+    assert "script" not in page.tags and page.addresses == [], "one file, and nothing that runs"
+    assert "kill_leader" in words and "broker 3" in words and f"seed {seed}" in words
+    assert page.tags.count("rect") > 10
+
+
+def test_a_recorded_run_is_the_same_run() -> None:
+    from odradek.sim.trace import Recorder
+
+    recorders: list[Recorder] = []
+    recorded = run_plan(draw(6), prepare=lambda world, history: recorders.append(Recorder(world, history)))
+
+    assert recorded.trace_hash == run_plan(draw(6)).trace_hash
+    assert len(recorders[0].actions) > 100
+
+
+def test_every_write_of_a_leader_stands_in_the_trace() -> None:
+    from odradek.sim.trace import Recorder
+
+    recorders: list[Recorder] = []
+    run_plan(draw(5), prepare=lambda world, history: recorders.append(Recorder(world, history)))
+    end: dict[tuple[int, str], int] = {}
+    for action in recorders[0].actions:
+        if action["action"] in ("LeaderWrite", "FencedFollowerFetch", "FollowerTruncate"):
+            key = action["broker"], action["partition"]
+            assert end.get(key, action["from"]) == action["from"], "no change of a log is passed over"
+            end[key] = action["log_end_offset"]
+        elif action["action"] in ("BrokerEnds", "ReplicaGone"):
+            for key in [k for k in end if k[0] == action["broker"]]:
+                del end[key]
+    assert end
+
+
+# ------------------------------------------------------------------------------------------------------- shrinking
+
+
+def test_a_plan_is_shrunk_to_the_faults_that_matter_together() -> None:
+    faults = tuple(Fault(float(n), "pause", 0.5, 0.5, 1.0) for n in range(17))
+    plan = draw(0)
+    plan = Plan(**{**{n: getattr(plan, n) for n in plan.__dataclass_fields__}, "faults": faults})
+    runs = 0
+
+    def run(attempt: Plan) -> Outcome:
+        nonlocal runs
+        runs += 1
+        at = {fault.at_s for fault in attempt.faults}
+        outcome = Outcome(0, CORRECTNESS if {3.0, 11.0} <= at else OK)
+        outcome.anomalies = [Anomaly("I8", None, "gone")] if outcome.code else []
+        return outcome
+
+    smaller, outcome, kept = shrunk(plan, run(plan), run)
+
+    assert kept == [3, 11]
+    assert [fault.at_s for fault in smaller.faults] == [3.0, 11.0]
+    assert outcome.code == CORRECTNESS
+    assert smaller.producers == 1 and smaller.partitions == 1
+    assert runs < 100
+
+
+def test_another_failure_is_not_taken_for_the_same() -> None:
+    faults = tuple(Fault(float(n), "pause", 0.5, 0.5, 1.0) for n in range(4))
+    plan = draw(0)
+    plan = Plan(**{**{n: getattr(plan, n) for n in plan.__dataclass_fields__}, "faults": faults})
+
+    def run(attempt: Plan) -> Outcome:
+        outcome = Outcome(0, CORRECTNESS)
+        outcome.anomalies = [Anomaly("I8" if len(attempt.faults) > 2 else "I7", None, "")]
+        return outcome
+
+    _, outcome, kept = shrunk(plan, run(plan), run)
+
+    assert len(kept) == 3
+    assert outcome.anomalies[0].name == "I8"
+
+
+# --------------------------------------------------------------------------------------------------------- profile
+
+
+def test_the_shares_of_a_run_are_sampled() -> None:
+    with sampled() as shares:
+        run_plan(draw(14))
+    lines = list(shares.lines(1000, 1.0))
+
+    assert lines[0].startswith("1000 events per second")
+    assert {"loop", "codec", "log"} <= {line.split()[0] for line in lines[1:]}

@@ -1,0 +1,137 @@
+"""Faults of disks, wires and time: each finds something to act on, is survived, and does what its name says."""
+
+from dataclasses import replace
+
+import pytest
+
+from odradek.sim import faults, further_faults
+from odradek.sim.plan import ACTIONS, FURTHER_KINDS, KINDS, Fault, Plan, draw
+from odradek.sim.run import OK, Outcome, describe, run
+from odradek.sim.wire_faults import _control_frames
+from odradek.sim.world import World
+
+
+def plan_with(*chosen: Fault, seed: int = 1) -> Plan:
+    """Three partitions in three copies on four brokers, and these faults alone."""
+    return replace(
+        draw(seed),
+        brokers=4,
+        partitions=3,
+        replication_factor=3,
+        min_insync_replicas=2,
+        producers=2,
+        acks=-1,
+        is_idempotent=True,
+        pause_between_sends_s=0.05,
+        duration_s=12.0,
+        flushes=False,
+        faults=chosen,
+        settings={},
+    )
+
+
+def notes(outcome: Outcome, text: str) -> list[str]:
+    return [note for _, note in outcome.notes if text in note]
+
+
+def test_every_kind_has_its_function() -> None:
+    assert set(KINDS) == set(faults.TABLE)
+    assert set(FURTHER_KINDS) == set(further_faults.TABLE)
+    assert not set(FURTHER_KINDS) & (set(KINDS) | set(ACTIONS))
+
+
+@pytest.mark.parametrize("kind", sorted(FURTHER_KINDS))
+@pytest.mark.parametrize("target", [0.1, 0.9])
+def test_it_acts_and_is_survived(kind: str, target: float) -> None:
+    outcome = run(plan_with(Fault(2.0, kind, target, 0.4, 3.0)))
+
+    assert outcome.code == OK, describe(outcome)
+    assert [fault.kind for fault in outcome.injected] == [kind]
+    assert outcome.acked_batches > 50
+
+
+def test_a_controller_dies_with_what_it_had_decided_undone() -> None:
+    """One of its next steps: which, the amount says. Something makes it take steps."""
+    died = []
+    for amount in (0.0, 0.2, 0.4):
+        chosen = Fault(1.0, "kill_controller_between_steps", 0.0, amount, 1.0)
+        outcome = run(plan_with(chosen, Fault(2.0, "kill_leader", 0.9, 0.0, 3.0)))
+        assert outcome.code == OK, describe(outcome)
+        died += notes(outcome, " dies at ")
+
+    assert len(died) == 3
+    assert any(" 0 writes and 0 requests" not in text for text in died)
+
+
+def test_control_requests_of_a_former_term_arrive_in_a_later_one() -> None:
+    late = Fault(1.0, "late_control_requests", 0.5, 0.8, 3.0)
+    outcome = run(
+        plan_with(
+            late, Fault(2.0, "kill_leader", 0.9, 0.0, 1.0), Fault(3.8, "kill_controller", 0.0, 0.0, 1.0)
+        )
+    )
+
+    assert outcome.code == OK, describe(outcome)
+    assert notes(outcome, "control requests of")
+
+
+def test_only_whole_frames_of_control_requests_are_taken_from_the_wire() -> None:
+    def frame(api_key: int, size: int = 20) -> bytes:
+        return size.to_bytes(4, "big") + api_key.to_bytes(2, "big") + bytes(size - 2)
+
+    assert _control_frames(frame(4) + frame(1) + frame(6) + frame(5)[:-1]) == [frame(4), frame(6)]
+    assert _control_frames(b"\0\0\0") == []
+
+
+def test_a_directory_fails_alone_and_its_broker_goes_on() -> None:
+    offline: set[tuple[str, int]] = set()
+
+    def observe(world: World) -> None:
+        for broker in world.brokers.values():
+            if broker.is_serving and broker.runtime is not None:
+                logs = broker.runtime.broker.replicas.logs
+                if logs.offline_directories:
+                    offline.add((broker.name, len(logs.directories) - len(logs.offline_directories)))
+
+    outcome = run(plan_with(Fault(1.0, "directory_offline", 0.1, 0.9, 6.0)), observe=observe)
+
+    assert outcome.code == OK, describe(outcome)
+    assert {left for _, left in offline} == {1}
+
+
+def test_what_was_not_flushed_is_gone_after_a_power_cut_and_comes_back_from_the_others() -> None:
+    lengths: list[int] = []
+
+    def observe(world: World) -> None:
+        broker = next(iter(world.brokers.values()))
+        if broker.is_serving and broker.runtime is not None:
+            replicas = broker.runtime.broker.replicas.partitions.values()
+            lengths.append(sum(replica.log.log_end_offset for replica in replicas))
+
+    outcome = run(plan_with(Fault(3.0, "power_cut_unflushed", 0.0, 0.5, 0.5)), observe=observe)
+
+    assert outcome.code == OK, describe(outcome)
+    assert any(after < before for before, after in zip(lengths, lengths[1:], strict=False))
+    assert lengths[-1] == max(lengths)
+
+
+def test_a_process_killed_in_the_middle_of_a_callback_writes_nothing_more() -> None:
+    """`kill_controller_between_steps` kills inside one: what follows in it reaches neither wire nor disk."""
+    written_by_dead: list[str] = []
+
+    def prepare(world: World, history: object) -> None:
+        world.network.taps.append(
+            lambda transport, data: (
+                None if transport.host.is_alive else written_by_dead.append(transport.host.name)
+            )
+        )
+
+    outcome = run(
+        plan_with(
+            Fault(1.0, "kill_controller_between_steps", 0.0, 0.0, 1.0), Fault(1.5, "kill_leader", 0.9, 0, 1.0)
+        ),
+        prepare=prepare,
+    )
+
+    assert notes(outcome, " dies at ")
+    assert written_by_dead == []

@@ -1,0 +1,122 @@
+"""I13: hand-made restarts that are wrong, each named; and the real thing, with a recovery that is broken on purpose."""
+
+import pytest
+
+from odradek.log.segment import Segment
+from odradek.model.ids import BrokerId, TopicPartition
+from odradek.sim.checkers.batches import BatchView
+from odradek.sim.checkers.restart import LogAnswers, restartable
+from odradek.sim.plan import draw
+from odradek.sim.run import CORRECTNESS, OK, run
+
+T = TopicPartition("t", 0)
+BATCHES = tuple(BatchView(n, n, 0, 100 + n) for n in range(3))
+PLACES = ((0, 0, 0), (1, 0, 70), (2, 0, 140))
+RUNNING = LogAnswers(0, 3, BATCHES, ((0, 0),))
+GOOD = LogAnswers(0, 3, BATCHES, ((0, 0),), PLACES, PLACES)
+
+
+def judge(once: LogAnswers | None, twice: LogAnswers | None, running: LogAnswers = RUNNING) -> list[str]:
+    return [str(a) for a in restartable(BrokerId(1), T, running=running, once=once, twice=twice)]
+
+
+BAD: list[tuple[str, LogAnswers | None, LogAnswers | None, str]] = [
+    ("the log is not there", None, None, "not found"),
+    ("it is refused", LogAnswers(refused="flushed records are missing"), None, "refused"),
+    (
+        "a written record is gone",
+        GOOD._replace(log_end_offset=2, batches=BATCHES[:2], by_index=PLACES[:2], by_scan=PLACES[:2]),
+        None,
+        "ends at 3, and at 2",
+    ),
+    (
+        "the log start went on",
+        GOOD._replace(log_start_offset=1),
+        GOOD._replace(log_start_offset=1),
+        "starts at 0",
+    ),
+    (
+        "a batch is another one",
+        GOOD._replace(batches=(*BATCHES[:2], BatchView(2, 2, 0, 7))),
+        GOOD._replace(batches=(*BATCHES[:2], BatchView(2, 2, 0, 7))),
+        "batches differ",
+    ),
+    ("an epoch is gone", GOOD._replace(epochs=()), GOOD._replace(epochs=()), "epochs"),
+    (
+        "the index finds another place",
+        GOOD._replace(by_index=((0, 0, 0), (1, 0, 0), (2, 0, 140))),
+        GOOD._replace(by_index=((0, 0, 0), (1, 0, 0), (2, 0, 140))),
+        "the index finds (1, 0, 0)",
+    ),
+    ("the second recovery forgets a producer", GOOD._replace(producers=b"p"), GOOD, "changes producers"),
+    (
+        "the second recovery cuts",
+        GOOD,
+        GOOD._replace(log_end_offset=2, batches=BATCHES[:2]),
+        "changes log_end_offset, batches",
+    ),
+]
+
+
+@pytest.mark.parametrize(("why", "once", "twice", "says"), BAD, ids=[why for why, *_ in BAD])
+def test_a_bad_restart_is_named(
+    why: str, once: LogAnswers | None, twice: LogAnswers | None, says: str
+) -> None:
+    twice = once if twice is None else twice
+    (first, *_) = judge(once, twice)
+
+    assert first.startswith("I13: t-0: broker 1: ")
+    assert says in first
+
+
+def test_a_good_restart_passes() -> None:
+    assert judge(GOOD, GOOD) == []
+
+
+def test_deleted_records_may_be_there_again_and_an_epoch_without_records_may_be_gone() -> None:
+    """The checkpoint of log starts is written now and then; nobody leads on in the epoch of a former life."""
+    running = LogAnswers(2, 3, BATCHES[2:], ((0, 2), (4, 3)))
+
+    assert judge(GOOD, GOOD, running) == []
+
+
+@pytest.mark.parametrize("broken", ["recovery loses the end", "the index is off"])
+def test_the_simulator_sees_it(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(draw(11)).code == OK
+    if broken == "the index is off":
+        right = Segment.position_of
+
+        def position_of(self: Segment, offset: int) -> int:
+            # Right for whoever has just appended there, and wrong for whoever looks it up.
+            at = right(self, offset)
+            return 0 if at and not self.positions else at
+
+        monkeypatch.setattr(Segment, "position_of", position_of)
+    else:
+        from odradek.sim import restart
+
+        monkeypatch.setattr(
+            restart,
+            "recovered",
+            lambda disks, like, now_ms, real=restart.recovered: _shorter(real(disks, like, now_ms)),
+        )
+
+    outcome = run(draw(11))
+
+    assert outcome.code == CORRECTNESS
+    assert outcome.anomalies[0].name == "I13"
+
+
+def _shorter(found: dict[TopicPartition, LogAnswers]) -> dict[TopicPartition, LogAnswers]:
+    return {
+        p: a._replace(log_end_offset=a.log_end_offset - 1, batches=a.batches[:-1]) for p, a in found.items()
+    }
+
+
+def test_asking_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies are recovered: what the brokers do afterwards is the same."""
+    asked = run(draw(4))
+    monkeypatch.setattr("odradek.sim.run.would_not_restart", lambda world: [])
+    unasked = run(draw(4))
+
+    assert (asked.code, asked.trace_hash) == (OK, unasked.trace_hash)
