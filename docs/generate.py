@@ -89,7 +89,7 @@ def commands() -> str:
         for parameter in command.get_params(context):
             if isinstance(parameter, click.Argument):
                 rows.append([f"`{parameter.human_readable_name}`", "argument"])
-            elif isinstance(parameter, click.Option) and not parameter.hidden and parameter.name != "help":
+            elif isinstance(parameter, click.Option) and not parameter.hidden and "--help" not in parameter.opts:
                 rows.append(
                     [f"`{', '.join([*parameter.opts, *parameter.secondary_opts])}`", parameter.help or ""]
                 )

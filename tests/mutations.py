@@ -56,8 +56,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         (4, 27),
         "a state node without a live leader is loaded as online",
         FAILOVER,
-        "            state = PartitionState.OFFLINE\n",
-        "            state = PartitionState.ONLINE\n",
+        "            state = PartitionState.NEW if stored is None else PartitionState.OFFLINE\n",
+        "            state = PartitionState.NEW if stored is None else PartitionState.ONLINE\n",
     ),
     Mutation(
         (6, 117),

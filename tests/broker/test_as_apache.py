@@ -17,6 +17,8 @@ from odradek.model.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionE
 from odradek.protocol.messages import delete_topics as dt
 from tests.broker.admin_cases import CASES, create, delete, grow, topic
 from tests.broker.admin_cases import told as errors_of
+from tests.broker.configs import Store
+from tests.broker.configs import describe as describe_all
 from tests.broker.world import Pending, World
 from tests.support import GOLDEN
 
@@ -114,6 +116,12 @@ def test_a_new_topic_is_described_with_the_same_settings(world: World) -> None:
     ours = sorted([c.name, c.value, c.read_only, c.config_source] for c in row.configs)
     assert ours == sorted(APACHE["answers"]["create: configs"])
     assert (row.num_partitions, row.replication_factor) == (3, 1)
+
+
+def test_an_empty_list_of_names_means_all_of_them(world: World) -> None:
+    store = Store(world)
+    (all_of_them,) = describe_all(world, store, (2, "existing", []))
+    assert len(all_of_them.configs) == APACHE["answers"]["describe: no keys"]
 
 
 def test_the_rates_of_replication_are_described_alike(world: World) -> None:

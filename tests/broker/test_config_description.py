@@ -12,6 +12,7 @@ from odradek.broker.config_description import (
     DYNAMIC_TOPIC,
     STATIC_BROKER,
     BrokerLayers,
+    Synonym,
     broker_entries,
     topic_entries,
 )
@@ -94,3 +95,22 @@ def test_the_nearest_source_wins_and_all_of_them_are_listed() -> None:
         ("2", STATIC_BROKER),
         ("1", DEFAULT),
     ]
+
+
+def test_settings_that_stand_in_for_each_other_are_listed_once_the_first_is_set() -> None:
+    """As Apache's ConfigCommand prints it: 'DEFAULT_CONFIG:log.retention.hours=168' behind a dynamic log.retention.ms."""
+    layers = BrokerLayers(BrokerSettings({"broker.id": "1"}), {}, {"log.retention.ms": "70"})
+    (entry,) = broker_entries(layers, {"log.retention.ms": None})
+    assert entry.synonyms == (
+        Synonym("log.retention.ms", "70", DYNAMIC_DEFAULT_BROKER),
+        Synonym("log.retention.hours", "168", DEFAULT),
+    )
+    (unset,) = broker_entries(BrokerLayers(BrokerSettings({"broker.id": "1"})), {"log.retention.ms": None})
+    assert (unset.value, unset.synonyms) == (None, ())
+
+
+@pytest.mark.parametrize(("given", "other"), [("broker.id", "node.id"), ("node.id", "broker.id")])
+def test_both_names_of_the_brokers_number_are_said_to_be_given(given: str, other: str) -> None:
+    (entry,) = broker_entries(BrokerLayers(BrokerSettings({given: "7"})), {other: None})
+    assert (entry.value, entry.source) == ("7", STATIC_BROKER)
+    assert entry.synonyms == (Synonym(other, "7", STATIC_BROKER), Synonym(other, "-1", DEFAULT))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from odradek.broker import effects as fx
-from odradek.broker.config_description import DYNAMIC_BROKER, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER
+from odradek.broker.config_description import DEFAULT, DYNAMIC_BROKER, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER
 from odradek.broker.dynamic_settings import DynamicSettings
 from odradek.model.error_codes import ErrorCode
 from odradek.model.settings import BrokerSettings
@@ -147,6 +147,8 @@ def test_where_a_value_comes_from_is_told_of_every_level(world: World) -> None:
     expected = [
         ("log.retention.ms", "30", DYNAMIC_BROKER),
         ("log.retention.ms", "20", DYNAMIC_DEFAULT_BROKER),
+        ("log.retention.hours", "2", STATIC_BROKER),
+        ("log.retention.hours", "168", DEFAULT),
     ]
     assert [(s.name, s.value, s.source) for s in rows["log.retention.ms"].synonyms] == expected
     (row,) = topic.configs

@@ -145,6 +145,34 @@ def test_a_live_cluster_is_told_by_its_journal_since_when_a_leaver_owes(
     assert seen.leavers[tp("t-0")] == {2: world.now_ms}
 
 
+def test_journals_of_several_controllers_are_one_history_by_epoch(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Broker 2 was controller first, then broker 1: the files sort the other way."""
+    world = World().brokers(1, 2, 3)
+    first = written_down(world)
+    world.elect(2)
+    world.create("t", [3, 1])
+    second_begins = len(first)
+    world.now_ms += 1000
+    world.elect(1)
+    world.now_ms += 1000
+    world.kill(3)
+    for broker, epoch, lines in ((2, 1, first[:second_begins]), (1, 2, first[second_begins:])):
+        directory = tmp_path / f"broker-{broker}" / "journal"
+        directory.mkdir(parents=True)
+        text = "".join(json.dumps({"controller": broker, "epoch": epoch, **line}) + "\n" for line in lines)
+        (directory / f"controller-{broker}.jsonl").write_text(text)
+    code, out, _ = run(capsys, "journal", "show", tmp_path, "--partition", "t-0", "--json")
+    assert code == 0
+    assert [m["leader"] for m in json.loads(out)["moments"]] == [3, 1]
+    code, out, _ = run(capsys, "journal", "replay", tmp_path, "--json")
+    found = json.loads(out)
+    assert (code, found["controller"], found["partitions"][0]["leader"]) == (0, 1, 1)
+    alone = run(capsys, "journal", "replay", tmp_path / "broker-2", "--json")[1]
+    assert json.loads(alone)["partitions"][0]["leader"] == 3
+
+
 # ----------------------------------------------------------------------------------------------- odd clusters
 
 

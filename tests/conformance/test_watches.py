@@ -231,3 +231,39 @@ async def test_a_transaction_that_changes_nothing_fires_nothing(world: World) ->
     await writer.set("/a", b"1")
     await until(lambda: heard)
     assert heard == [WatchEvent(CHANGED, "/a")]
+
+
+@on_every_store
+async def test_nothing_is_missed_among_many_that_are_read_while_they_change(world: World) -> None:
+    """Each is known as it stands, or a hint says that it moved since: whichever way the many are read."""
+    writer, reader = await world.open(60_000), await world.open(60_000)
+    paths = [f"/n{number:03d}" for number in range(300)]
+    await writer.write([ConditionalOps((Create(path, b"0"),)) for path in paths], None)
+    known: dict[str, bytes] = {}
+    moved: set[str] = set()
+    reader.listen(on_watch=lambda event: moved.add(event.path))
+
+    async def change() -> None:
+        for turn in range(1, 6):
+            for start in range(0, 300, 25):
+                await writer.write(
+                    [ConditionalOps((Set(path, str(turn).encode()),)) for path in paths[start : start + 25]],
+                    None,
+                )
+
+    changing = asyncio.ensure_future(change())
+    wanted = list(paths)
+    while wanted or not changing.done():
+        moved.difference_update(wanted)  # what is heard from here on is about something newer
+        for path, node in zip(wanted, await reader.get_many(wanted, watch=True), strict=True):
+            assert node is not None
+            known[path] = node.data
+        await asyncio.sleep(0)
+        wanted = sorted(moved)
+    await changing
+
+    def is_settled() -> bool:
+        return all(known[path] == b"5" or path in moved for path in paths)
+
+    await until(is_settled, "every change was told or read")
+    assert [node is not None and node.data for node in await reader.get_many(paths)] == [b"5"] * 300

@@ -5,7 +5,23 @@ import socket
 
 import pytest
 
-from odradek.store.api import SessionExpired, SessionState, StoreUnavailable, WatchEvent, WatchKind
+from odradek.store.api import (
+    ConditionalOps,
+    Conflict,
+    Create,
+    DeleteTree,
+    Fence,
+    Fenced,
+    Put,
+    SessionExpired,
+    SessionState,
+    Set,
+    Stored,
+    StoreUnavailable,
+    TooLarge,
+    WatchEvent,
+    WatchKind,
+)
 from tests.conformance.worlds import Heard, ZooKeeperWorld, until
 from tests.conformance.zookeeper_server import ZooKeeperServer
 
@@ -134,6 +150,33 @@ def test_watches_and_answers_are_heard_in_the_order_of_the_wire() -> None:
     handler.stop()
 
 
+def test_what_tls_has_decrypted_is_read_without_waiting_for_more() -> None:
+    """Two answers in one TLS record: after the first no socket is readable any more, and the second is there."""
+    pytest.importorskip("kazoo", reason="kazoo is not installed")
+    from odradek.store.zookeeper.link import _Inline
+    from odradek.store.zookeeper.security import Security
+
+    silent, other = socket.socketpair()
+
+    class Decrypted:
+        decrypted = 7
+
+        def fileno(self) -> int:
+            return silent.fileno()
+
+        def pending(self) -> int:
+            return self.decrypted
+
+    connection = Decrypted()
+    handler = _Inline(Security())
+    with silent, other:
+        assert handler.select([connection, other], [], [], 60)[0] == [connection]
+        silent.sendall(b"x")
+        assert handler.select([connection, other], [], [], 60)[0] == [connection, other]
+        connection.decrypted = 0
+        assert handler.select([connection, other], [], [], 60)[0] == [other]
+
+
 def test_an_ensemble_that_does_not_answer_is_named() -> None:
     async def run() -> None:
         from odradek.store.zookeeper.stores import ZooKeeperStores
@@ -178,3 +221,69 @@ def test_a_server_that_is_killed_and_comes_back_has_the_session_and_all_that_was
         asyncio.run(run())
     finally:
         server.kill()
+
+
+# ---- a packet holds 1 MiB
+
+
+@in_zookeeper
+async def test_what_is_larger_than_a_packet_is_written_in_several_and_read_whatever_its_size(
+    world: ZooKeeperWorld,
+) -> None:
+    session = await world.open(60_000)
+    await session.create("/big")
+    large = b"x" * 300_000
+    paths = [f"/big/{number}" for number in range(8)]
+    answers = await session.write([ConditionalOps((Put(path, large),)) for path in paths], None)
+    assert answers == [Stored(0)] * 8
+    for watch in (False, True):
+        nodes = await session.get_many(paths, watch=watch)
+        assert [node is not None and node.data == large for node in nodes] == [True] * 8
+    answers = await session.write([ConditionalOps((Set(path, large, 0),)) for path in paths], None)
+    assert answers == [Stored(1)] * 8
+    # A tree of many is taken away in parts too.
+    many = [ConditionalOps((Create(f"/big/{'n' * 200}{number}"),)) for number in range(5_000)]
+    assert set(await session.write(many, None)) == {Stored(0)}
+    assert await session.write([ConditionalOps((DeleteTree("/big"),))], None) == [Stored(-1)]
+    assert await session.exists("/big") is None
+
+
+@in_zookeeper
+async def test_a_value_that_no_packet_holds_is_refused_before_it_costs_the_connection(
+    world: ZooKeeperWorld,
+) -> None:
+    session = await world.open(60_000)
+    states: list[SessionState] = []
+    session.listen(on_session=states.append)
+    await session.create("/t", b"before")
+    largest = 1_048_575 - 8 - 100
+    for refused in (
+        session.set("/t", b"x" * (largest + 200)),
+        session.write([ConditionalOps((Set("/t", b"x" * (1 << 20)),))], None),
+        session.multi([Set("/t", b"x" * 600_000), Set("/t", b"x" * 600_000)]),
+    ):
+        with pytest.raises(
+            TooLarge, match="most of them the value of /t, is more than ZooKeeper takes in one packet"
+        ):
+            await refused
+    assert (await session.get("/t")).data == b"before"
+    await session.set("/t", b"x" * largest)
+    assert len((await session.get("/t")).data) == largest
+    assert states == []
+
+
+@in_zookeeper
+async def test_a_conflict_in_a_large_write_is_told_alone_and_the_others_happen(world: ZooKeeperWorld) -> None:
+    session = await world.open(60_000)
+    await session.create("/controller_epoch")
+    await session.create("/many")
+    paths = [f"/many/{number}" for number in range(3_000)]
+    await session.write([ConditionalOps((Create(path, b"0"),)) for path in paths], Fence(0))
+    moved = {paths[0], paths[1500], paths[2999]}
+    for path in moved:
+        await session.set(path, b"theirs")
+    groups = [ConditionalOps((Set(path, b"ours", 0),)) for path in paths]
+    answers = await session.write(groups, Fence(0))
+    assert answers == [Conflict(path, b"theirs", 1) if path in moved else Stored(1) for path in paths]
+    await session.set("/controller_epoch", b"2")
+    assert set(await session.write(groups, Fence(0))) == {Fenced()}

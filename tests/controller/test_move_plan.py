@@ -91,6 +91,15 @@ def test_a_higher_factor_adds_and_a_lower_one_removes_never_the_leader() -> None
     assert shrunk.copies == 0
 
 
+def test_who_leads_now_stays_even_where_another_is_preferred() -> None:
+    world = three("t", [1, 2, 3])
+    world.kill(1)
+    world.start(1)
+    world.catch_up("t-0", 1)
+    assert world.leader("t-0")[0] == 2
+    assert targets(move_plan(world.context, Wish(replication_factor=1))) == {"t-0": (2,)}
+
+
 def test_the_one_that_is_not_in_sync_goes_first() -> None:
     world = three("t", [2, 1, 3])
     world.alter("t-0", [2, 3])

@@ -82,6 +82,18 @@ def test_an_outage_begins_with_the_death_of_the_last_in_sync_and_ends_with_its_r
     assert (closed.since_ms, closed.until_ms) == (1_000_500, 1_007_500)
 
 
+def test_the_outage_begins_when_the_broker_is_gone_not_when_that_is_written() -> None:
+    world = World().brokers(1, 2, 3)
+    lines = journal(world)
+    world.elect(1)
+    world.create("s3", [2])
+    world.kill(2)
+    told = list(lines)
+    gone = next(n for n, line in enumerate(told) if line["event"]["type"] == "BrokersChanged")
+    last = timeline(told[: gone + 1], tp("s3-0"))[-1]
+    assert (last.leader, last.is_offline) == (2, True), "the controller died before it could write"
+
+
 def test_brokers_that_have_nothing_to_do_with_it_make_no_row() -> None:
     world = World().brokers(1, 2, 3)
     lines = journal(world)
@@ -134,6 +146,21 @@ def test_a_running_reassignment_has_steps_that_have_not_happened() -> None:
     (cancelled,) = reassignments(list(lines), tp("t-0"))
     assert cancelled.ended_ms is not None
     assert [step.number for step in cancelled.steps if step.at_ms is None] == [4, 5, 6, 7, 8, 9, 10, 11, 12]
+
+
+def test_the_leavers_step_is_done_when_the_last_has_answered() -> None:
+    world = World().brokers(1, 2, 3, 4)
+    lines = journal(world)
+    world.elect(1)
+    world.create("t", [1, 2])
+    world.reassign({"t-0": [3, 4]})
+    world.alter("t-0", [1, 2, 3, 4])
+    world.stopped(1, "t-0")
+    (found,) = reassignments(list(lines), tp("t-0"))
+    assert [step.number for step in found.steps if step.at_ms is None] == [9, 10, 11, 12]
+    world.stopped(2, "t-0")
+    (found,) = reassignments(list(lines), tp("t-0"))
+    assert found.ended_ms is not None and found.steps[8].detail == "[1,2]"
 
 
 def led(leader: int, *isr: int) -> LeaderAndIsr:

@@ -123,6 +123,7 @@ def recorded_answers(asker: Asker) -> dict[str, Any]:
          [[s.name, s.value, s.source] for s in c.synonyms]]
         for c in answer
     ]  # fmt: skip
+    found["describe: no keys"] = len(asker.ask(describe(TOPIC, "existing"), 4).results[0].configs)
     row = describe(BROKER_LOGGER, "1")
     row.resources[0].configuration_keys = ["root"]
     found["describe: root logger"] = [

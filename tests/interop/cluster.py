@@ -95,6 +95,8 @@ class MixedCluster(ProcessCluster):
             "auto.leader.rebalance.enable": "false",
             "controlled.shutdown.retry.backoff.ms": "500",
             "offsets.topic.num.partitions": "4",
+            "offsets.topic.replication.factor": "1",
+            "log.cleaner.dedupe.buffer.size": str(4 << 20),  # 128 MiB do not fit into a small heap
             **self.settings,
         }
         if broker.broker_id in self._advertised:
@@ -102,9 +104,6 @@ class MixedCluster(ProcessCluster):
         if not isinstance(broker, ApacheBroker):
             # Apache's broker starts on no log directory with a directory in it that is not a partition's.
             properties["odradek.journal.dir"] = str(broker.directory / "journal")
-        if isinstance(broker, ApacheBroker):
-            properties["log.cleaner.dedupe.buffer.size"] = str(4 << 20)  # 128 MiB do not fit into its heap
-            properties["offsets.topic.replication.factor"] = "1"
         return properties
 
     def change_kind(self, broker_id: int) -> None:

@@ -65,11 +65,14 @@ class Session:
         )
 
 
+# Lines of ours about settings that Apache's brokers do not have.
+_OWN_SETTING = re.compile(r"^  odradek\..*\n?", re.MULTILINE)
 _TOPIC_ID = re.compile(r"TopicId: \S{22}")
 _TIMESTAMP = re.compile(r"\b1[6-9]\d{11}\b")
 
 
 def normalised(text: str, tool: str) -> str:
+    text = _OWN_SETTING.sub("", text)
     text = _TIMESTAMP.sub("TIME", _TOPIC_ID.sub("TopicId: ID", text))
     # Where in a tool an error came up is the tool's matter; what it was is ours.
     text = re.sub(r"^\s+at .*\n|^\s+\.\.\. \d+ more\n", "", text, flags=re.MULTILINE)
@@ -110,7 +113,6 @@ def topics(session: Session) -> None:
     run(TOPIC, "--create", "--topic", "none", "--partitions", 1, "--config", "cleanup.policy=neither")
     run(TOPIC, "--create", "--topic", "none", "--replica-assignment", "1:1")
     run(TOPIC, "--create", "--topic", "none", "--replica-assignment", "1:2,1")
-    run(TOPIC, "--create", "--topic", "none", "--replica-assignment", "1:9")
     for name in ("t", "configured", "all", "dotted.name"):
         session.cluster.wait_full(name)
     run(TOPIC, "--list")
@@ -233,6 +235,18 @@ def records(session: Session) -> None:
     run(LOG_DIRS, "--describe", "--broker-list", "1,9")
 
 
+def elsewhere(session: Session) -> None:
+    """Last, for what it leaves behind."""
+    for command, arguments in DIFFERENT:
+        session.run(command, *arguments)
+
+
+# What ours do otherwise, on purpose; docs/mixing.md says why.
+DIFFERENT: Sequence[tuple[str, tuple[str, ...]]] = (
+    # Apache's controller makes a topic that waits for a broker nobody has heard of, and then cannot delete it.
+    (TOPIC, ("--create", "--topic", "none", "--replica-assignment", "1:9")),
+)
+
 CHAPTERS: Sequence[Callable[[Session], None]] = (topics, configs, moves, elections, records)
 
 
@@ -240,7 +254,7 @@ def transcript_of(kind: str, directory: Path, tools: Tools) -> dict[str, Transcr
     of_ours, of_apaches = ((1, 2, 3), ()) if kind == OURS else ((), (1, 2, 3))
     chapters: dict[str, Transcript] = {}
     with MixedCluster(directory, ours=of_ours, apaches=of_apaches, first=kind) as cluster:
-        for chapter in CHAPTERS:
+        for chapter in (*CHAPTERS, elsewhere):
             session = Session(cluster, tools)
             chapter(session)
             chapters[chapter.__name__] = session.transcript
@@ -268,3 +282,13 @@ def test_the_tools_print_what_they_print_against_apache(
         if mine != theirs
     ]
     assert not different, f"{len(different)} of {len(ours)} commands differ\n" + "\n\n".join(different)
+
+
+def test_what_differs_on_purpose_differs_still(
+    transcripts: tuple[dict[str, Transcript], dict[str, Transcript]],
+) -> None:
+    """An entry that is not true any more is to be taken out."""
+    ours, apaches = (transcript["elsewhere"] for transcript in transcripts)
+    assert len(ours) == len(DIFFERENT)
+    for (command, mine), (_, theirs) in zip(ours, apaches, strict=True):
+        assert mine != theirs, command

@@ -1,11 +1,11 @@
 """Whole brokers in one process, asked by unmodified clients to move, elect and delete."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as Partition
 from kafka.errors import KafkaConnectionError
@@ -66,6 +66,14 @@ class Moves:
 
     def delete(self, topic: str) -> None:
         self.elections.delete_topics([topic])[topic].result(20)
+
+    def configure(self, kind: ConfigResource.Type, name: str, values: Mapping[str, str]) -> None:
+        entries = [
+            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+            for key, value in values.items()
+        ]
+        resource = ConfigResource(kind, name, incremental_configs=entries)
+        self.elections.incremental_alter_configs([resource])[resource].result(20)
 
     def running_moves(self) -> dict[str, dict[str, list[int]]]:
         with SyncClient(self.running.bootstrap) as client:  # its connections outlive no broker

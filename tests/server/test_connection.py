@@ -2,7 +2,7 @@
 
 import random
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from odradek.log.files import FileSlice, OsDirectory
 from odradek.server.connection import WRITE_CHUNK_BYTES, Connection
 from tests.server.memory_transport import MemoryTransport, connect
 
-ECHO, PARK, SILENT, CLOSE, FILE = range(5)
+ECHO, PARK, SILENT, CLOSE, FILE, THROTTLE = range(6)
 
 
 class FileBytes:
@@ -268,6 +268,33 @@ def test_requests_in_flight_are_bounded_and_reading_goes_on_when_they_are_answer
         taken += transport.feed(data[taken:])
 
     assert list(answers(transport.written)) == [(n, b"%d" % n) for n in range(100)]
+
+
+def test_a_client_that_has_used_up_its_quota_is_answered_and_not_read_from_for_a_while() -> None:
+    """KIP-219: it hears how long, and the broker does not rely on it."""
+    host, _, transport = make()
+    assert transport.feed(frame(1, b"a", THROTTLE) + frame(2, b"b") + frame(3, b"c")) > 0
+    assert list(answers(transport.written)) == [(1, b"a")]
+    assert not transport.is_reading_allowed
+    host.advance(2.9)
+    assert host.frames == [b"a"]
+    host.advance(0.2)
+    assert [body for _, body in answers(transport.written)] == [b"a", b"b", b"c"]
+    assert transport.is_reading_allowed
+
+
+def test_the_longer_of_two_pauses_counts_and_the_end_of_a_closed_connection_does_nothing() -> None:
+    host, connection, transport = make()
+    connection.mute(1.0)
+    connection.mute(3.0)
+    connection.mute(2.0)
+    host.advance(2.5)
+    assert not transport.is_reading_allowed
+    host.advance(1.0)
+    assert transport.is_reading_allowed
+    connection.mute(1.0)
+    connection.connection_lost(None)
+    host.advance(2.0)
 
 
 def test_bytes_of_files_are_read_only_when_the_transport_can_take_them() -> None:

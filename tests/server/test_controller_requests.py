@@ -118,6 +118,8 @@ def test_update_metadata_names_every_listener_and_is_made_once_for_all() -> None
     )
     encoder, partitions = RequestEncoder("INTERNAL"), (partition,)
 
+    encoder.begin()
+
     def to(broker: BrokerId) -> tuple[int, int, bytes]:
         live = (registration(1), registration(2))
         return encoder.encode(
@@ -269,3 +271,15 @@ def test_a_survivor_that_refuses_to_name_its_epoch_is_asked_where_its_log_ends()
         B2, {U0: (LeaderEpoch(-1), Offset(7))}
     )
     assert second_question(again, decode_answer(again, memoryview(ends.encode(9)))) is None
+
+
+def test_a_partition_told_to_several_brokers_is_made_once_in_an_event_and_anew_in_the_next() -> None:
+    encoder = RequestEncoder("INTERNAL")
+    encoder.begin()
+    first = encoder.encode(LEADER_AND_ISR)
+    assert len(encoder._encoded) == len(LEADER_AND_ISR.partitions)
+    assert encoder.encode(LEADER_AND_ISR) == first
+    encoder.end()
+    assert not encoder._encoded, "an id() may belong to another partition by then"
+    assert encoder.encode(LEADER_AND_ISR) == first
+    assert not encoder._encoded, "nothing is kept of a request that is sent by itself"

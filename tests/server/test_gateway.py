@@ -225,6 +225,31 @@ def test_connections_beyond_the_limits_are_refused(
     assert not door.connect()[1].was_closed, "places are given back"
 
 
+def test_limits_change_while_the_broker_runs(loop: asyncio.AbstractEventLoop) -> None:
+    door = Door(loop)
+    kept = [door.connect() for _ in range(3)]
+    door.gateway.settings_changed(BrokerSettings({"max.connections": "3"}))
+    assert door.connect()[1].was_closed
+    assert not any(transport.was_closed for _, transport in kept)
+    overrides = {"max.connections.per.ip": "4", "max.connections.per.ip.overrides": "127.0.0.1:3"}
+    door.gateway.settings_changed(BrokerSettings(overrides))
+    refused = door.connect()
+    assert refused[1].was_closed
+    refused[0].connection_lost(None)
+    door.gateway.settings_changed(BrokerSettings({}))
+    assert not door.connect()[1].was_closed
+
+
+def test_connections_that_come_too_fast_wait_their_turn(loop: asyncio.AbstractEventLoop) -> None:
+    door = Door(loop, max_connection_creation_rate="2")
+    transports = [door.connect()[1] for _ in range(4)]
+    for number, transport in enumerate(transports):
+        transport.feed(request(number, body=b"\0"))
+    assert len(door.requests) == 2
+    assert [transport.was_closed for transport in transports] == [False] * 4
+    assert [transport.is_reading_allowed for transport in transports] == [True, True, False, False]
+
+
 def test_who_has_not_logged_in_may_send_half_a_mebibyte(loop: asyncio.AbstractEventLoop) -> None:
     door = Door(loop)
 

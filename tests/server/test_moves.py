@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import ElectionType
 from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import ConfigResource
 from kafka import TopicPartition as Partition
 from kafka.errors import (
     InvalidReplicationAssignmentError,
@@ -15,6 +16,7 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
+from odradek.client.sync import SyncClient
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.alter_partition_reassignments import (
@@ -24,6 +26,7 @@ from odradek.protocol.messages.alter_partition_reassignments import (
 )
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from odradek.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from odradek.records.builder import NewRecord, build_batch
 from odradek.store import api, layout
 from tests.server.moves import Moves, moves
 from tests.support import eventually
@@ -32,6 +35,13 @@ from tests.support import eventually
 @pytest.fixture(scope="module")
 def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moves]:
     with moves(tmp_path_factory.mktemp("four")) as asked:
+        yield asked
+
+
+@pytest.fixture
+def four_slow(tmp_path: Path) -> Iterator[Moves]:
+    """Small fetches: what is throttled is never more than one batch too fast."""
+    with moves(tmp_path, replica_fetch_max_bytes="10000") as asked:
         yield asked
 
 
@@ -92,6 +102,33 @@ def test_a_move_goes_on_when_its_target_comes_back(tmp_path: Path) -> None:
         assert four.running_moves()["t"]["adding_replicas"] == [4]
         four.running.start(4)
         eventually(lambda: four.settled("t", 4, 2), what="the move is done")
+
+
+def test_a_throttled_move_is_slow_until_the_throttle_is_lifted(four_slow: Moves) -> None:
+    """KIP-73, as kafka-reassign-partitions --throttle does it: lists at the topic, rates at the brokers."""
+    four = four_slow
+    four.create("big", 1)
+    with SyncClient(four.running.bootstrap) as client:
+        for _ in range(100):
+            client.produce(TopicPartition("big", 0), build_batch([NewRecord(None, b"x" * 9_900, 1_000)]))
+    lists = {f"{side}.replication.throttled.replicas": "*" for side in ("leader", "follower")}
+    rates = {f"{side}.replication.throttled.rate": "30000" for side in ("leader", "follower")}
+    four.configure(ConfigResource.Type.TOPIC, "big", lists)
+    for broker in (1, 2):
+        four.configure(ConfigResource.Type.BROKER, str(broker), rates)
+    throttles = [r.broker.replicas.leader_throttle for b, r in four.cluster.runtimes.items() if b == 1]
+    eventually(lambda: all(t.rate == 30_000 and t.covered for t in throttles), what="the throttle is on")
+    assert four.move("big", 2) is None
+    eventually(
+        lambda: four.hosted(2, "big") and four.hosted(2, "big").log.log_end_offset >= 3, what="it copies"
+    )
+    assert four.running_moves()["big"]["adding_replicas"] == [2]
+    assert four.hosted(2, "big").log.log_end_offset < 50, "a megabyte at 30 KB a second takes half a minute"
+    for broker in (1, 2):
+        four.configure(ConfigResource.Type.BROKER, str(broker), dict.fromkeys(rates, str(2**63 - 1)))
+    eventually(lambda: four.settled("big", 2), what="the move is done")
+    with SyncClient(four.running.bootstrap) as client:
+        assert client.end_offsets([TopicPartition("big", 0)]) == {TopicPartition("big", 0): 100}
 
 
 def test_what_apache_refuses_is_refused_with_its_words(four: Moves) -> None:
@@ -215,3 +252,30 @@ def test_the_older_nodes_are_still_a_way_in(tmp_path: Path) -> None:
         four.running.call(write(layout.PREFERRED_ELECTION, text))
         eventually(lambda: not four.exists(layout.PREFERRED_ELECTION), what="the node is gone")
         eventually(lambda: four.leader("t") == 3, what="the preferred one leads")
+
+
+@pytest.mark.behaviour(166)
+def test_allowing_unclean_elections_elects_at_once(tmp_path: Path) -> None:
+    with moves(tmp_path, brokers=3) as three:
+        three.create("t", 1, 2)
+        three.produce("t", 3)
+        three.running.kill(2)
+        three.produce("t", 3)
+        three.running.kill(1)
+        three.running.start(2)
+        eventually(lambda: three.leader("t") == -1, what="nobody who may lead is there")
+        three.configure(ConfigResource.Type.TOPIC, "t", {"unclean.leader.election.enable": "true"})
+        eventually(lambda: three.leader("t") == 2, what="2 leads, with half of the records")
+        with SyncClient(three.running.bootstrap) as client:
+            assert client.end_offsets([TopicPartition("t", 0)]) == {TopicPartition("t", 0): 3}
+
+
+@pytest.mark.behaviour(161)
+def test_leaders_go_home_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.controller.dispatch.FIRST_CHECK_MS", 100)
+    with moves(tmp_path, brokers=3, leader_imbalance_check_interval_seconds="1") as three:
+        three.create("t", 1, 2, 3)
+        three.running.kill(1)
+        eventually(lambda: three.leader("t") == 2, what="2 leads")
+        three.running.start(1)
+        eventually(lambda: three.leader("t") == 1, what="1 is preferred, in sync again, and leads again")

@@ -136,3 +136,76 @@ def test_a_store_out_of_reach_is_an_answer_and_no_exception() -> None:
         assert "out of touch" in result.reason
 
     with_store(body)
+
+
+def test_all_quotas_are_listed_those_of_clients_of_a_user_too() -> None:
+    async def body(store: MemorySession) -> None:
+        writes = (
+            effects.ConfigWrite("users", "ann/clients/app", {"producer_byte_rate": "1"}, -1),
+            effects.ConfigWrite("users", "bob", {"producer_byte_rate": "2"}, -1),
+            effects.ConfigWrite("clients", "app", {"producer_byte_rate": "3"}, -1),
+        )
+        assert await answer(store, WriteConfigs(writes)) == effects.ConfigsWritten(("stored",) * 3)
+        read = await answer(store, effects.ListConfigs(("users", "clients", "ips")))
+        assert isinstance(read, effects.ConfigsRead)
+        found = {entity: dict(stored.overrides) for entity, stored in read.configs.items()}
+        assert found == {
+            ("users", "ann"): {},
+            ("users", "ann/clients/app"): {"producer_byte_rate": "1"},
+            ("users", "bob"): {"producer_byte_rate": "2"},
+            ("clients", "app"): {"producer_byte_rate": "3"},
+        }
+        # The node of the user alone stands there as a parent; a value of its own is a change of it.
+        change = effects.ConfigWrite("users", "ann", {"producer_byte_rate": "4"}, 0)
+        assert await answer(store, WriteConfigs((change,))) == effects.ConfigsWritten(("stored",))
+        paths = [
+            layout.decode_config_change(path, (await store.get(path)).data)
+            for name in await store.children(layout.CONFIG_CHANGES)
+            for path in [f"{layout.CONFIG_CHANGES}/{name}"]
+        ]
+        assert paths == ["users/ann/clients/app", "users/bob", "clients/app", "users/ann"]
+
+    with_store(body)
+
+
+def test_a_node_of_nonsense_is_named_and_the_others_are_read() -> None:
+    async def body(store: MemorySession) -> None:
+        await store.create("/config/topics/bad", b"{not json")
+        await answer(store, WriteConfigs((effects.ConfigWrite("topics", "good", {"retention.ms": "1"}, -1),)))
+        read = await answer(store, ReadConfigs((("topics", "bad"), ("topics", "good"))))
+        assert isinstance(read, effects.ConfigsRead)
+        assert list(read.unreadable) == [("topics", "bad")]
+        assert "/config/topics/bad" in read.unreadable["topics", "bad"]
+        assert read.configs["topics", "bad"].version == 0, "so that it can be replaced"
+        assert dict(read.configs["topics", "good"].overrides) == {"retention.ms": "1"}
+
+    with_store(body)
+
+
+def test_features_are_read_and_written_over_the_version_that_was_read() -> None:
+    async def body(store: MemorySession) -> None:
+        assert await answer(store, effects.ReadFeatures()) == effects.FeaturesRead({}, -1)
+        assert await answer(store, effects.WriteFeatures({"f": 2}, -1)) == effects.ConfigsWritten(("stored",))
+        assert await answer(store, effects.WriteFeatures({}, -1)) == effects.ConfigsWritten(("conflict",))
+        assert await answer(store, effects.ReadFeatures()) == effects.FeaturesRead({"f": 2}, 0)
+        old = b'{"version":1,"status":1,"features":{"f":{"min_version_level":1,"max_version_level":3}}}'
+        await store.set(layout.FEATURE, old)
+        assert await answer(store, effects.ReadFeatures()) == effects.FeaturesRead({"f": 3}, 1)
+        await store.set(layout.FEATURE, b"nonsense")
+        assert isinstance(await answer(store, effects.ReadFeatures()), effects.StoreFailed)
+
+    with_store(body)
+
+
+def test_a_topic_that_is_being_reassigned_does_not_grow() -> None:
+    async def body(store: MemorySession) -> None:
+        await answer(store, CreateTopics((ORDERS,)))
+        node = await store.get(layout.topic_path("orders"))
+        moving = node.data.replace(b'"adding_replicas":{}', b'"adding_replicas":{"0":[2]}')
+        assert moving != node.data
+        await store.set(layout.topic_path("orders"), moving)
+        code, sentence = (await results(store, AddPartitions("orders", {1: ONE_TWO})))["orders"]
+        assert code is ErrorCode.REASSIGNMENT_IN_PROGRESS
+        assert sentence == "A partition reassignment is in progress for the topic 'orders'."
+
+    with_store(body)

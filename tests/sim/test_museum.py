@@ -1,6 +1,6 @@
-"""A few bugs of the museum, put back: a story names each, and without the bug the same story comes out as written.
+"""Every bug of the museum, put back: the story, the seed or the search that is known to see it sees it.
 
-The whole of it, with seeds: `python -m odradek.sim.museum`; the table as measured: docs/museum.md.
+The whole of it, with many seeds: `python -m odradek.sim.museum`; the table as measured: docs/museum.md.
 """
 
 from pathlib import Path
@@ -10,29 +10,43 @@ import pytest
 from odradek.replication import truncation
 from odradek.replication.replica import Replica
 from odradek.sim import scenario
-from odradek.sim.museum import collection
-from odradek.sim.museum.catch import by_text
+from odradek.sim.explore.mutations import MUTATIONS
+from odradek.sim.museum import collection, shown
+from odradek.sim.museum.catch import by_seeds, by_text
 from odradek.sim.museum.exhibit import Exhibit
 from odradek.sim.museum.mutation import Change, Outdated, applied
+from odradek.sim.plan import draw
+from odradek.sim.run import OK, run
 
 STORIES = Path(__file__).parents[1] / "scenarios"
 BY_NUMBER = {exhibit.number: exhibit for exhibit in collection.EXHIBITS}
 
-QUICK = {
-    "6361": "divergence_f_fork_follower_shorter",
-    "7152": "a_follower_at_the_end_does_not_lag",
-    "7164": "late_watches",
-    "7415": "an_epoch_without_records",
-    "9196": "too_few_in_sync",
-    "15583": "shrunk_then_both_die",
-}
 
-
-@pytest.mark.parametrize(("number", "story"), QUICK.items())
-def test_a_story_sees_the_bug_and_is_as_written_without_it(number: str, story: str) -> None:
+@pytest.mark.parametrize(("number", "story"), shown.STORIES.items())
+def test_a_story_sees_the_bug(number: str, story: str) -> None:
+    """That it comes out as written without the bug is test_scenarios.py's."""
     text = (STORIES / f"{story}.txt").read_text(encoding="utf-8")
     assert by_text(BY_NUMBER[number], text) != ""
-    assert by_text(None, text) == ""
+
+
+@pytest.mark.parametrize(("number", "seed"), shown.SEEDS.items())
+def test_a_seed_sees_the_bug_and_is_right_without_it(number: str, seed: int) -> None:
+    assert run(draw(seed)).code == OK
+    assert by_seeds(BY_NUMBER[number], 1, [seed]).seeds == (1,)
+
+
+def test_everything_is_shown_or_known_to_be_harmless() -> None:
+    searched = {mutation.name for mutation in MUTATIONS}
+    for exhibit in collection.EXHIBITS:
+        ways = [
+            exhibit.number in shown.STORIES,
+            exhibit.number in shown.SEEDS,
+            bool(exhibit.story),
+            exhibit.searched in searched,
+        ]
+        assert any(ways) != (exhibit.number in shown.HARMLESS), exhibit.number
+    assert len(BY_NUMBER) == len(collection.EXHIBITS)
+    assert len(collection.EXHIBITS) - len(shown.HARMLESS) >= 50
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,17 @@ that is set, in that order (golden/configs.json shows Apache's).
 """
 
 from collections.abc import Mapping
+from itertools import dropwhile
 from typing import NamedTuple
 
-from odradek.model.settings import BROKER_SETTINGS, ONLY_WHEN_SET, TOPIC_SETTINGS, BrokerSettings, Setting
+from odradek.model.settings import (
+    BROKER_SETTINGS,
+    ONLY_WHEN_SET,
+    TOPIC_SETTINGS,
+    BrokerSettings,
+    Setting,
+    broker_synonyms,
+)
 
 DYNAMIC_TOPIC = 1
 DYNAMIC_BROKER = 2
@@ -56,19 +64,31 @@ class BrokerLayers(NamedTuple):
     dynamic_default: Mapping[str, str] = {}  # /config/brokers/<default>
 
 
+# Two names of one setting: whichever the file gives, it gives both.
+_SAME = {"node.id": "broker.id", "broker.id": "node.id"}
+
+
 def _broker_synonyms(name: str, layers: BrokerLayers) -> list[Synonym]:
-    found = []
-    for values, source in (
-        (layers.dynamic, DYNAMIC_BROKER),
-        (layers.dynamic_default, DYNAMIC_DEFAULT_BROKER),
-        (layers.settings.given, STATIC_BROKER),
-    ):
-        if name in values:
-            found.append(Synonym(name, values[name], source))
-    setting = BROKER_SETTINGS.get(name)
-    if setting is not None and setting.default is not None:
-        found.append(Synonym(name, setting.default, DEFAULT))
-    return found
+    """Settings that stand in for `name` count from where `name` itself is set (Apache's dropWhile)."""
+    given = dict(layers.settings.given)
+    if name in _SAME and name not in given and _SAME[name] in given:
+        given[name] = given[_SAME[name]]
+    chain = broker_synonyms(name)
+    found = [
+        Synonym(member, values[member], source)
+        for values, source in (
+            (layers.dynamic, DYNAMIC_BROKER),
+            (layers.dynamic_default, DYNAMIC_DEFAULT_BROKER),
+            (given, STATIC_BROKER),
+        )
+        for member in chain
+        if member in values
+    ]
+    for member in chain:
+        setting = BROKER_SETTINGS.get(member)
+        if setting is not None and setting.default is not None:
+            found.append(Synonym(member, setting.default, DEFAULT))
+    return list(dropwhile(lambda synonym: synonym.name != name, found))
 
 
 def broker_entries(layers: BrokerLayers, names: Mapping[str, object] | None) -> list[ConfigEntry]:

@@ -43,6 +43,7 @@ from odradek.protocol.fast_fetch import TopicKey
 from odradek.replication.followed import FetchLimits
 from odradek.replication.follower import FollowerFetcher
 from odradek.replication.partition import Partition
+from odradek.replication.throttle import ReplicationThrottle
 from odradek.replication.waiting import Outbox
 
 if TYPE_CHECKING:
@@ -99,6 +100,11 @@ class ReplicaManager:
         self._fetchers: dict[BrokerId, FollowerFetcher] = {}
         self._connected: dict[BrokerId, Endpoint] = {}  # fetchers that were started, and where
         self._fetched_from: dict[TopicPartition, BrokerId] = {}
+        windows = settings.replication_quota_window_num
+        window_ms = settings.replication_quota_window_size_seconds * 1000
+        self.leader_throttle = ReplicationThrottle(window_count=windows, window_ms=window_ms)
+        self.follower_throttle = ReplicationThrottle(window_count=windows, window_ms=window_ms)
+        self._set_throttled_rates()
 
     # ------------------------------------------------------------------------------------------ looking up
 
@@ -310,6 +316,8 @@ class ReplicaManager:
     def _forget(self, partition: Partition) -> None:
         topic, index = topic_partition = partition.topic_partition
         del self.partitions[topic_partition]
+        self.leader_throttle.covered.discard(topic_partition)
+        self.follower_throttle.covered.discard(topic_partition)
         self._by_id.pop((partition.topic_id, index), None)
         self._hosted_of[topic] -= 1
         if not self._hosted_of[topic]:
@@ -356,8 +364,13 @@ class ReplicaManager:
         for partition in here:
             self._configure(partition, settings, now_ms)
 
+    def _set_throttled_rates(self) -> None:
+        self.leader_throttle.rate = self.settings.leader_replication_throttled_rate
+        self.follower_throttle.rate = self.settings.follower_replication_throttled_rate
+
     def set_broker_settings(self, settings: BrokerSettings, now_ms: int) -> None:
         self.settings = settings
+        self._set_throttled_rates()
         self.topic_configs.set_broker_settings(settings)
         for topic in dict.fromkeys(tp.topic for tp in self.partitions):
             self.logs.update_config(topic)
@@ -369,6 +382,11 @@ class ReplicaManager:
         partition.replica_lag_time_max_ms = self.settings.replica_lag_time_max_ms
         partition.set_flushes_before_ack(settings.flush_messages == 1)
         partition.set_min_insync_replicas(settings.min_insync_replicas, now_ms)
+        for throttle, listed in (
+            (self.leader_throttle, settings.leader_replication_throttled_replicas),
+            (self.follower_throttle, settings.follower_replication_throttled_replicas),
+        ):
+            throttle.cover(partition.topic_partition, listed, self.broker)
 
     # ------------------------------------------------------------------------------------------------ time
 
@@ -400,6 +418,7 @@ class ReplicaManager:
                 ),
                 outbox=self._outbox,
                 broker_epoch=self._broker_epoch,
+                throttle=self.follower_throttle,
             )
         fetcher.add(partition)
         self._fetched_from[partition.topic_partition] = leader

@@ -12,12 +12,11 @@ from odradek.broker.effects import NewTopic
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.ids import BrokerId
+from odradek.model.topic_names import problem_with
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker
 
-LONGEST_NAME = 249
-LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 USE_DEFAULT = -1
 INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state"))
 # The log of KRaft's metadata has this name; nobody may make a topic of it.
@@ -29,19 +28,9 @@ MOST_PARTITIONS_PER_REQUEST = 10_000
 
 
 def check_name(topic: str) -> None:
-    if not topic:
-        problem = "the empty string is not allowed"
-    elif topic in (".", ".."):
-        problem = f"'{topic}' is not allowed"
-    elif len(topic) > LONGEST_NAME:
-        problem = f"the length of '{topic}' is longer than the max allowed length {LONGEST_NAME}"
-    elif not LEGAL.issuperset(topic):
-        problem = (
-            f"'{topic}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-        )
-    else:
-        return
-    raise ProtocolError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+    problem = problem_with(topic)
+    if problem is not None:
+        raise ProtocolError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
 
 
 class Names:

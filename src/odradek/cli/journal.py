@@ -11,10 +11,11 @@ VERBS = {
         "replay",
         "Play it again, to a time, without an event, with a setting.",
     ),
+    "record": ("odradek.cli.journal_record", "record", "Keep one of any Kafka cluster, by looking at it."),
     "diff": ("odradek.cli.journal_diff", "diff", "Where two journals part, or one and its replay."),
 }
 
 
 @click.group(cls=LazyGroup, verbs=VERBS)
 def journal() -> None:
-    """Show, replay and compare the controller's journal."""
+    """Show, replay, compare the controller's journal; record one of any cluster."""

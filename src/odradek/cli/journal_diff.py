@@ -73,6 +73,7 @@ def diff(
 
 def side_of(history: History, name: str, until_ms: int | None) -> Side:
     """As recorded; its end is what the code of today makes of it."""
+    check_lines(history, ())
     from odradek.cli.journals import settings_of
     from odradek.controller.replay import replay
 

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from odradek.cli.journals import History, read_history
+from odradek.cli.observations import is_observed
 from odradek.cli.output import fail
 
 
@@ -80,6 +81,12 @@ def changed_settings(history: History, pairs: tuple[str, ...]) -> Any:
 
 
 def check_lines(history: History, drop: tuple[int, ...]) -> None:
+    """Before a journal is played again."""
+    if is_observed(history.lines):
+        fail(
+            "that journal was kept by looking at a cluster from outside (journal record): nobody's decisions are in it, so "
+            "there is nothing to play again; journal show and why --journal read it"
+        )
     for number in drop:
         if number >= len(history.lines):
             fail(

@@ -17,6 +17,7 @@ import click
 from odradek.cli.output import bootstrap_option, fail
 
 if TYPE_CHECKING:
+    from odradek.cli.journals import History
     from odradek.cli.store_places import Tree
     from odradek.client.sync import ClusterView, SyncClient
     from odradek.controller.context import ControllerContext, ControllerSettings
@@ -135,6 +136,31 @@ def source_of(client: "SyncClient", view: "ClusterView", where: str) -> Source:
         tuple(unknown),
         failed,
     )
+
+
+def look_at(client: "SyncClient", where: str, before: "MetadataLoaded | None") -> Source:
+    """For one who looks again and again: settings are read the first time, and carried in the snapshot."""
+    from odradek.controller.context import CLUSTER_DEFAULT
+    from dataclasses import replace
+
+    if before is None:
+        first = source_of(client, client.cluster(), where)
+        assert first.settings is not None
+        below = {
+            "min.insync.replicas": str(first.settings.min_insync_replicas),
+            "unclean.leader.election.enable": str(first.settings.unclean_leader_election_enable).lower(),
+        }
+        given = dict(first.snapshot.broker_configs)
+        given[CLUSTER_DEFAULT] = {**below, **given.get(CLUSTER_DEFAULT, {})}
+        return replace(first, snapshot=replace(first.snapshot, broker_configs=given))
+    view = client.cluster()
+    gone, _ = _offline(view)
+    view = view._replace(brokers={b: known for b, known in view.brokers.items() if b not in gone})
+    snapshot = snapshot_of(
+        view, before.topic_configs, before.broker_configs, running_reassignments(client, [])
+    )
+    controller = view.controller_id if view.controller_id in view.brokers else None
+    return Source(where, snapshot, controller, now_ms())
 
 
 def _offline(view: "ClusterView") -> "tuple[set[int], dict[int, frozenset[TopicPartition]]]":
@@ -384,11 +410,14 @@ def _finished(work: "Coroutine[Any, Any, T]") -> T:
 def from_journal(place: Path, at: str | None) -> Source:
     """What the controller remembered at the end of its journal, or at that time."""
     from odradek.cli.journals import read_history, settings_of
+    from odradek.cli.observations import is_observed
     from odradek.controller.replay import replay
     from odradek.model.facts import MetadataLoaded
 
     history = read_history(place)
     until = None if at is None else parse_time(at)
+    if is_observed(history.lines):
+        return _from_observed(history, place, at, until)
     settings = settings_of(history)
     _, core = replay(history.lines, settings=settings, as_recorded=True, until_ms=until)
     # Without --at it is asked now: who has not answered since the last line has waited until now.
@@ -406,6 +435,27 @@ def from_journal(place: Path, at: str | None) -> Source:
         settings,
         history.notes,
         replayed=core.context,
+    )
+
+
+def _from_observed(history: "History", place: Path, at: str | None, until: int | None) -> Source:
+    """A journal of looks from outside: the cluster as the last of them saw it."""
+    from odradek.cli.observations import snapshot_at
+
+    snapshot = snapshot_at(history.lines, until)
+    if snapshot is None:
+        fail(f"nobody had looked at the cluster at {at}")
+    seen = [line for line in history.lines if until is None or line["at_ms"] <= until]
+    controller = seen[-1].get("controller", -1)
+    notes = (*history.notes, "what happened between two looks of `journal record`")
+    when = now_ms() if until is None else until
+    live = {b.broker_id for b in snapshot.brokers}
+    return Source(
+        f"the journal {place} at {at or 'its end'}",
+        snapshot,
+        controller if controller in live else None,
+        when,
+        unknown=notes,
     )
 
 

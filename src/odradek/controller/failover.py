@@ -28,7 +28,7 @@ from odradek.controller.strays import commit_told, plan_told
 from odradek.controller.task import Task
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.facts import StoredPartitionState
-from odradek.model.ids import NO_TOPIC_ID, BrokerId, ControllerEpoch, TopicPartition
+from odradek.model.ids import NO_TOPIC_ID, BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
 from odradek.model.values import dataclass
 
 
@@ -55,28 +55,29 @@ def load_context(event: Elected, settings: ControllerSettings) -> ControllerCont
         if node.topic is not None:
             context.out_of_service.setdefault(node.topic, f"{node.path}: {node.reason}")
     same: dict[tuple[BrokerId, ...], ReplicaAssignment] = {}  # equal assignments are kept once
+    states, assignments, leaderships = snapshot.states, context.assignments, context.leaderships
     for topic in snapshot.topics:
         if topic.topic in context.out_of_service:
             continue
         identity = topic.topic_id or NO_TOPIC_ID
         context.topics[topic.topic] = Topic(identity, topic.version, tuple(sorted(topic.partitions)))
         context.topic_names[identity] = topic.topic
+        alike: dict[tuple[BrokerId, ...], list[TopicPartition]] = {}  # by their replicas
         for partition, assignment in topic.partitions.items():
             topic_partition = TopicPartition(topic.topic, partition)
-            if not assignment.is_being_reassigned:
-                assignment = same.setdefault(assignment.replicas, assignment)
-            context.assignments[topic_partition] = assignment
-            if assignment.is_being_reassigned:
+            if assignment.adding_replicas or assignment.removing_replicas:
                 moving = Reassignment(assignment, ReassignmentPhase.GROWING)
                 context.reassignments[topic_partition] = moving
-            for broker in assignment.replicas:
-                on_broker = context.partitions_on.get(broker)
-                if on_broker is None:
-                    on_broker = context.partitions_on[broker] = set()
-                on_broker.add(topic_partition)
-            stored = snapshot.states.get(topic_partition)
+            else:
+                assignment = same.setdefault(assignment.replicas, assignment)
+            assignments[topic_partition] = assignment
+            alike.setdefault(assignment.replicas, []).append(topic_partition)
+            stored = states.get(topic_partition)
             if stored is not None:
-                context.leaderships[topic_partition] = stored
+                leaderships[topic_partition] = stored
+        for replicas, partitions in alike.items():
+            for broker in replicas:
+                context.partitions_on.setdefault(broker, set()).update(partitions)
     commit_initial_states(context, context.assignments)
     return context
 
@@ -96,16 +97,16 @@ def commit_initial_states(context: ControllerContext, partitions: Iterable[Topic
     """Rows 27 and 80: cache only, nobody is told. Partition: no leader known is New, leader live is Online,
     else Offline. Replica: live is Online, dead is Ineligible (C1: a topic to be deleted must wait for it)."""
     brokers, leaderships, assignments = context.brokers, context.leaderships, context.assignments
+    states, leaderless = context.partition_states, context.leaderless
     dead_of: dict[tuple[BrokerId, ...], dict[BrokerId, ReplicaState]] = {}
     for topic_partition in partitions:
         stored = leaderships.get(topic_partition)
-        if stored is None:
-            state = PartitionState.NEW
-        elif stored.leader_and_isr.leader in brokers:
-            state = PartitionState.ONLINE
+        if stored is not None and stored.leader_and_isr.leader in brokers:
+            states[topic_partition] = PartitionState.ONLINE  # nearly all of them, so without a call
+            leaderless.discard(topic_partition)
         else:
-            state = PartitionState.OFFLINE
-        context.commit_partition_state(topic_partition, state)
+            state = PartitionState.NEW if stored is None else PartitionState.OFFLINE
+            context.commit_partition_state(topic_partition, state)
         replicas = assignments[topic_partition].replicas
         dead = dead_of.get(replicas)
         if dead is None:
@@ -166,15 +167,34 @@ def plan_startup(plan: Plan, partitions: list[TopicPartition]) -> None:
             else:
                 dead.append((broker, topic_partition))
     plan.telling.merge(Telling(told, metadata=dict.fromkeys(partitions)))
-    for topic_partition in partitions:
-        plan_restarted_members(plan, topic_partition)
+    _plan_restarted_members(plan, partitions)
     for broker, topic_partition in sorted(dead):
         plan_replica_move(plan, topic_partition, broker, ReplicaState.OFFLINE)
     plan_online_trigger(plan)
 
 
-def plan_restarted_members(plan: Plan, topic_partition: TopicPartition) -> None:
-    """A member of the ISR was restarted while nobody led the cluster: failure and start-up for it, at once.
+def _plan_restarted_members(plan: Plan, partitions: list[TopicPartition]) -> None:
+    """Nearly always nobody was, and most partitions have the same members: those are looked at once."""
+    leaderships = plan.context.leaderships
+    is_whole = plan.context.brokers_are_whole()
+    unbroken: set[tuple[tuple[BrokerId, ...], tuple[BrokerEpoch, ...]]] = set()
+    for topic_partition in partitions:
+        stored = leaderships.get(topic_partition)
+        if stored is None:
+            continue
+        lives = (stored.leader_and_isr.isr, stored.isr_broker_epochs)
+        if lives in unbroken:
+            continue
+        if (
+            not plan_restarted_members(plan, topic_partition, stored)
+            and is_whole
+            and stored.isr_broker_epochs
+        ):
+            unbroken.add(lives)
+
+
+def plan_restarted_members(plan: Plan, topic_partition: TopicPartition, stored: StoredPartitionState) -> bool:
+    """False: nobody was. A member of the ISR was restarted while nobody led the cluster: failure and start-up for it, at once.
 
     It counts as live, and may have come back with less than it had: its high watermark, what was not flushed, its
     whole disk. Led on in the same epoch, that epoch would hold two histories that no truncation can tell apart;
@@ -183,27 +203,25 @@ def plan_restarted_members(plan: Plan, topic_partition: TopicPartition) -> None:
     another: the ISR stays, and the epoch rises.
     """
     context = plan.context
-    stored = context.leaderships.get(topic_partition)
-    if stored is None:
-        return
     current = stored.leader_and_isr
     live = [member for member in current.isr if context.is_online(member, topic_partition)]
     restarted = [member for member in live if _was_restarted(context, stored, member)]
     if not restarted:
-        return
+        return False
     unbroken = tuple(member for member in live if member not in restarted)
     isr = unbroken or tuple(live)
     replicas = plan.assignment(topic_partition).replicas
     first = next((broker for broker in replicas if broker in isr), None)
     leader = current.leader if current.leader in isr else first
     if leader is None:
-        return  # members that are not assigned: nobody to choose from; the usual election says why
+        return True  # members that are not assigned: nobody to choose from; the usual election says why
     reachable = context.online_of(replicas, topic_partition)
     who = ", ".join(map(str, restarted))
     election = Election(leader, isr, False, reachable, f"{who} restarted while there was no controller")
     plan_partition_move(
         plan, topic_partition, PartitionState.ONLINE, lambda _plan, _partition, _current: election
     )
+    return True
 
 
 def _was_restarted(context: ControllerContext, stored: StoredPartitionState, member: BrokerId) -> bool:

@@ -6,6 +6,7 @@ One partition's value is built once, and shared by every broker that gets it.
 """
 
 from collections.abc import Iterable
+from typing import cast
 
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import (
@@ -79,6 +80,10 @@ def _leader_and_isr_partitions(
     partitions: dict[TopicPartition, bool],
     values: dict[TopicPartition, LeaderAndIsrPartition],
 ) -> list[LeaderAndIsrPartition]:
+    if len(values) >= len(partitions) and not any(partitions.values()):
+        known = list(map(values.get, sorted(partitions)))
+        if None not in known:  # another broker was told of them all
+            return cast("list[LeaderAndIsrPartition]", known)
     told = []
     for topic_partition in sorted(partitions):
         value = values.get(topic_partition)

@@ -44,7 +44,8 @@ def lines(
 
 def change_line(change: StateChange, controller_id: int, controller_epoch: int) -> Line | None:
     """None for kinds that Apache does not log here (brokers, topics, the controller itself)."""
-    tp = change.topic_partition
+    at = change.topic_partition
+    tp = None if at is None else f"{at.topic}-{at.partition}"
     if change.kind == "partition":
         if change.to == PartitionState.NEW:
             replicas = ",".join(map(str, change.replicas or ()))
@@ -142,6 +143,11 @@ def _members(isr: tuple[BrokerId, ...]) -> str:
     return ", ".join(f"BrokerState(brokerId={b}, brokerEpoch=-1)" for b in isr)
 
 
+@lru_cache(maxsize=10_000)
+def _ids(isr: tuple[BrokerId, ...]) -> str:
+    return ",".join(map(str, isr))
+
+
 def _leader_and_isr(state: LeaderAndIsr) -> str:
     return (
         f"LeaderAndIsr(leader={state.leader}, leaderEpoch={state.leader_epoch}, "
@@ -152,6 +158,6 @@ def _leader_and_isr(state: LeaderAndIsr) -> str:
 
 def _stored(state: LeaderAndIsr, controller_epoch: int) -> str:
     return (
-        f"(Leader:{state.leader},ISR:{','.join(map(str, state.isr))},LeaderRecoveryState:{_recovery(state)},"
+        f"(Leader:{state.leader},ISR:{_ids(state.isr)},LeaderRecoveryState:{_recovery(state)},"
         f"LeaderEpoch:{state.leader_epoch},ZkVersion:{state.partition_epoch},ControllerEpoch:{controller_epoch})"
     )

@@ -68,7 +68,8 @@ def timeline(lines: Iterable[Line], topic_partition: TopicPartition) -> tuple[Mo
             nodes = event["created"] if kind == "TopicsChanged" else event["topics"]
             now = _assigned(now, nodes, topic_partition)
             if kind == "TopicsChanged":
-                known = known and topic_partition.topic in event["topics"]
+                there = known and topic_partition.topic in event["topics"]
+                now, known = _told(now, event["states"], topic_partition, there)
         elif kind in ("IsrChangeNotified", "PartitionStatesLoaded"):
             now, known = _told(now, event["states"], topic_partition, known)
         elif kind == "WritesAnswered" and number:

@@ -138,6 +138,10 @@ replica.lag.time.max.ms LONG 30000 HIGH static
     A follower that has not caught up for this long leaves the ISR.
 replica.socket.timeout.ms INT 30000 HIGH static
     A follower whose leader says nothing for this long connects anew.
+replication.quota.window.num INT 11 LOW static [1,...]
+    Samples kept when measuring throttled replication.
+replication.quota.window.size.seconds INT 1 LOW static [1,...]
+    Length of one such sample.
 request.timeout.ms INT 30000 HIGH static
     Longest wait of this broker for another's answer.
 security.inter.broker.protocol STRING PLAINTEXT MEDIUM static [PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL]
@@ -224,8 +228,12 @@ flush.messages LONG 9223372036854775807 MEDIUM log.flush.interval.messages [1,..
     Records gathered before a flush; 1 flushes before every acknowledgement.
 flush.ms LONG 9223372036854775807 MEDIUM log.flush.interval.ms,log.flush.scheduler.interval.ms [0,...]
     Longest time a record stays unflushed.
+follower.replication.throttled.replicas LIST "" MEDIUM null $throttled
+    Replicas whose fetching is throttled, as partition:broker pairs, or `*`.
 index.interval.bytes INT 4096 MEDIUM log.index.interval.bytes [0,...]
     Bytes of log between two entries of the offset index.
+leader.replication.throttled.replicas LIST "" MEDIUM null $throttled
+    Replicas whose serving of followers is throttled, as partition:broker pairs, or `*`.
 max.message.bytes INT 1048588 MEDIUM message.max.bytes [0,...]
     Largest record batch accepted, its header included.
 message.timestamp.after.max.ms LONG 9223372036854775807 MEDIUM log.message.timestamp.after.max.ms [0,...]
@@ -252,4 +260,13 @@ segment.ms LONG 604800000 MEDIUM log.roll.ms,log.roll.hours [1,...]
     Age at which the active segment is rolled even when it is not full.
 unclean.leader.election.enable BOOLEAN false MEDIUM unclean.leader.election.enable
     A replica outside the ISR may lead when nobody else lives; acknowledged records can be lost.
+"""
+
+# Kept under /config/brokers only: Apache has no such entry in a configuration file, and DescribeConfigs reports
+# them only where they are set.
+DYNAMIC_ONLY = """
+follower.replication.throttled.rate LONG 9223372036854775807 MEDIUM dynamic [0,...]
+    Bytes a second this broker fetches of the replicas its topics call throttled.
+leader.replication.throttled.rate LONG 9223372036854775807 MEDIUM dynamic [0,...]
+    Bytes a second this broker serves followers of the replicas its topics call throttled.
 """

@@ -301,10 +301,6 @@ replica.selector.class STRING null MEDIUM static
     How a reader's rack chooses the replica it reads from; unset means the leader.
 replica.socket.receive.buffer.bytes INT 65536 HIGH static
     Receive buffer of a follower's connection.
-replication.quota.window.num INT 11 LOW static [1,...]
-    Samples kept when measuring throttled replication.
-replication.quota.window.size.seconds INT 1 LOW static [1,...]
-    Length of one such sample.
 reserved.broker.max.id INT 1000 MEDIUM static [0,...]
     Highest number that may be given to a broker by hand; generated ones start above.
 sasl.client.callback.handler.class CLASS null MEDIUM static
@@ -465,10 +461,6 @@ compression.lz4.level INT 9 MEDIUM compression.lz4.level [1,...,17]
     Effort of lz4 when the broker compresses.
 delete.retention.ms LONG 86400000 MEDIUM log.cleaner.delete.retention.ms [0,...]
     How long a tombstone stays after its cleaning.
-follower.replication.throttled.replicas LIST "" MEDIUM null $throttled
-    Replicas whose fetching is throttled, as partition:broker pairs, or `*`.
-leader.replication.throttled.replicas LIST "" MEDIUM null $throttled
-    Replicas whose serving of followers is throttled, as partition:broker pairs, or `*`.
 local.retention.bytes LONG -2 MEDIUM log.local.retention.bytes [-2,...]
     Tiered storage: bytes kept on local disk; -2 = as retention.bytes.
 local.retention.ms LONG -2 MEDIUM log.local.retention.ms [-2,...]
@@ -496,10 +488,6 @@ remote.storage.enable BOOLEAN false MEDIUM null
 # Kept under /config/brokers only; Apache has no such entry in a configuration file, and DescribeConfigs reports
 # them only where they are set.
 DYNAMIC_ONLY = """
-follower.replication.throttled.rate LONG 9223372036854775807 MEDIUM dynamic [0,...]
-    Bytes a second this broker fetches of the replicas its topics call throttled.
-leader.replication.throttled.rate LONG 9223372036854775807 MEDIUM dynamic [0,...]
-    Bytes a second this broker serves followers of the replicas its topics call throttled.
 replica.alter.log.dirs.io.max.bytes.per.second LONG 9223372036854775807 MEDIUM dynamic [0,...]
     Bytes a second moved between log directories.
 """

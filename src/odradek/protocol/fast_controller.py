@@ -46,35 +46,23 @@ def encode_leader_and_isr(
     broker_epoch: int,
     partitions: Iterable[LeaderAndIsrState],
     live_leaders: Sequence[LiveLeader],
+    encoded: dict[int, bytes] | None = None,
 ) -> bytes:
+    """`encoded` holds what was made of a partition before, by its `id()`: several brokers are told of the same.
+    Whoever passes it keeps the partitions alive."""
+    encoded = {} if encoded is None else encoded
     topics: dict[tuple[str, bytes], list[bytes]] = {}
     topic, its_id, states = None, b"", []
-    known = _LEADER_AND_ISR.get
-    for (
-        at,
-        topic_id,
-        epoch,
-        leader,
-        leader_epoch,
-        isr,
-        version,
-        replicas,
-        adding,
-        removing,
-        is_new,
-        recovery,
-    ) in partitions:
-        name, index = at
+    known = encoded.get
+    for state in partitions:
+        name, topic_id = state[0][0], state[1]
         if name is not topic or topic_id != its_id:
             topic, its_id = name, topic_id
             states = topics.setdefault((name, topic_id), [])
-        shape = (len(isr), len(replicas), len(adding), len(removing))
-        pack = known(shape) or _leader_and_isr_shape(shape)
-        states.append(
-            pack(
-                index, epoch, leader, leader_epoch, isr, version, replicas, adding, removing, is_new, recovery
-            )
-        )
+        data = known(id(state))
+        if data is None:
+            data = encoded[id(state)] = _leader_and_isr_state(*state)
+        states.append(data)
     parts = [_HEAD(controller_id, False, controller_epoch, broker_epoch), b"\0", uvarint(len(topics) + 1)]
     for (name, topic_id), states in topics.items():
         parts += (compact_string(name), topic_id, uvarint(len(states) + 1), *states, b"\0")
@@ -144,6 +132,27 @@ def encode_stop_replica(
         parts += (compact_string(name), uvarint(len(states) + 1), *states, b"\0")
     parts.append(b"\0")
     return b"".join(parts)
+
+
+def _leader_and_isr_state(
+    at: tuple[str, int],
+    topic_id: bytes,
+    epoch: int,
+    leader: int,
+    leader_epoch: int,
+    isr: Ids,
+    version: int,
+    replicas: Ids,
+    adding: Ids,
+    removing: Ids,
+    is_new: bool,
+    recovery: int,
+) -> bytes:
+    shape = (len(isr), len(replicas), len(adding), len(removing))
+    pack = _LEADER_AND_ISR.get(shape) or _leader_and_isr_shape(shape)
+    return pack(
+        at[1], epoch, leader, leader_epoch, isr, version, replicas, adding, removing, is_new, recovery
+    )
 
 
 def _leader_and_isr_shape(shape: tuple[int, int, int, int]) -> Callable[..., bytes]:

@@ -40,6 +40,7 @@ from odradek.replication.followed import (
 )
 from odradek.replication.follower_questions import EpochEnd
 from odradek.replication.partition import Partition
+from odradek.replication.throttle import ReplicationThrottle
 from odradek.replication.truncation import plan_truncation
 from odradek.replication.waiting import Outbox
 
@@ -83,6 +84,7 @@ class FollowerFetcher:
         limits: FetchLimits,
         outbox: Outbox,
         broker_epoch: Callable[[], BrokerEpoch],
+        throttle: ReplicationThrottle | None = None,
     ) -> None:
         self.broker = broker
         self.leader = leader
@@ -90,6 +92,7 @@ class FollowerFetcher:
         self.partitions: dict[TopicPartition, FollowedPartition] = {}
         self._outbox = outbox
         self._broker_epoch = broker_epoch
+        self._throttle = throttle if throttle is not None else ReplicationThrottle()
         self._client_id = f"broker-{broker}-fetcher-0"
         self._sent = 0  # requests so far; the last 31 bits are the correlation id
         self._in_flight: deque[_InFlight] = deque()
@@ -159,6 +162,8 @@ class FollowerFetcher:
             frame = self._ask_for_offsets(now_ms)
             if frame is not None:
                 return frame
+        if self._throttle.covered:
+            self._hold_back(now_ms)
         if self._fetches_in_flight:
             # A fetch the leader has parked would keep a new partition waiting for up to wait_max_ms. A
             # second one behind it makes our leaders answer the first at once.
@@ -179,6 +184,20 @@ class FollowerFetcher:
                 del self._waiting[topic_partition]
                 self._changed[topic_partition] = followed
                 self._is_urgent = True
+
+    def _hold_back(self, now_ms: int) -> None:
+        """KIP-73: what is throttled and not in sync is asked for again when the rate allows it. Out of the session,
+        or the leader would answer with it while it waits for the others."""
+        named = self.partitions if self._session_epoch == INITIAL_EPOCH else self._changed
+        for topic_partition, followed in list(named.items()):
+            is_behind = followed.heard_mark > followed.partition.log.log_end_offset or followed.heard_mark < 0
+            if (
+                is_behind
+                and topic_partition not in self._waiting
+                and self._throttle.holds_back(topic_partition, now_ms)
+            ):
+                followed.delayed_until_ms = self._throttle.free_at_ms(now_ms)
+                self._suspend(topic_partition, followed)
 
     def _delay(self, followed: FollowedPartition, now_ms: int) -> None:
         """Out of the session, and asked again after a pause that doubles."""
@@ -459,6 +478,8 @@ class FollowerFetcher:
                 followed.backoff_ms = self.limits.backoff_ms
                 self._delay(followed, now_ms)
                 return
+            if records and topic_partition in self._throttle.covered:
+                self._throttle.record(len(records), now_ms)
             if (
                 log.log_end_offset != followed.asked_end
                 or log.latest_epoch != followed.asked_epoch

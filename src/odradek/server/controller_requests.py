@@ -42,15 +42,24 @@ SECURITY_PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SS
 
 
 class RequestEncoder:
-    """Remembers the last UpdateMetadata: the same partitions go to every broker."""
+    """The brokers of one event are told much the same: the same UpdateMetadata, the same partitions."""
 
     def __init__(self, inter_broker_listener: str) -> None:
         self._listener = inter_broker_listener
         self._partitions: tuple[UpdateMetadataPartition, ...] | None = None
         self._topics = b""
+        # By id(), so only while the requests of one event are sent and their partitions live.
+        self._encoded: dict[int, bytes] = {}
+        self._is_one_event = False
 
-    def forget(self) -> None:
-        """The requests of an event are encoded: what they have in common is not needed any more."""
+    def begin(self) -> None:
+        """The requests to come are those of one event, and are kept until `end`."""
+        self._is_one_event = True
+
+    def end(self) -> None:
+        """What they have in common is not needed any more."""
+        self._is_one_event = False
+        self._encoded = {}
         self._partitions, self._topics = None, b""
 
     def encode(self, request: Sendable) -> tuple[int, int, bytes]:
@@ -79,6 +88,7 @@ class RequestEncoder:
             broker_epoch=request.broker_epoch,
             partitions=request.partitions,
             live_leaders=live_leaders,
+            encoded=self._encoded if self._is_one_event else None,
         )
 
     def _update_metadata(self, request: UpdateMetadataRequest) -> bytes:

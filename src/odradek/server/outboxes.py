@@ -7,7 +7,7 @@ order (each is guarded by epochs).
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from odradek.client.connection import BrokerLink
 from odradek.client.receive_buffers import BufferPool
@@ -161,13 +161,16 @@ class Outboxes:
             link, self._encoder, on_answer=self._on_answer, log=self._log, broker=registration.broker_id
         )
 
-    def send(self, requests: Iterable[BrokerRequest]) -> None:
+    def send(self, requests: Sequence[BrokerRequest]) -> None:
         """Those of one event. Nothing is kept for a broker that is gone: when it returns it is told everything."""
-        for request in requests:
-            found = self._boxes.get(request.broker)
-            if found is not None:
-                found[1].send(request)
-        self._encoder.forget()
+        self._encoder.begin()
+        try:
+            for request in requests:
+                found = self._boxes.get(request.broker)
+                if found is not None:
+                    found[1].send(request)
+        finally:
+            self._encoder.end()
 
     def unanswered(self) -> dict[BrokerId, int]:
         return {broker: box.unanswered for broker, (_, box) in sorted(self._boxes.items())}

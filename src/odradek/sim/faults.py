@@ -16,7 +16,7 @@ Act = Callable[[World, Fault], bool]
 # End the life of a broker's process or of its session with the store.
 ENDS_A_LIFE = frozenset(
     {
-        "kill_leader", "kill_controller", "kill_all", "pause", "bounce", "expire_session", "cut_leader_from_store",
+        "kill_leader", "kill_controller", "kill_all", "stop_in_order", "pause", "bounce", "expire_session", "cut_leader_from_store",
         "power_cut", "power_cut_all", "fsync_fails", "disk_errors", "disk_full", "kill_controller_between_steps",
         "power_cut_unflushed", "torn_tail", "index_bit_flipped", "index_misdirected", "directory_offline",
     }

@@ -66,6 +66,7 @@ FURTHER_KINDS: dict[str, tuple[str, int, float, float]] = {
 }
 # One broker may lose what it had not flushed, while all others are well: not where one copy may be all there is.
 LOSE_ONE = frozenset({"power_cut_unflushed", "torn_tail"})
+WANT_INDEXES = frozenset({"index_bit_flipped", "index_misdirected"})
 # What administrators do (`administration`), in the same terms. Half of the seeds have administrators.
 ACTIONS: dict[str, tuple[str, int, float, float]] = {
     "reassign": ("F24", 3, 0.0, 0.0),
@@ -158,6 +159,8 @@ def draw(seed: int) -> Plan:
     )
     kinds = frozenset(chosen) | {fault.kind for fault in further}
     actions, settings = _administration(seed, duration_s, kinds)
+    if not kinds.isdisjoint(WANT_INDEXES):
+        settings.setdefault("log.segment.bytes", "2000")  # an index is written when its segment ends
     faults += _deposals(seed, duration_s)
     return Plan(
         seed=seed,

@@ -357,9 +357,15 @@ def why_not_at_rest(world: World, *, but_strays: bool = False) -> str | None:
     for broker in world.brokers.values():
         if not broker.is_running:
             return f"{broker.name} does not run: {broker.exit_reason!r}"
+        if broker.is_serving and broker.runtime is not None:
+            offline = broker.runtime.broker.replicas.logs.offline_directories
+            if offline:  # mended, and it comes back when its broker is started again
+                return f"{broker.name} has directories offline: {offline}"
     if not world.is_ready():
         return "not every broker knows the others and the controller"
     view = world.view(with_batches=False)
+    if world.excused:
+        return f"an ISR counts on a broker that has lost its records: {list(world.excused)}"
     for partition, state in view.partitions.items():
         if state.stored is None or state.stored.leader < 0:
             return f"{partition} has no leader: {state.stored}"

@@ -96,6 +96,7 @@ class Views:
         self._logs = {broker_id: BrokerLogs(broker) for broker_id, broker in world.brokers.items()}
         self._zxid = -1
         self._stored: dict[TopicPartition, LeaderAndIsr] = {}
+        self._lives: dict[TopicPartition, dict[BrokerId, int]] = {}
         self._assignments: dict[TopicPartition, tuple[BrokerId, ...]] = {}
         self._topic_ids: dict[str, TopicId | None] = {}
         self._moving: dict[TopicPartition, None] = {}
@@ -103,6 +104,11 @@ class Views:
 
     def forget(self, broker_id: BrokerId) -> None:
         self._logs[broker_id].forget()
+
+    def life_in_isr(self, broker_id: BrokerId, partition: TopicPartition) -> int | None:
+        """The broker epoch with which the stored ISR names it (-1: it does not say), None if it does not."""
+        self._read_store()
+        return self._lives.get(partition, {}).get(broker_id)
 
     def view(self, *, with_batches: bool = True) -> ClusterView:
         """Brokers that do not run are left out: their disks are judged when they are back."""
@@ -124,7 +130,8 @@ class Views:
             for partition, replica in runtime.broker.replicas.partitions.items():
                 if (
                     partition in replicas
-                    and replica.log.failure is None  # its directory is offline, and the broker will see in a moment
+                    and replica.log.failure
+                    is None  # its directory is offline, and the broker will see in a moment
                     and replica.topic_id == self._topic_ids[partition.topic]
                     and (broker_id, partition) not in world.excused
                     and world.topics.is_told(partition, broker_id, stored.get(partition))
@@ -180,13 +187,16 @@ class Views:
         self._zxid = tree.zxid
         stored: dict[TopicPartition, LeaderAndIsr] = {}
         assignments: dict[TopicPartition, tuple[BrokerId, ...]] = {}
-        self._topic_ids, self._moving = {}, {}
+        self._topic_ids, self._moving, self._lives = {}, {}, {}
         for path, node in tree.walk("/brokers/topics"):
             parts = path.split("/")
             try:
                 if len(parts) == 7 and parts[6] == "state":
                     state = layout.decode_partition_state(path, node.data, node.stat.version)
-                    stored[TopicPartition(parts[3], int(parts[5]))] = state.leader_and_isr
+                    partition = TopicPartition(parts[3], int(parts[5]))
+                    stored[partition] = state.leader_and_isr
+                    epochs = state.isr_broker_epochs or (-1,) * len(state.leader_and_isr.isr)
+                    self._lives[partition] = dict(zip(state.leader_and_isr.isr, epochs, strict=True))
                 elif len(parts) == 4:
                     topic = layout.decode_topic(parts[3], node)
                     self._topic_ids[parts[3]] = topic.topic_id
@@ -201,11 +211,14 @@ class Views:
         self._assignments = dict(sorted(assignments.items()))
 
     def _drop_excuses(self, stored: dict[TopicPartition, LeaderAndIsr]) -> None:
+        """Once the ISR does not count on the life any more that lost records, or counts on a later one."""
         excused = self._world.excused
         for (broker_id, partition), epoch in list(excused.items()):
             state = stored.get(partition)
+            counted_on = self._lives.get(partition, {}).get(broker_id)
             if state is None or (
-                state.partition_epoch != epoch and not self._is_counted_on(broker_id, partition, state)
+                (counted_on is None or counted_on > epoch)
+                and not self._is_counted_on(broker_id, partition, state)
             ):
                 del excused[(broker_id, partition)]
 

@@ -192,9 +192,11 @@ class SimBroker:
 
     def excuse(self) -> None:
         """It has lost records it had said it has: nothing is asked of it before its ISRs have been told."""
-        for partition, state in self.world.view(with_batches=False).partitions.items():
-            if state.stored is not None and self.broker_id in state.stored.isr:
-                self.world.excused[(self.broker_id, partition)] = state.stored.partition_epoch
+        world = self.world
+        for partition in world.view(with_batches=False).partitions:
+            life = world.life_in_isr(self.broker_id, partition)
+            if life is not None:
+                world.excused[(self.broker_id, partition)] = life
 
     def _process_ended(self, host: Host, *, at_once: bool) -> None:
         host.kill()
@@ -252,7 +254,7 @@ class World:
         self.cut_from_store: dict[str, None] = {}
         self.starts = 0
         self.notes: list[tuple[float, str]] = []
-        # (broker, partition) whose disk was taken away -> partition epoch of the ISR that still counts on it
+        # (broker, partition) that has lost records -> the life in which the ISR still counts on it
         self.excused: dict[tuple[BrokerId, TopicPartition], int] = {}
         self.topics = Topics(self.store.ensemble.tree)
         self.administration: Any = None  # of a seed with administrators (`administration`)
@@ -428,6 +430,9 @@ class World:
     def view(self, *, with_batches: bool = True) -> ClusterView:
         """A snapshot for the checkers."""
         return self._views.view(with_batches=with_batches)
+
+    def life_in_isr(self, broker_id: BrokerId, partition: TopicPartition) -> int | None:
+        return self._views.life_in_isr(broker_id, partition)
 
     def controller_stepped(self, broker: SimBroker, event: object, effects: object) -> None:
         for observer in self.on_controller_step:

@@ -113,7 +113,8 @@ def _check(broker: "Broker", resource_type: int, name: str) -> None:
 def _described(
     broker: "Broker", asked: DescribeConfigsRequest, resource: DescribeConfigsResource, configs: ConfigsRead
 ) -> DescribeConfigsResult:
-    names = None if resource.configuration_keys is None else dict.fromkeys(resource.configuration_keys)
+    # No names at all mean every one, as null does (golden/admin_errors.json).
+    names = dict.fromkeys(resource.configuration_keys) if resource.configuration_keys else None
     entity = entity_of(resource.resource_type, resource.resource_name)
     if entity in configs.unreadable:
         return _refused(resource, ProtocolError(ErrorCode.UNKNOWN_SERVER_ERROR, configs.unreadable[entity]))
@@ -165,7 +166,7 @@ def _loggers(resource: DescribeConfigsResource, levels: loggers.Levels) -> Descr
                 is_sensitive=False,
             )
             for name, level in sorted(levels.items())
-            if wanted is None or name in wanted
+            if not wanted or name in wanted
         ],
     )
 
@@ -173,7 +174,7 @@ def _loggers(resource: DescribeConfigsResource, levels: loggers.Levels) -> Descr
 def _refused(resource: DescribeConfigsResource, refusal: ProtocolError) -> DescribeConfigsResult:
     return DescribeConfigsResult(
         error_code=refusal.code,
-        error_message=refusal.message or None,
+        error_message=refusal.message,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )

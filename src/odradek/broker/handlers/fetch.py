@@ -58,7 +58,10 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     answer = wait.gather(now_ms)
     if answer is not None:
         return wait.reply(answer)
-    return wait.park_until(now_ms + (min(body.max_wait_ms, NEWS_MS) if wait.has_news else body.max_wait_ms))
+    deadline_ms = now_ms + (min(body.max_wait_ms, NEWS_MS) if wait.has_news else body.max_wait_ms)
+    if 0 <= wait.held_until_ms < deadline_ms:
+        deadline_ms = wait.held_until_ms
+    return wait.park_until(deadline_ms)
 
 
 def _session(broker: "Broker", version: int, body: FetchBody, now_ms: int) -> FetchSession | ErrorCode:
@@ -112,9 +115,11 @@ def _session(broker: "Broker", version: int, body: FetchBody, now_ms: int) -> Fe
 class Gathered:
     """What there is to say now: rows per topic, and whether it must be said at once."""
 
-    __slots__ = ("size_bytes", "topics")
+    __slots__ = ("at_ms", "size_bytes", "throttled_bytes", "topics")
 
-    def __init__(self) -> None:
+    def __init__(self, at_ms: int) -> None:
+        self.at_ms = at_ms
+        self.throttled_bytes = 0
         self.topics: dict[TopicKey, list[FetchedPartition]] = {}
         self.size_bytes = 0
 
@@ -122,7 +127,17 @@ class Gathered:
 class FetchWait(Waiter):
     """One fetch, parked or not. It looks only at what is pending in its session."""
 
-    __slots__ = ("body", "broker", "connection", "has_news", "max_bytes", "park", "session", "version")
+    __slots__ = (
+        "body",
+        "broker",
+        "connection",
+        "has_news",
+        "held_until_ms",
+        "max_bytes",
+        "park",
+        "session",
+        "version",
+    )
 
     def __init__(
         self,
@@ -139,6 +154,7 @@ class FetchWait(Waiter):
         self.session = session
         self.park: Park | None = None
         self.has_news = False  # for a follower: a mark it does not know yet
+        self.held_until_ms = -1  # for a follower: when a throttle lets go of what it wants
         self.connection = connection
         self.max_bytes = (
             body.max_bytes if session.replica_id >= 0 else min(body.max_bytes, broker.fetch_max_bytes)
@@ -201,9 +217,10 @@ class FetchWait(Waiter):
         """What the pending partitions have to say; None if that is not enough to answer yet."""
         session = self.session
         body = self.body
-        gathered = Gathered()
+        gathered = Gathered(now_ms)
         at_once = is_final or body.max_wait_ms <= 0 or not session.wanted
         is_full = session.is_full
+        throttled = self.broker.replicas.leader_throttle.covered if session.replica_id >= 0 else None
         for wanted in tuple(session.pending):
             wanted.has_more = False
             try:
@@ -224,6 +241,9 @@ class FetchWait(Waiter):
             else:
                 topic.append(row)
             gathered.size_bytes += size
+            hosted = wanted.partition
+            if size and throttled and hosted is not None and hosted.topic_partition in throttled:
+                gathered.throttled_bytes += size
         if at_once or gathered.size_bytes >= body.min_bytes:
             return gathered
         for wanted in session.pending:
@@ -285,7 +305,8 @@ class FetchWait(Waiter):
         elif offset < upper_bound:
             wanted.has_more = True
             room = self.max_bytes - so_far
-            if room > 0 or not so_far:
+            is_held_back = session.replica_id >= 0 and self._is_held_back(partition, now_ms)
+            if not is_held_back and (room > 0 or not so_far):
                 found = log.read(
                     offset,
                     max_bytes=max(min(wanted.max_bytes, room), 0),
@@ -314,6 +335,20 @@ class FetchWait(Waiter):
             None,
         )
         return row, size, is_urgent
+
+    def _is_held_back(self, partition: Partition, now_ms: int) -> bool:
+        """KIP-73: nothing now for a follower that is not in sync. It asks again by itself; we look again as soon as
+        the rate allows it."""
+        throttle = self.broker.replicas.leader_throttle
+        if (
+            not throttle.covered
+            or self.session.replica_id in partition.isr
+            or not throttle.holds_back(partition.topic_partition, now_ms)
+        ):
+            return False
+        free_at_ms = throttle.free_at_ms(now_ms)
+        self.held_until_ms = free_at_ms if self.held_until_ms < 0 else min(self.held_until_ms, free_at_ms)
+        return True
 
     def _note_position(self, partition: Partition, wanted: WantedPartition, now_ms: int) -> None:
         session = self.session
@@ -364,6 +399,8 @@ class FetchWait(Waiter):
         """Encodes, and notes what the session has been told."""
         session = self.session
         rows = gathered.topics
+        if gathered.throttled_bytes:
+            self.broker.replicas.leader_throttle.record(gathered.throttled_bytes, gathered.at_ms)
         pending = session.pending
         for wanted in tuple(pending):
             partition = wanted.partition

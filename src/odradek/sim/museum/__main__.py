@@ -6,12 +6,14 @@ Exit code 1 if one of them passes unseen.
 import os
 import sys
 from pathlib import Path
+from typing import IO
 
 import click
 
-from odradek.sim.museum import collection
+from odradek.sim.museum import collection, shown
 from odradek.sim.museum.catch import Caught, Counted, by_seeds, by_stories
 from odradek.sim.museum.exhibit import Exhibit
+from odradek.sim.museum.page import read_counts, tables
 
 
 @click.command()
@@ -21,8 +23,15 @@ from odradek.sim.museum.exhibit import Exhibit
 )
 @click.option("--seeds-for", type=click.Choice(["all", "unseen"]), default="all", show_default=True)
 @click.option("--stories", default="tests/scenarios", show_default=True, help="Folder of the stories.")
-def main(only: tuple[str, ...], seeds: int, seeds_for: str, stories: str) -> None:
+@click.option(
+    "--page", type=click.File(), default=None, help="Print the tables of docs/museum.md with these counts."
+)
+def main(only: tuple[str, ...], seeds: int, seeds_for: str, stories: str, page: IO[str] | None) -> None:
     """Puts known bugs back one by one and shows each caught by a story or a seed."""
+    if page is not None:
+        for line in tables(read_counts(page.read())):
+            click.echo(line)
+        return
     if os.environ.get("PYTHONHASHSEED") != "0":
         os.environ["PYTHONHASHSEED"] = "0"  # seeds are only the same runs with fixed hashes
         os.execv(sys.executable, [sys.executable, "-m", "odradek.sim.museum", *sys.argv[1:]])
@@ -36,7 +45,8 @@ def main(only: tuple[str, ...], seeds: int, seeds_for: str, stories: str) -> Non
         caught = by_stories(exhibit, paths)
         is_to_be_counted = seeds and (seeds_for == "all" or caught is None)
         counted = by_seeds(exhibit, seeds) if is_to_be_counted else None
-        if caught is None and (counted is None or counted.median is None):
+        is_seen = caught is not None or (counted is not None and any(counted.seeds)) or exhibit.searched
+        if not is_seen and exhibit.number not in shown.HARMLESS:
             unseen += 1
         click.echo(_row(exhibit, caught, counted))
     if unseen:

@@ -1,0 +1,78 @@
+"""`odradek journal record FILE`: keep a journal of any Kafka cluster by looking at it, until Ctrl-C.
+
+`journal show`, `why --journal` and `what-if --journal` then answer about any moment since. What happened between two
+looks is seen as one change, and nobody but a controller of ours knows why.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from odradek.cli.journal_words import change_words, clock
+from odradek.cli.output import bootstrap_option, json_option, print_json
+
+if TYPE_CHECKING:
+    from odradek.model.facts import MetadataLoaded
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--every", type=click.FloatRange(min=0.05), default=1.0, show_default=True, help="Seconds between looks."
+)
+@click.option("--looks", type=click.IntRange(min=1), help="Stop after so many; without it, at Ctrl-C.")
+@bootstrap_option
+@json_option
+def record(file: Path, every: float, looks: int | None, bootstrap: str, as_json: bool) -> None:
+    """Keep a journal of any Kafka cluster by looking at its metadata, until Ctrl-C."""
+    from odradek.cli.observations import first_line, lines_between
+    from odradek.cli.sources import look_at, now_ms
+    from odradek.client.sync import SyncClient
+    from odradek.model.errors import OdradekError
+
+    before: MetadataLoaded | None = None
+    written = done = 0
+    was_lost = False
+    try:
+        with SyncClient(bootstrap) as client, file.open("a", encoding="utf-8") as out:
+            while looks is None or done < looks:
+                if done:
+                    time.sleep(every)
+                done += 1
+                try:
+                    seen = look_at(client, bootstrap, before)
+                except OdradekError as error:
+                    if before is None:
+                        raise
+                    if not was_lost:
+                        print(
+                            f"odradek: {clock(now_ms())} the cluster cannot be asked: {error}",
+                            file=sys.stderr,
+                        )
+                    was_lost = True
+                    continue
+                was_lost = False
+                controller = -1 if seen.controller is None else seen.controller
+                lines = (
+                    [first_line(seen.snapshot, controller, seen.now_ms)]
+                    if before is None
+                    else lines_between(before, seen.snapshot, controller, seen.now_ms)
+                )
+                before = seen.snapshot
+                for line in lines:
+                    out.write(json.dumps(line, separators=(",", ":")) + "\n")
+                    out.flush()
+                    written += len(line["changes"])
+                    for change in line["changes"] if not as_json else ():
+                        what = f"{change_words(change)}: {change['source']} -> {change['to']}"
+                        print(f"{clock(line['at_ms'])} {what}", flush=True)
+    except KeyboardInterrupt:
+        pass  # that is how it ends; every line is written
+    if as_json:
+        print_json({"file": str(file), "looks": done, "changes": written})
+    else:
+        print(f"{written} changes in {done} looks are in {file}; odradek journal show {file}")

@@ -1,0 +1,75 @@
+"""Replication throttles (KIP-73): a move may copy only so many bytes a second, and does not starve the clients.
+
+Each broker has two: one for what it serves to followers, one for what it fetches itself. A rate counts only for
+the replicas that their topic names (`leader.replication.throttled.replicas`, `follower. ...`: pairs of partition
+and broker, or `*`), and only while they are not in sync: who has caught up is never held back, so a throttle that
+was forgotten keeps no partition out of its ISR.
+
+The rate is that of Kafka: bytes of the last `replication.quota.window.num` windows by the time they cover, one
+window at least. A record batch is never cut, so the rate is kept on average and not by the byte; with a rate of 0
+one answer goes through whenever nothing was copied for all these windows.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+from odradek.model.ids import BrokerId, TopicPartition
+
+UNLIMITED = 2**63 - 1
+
+
+class ReplicationThrottle:
+    """One direction of one broker. `covered`: the replicas it is about; most brokers have none, at no cost."""
+
+    __slots__ = ("_samples", "_window_count", "_window_ms", "covered", "rate")
+
+    def __init__(self, *, window_count: int = 11, window_ms: int = 1000) -> None:
+        self.rate = UNLIMITED  # bytes a second
+        self.covered: set[TopicPartition] = set()
+        self._window_count = window_count
+        self._window_ms = window_ms
+        self._samples: deque[list[int]] = deque()  # [begin, bytes] of each window, oldest first
+
+    def cover(self, topic_partition: TopicPartition, replicas: Iterable[str], broker: BrokerId) -> None:
+        """What the topic's list says now of our replica."""
+        listed = set(replicas)
+        if "*" in listed or f"{topic_partition.partition}:{broker}" in listed:
+            self.covered.add(topic_partition)
+        else:
+            self.covered.discard(topic_partition)
+
+    def holds_back(self, topic_partition: TopicPartition, now_ms: int) -> bool:
+        """Nothing more of this replica now. Whether it is in sync is the caller's to know."""
+        return topic_partition in self.covered and self.is_exceeded(now_ms)
+
+    def record(self, size_bytes: int, now_ms: int) -> None:
+        self._forget_old(now_ms)
+        if not self._samples or now_ms - self._samples[-1][0] >= self._window_ms:
+            self._samples.append([now_ms, 0])
+        self._samples[-1][1] += size_bytes
+
+    def is_exceeded(self, now_ms: int) -> bool:
+        if self.rate >= UNLIMITED:
+            return False
+        self._forget_old(now_ms)
+        return self._total() * 1000 > self.rate * self._covered_ms(now_ms)
+
+    def free_at_ms(self, now_ms: int) -> int:
+        """The earliest that it may let go, if nothing is copied until then; at least a moment from now."""
+        if not self.is_exceeded(now_ms):
+            return now_ms
+        begin = self._samples[0][0]
+        end_of_oldest = begin + self._window_count * self._window_ms
+        paid_back = begin + -(-self._total() * 1000 // self.rate) if self.rate else end_of_oldest
+        return max(now_ms + 1, min(paid_back, end_of_oldest))
+
+    def _total(self) -> int:
+        return sum(size for _, size in self._samples)
+
+    def _covered_ms(self, now_ms: int) -> int:
+        return max(now_ms - self._samples[0][0], self._window_ms) if self._samples else self._window_ms
+
+    def _forget_old(self, now_ms: int) -> None:
+        oldest_kept = now_ms - self._window_count * self._window_ms
+        while self._samples and self._samples[0][0] <= oldest_kept:
+            self._samples.popleft()

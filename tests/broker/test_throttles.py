@@ -1,0 +1,95 @@
+"""A throttled move between two brokers, by the clock: who is held back, for how long, and who is not (KIP-73)."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.broker.world import World, batch
+
+SIZE = 10_000
+BATCHES = 40
+
+
+def world_with(tmp_path: Path, topic: dict[str, str], rates: dict[str, str]) -> World:
+    """1 leads with 400 KB, alone in the ISR; 2 has just been added and has nothing."""
+    world = World(
+        tmp_path, brokers=(1, 2), replica_fetch_max_bytes=str(SIZE), replica_fetch_wait_max_ms="500"
+    )
+    world.configs["topics", "t"] = topic
+    world.lead(1, isr=(1,), replicas=(1,), tell=[1], is_new=True)
+    for _ in range(BATCHES):
+        world.produce(1, records=batch(b"x" * (SIZE - 100)))
+    for broker in (1, 2):
+        world[broker].broker.broker_config_changed("<default>", rates, world.now_ms)
+    world.lead(1, isr=(1,), replicas=(1, 2), is_new=True)
+    return world
+
+
+def copied(world: World) -> int:
+    return int(world[2].partition().log.log_end_offset)
+
+
+def after(world: World, milliseconds: int) -> int:
+    """Batches that arrived by then."""
+    end = world.now_ms + milliseconds
+    while world.now_ms < end:
+        world.advance(50)
+    return copied(world)
+
+
+LEADER = {"leader.replication.throttled.replicas": "0:1"}, {"leader.replication.throttled.rate": "20000"}
+FOLLOWER = (
+    {"follower.replication.throttled.replicas": "0:2"},
+    {"follower.replication.throttled.rate": "20000"},
+)
+
+
+@pytest.mark.parametrize("side", [LEADER, FOLLOWER], ids=["leader", "follower"])
+def test_two_batches_a_second_and_no_more(
+    tmp_path: Path, side: tuple[dict[str, str], dict[str, str]]
+) -> None:
+    world = world_with(tmp_path, *side)
+    assert after(world, 1000) <= 6, "the first window has no past to count with"
+    before = copied(world)
+    arrived = after(world, 8000) - before
+    assert 12 <= arrived <= 20, arrived
+    assert after(world, 20_000) == BATCHES
+    assert set(world[1].partition().isr) == {1, 2}
+
+
+@pytest.mark.parametrize("side", [LEADER, FOLLOWER], ids=["leader", "follower"])
+def test_the_rate_is_changed_and_lifted_without_a_restart(
+    tmp_path: Path, side: tuple[dict[str, str], dict[str, str]]
+) -> None:
+    world = world_with(tmp_path, *side)
+    after(world, 2000)
+    assert copied(world) < BATCHES / 2
+    for broker in (1, 2):
+        world[broker].broker.broker_config_changed("<default>", {}, world.now_ms)
+    assert after(world, 2000) == BATCHES
+
+
+@pytest.mark.parametrize("side", [LEADER, FOLLOWER], ids=["leader", "follower"])
+def test_who_is_in_sync_is_never_held_back(
+    tmp_path: Path, side: tuple[dict[str, str], dict[str, str]]
+) -> None:
+    """A throttle that was forgotten after the move must not make acks=all slow, or push anybody out of the ISR."""
+    world = world_with(tmp_path, *side)
+    after(world, 30_000)
+    assert set(world[1].partition().isr) == {1, 2}
+    pending = [world.produce(1, records=batch(b"y" * (SIZE - 100))) for _ in range(60)]
+    world.settle()
+    world.advance(100)
+    assert all(answer.is_answered for answer in pending), "600 KB at 20 KB/s would take half a minute"
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [{}, {"leader.replication.throttled.replicas": "0:2", "follower.replication.throttled.replicas": "0:1"}],
+    ids=["none", "others"],
+)
+def test_replicas_that_are_not_listed_are_copied_as_fast_as_they_can(
+    tmp_path: Path, topic: dict[str, str]
+) -> None:
+    world = world_with(tmp_path, topic, {**LEADER[1], **FOLLOWER[1]})
+    assert after(world, 500) == BATCHES

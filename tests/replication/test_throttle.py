@@ -1,0 +1,69 @@
+"""Replication throttles by the clock: what the rate is, whom it covers, when it lets go (KIP-73)."""
+
+import pytest
+
+from odradek.model.ids import BrokerId, TopicPartition
+from odradek.replication.throttle import UNLIMITED, ReplicationThrottle
+
+HERE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
+ME = BrokerId(3)
+
+
+def throttle(rate: int) -> ReplicationThrottle:
+    made = ReplicationThrottle(window_count=11, window_ms=1000)
+    made.rate = rate
+    made.cover(HERE, ["*"], ME)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("listed", "covered"),
+    [([], False), (["*"], True), (["0:3"], True), (["0:4"], False), (["1:3"], False), (["1:3", "0:3"], True)],
+)
+def test_a_replica_is_covered_by_partition_and_broker_or_by_all(listed: list[str], covered: bool) -> None:
+    made = ReplicationThrottle()
+    made.rate = 0
+    made.record(1, 0)
+    made.cover(HERE, listed, ME)
+    assert made.holds_back(HERE, 0) is covered
+    made.cover(HERE, [], ME)
+    assert not made.holds_back(HERE, 0), "the list was emptied"
+
+
+def test_the_rate_is_what_was_copied_by_the_time_it_took() -> None:
+    made = throttle(1000)
+    assert not made.holds_back(HERE, 0)
+    made.record(5000, 0)
+    assert made.holds_back(HERE, 0) and made.holds_back(HERE, 4999)
+    assert not made.holds_back(HERE, 5000), "5000 bytes in 5 s"
+    assert not made.holds_back(OTHER, 0), "whoever is not listed goes on"
+
+
+@pytest.mark.parametrize("rate", [100, 1000, 50_000])
+def test_it_lets_go_when_it_says_and_not_before(rate: int) -> None:
+    made = throttle(rate)
+    now_ms, copied = 0, 0
+    while now_ms < 120_000:
+        while made.holds_back(HERE, now_ms):
+            free_at_ms = made.free_at_ms(now_ms)
+            assert made.holds_back(HERE, free_at_ms - 1) and free_at_ms > now_ms
+            now_ms = free_at_ms
+        made.record(3000, now_ms)
+        copied += 3000
+    assert copied / 120 == pytest.approx(max(rate, 3000 / 11), rel=0.2)
+
+
+def test_one_batch_goes_through_a_rate_of_zero_now_and_then() -> None:
+    made = throttle(0)
+    assert not made.holds_back(HERE, 0)
+    made.record(10, 0)
+    assert made.holds_back(HERE, 10_999) and made.free_at_ms(0) == 11_000
+    assert not made.holds_back(HERE, 11_000)
+
+
+def test_a_new_rate_counts_at_once() -> None:
+    made = throttle(1)
+    made.record(1_000_000, 0)
+    assert made.holds_back(HERE, 0)
+    made.rate = UNLIMITED
+    assert not made.holds_back(HERE, 0)

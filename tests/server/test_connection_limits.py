@@ -1,0 +1,73 @@
+"""How many connections, from where and how fast, with the clock moved by hand."""
+
+import pytest
+
+from odradek.model.settings import BrokerSettings
+from odradek.server.connection_limits import ConnectionLimits, Refused
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_ms = 1_000_000
+
+
+class Limits:
+    def __init__(self, rates: dict[str, float] | None = None, **settings: str) -> None:
+        self.clock = Clock()
+        self.rates = rates or {}
+        given = BrokerSettings({name.replace("_", "."): value for name, value in settings.items()})
+        self.limits = ConnectionLimits(given, self.rates.get, lambda: self.clock.now_ms)
+
+    def open(self, address: str = "10.0.0.1", here: int = 1, total: int = 1) -> Refused | float:
+        return self.limits.opened(address, here=here, total=total)
+
+
+def test_without_limits_everybody_comes_in_at_once() -> None:
+    limits = Limits()
+    assert [limits.open(here=n, total=n) for n in range(1, 1_000)] == [0.0] * 999
+
+
+@pytest.mark.parametrize("step_ms", [0, 10, 100])
+def test_more_than_the_rate_wait_as_long_as_they_are_too_many(step_ms: int) -> None:
+    limits = Limits(max_connection_creation_rate="10")
+    waits = []
+    for _ in range(30):
+        wait = limits.open()
+        assert isinstance(wait, float)
+        waits.append(wait)
+        limits.clock.now_ms += step_ms
+    assert waits[:10] == [0.0] * 10
+    expected = max(0.0, 2.0 - 29 * step_ms / 1000)
+    assert waits[-1] == pytest.approx(expected, abs=0.01)
+
+
+def test_a_rate_that_is_set_and_taken_away_counts_at_once() -> None:
+    limits = Limits()
+    limits.limits.settings_changed(BrokerSettings({"max.connection.creation.rate": "1"}))
+    assert [limits.open() for _ in range(3)] == [0.0, 1.0, 2.0]
+    limits.limits.settings_changed(BrokerSettings({}))
+    assert limits.open() == 0.0
+
+
+def test_an_address_above_its_own_rate_is_held_and_sent_away() -> None:
+    limits = Limits({"10.0.0.1": 1.0})
+    assert limits.open("10.0.0.1") == 0.0
+    verdict = limits.open("10.0.0.1")
+    assert isinstance(verdict, Refused)
+    assert verdict.after_s == pytest.approx(1.0)
+    assert "connection_creation_rate=1 of 10.0.0.1" in verdict.reason
+    assert limits.open("10.0.0.2") == 0.0, "others are not held"
+    limits.clock.now_ms += 1_000
+    assert limits.open("10.0.0.1") == 0.0, "who was sent away did not count"
+
+
+def test_an_override_counts_for_its_address_alone() -> None:
+    limits = Limits(max_connections_per_ip="1", max_connections_per_ip_overrides="10.0.0.1:2, ::1:0")
+    assert limits.open("10.0.0.1", here=2) == 0.0
+    verdicts = [limits.open("10.0.0.1", here=3), limits.open("10.0.0.2", here=2), limits.open("::1", here=1)]
+    reasons = [verdict.reason for verdict in verdicts if isinstance(verdict, Refused)]
+    assert reasons == [
+        "max.connections.per.ip.overrides=2 are open from 10.0.0.1",
+        "max.connections.per.ip=1 are open from 10.0.0.2",
+        "max.connections.per.ip.overrides=0 are open from ::1",
+    ]
