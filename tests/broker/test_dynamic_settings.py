@@ -40,6 +40,7 @@ def test_the_nearest_level_counts_and_going_back_uncovers_the_next() -> None:
         ("1", "log.retention.mss", "5", "did you mean log.retention.ms?"),
         ("1", "log.retention.ms", "soon", "must be a whole number"),
         ("1", "broker.rack", "east", "cannot change while the broker runs"),
+        ("1", "listeners", "PLAINTEXT://:1", "opens its listeners once"),
         ("<default>", "advertised.listeners", "PLAINTEXT://x:1", "it is of one broker"),
         ("1", "max.connections.per.ip.overrides", "x", "must be an address and a count"),
     ],

@@ -534,6 +534,18 @@ def test_after_a_divergence_an_idle_follower_is_told_the_high_watermark_again(le
     assert again.high_watermark == led[1].partition().high_watermark == 2
 
 
+def test_in_a_new_leader_epoch_an_idle_follower_is_told_the_high_watermark_again(led: World) -> None:
+    """It drops what is under way from the epoch before, and that may have been the only word of it (seed 116)."""
+    led.lead(1, isr=(1,), replicas=(1, 2))
+    led.produce(1, b"a", acks=1)
+    follower = Follower(led)
+    assert rows(follower.fetch(1, epoch=1, last_epoch=1))[T_0].high_watermark == 1
+    led.lead(1, isr=(1,), replicas=(1, 2))
+    again = rows(follower.fetch(1, epoch=2, last_epoch=1))
+
+    assert again[T_0].high_watermark == 1
+
+
 def test_an_offset_beyond_the_leaders_end_is_not_counted(led: World) -> None:
     led.produce(1, b"a", acks=1)
     assert rows(Follower(led).fetch(5))[T_0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE

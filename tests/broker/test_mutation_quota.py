@@ -13,6 +13,7 @@ from odradek.model.ids import LEADER_DURING_DELETE
 from odradek.protocol.messages import alter_client_quotas as aq
 from odradek.protocol.messages import delete_topics as dt
 from odradek.protocol.messages import describe_client_quotas as dq
+from odradek.protocol.messages import metadata as mm
 from tests.broker.configs import Store
 from tests.broker.topics import create, grow, topic
 from tests.broker.world import T0, Pending, World, told
@@ -174,6 +175,14 @@ def test_growing_and_deleting_count_as_well(limited: World) -> None:
     limited.settle()
     assert older.message.responses[0].error_code == 0
     assert older.message.throttle_time_ms > 0
+
+
+def test_topics_made_by_asking_for_them_count_and_are_never_refused(limited: World) -> None:
+    """Made by whichever broker is asked; the bucket is of the broker that makes them."""
+    names = [mm.MetadataRequestTopic(name=f"auto-{n}") for n in range(BURST + 30)]
+    answer = limited.call(1, mm.MetadataRequest(topics=names, allow_auto_topic_creation=True), 9)
+    assert {t.error_code for t in answer.topics} == {ErrorCode.LEADER_NOT_AVAILABLE}
+    assert create(limited, topic("b", 1)).message.topics[0].error_code == 89
 
 
 def test_validation_costs_nothing(limited: World) -> None:

@@ -1,5 +1,6 @@
 """A cluster moves from the embedded store to ZooKeeper and back: `odradek store export` and `import`."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,22 @@ def test_a_cluster_moves_to_zookeeper_and_back_and_nothing_is_lost(
     code, out, _ = odradek(capfd, "store", "get", f"/brokers/topics/{TOPIC}", "--zookeeper", connect)
     assert code == 0
     assert '"partitions":{"0":' in out
+    code, out, _ = odradek(capfd, "store", "stat", "--zookeeper", connect, "--json")
+    facts = json.loads(out)
+    assert (code, facts["zookeeper"], facts["brokers"]) == (0, connect, None)
+    assert facts["cluster_id"] == json.loads(export.read_text().splitlines()[0])["cluster_id"]
+    # A broker's properties name the same place, with all that goes with it.
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"broker.id=1\nlog.dirs={tmp_path}/data\nzookeeper.connect={connect}\n")
+    listed = [
+        odradek(capfd, "store", "ls", "/brokers/topics", "--all", *place)[1]
+        for place in (("--zookeeper", connect), ("--store", properties))
+    ]
+    assert listed[0] == listed[1]
+    assert f"/brokers/topics/{TOPIC}/partitions/0/state" in listed[0]
+    code, _, err = odradek(capfd, "store", "get", "/brokers/topics/none", "--zookeeper", connect)
+    assert code == 1
+    assert f"there is no node /brokers/topics/none; below /brokers/topics there are: {TOPIC}" in err
 
     with ProcessCluster(home, brokers=2, settings=settings, zookeeper=connect) as cluster:
         eventually(lambda: live.in_sync(cluster, TOPIC) == {0: 2}, 30)

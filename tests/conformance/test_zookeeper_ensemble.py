@@ -155,3 +155,29 @@ def _java_children(parent: int) -> list[int]:
     import psutil
 
     return [child.pid for child in psutil.Process(parent).children() if "java" in child.name()]
+
+
+def test_a_broker_that_was_killed_is_back_long_before_its_session_would_end(
+    ensemble: ZooKeeperEnsemble, tmp_path: Path
+) -> None:
+    """The lock on its log directory proves that the process before is gone, so its session is ended (golden 09d)."""
+    broker = OneBroker(
+        tmp_path, zookeeper_connect=f"{ensemble.connect}/killed", zookeeper_session_timeout_ms="60000"
+    )
+    note = broker.data / "zookeeper-session.json"
+    try:
+        broker.start()
+        assert note.exists()
+        # Somebody who is started on the same directory is refused, and does no harm to who lives there.
+        twin = OneBroker(
+            tmp_path / "twin", log_dirs=str(broker.data), zookeeper_connect=f"{ensemble.connect}/killed"
+        )
+        assert twin.refuses()[0] == exit_codes.LOG_DIRECTORY
+        assert broker.is_serving() and note.exists()
+        broker.process.kill()
+        broker.start()  # within half of that
+        assert "of the process that was here before" in broker.process.log_file.read_text()
+        assert broker.terminate() == 0
+        assert not note.exists()
+    finally:
+        broker.stop()

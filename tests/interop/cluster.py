@@ -11,6 +11,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from odradek.client.sync import ANY, CONTROLLER, SyncClient, TopicView
+from odradek.model.cluster import LeaderAndIsr
 from odradek.model.errors import OdradekError
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.protocol.messages.alter_partition_reassignments import (
@@ -56,10 +57,11 @@ class MixedCluster(ProcessCluster):
         settings: Mapping[str, str] | None = None,
         advertised: Mapping[int, str] | None = None,
         starts_alone: int | None = None,
+        disks: int = 1,
     ) -> None:
         """`advertised`: brokers that others shall reach at another address than their own, such as a proxy's.
 
-        `starts_alone`: this one starts before all others, so it is controller.
+        `starts_alone`: this one starts before all others, so it is controller. `disks`: log directories of each.
         """
         super().__init__(directory, brokers=len(ours) + len(apaches), settings=settings)
         made = list(self.brokers.values())
@@ -74,6 +76,7 @@ class MixedCluster(ProcessCluster):
             if starts_alone is not None
             else [b for b in self.brokers if self.kind_of(b) == first]
         )
+        self._disks = disks
         self._advertised = dict(advertised or {})
         self.zookeeper = ZooKeeperServer(self.directory)
         self.tree: KazooClient = None  # a view of ZooKeeper for the test itself
@@ -88,7 +91,7 @@ class MixedCluster(ProcessCluster):
         properties = {
             "broker.id": str(broker.broker_id),
             "listeners": f"PLAINTEXT://{broker.address}",
-            "log.dirs": str(self.data_of(broker.broker_id)),
+            "log.dirs": ",".join(map(str, self.disks_of(broker.broker_id))),
             "zookeeper.connect": self.zookeeper.address,
             "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
             "auto.create.topics.enable": "false",
@@ -117,6 +120,17 @@ class MixedCluster(ProcessCluster):
 
     def data_of(self, broker_id: int) -> Path:
         return self.brokers[broker_id].directory / "data"
+
+    def disks_of(self, broker_id: int) -> list[Path]:
+        return [
+            self.data_of(broker_id).with_name("data" if number == 0 else f"data-{number}")
+            for number in range(self._disks)
+        ]
+
+    def disk_of(self, broker_id: int, topic: str, partition: int) -> Path:
+        """The log directory that holds this replica."""
+        disks = self.disks_of(broker_id)
+        return next((disk for disk in disks if (disk / f"{topic}-{partition}").exists()), disks[0])
 
     # --- life
 
@@ -345,9 +359,16 @@ class MixedCluster(ProcessCluster):
         except OdradekError:
             return None
 
+    def leadership(self, topic: str, partition: int = 0) -> LeaderAndIsr:
+        """As it stands in the tree."""
+        path = layout.state_path(TopicPartition(topic, partition))
+        return layout.decode_partition_state(path, self.tree.get(path)[0], 0).leader_and_isr
+
     def leader(self, topic: str, partition: int = 0) -> int:
-        state, _ = self.tree.get(f"{layout.TOPICS}/{topic}/partitions/{partition}/state")
-        return layout.decode_partition_state("", state, 0).leader_and_isr.leader
+        return self.leadership(topic, partition).leader
+
+    def isr(self, topic: str, partition: int = 0) -> set[int]:
+        return set(self.leadership(topic, partition).isr)
 
     def is_full(self, topic: str) -> bool:
         """Every replica is in the ISR and every partition led, as every running broker says."""

@@ -1,6 +1,5 @@
 """Writers that run while brokers die, and the books that are compared at the end."""
 
-from pathlib import Path
 from typing import Self
 
 from odradek.client.sync import SyncClient
@@ -76,7 +75,7 @@ def check_replicas(cluster: MixedCluster, topic: str) -> None:
         ends = client.end_offsets(TopicPartition(topic, index) for index in view.partitions)
     for index, partition in view.partitions.items():
         end = ends[TopicPartition(topic, index)]
-        replicas: dict[int, Path] = {broker: cluster.data_of(broker) for broker in partition.replicas}
+        replicas = {broker: cluster.disk_of(broker, topic, index) for broker in partition.replicas}
         cluster.wait_until(
             lambda index=index, end=end, replicas=replicas: all(
                 end_of(batches_of(data, topic, index)) >= end for data in replicas.values()

@@ -46,9 +46,7 @@ def end_offset(cluster: MixedCluster) -> int:
 
 
 def state_of(cluster: MixedCluster) -> tuple[int, set[int]]:
-    data, _ = cluster.tree.get(f"{layout.TOPICS}/t/partitions/0/state")
-    found = layout.decode_partition_state("", data, 0).leader_and_isr
-    return found.leader, set(found.isr)
+    return cluster.leader("t"), cluster.isr("t")
 
 
 @KINDS

@@ -28,6 +28,8 @@ from tests.log.test_crash_states import SIZE, Batch, World
 
 CUTS = int(os.environ.get("ODRADEK_CRASH_CUTS", "80"))
 RECOVERIES = 400  # crash states of recoveries, a script
+ENOUGH = 20_000
+JUDGED: dict[tuple[str, str], int] = {}  # (which test, script) -> how many states it judged
 
 
 class Note(NamedTuple):
@@ -224,8 +226,8 @@ def test_every_crash_of_a_script_is_recovered(script: Script, segment_bytes: int
     for state in states:
         judge(state, segment_bytes)
         count += 1
-    print(f"{script.__name__}: {count} crash states of {len(moments)} moments")
-    assert count > 100
+    JUDGED["crashes", script.__name__] = count
+    assert count > 100 and count > len(moments)
 
 
 @pytest.mark.slow
@@ -250,8 +252,18 @@ def test_15_every_crash_of_a_recovery_is_recovered_and_of_that_recovery_too(
                     count += 1
         if count >= RECOVERIES:
             break
-    print(f"{script.__name__}: {count} crash states of recoveries")
+    JUDGED["recoveries", script.__name__] = count
     assert count > 30
+
+
+@pytest.mark.slow
+def test_there_were_enough_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """After the two above, in the same process; where only some of them ran there is nothing to count."""
+    if len(JUDGED) < 2 * len(SCRIPTS):
+        pytest.skip("only some of the scripts were played")
+    with capsys.disabled():
+        print(f"\n{sum(JUDGED.values())} crash states of the log recovered and judged")
+    assert sum(JUDGED.values()) >= ENOUGH
 
 
 def crashes_of_recovery(note: Note, disk: MemoryDisk, segment_bytes: int, seed: int) -> Iterator[CrashState]:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -218,3 +219,20 @@ def test_a_directory_without_write_permission_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(DiskReadOnly):
         OsDirectory(str(tmp_path)).make("t-0")
+
+
+def test_a_log_directory_that_was_taken_away_is_offline_at_the_next_checkpoint(tmp_path: Path) -> None:
+    """Unmounted, or deleted: open files go on as if nothing had happened, and nothing of it would be kept."""
+    root = OsDirectory.create(str(tmp_path / "disk"))
+    file = root.make("t-0").open("a.log", create=True)
+    shutil.rmtree(tmp_path / "disk" / "t-0")
+    with pytest.raises(StorageError):
+        root.child("t-0").replace("leader-epoch-checkpoint", b"0\n0\n")
+    assert root.health.failure is None, "one partition's directory is not the disk"
+    shutil.rmtree(tmp_path / "disk")
+    file.append(b"into nowhere")
+    with pytest.raises(StorageError):
+        root.replace("replication-offset-checkpoint", b"0\n0\n")
+    assert root.health.failure is not None
+    with pytest.raises(DirectoryOffline):
+        root.replace("replication-offset-checkpoint", b"0\n0\n")

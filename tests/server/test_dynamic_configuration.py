@@ -151,3 +151,25 @@ def test_the_version_of_the_feature_node_is_known_to_all(tmp_path: Path) -> None
         assert all(r.broker.finalized_features == {"theirs": 2} for r in cluster.runtimes.values())
 
     in_loop(tmp_path, body)
+
+
+def test_an_address_that_is_advertised_anew_reaches_everybody_in_the_same_life(tmp_path: Path) -> None:
+    async def body(cluster: LocalCluster) -> None:
+        epoch = cluster.runtimes[1].broker.broker_epoch
+        port = cluster.runtimes[1].endpoints[0].port
+
+        def hosts() -> list[str]:
+            return [
+                runtime.broker.metadata.brokers[1].endpoints["PLAINTEXT"].host
+                for runtime in cluster.runtimes.values()
+            ]
+
+        assert hosts() == ["127.0.0.1"] * 2
+        await write(cluster, "brokers", "1", {"advertised.listeners": f"PLAINTEXT://127.0.0.2:{port}"})
+        await cluster.until(lambda: hosts() == ["127.0.0.2"] * 2, "both know the new address")
+        await write(cluster, "brokers", "1", {"advertised.listeners": "OTHER://127.0.0.3:1"})
+        await write(cluster, "brokers", "1", {})
+        await cluster.until(lambda: hosts() == ["127.0.0.1"] * 2, "and the old one again")
+        assert cluster.runtimes[1].broker.broker_epoch == epoch
+
+    in_loop(tmp_path, body)

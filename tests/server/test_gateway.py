@@ -15,7 +15,7 @@ from odradek.model.errors import ProtocolError
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.headers import encode_request
 from odradek.server.connection import Connection
-from odradek.server.gateway import LARGEST_FRAME_BEFORE_AUTHENTICATION, Gateway
+from odradek.server.gateway import Gateway
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
 from odradek.server.seams import Seams
@@ -254,7 +254,8 @@ def test_who_has_not_logged_in_may_send_half_a_mebibyte(loop: asyncio.AbstractEv
     door = Door(loop)
 
     assert door.gateway.make_connection("EXTERNAL", "SASL_SSL").max_frame_bytes == 524_288
-    assert LARGEST_FRAME_BEFORE_AUTHENTICATION == 524_288
+    smaller = Door(loop, sasl_server_max_receive_size="1000")
+    assert smaller.gateway.make_connection("EXTERNAL", "SASL_SSL").max_frame_bytes == 1000
     assert door.gateway.make_connection("PLAINTEXT").max_frame_bytes == 100 * 1024 * 1024
 
 

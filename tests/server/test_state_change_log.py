@@ -2,6 +2,7 @@
 
 import logging
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def test_lines_written_at_once_are_those_written_one_by_one(file: Path) -> None:
     for level, text in LINES:
         state_change_log.write_line(level, text)
     one_by_one = without_time(file)
-    state_change_log.write_lines(iter(LINES))
+    state_change_log.write_lines(iter(LINES), int(time.time() * 1000))
     assert without_time(file) == one_by_one * 2
     assert [line.split(" ")[1] for line in one_by_one] == ["INFO", "WARNING", "ERROR"], (
         "neither TRACE nor DEBUG"
@@ -60,6 +61,6 @@ def test_lines_written_at_once_are_those_written_one_by_one(file: Path) -> None:
 
 def test_another_reader_of_the_logger_is_told_too(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     state_change_log.logger.addHandler(caplog.handler)
-    state_change_log.write_lines(LINES[:1])
+    state_change_log.write_lines(LINES[:1], 0)
     assert [record.getMessage() for record in caplog.records] == [LINES[0][1]]
     assert len(without_time(file)) == 1

@@ -14,6 +14,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import InvalidValue, ProtocolError
 from odradek.model.settings import (
     BROKER_SETTINGS,
+    OPENED_ONCE,
     PER_BROKER,
     TOPIC_SETTINGS,
     Setting,
@@ -129,6 +130,12 @@ def check_broker_overrides(
         raise InvalidValue(
             "Cannot update these configs at default cluster level, broker id must be specified: "
             f"Set({', '.join(of_one)})",
+        )
+    opened_once = sorted(key for key in changed if key in OPENED_ONCE)
+    if opened_once:
+        raise InvalidValue(
+            f"{', '.join(opened_once)}: this broker opens its listeners once, at its start; set it in the "
+            "broker's file"
         )
     for key, text in changed.items():
         parse_value(BROKER_SETTINGS[key], text)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from odradek.model.errors import ConfigurationError
 from odradek.model.settings import (
     BROKER_SETTINGS,
+    OPENED_ONCE,
     PER_BROKER,
     BrokerSettings,
     parse_value,
@@ -76,6 +77,8 @@ def why_not_dynamic(name: str, text: str, *, is_default: bool) -> str | None:
         return str(unknown_setting(name, BROKER_SETTINGS, "broker"))
     if not setting.dynamic:
         return "it cannot change while the broker runs; set it in the broker's file"
+    if name in OPENED_ONCE:
+        return "this broker opens its listeners once, at its start; set it in the broker's file"
     if is_default and name in PER_BROKER:
         return "it is of one broker, not of all"
     try:

@@ -170,6 +170,10 @@ class FetchSession(FetchSource):
         wanted = self.wanted.get((key, index))
         if wanted is None:
             wanted = self.wanted[key, index] = WantedPartition(self, key, index)
+        elif current_leader_epoch != wanted.current_leader_epoch:
+            # A follower that begins a leader epoch drops what is under way from the one before, and with it perhaps
+            # the only word of the high watermark.
+            wanted.sent_high_watermark = wanted.sent_log_start = -1
         wanted.current_leader_epoch = current_leader_epoch
         wanted.fetch_offset = fetch_offset
         wanted.last_fetched_epoch = last_fetched_epoch

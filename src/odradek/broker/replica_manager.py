@@ -382,6 +382,7 @@ class ReplicaManager:
         partition.replica_lag_time_max_ms = self.settings.replica_lag_time_max_ms
         partition.set_flushes_before_ack(settings.flush_messages == 1)
         partition.set_min_insync_replicas(settings.min_insync_replicas, now_ms)
+        partition.keeps_tails = settings.unclean_leader_election_enable
         for throttle, listed in (
             (self.leader_throttle, settings.leader_replication_throttled_replicas),
             (self.follower_throttle, settings.follower_replication_throttled_replicas),

@@ -12,6 +12,7 @@ from odradek.cli.journal_words import (
     event_words,
     history_at,
     place_options,
+    time_of_day,
 )
 from odradek.cli.journals import History
 from odradek.cli.output import fail, json_option, print_json, print_table
@@ -98,21 +99,24 @@ def show(
 
 
 def show_steps(steps: list[dict[str, Any]], last: int, everything: bool) -> None:
+    told = time_of_day(step["at_ms"] for step in steps)
     rows: list[tuple[Any, ...]] = []
     for step in steps:
-        about = (clock(step["at_ms"]), step["line"], step["epoch"], step["event"])
+        about = (told(step["at_ms"]), step["line"], step["event"])
         if everything and not step["changes"]:
-            rows.append((*about, "", "", "", ""))
+            rows.append((*about, "", "", ""))
         rows.extend(
-            (*about, change_words(c), c["source"], c["to"], c["reason"].split("\n")[0])
+            (*about, change_words(c), f"{c['source']} -> {c['to']}", c["reason"].split("\n")[0])
             for c in step["changes"]
         )
     changed = sum(bool(step["changes"]) for step in steps)
-    print(f"{len(steps)} steps, {changed} of them changed something.")
+    begin, end = clock(steps[0]["at_ms"]), clock(steps[-1]["at_ms"])
+    print(f"{len(steps)} steps from {begin} to {end} UTC, {changed} of them changed something.")
     shown = rows if everything else rows[-last:]
     if len(shown) < len(rows):
         print(f"the last {len(shown)} of {len(rows)} changes; --all shows them all")
-    print_table(("time (UTC)", "line", "epoch", "event", "what", "from", "to", "why"), shown)
+    if shown:
+        print_table(("time", "line", "event", "what", "change", "why"), shown)
 
 
 def show_partition(
@@ -172,11 +176,12 @@ def show_partition(
         print(
             f"reassignment {_ids(move.origin)} -> {_ids(move.target)} began {clock(move.began_ms)}, {state}"
         )
+    told = time_of_day(m.at_ms for m in moments)
     print_table(
-        ("time (UTC)", "line", "epoch", "leader", "isr", "replicas", "why"),
+        ("time", "line", "epoch", "leader", "isr", "replicas", "why"),
         [
             (
-                clock(m.at_ms),
+                told(m.at_ms),
                 m.line,
                 m.leader_epoch,
                 "none" if m.is_offline else m.leader,

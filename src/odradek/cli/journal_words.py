@@ -1,7 +1,7 @@
 """Steps of a journal in words, and the options the journal's verbs share."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -102,6 +102,12 @@ def check_lines(history: History, drop: tuple[int, ...]) -> None:
 def clock(at_ms: int) -> str:
     """In UTC, to the millisecond."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.") + f"{at_ms % 1000:03d}"
+
+
+def time_of_day(all_ms: Iterable[int]) -> Callable[[int], str]:
+    """`clock` without the date where all of them are of one day: a table has little room."""
+    days = {clock(at_ms)[:10] for at_ms in all_ms}
+    return (lambda at_ms: clock(at_ms)[11:]) if len(days) <= 1 else clock
 
 
 def event_words(event: Mapping[str, Any]) -> str:

@@ -122,7 +122,10 @@ def journals_of_cluster(bootstrap: str) -> History:
         view = client.cluster([])
         found, reasons = local_journals(client, view)
     if not found:
-        fail(f"no journal can be read through {bootstrap}: {'; '.join(reasons) or 'no broker is alive'}")
+        why = "; ".join(reasons) or "no broker is alive"
+        fail(
+            f"no journal can be read through {bootstrap}: {why}; `odradek journal record FILE` keeps one from now on"
+        )
     return _in_order(found, reasons)
 
 

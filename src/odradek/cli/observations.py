@@ -155,7 +155,8 @@ def _state_change(
     if was is not None and was.leader == now.leader:
         words = f"{isr}, {SEEN}"
         return StateChange("isr", _ids(was.isr), _ids(now.isr), words, where, leader_and_isr=now, before=was)
-    leader = f"leader {was.leader if was is not None else 'none'} -> {now.leader if now.leader in live else 'none'}"
+    led_before = was.leader if was is not None and was.leader >= 0 else "none"
+    leader = f"leader {led_before} -> {now.leader if now.leader in live else 'none'}"
     words = f"{leader}, {isr}, {SEEN}"
     was_led = was is not None and was.leader >= 0
     source = "OnlinePartition" if was_led else "OfflinePartition"

@@ -140,8 +140,9 @@ def source_of(client: "SyncClient", view: "ClusterView", where: str) -> Source:
 
 def look_at(client: "SyncClient", where: str, before: "MetadataLoaded | None") -> Source:
     """For one who looks again and again: settings are read the first time, and carried in the snapshot."""
-    from odradek.controller.context import CLUSTER_DEFAULT
     from dataclasses import replace
+
+    from odradek.controller.context import CLUSTER_DEFAULT
 
     if before is None:
         first = source_of(client, client.cluster(), where)

@@ -150,9 +150,11 @@ def _session(place: Place) -> Iterator[tuple["Store", Callable[[Awaitable[Any]],
 
 def _provider(place: Place) -> "StoreProvider":
     if place.ensemble is not None:
-        from odradek.server.main import open_provider
-
-        return open_provider(place.ensemble)
+        try:
+            from odradek.store.zookeeper.stores import ZooKeeperStores
+        except ImportError:
+            fail("ZooKeeper needs kazoo: pip install 'odradek[zookeeper]'")
+        return ZooKeeperStores.of(place.ensemble)
     from odradek.store.embedded import EmbeddedStores
 
     assert place.file is not None

@@ -61,7 +61,7 @@ def why(
 
 def answers_for(source: Source, target: str, bootstrap: str | None) -> list[Answer]:
     from odradek.controller.explain_moves import why_not_deleted
-    from odradek.controller.explain_replication import why_partition, why_slow
+    from odradek.controller.explain_replication import partitions_led, why_partition, why_slow
 
     context = source.observed()
     topic, partitions = resolve(context, target)
@@ -75,9 +75,10 @@ def answers_for(source: Source, target: str, bootstrap: str | None) -> list[Answ
         short = [where for where in partitions if _lacks_replicas(context, where)]
         measured = measure(context, short[:SHOWN_PARTITIONS], bootstrap)
     answers = []
+    led = partitions_led(context)
     for where in partitions:
         trees = why_partition(context, where, source.now_ms, measured.get(where))
-        slow = why_slow(context, where) if trees[0].holds else None
+        slow = why_slow(context, where, led) if trees[0].holds else None
         answers.append(Answer(str(where), sentence(where, trees), trees, slow))
     return answers
 

@@ -17,7 +17,7 @@ from odradek.controller.replica_states import TRANSITIONS, ReplicaState, plan_re
 from odradek.controller.task import Task
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerId, TopicPartition
+from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerId, TopicPartition, in_order
 from odradek.model.values import dataclass
 
 
@@ -50,7 +50,7 @@ class ControlledShutdown(Task):
             plan.note("broker", str(self.broker), "live", "shutting down")
         for topic_partition in plan.pick(context.partitions_on.get(self.broker, ())):
             current = context.leadership(topic_partition)
-            if current is None or context.is_queued_for_deletion(topic_partition.topic):
+            if current is None or topic_partition.topic in context.topics_to_delete:
                 continue
             if len(context.assignments[topic_partition].replicas) == 1:
                 if current.leader == self.broker:
@@ -74,7 +74,7 @@ def led_by(
     """Partitions the broker leads: those with other replicas, and those without."""
     shared: list[TopicPartition] = []
     alone: list[TopicPartition] = []
-    for topic_partition in sorted(context.partitions_on.get(broker, ())):
+    for topic_partition in context.partitions_on.get(broker, ()):
         current = context.leadership(topic_partition)
         if (
             current is None
@@ -83,7 +83,7 @@ def led_by(
         ):
             continue
         (shared if len(context.assignments[topic_partition].replicas) > 1 else alone).append(topic_partition)
-    return tuple(shared), tuple(alone)
+    return tuple(in_order(shared)), tuple(in_order(alone))
 
 
 def select_staying(plan: Plan, topic_partition: TopicPartition, current: LeaderAndIsr) -> Election | None:

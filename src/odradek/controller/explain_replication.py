@@ -4,6 +4,7 @@
 says how far behind one is. Without it the tree says what it cannot know.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 
 from odradek.controller.context import ControllerContext
@@ -66,14 +67,25 @@ def why_under_replicated(
     return Why(wish, False, found, because=_missing(context, topic_partition, ends))
 
 
-def why_slow(context: ControllerContext, topic_partition: TopicPartition) -> Why:
+def partitions_led(context: ControllerContext) -> Counter[BrokerId]:
+    """How many partitions each broker leads; counted once for a question about many."""
+    return Counter(
+        stored.leader_and_isr.leader
+        for topic_partition, stored in context.leaderships.items()
+        if context.partition_state(topic_partition) is PartitionState.ONLINE
+    )
+
+
+def why_slow(
+    context: ControllerContext, topic_partition: TopicPartition, led: Mapping[BrokerId, int] | None = None
+) -> Why:
     """Reasons metadata can tell: a leader that carries more than its share, copies under way, a throttle.
 
     A partition with one of these is well; it could be quicker.
     """
     reasons = (
         _preferred_leads(context, topic_partition),
-        _leader_share(context, topic_partition),
+        _leader_share(context, topic_partition, partitions_led(context) if led is None else led),
         _copies(context, topic_partition),
         _throttle(context, topic_partition),
     )
@@ -149,17 +161,13 @@ def _preferred_leads(context: ControllerContext, topic_partition: TopicPartition
     return Why(condition, False, f"broker {leader} leads", how)
 
 
-def _leader_share(context: ControllerContext, topic_partition: TopicPartition) -> Why:
+def _leader_share(
+    context: ControllerContext, topic_partition: TopicPartition, led_by: Mapping[BrokerId, int]
+) -> Why:
     state = context.leadership(topic_partition)
     leader = state.leader if state is not None else NO_LEADER
     condition = f"broker {leader} leads no more than its share"
-    led = sum(
-        1
-        for other in context.partitions_on.get(leader, ())
-        if context.partition_state(other) is PartitionState.ONLINE
-        and (found := context.leadership(other)) is not None
-        and found.leader == leader
-    )
+    led = led_by.get(leader, 0)
     share = len(context.assignments) / max(1, len(context.brokers))
     if led <= max(share * MUCH_MORE, share + 1):
         return Why(condition, True)

@@ -24,6 +24,7 @@ from odradek.model.ids import (
     LeaderEpoch,
     PartitionEpoch,
     TopicPartition,
+    in_order,
 )
 from odradek.model.values import dataclass, field, replace
 
@@ -135,9 +136,7 @@ class Plan:
 
     def pick(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Those of `partitions` this plan is about, sorted: a set has no order two runs agree on."""
-        if self.only is None:
-            return sorted(partitions)
-        return sorted(self.only.intersection(partitions))
+        return in_order(partitions if self.only is None else self.only.intersection(partitions))
 
     def partition_state(self, topic_partition: TopicPartition) -> PartitionState:
         planned = self.partition_states.get(topic_partition)
@@ -151,7 +150,10 @@ class Plan:
 
     def leadership(self, topic_partition: TopicPartition) -> LeaderAndIsr | None:
         drafted = self.leaderships.get(topic_partition)
-        return drafted if drafted is not None else self.context.leadership(topic_partition)
+        if drafted is not None:
+            return drafted
+        stored = self.context.leaderships.get(topic_partition)
+        return stored.leader_and_isr if stored is not None else None
 
     def assignment(self, topic_partition: TopicPartition) -> ReplicaAssignment:
         planned = self.assignments.get(topic_partition)
@@ -217,11 +219,12 @@ class Plan:
 
         `raise_epoch` False is for changes the leader itself asked for (AlterPartition): it leads on.
         """
-        stored = self.context.leadership(topic_partition)
+        node = self.context.leaderships.get(topic_partition)
         drafted = self.leaderships.get(topic_partition)
-        if stored is None:
+        if node is None:
             self.leaderships[topic_partition] = LeaderAndIsr(leader, LeaderEpoch(0), isr)
             return
+        stored = node.leader_and_isr
         if drafted is not None:
             self._redrafted.add(topic_partition)
         latest = drafted if drafted is not None else stored
@@ -375,9 +378,10 @@ class Plan:
         registered, told = self.context.brokers, self.telling.leader_and_isr
         for broker in brokers:
             if broker in registered:
-                if broker not in told:
-                    told[broker] = {}
-                told[broker].setdefault(topic_partition, False)
+                partitions = told.get(broker)
+                if partitions is None:
+                    partitions = told[broker] = {}
+                partitions.setdefault(topic_partition, False)
 
     def tell_metadata(self, topic_partition: TopicPartition) -> None:
         self.telling.metadata[topic_partition] = None
@@ -385,8 +389,11 @@ class Plan:
     def tell_stop(self, broker: BrokerId, topic_partition: TopicPartition, *, delete: bool) -> None:
         if broker not in self.context.brokers:
             return
-        stops = self.telling.stops.setdefault(broker, {})
-        stops[topic_partition] = delete or stops.get(topic_partition, False)
+        stops = self.telling.stops.get(broker)
+        if stops is None:
+            stops = self.telling.stops[broker] = {}
+        if delete or topic_partition not in stops:
+            stops[topic_partition] = delete
 
     # ------------------------------------------------------------------------------- writing, committing
 

@@ -151,25 +151,18 @@ def _stop_replica(
     stops: dict[TopicPartition, bool],
     epoch: LeaderEpoch | None,
 ) -> StopReplicaRequest:
+    partitions = [
+        StopReplicaPartition(tp, _stop_epoch(context, tp) if epoch is None else epoch, stops[tp])
+        for tp in sorted(stops)
+    ]
     return StopReplicaRequest(
-        broker,
-        context.broker_epoch(broker),
-        context.broker,
-        context.controller_epoch,
-        tuple(
-            StopReplicaPartition(
-                topic_partition,
-                _stop_epoch(context, topic_partition) if epoch is None else epoch,
-                stops[topic_partition],
-            )
-            for topic_partition in sorted(stops)
-        ),
+        broker, context.broker_epoch(broker), context.broker, context.controller_epoch, tuple(partitions)
     )
 
 
 def _stop_epoch(context: ControllerContext, topic_partition: TopicPartition) -> LeaderEpoch:
     """KIP-570: -2 while the topic is deleted, so that the stop is not refused; -1 when nobody ever led."""
-    if context.is_queued_for_deletion(topic_partition.topic):
+    if topic_partition.topic in context.topics_to_delete:
         return EPOCH_DURING_DELETE
-    state = context.leadership(topic_partition)
-    return state.leader_epoch if state is not None else NO_EPOCH
+    stored = context.leaderships.get(topic_partition)
+    return stored.leader_and_isr.leader_epoch if stored is not None else NO_EPOCH

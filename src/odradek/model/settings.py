@@ -126,6 +126,8 @@ BROKER_SETTINGS: dict[str, Setting] = dict(
 )
 # Reported only where somebody set them.
 ONLY_WHEN_SET = frozenset(_DYNAMIC_ONLY)
+# Apache opens and closes listeners while it runs; a broker of ours opens them once.
+OPENED_ONCE = frozenset(("listeners", "listener.security.protocol.map"))
 # Of one broker each: refused as a default of the whole cluster (Apache's DynamicBrokerConfig.PerBrokerConfigs).
 PER_BROKER = frozenset(
     name

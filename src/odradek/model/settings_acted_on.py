@@ -66,6 +66,8 @@ log.flush.offset.checkpoint.interval.ms INT 60000 HIGH static [0,...]
     How often the recovery points are written, below which start-up trusts the files.
 log.flush.scheduler.interval.ms LONG 9223372036854775807 HIGH static
     How often partitions are looked over for one that is due to be flushed.
+log.flush.start.offset.checkpoint.interval.ms INT 60000 HIGH static [0,...]
+    How often the log start offsets are written.
 log.index.interval.bytes INT 4096 MEDIUM dynamic [0,...]
     Bytes of log between two entries of the offset index.
 log.index.size.max.bytes INT 10485760 MEDIUM dynamic [4,...]
@@ -144,6 +146,8 @@ replication.quota.window.size.seconds INT 1 LOW static [1,...]
     Length of one such sample.
 request.timeout.ms INT 30000 HIGH static
     Longest wait of this broker for another's answer.
+sasl.server.max.receive.size INT 524288 MEDIUM static
+    Largest request before a login is complete.
 security.inter.broker.protocol STRING PLAINTEXT MEDIUM static [PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL]
     Protocol the brokers talk over when inter.broker.listener.name is unset.
 socket.connection.setup.timeout.ms LONG 10000 MEDIUM static

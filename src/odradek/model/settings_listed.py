@@ -159,8 +159,6 @@ log.cleaner.threads INT 1 MEDIUM dynamic [0,...]
     Logs cleaned at one time.
 log.dir.failure.timeout.ms LONG 30000 LOW static [1,...]
     KRaft: a failed directory that cannot be reported in this time stops the broker.
-log.flush.start.offset.checkpoint.interval.ms INT 60000 HIGH static [0,...]
-    How often the log start offsets are written.
 log.local.retention.bytes LONG -2 MEDIUM dynamic [-2,...]
     Tiered storage: bytes kept on local disk; -2 = as log.retention.bytes.
 log.local.retention.ms LONG -2 MEDIUM dynamic [-2,...]
@@ -367,8 +365,6 @@ sasl.oauthbearer.token.endpoint.url STRING null MEDIUM static
     OAuth: where tokens come from.
 sasl.server.callback.handler.class CLASS null MEDIUM static
     SASL: class that checks credentials.
-sasl.server.max.receive.size INT 524288 MEDIUM static
-    Largest request before a login is complete.
 security.providers STRING null LOW static
     Java security providers to register.
 socket.connection.setup.timeout.max.ms LONG 30000 MEDIUM static

@@ -7,6 +7,7 @@ does is in `partition`.
 
 from typing import TYPE_CHECKING
 
+from odradek.log.tails import keep_tail
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -42,6 +43,7 @@ class Replica:
         "is_flushing",
         "is_hosted",
         "is_leader",
+        "keeps_tails",
         "leader",
         "leader_epoch",
         "leader_recovery_state",
@@ -80,6 +82,7 @@ class Replica:
         self.consumer_readers: dict[Reader, None] = {}
         self.flushes_before_ack = False  # flush.messages=1 (H5)
         self.is_flushing = False
+        self.keeps_tails = False  # unclean.leader.election.enable: whatever is cut may have been acknowledged
         self._outbox = outbox
 
     # ---------------------------------------------------------------------------------------------- epochs
@@ -147,6 +150,12 @@ class Replica:
                     "the leader was elected from outside the ISR, or lost its disk",
                 )
             )
+        if offset < log.log_end_offset and (
+            offset < self.high_watermark or self.leader_recovery_state or self.keeps_tails
+        ):
+            end, kept = log.log_end_offset, keep_tail(log, offset, now_ms)
+            text = f"{self.topic_partition}: offsets {offset} to {end - 1} are cut off behind an unclean leader; {kept}"
+            self._outbox.messages.append(("warning", text))
         log.truncate_to(offset, now_ms)
         self.high_watermark = min(self.high_watermark, log.log_end_offset)
         self._wake_readers()

@@ -262,6 +262,7 @@ class BrokerRuntime:
             seams=seams,
             settings=settings,
             endpoints=self.endpoints,
+            endpoints_of=lambda changed: self._listeners.endpoints(changed, self._host_name),
             inter_broker_listener=self._listener,
             clean_epoch=logs.clean_epoch,
             broker=broker,

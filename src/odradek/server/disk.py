@@ -47,6 +47,8 @@ class Disk:
         now_ms = seams.clock.now_ms()
         self._checkpoint_ms: int = settings.log_flush_offset_checkpoint_interval_ms
         self._checkpoint_at_ms = now_ms + self._checkpoint_ms
+        self._start_offsets_ms: int = settings.log_flush_start_offset_checkpoint_interval_ms
+        self._start_offsets_at_ms = now_ms + self._start_offsets_ms
         self._retention_ms: int = settings.log_retention_check_interval_ms
         # As Apache does: the first look comes half a minute after the start.
         self._retention_at_ms = now_ms + min(30_000, self._retention_ms)
@@ -100,6 +102,8 @@ class Disk:
             if now_ms >= self._checkpoint_at_ms:
                 self._checkpoint_at_ms = now_ms + self._checkpoint_ms
                 await self._run(self._logs.checkpoint_recovery_points)
+            if now_ms >= self._start_offsets_at_ms:
+                self._start_offsets_at_ms = now_ms + self._start_offsets_ms
                 await self._run(self._logs.checkpoint_log_start_offsets)
             await self._run(self._logs.purge, now_ms)
         finally:

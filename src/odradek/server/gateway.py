@@ -22,9 +22,6 @@ from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
 from odradek.server.seams import Seams
 
-# Apache's sasl.server.max.receive.size: nobody who has not said who they are may send more.
-LARGEST_FRAME_BEFORE_AUTHENTICATION = 524_288
-
 _flexible: dict[tuple[int, int], bool] = {}
 
 
@@ -82,7 +79,8 @@ class Gateway:
         self._next_connection_id += 1
         largest = self._settings.socket_request_max_bytes
         if protocol.startswith("SASL_"):
-            largest = min(largest, LARGEST_FRAME_BEFORE_AUTHENTICATION)
+            # Nobody who has not said who they are may send more.
+            largest = min(largest, self._settings.sasl_server_max_receive_size)
         return Connection(
             self,
             connection_id=self._next_connection_id,

@@ -1,4 +1,5 @@
 """The state-change journal: what the controller of this process was told, decided and changed, a line a step.
+With each step go its classic lines in the state-change log.
 
 A file per controller, JSON lines, append-only: `controller-<broker>.jsonl`. Every line holds the event, the writes, the
 requests and the changes of one `core.step`, so that a run can be read, compared and played again. The journal is for
@@ -7,11 +8,13 @@ people: it is not flushed, and a journal that cannot be written is said once and
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
 
 from odradek.log.files import Directory
 from odradek.model.ids import BrokerId, ControllerEpoch
+from odradek.server import state_change_log
 from odradek.server.appended_file import AppendedFile
 from odradek.server.log_limits import LimitedLog
 from odradek.server.seams import Seams
@@ -25,7 +28,9 @@ MOST_WRITTEN_AT_ONCE = 300
 # A larger one, the election of thousands of partitions, must not hold up what it is about: it waits this long, and is
 # then put into words by a thread, piece by piece while the controller has nothing to do.
 LARGE_STEPS_WAIT_S = 0.2
+LINES_AT_ONCE = 1_000
 
+T = TypeVar("T")
 _Step = tuple[int, ControllerEpoch, "Event", "Effects"]
 
 
@@ -52,6 +57,8 @@ class Journal:
         step = (now_ms, epoch, event, effects)
         if not self._waiting and self._writing is None and _weight(event, effects) <= MOST_WRITTEN_AT_ONCE:
             self._file.append("".join(self._pieces(step)).encode())
+            for lines in self._lines(step):
+                state_change_log.write_lines(lines, now_ms)
             return
         self._waiting.append(step)
         if self._writing is None:
@@ -66,16 +73,36 @@ class Journal:
         try:
             await asyncio.sleep(LARGE_STEPS_WAIT_S)
             while self._waiting:
-                pieces, goes_on = self._pieces(self._waiting.popleft()), False
-                while True:
-                    await self._is_free.wait()
-                    piece = await self._seams.run_blocking(next, pieces, None)
-                    if piece is None:
-                        break
+                step = self._waiting.popleft()
+                goes_on = False
+                async for piece in self._one_by_one(self._pieces(step)):
                     self._file.append(piece.encode(), goes_on=goes_on)
                     goes_on = True
+                async for lines in self._one_by_one(self._lines(step)):
+                    state_change_log.write_lines(lines, step[0])
         finally:
             self._writing = None
+
+    async def _one_by_one(self, made: Iterator[T]) -> AsyncIterator[T]:
+        """Each made by a thread while the controller has nothing to do."""
+        while True:
+            await self._is_free.wait()
+            found = await self._seams.run_blocking(next, made, None)
+            if found is None:
+                return
+            yield found
+
+    def _lines(self, step: _Step) -> Iterator[list[state_change_log.Line]]:
+        """The lines of a step, some at a time."""
+        _, epoch, _, effects = step
+        if not (effects.changes or effects.requests) or not state_change_log.is_wanted():
+            return
+        from odradek.controller.state_change_log import lines
+
+        with_trace = state_change_log.is_wanted(state_change_log.TRACE)
+        every = lines(effects, self._broker, epoch, with_trace=with_trace)
+        while some := list(islice(every, LINES_AT_ONCE)):
+            yield some
 
     def _pieces(self, step: _Step) -> Iterator[str]:
         # Not above: only a broker that leads writes one, and all brokers start.

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("odradek.server")
 
+# In the first log directory: the session with ZooKeeper, to be ended by whoever is started after us.
+LAST_SESSION_FILE = "zookeeper-session.json"
 # Objects of a broker live long or die in the callback that made them; looking for cycles finds nothing.
 GC_THRESHOLDS = (50_000, 50, 100)
 
@@ -154,7 +156,11 @@ class _StopRequest:
 
 
 def open_provider(settings: BrokerSettings) -> "StoreProvider":
-    """The store the settings name: `zookeeper.connect`'s ensemble, or the file of the embedded store."""
+    """The store the settings name: `zookeeper.connect`'s ensemble, or the file of the embedded store.
+
+    For the broker alone, once it has the lock on its log directories: with it ends the session of the process
+    before.
+    """
     connect = settings.zookeeper_connect
     if connect and settings.odradek_store:
         raise ConfigurationError(
@@ -162,13 +168,16 @@ def open_provider(settings: BrokerSettings) -> "StoreProvider":
         )
     if connect:
         try:
+            from odradek.store.zookeeper.last_session import LastSession
             from odradek.store.zookeeper.stores import ZooKeeperStores
         except ImportError as error:
             raise ConfigurationError(
                 "zookeeper.connect needs kazoo: pip install 'odradek[zookeeper]'; without zookeeper.connect, "
                 "brokers of one host share the file that odradek.store names"
             ) from error
-        return ZooKeeperStores.of(settings)
+        return ZooKeeperStores.of(
+            settings, LastSession(Path(settings.log_directories[0]) / LAST_SESSION_FILE)
+        )
     from odradek.store.embedded import EmbeddedStores
 
     path = settings.store_file

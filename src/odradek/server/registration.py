@@ -110,6 +110,21 @@ async def register(
             )
 
 
+async def rewrite(
+    store: api.Store, seams: Seams, registration: BrokerRegistration, endpoints: tuple[Endpoint, ...]
+) -> BrokerRegistration:
+    """The same incarnation at other addresses: the node is written, and the controller tells everybody."""
+    moved = BrokerRegistration(
+        registration.broker_id, registration.epoch, endpoints, registration.rack, registration.clean_epoch
+    )
+    value = layout.encode_registration(moved, timestamp_ms=seams.clock.now_ms())
+    try:
+        await store.set(layout.broker_path(registration.broker_id), value)
+    except api.NoNode:
+        raise api.SessionExpired(message="our registration is gone") from None
+    return moved
+
+
 async def register_again(
     store: api.Store, seams: Seams, registration: BrokerRegistration
 ) -> BrokerRegistration:

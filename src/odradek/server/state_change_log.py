@@ -16,6 +16,8 @@ TRACE = 5
 logging.addLevelName(TRACE, "TRACE")
 logger = logging.getLogger("odradek.state_change")
 
+Line = tuple[str, str]  # level, text
+
 _LEVELS = {
     "TRACE": TRACE,
     "DEBUG": logging.DEBUG,
@@ -37,10 +39,9 @@ class FileHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         self._file.append((self.format(record) + "\n").encode())
 
-    def append_lines(self, lines: Iterable[tuple[str, str]]) -> None:
-        """Those of one event, as `emit` would write them one by one: one look at the clock, one write."""
-        now = time.time()
-        at = f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now))},{int(now % 1 * 1000):03d}"
+    def append_lines(self, lines: Iterable[Line], at_ms: int) -> None:
+        """As `emit` would have written them at that time, one by one; in one write."""
+        at = f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at_ms // 1000))},{at_ms % 1000:03d}"
         words = {level: f"[{at}] {logging.getLevelName(number)} " for level, number in _LEVELS.items()}
         whole = [f"{words[level]}{text}\n" for level, text in lines]
         if whole:
@@ -57,9 +58,9 @@ def write_line(level: str, text: str) -> None:
     logger.log(_LEVELS[level.upper()], "%s", text)
 
 
-def write_lines(lines: Iterable[tuple[str, str]]) -> None:
-    """As `write_line` for each. A record of `logging` costs 25 us, more than the election it tells of; so where
-    our own file is the only reader, none is made."""
+def write_lines(lines: Iterable[Line], at_ms: int) -> None:
+    """As `write_line` for each, at that time. A record of `logging` costs 25 us, more than the election it tells
+    of; so where our own file is the only reader, none is made."""
     if logger.propagate or not all(isinstance(handler, FileHandler) for handler in logger.handlers):
         for level, text in lines:
             write_line(level, text)
@@ -68,7 +69,7 @@ def write_lines(lines: Iterable[tuple[str, str]]) -> None:
     kept = [line for line in lines if wanted[line[0]]]
     for handler in logger.handlers:
         assert isinstance(handler, FileHandler)
-        handler.append_lines(kept)
+        handler.append_lines(kept, at_ms)
 
 
 def is_wanted(level: int = logging.INFO) -> bool:

@@ -6,9 +6,11 @@ store tells is delivered. When it ends, everything it said is forgotten, and the
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from odradek.broker.core import Broker
 from odradek.model.cluster import BrokerRegistration, Endpoint
+from odradek.model.errors import ConfigurationError
 from odradek.model.facts import ConfigChanged, ControllerChanged, Fact, FeaturesChanged
 from odradek.model.ids import BrokerEpoch, BrokerId
 from odradek.model.settings import BrokerSettings
@@ -18,7 +20,7 @@ from odradek.server.endpoints import endpoint_of
 from odradek.server.gateway import Gateway
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
-from odradek.server.registration import register, register_again
+from odradek.server.registration import register, register_again, rewrite
 from odradek.server.seams import Seams
 from odradek.store import api, layout
 from odradek.store.facts import BrokerFacts
@@ -40,6 +42,7 @@ class StoreSessions:
         seams: Seams,
         settings: BrokerSettings,
         endpoints: tuple[Endpoint, ...],
+        endpoints_of: Callable[[BrokerSettings], tuple[Endpoint, ...]],
         inter_broker_listener: str,
         clean_epoch: int,
         broker: Broker,
@@ -49,7 +52,7 @@ class StoreSessions:
         log: LimitedLog,
         metrics: Metrics,
     ) -> None:
-        """`clean_epoch`: of the incarnation whose clean shutdown our directories speak of, -1 for none."""
+        """`endpoints_of`: what is advertised with other settings. `clean_epoch`: of the incarnation whose clean shutdown our directories speak of, -1 for none."""
         self.store: api.Store | None = store
         self.registration: BrokerRegistration | None = None
         self.is_registered: asyncio.Future[None] = seams.loop.create_future()
@@ -59,6 +62,8 @@ class StoreSessions:
         self._settings = settings
         self._broker_id = BrokerId(settings.broker_id)
         self._endpoints = endpoints
+        self._endpoints_of = endpoints_of
+        self._has_moved = False  # the endpoints are others than our registration names
         self._listener = inter_broker_listener
         self._clean_epoch = clean_epoch
         self._broker = broker
@@ -106,6 +111,7 @@ class StoreSessions:
         """Ends with SessionExpired."""
         wake = self._wake = asyncio.Event()
         self._wants_new_epoch = False  # this session brings one
+        self._has_moved = False  # and names the endpoints as they are
         stop_listening = store.listen(on_session=lambda state: wake.set())
         controller: asyncio.Task[None] | None = None
         facts = BrokerFacts(store, wake.set)
@@ -143,8 +149,14 @@ class StoreSessions:
                         self._gateway.end_turn()
                     for fact in await facts.take():
                         await self._deliver(store, fact)
+                    if self._has_moved:
+                        self._has_moved = False
+                        self.registration = await rewrite(
+                            store, self._seams, self.registration, self._endpoints
+                        )
                 except api.StoreUnavailable as error:
                     self._log.warning("store", f"the store cannot be reached: {error}")
+                    self._has_moved = self.registration.endpoints != self._endpoints
                     await asyncio.sleep(RETRY_S)
                     wake.set()
         finally:
@@ -200,3 +212,16 @@ class StoreSessions:
             self._broker.broker_config_changed(fact.entity_name, fact.config, self._now_ms())
             if self._broker.settings is not before:
                 self._gateway.settings_changed(self._broker.settings)
+                self._advertise(self._broker.settings)
+
+    def _advertise(self, settings: BrokerSettings) -> None:
+        """advertised.listeners may change while we serve: clients and brokers are told another way here."""
+        try:
+            endpoints = self._endpoints_of(settings)
+        except ConfigurationError as error:
+            self._log.warning("endpoints", f"the addresses stay as they are: {error}")
+            return
+        if endpoints != self._endpoints:
+            self._endpoints = endpoints
+            self._has_moved = True
+            self._wake.set()

@@ -159,6 +159,10 @@ def draw(seed: int) -> Plan:
     )
     kinds = frozenset(chosen) | {fault.kind for fault in further}
     actions, settings = _administration(seed, duration_s, kinds)
+    if any(action.kind == "recreate_topic" for action in actions):
+        # A topic made again while the disk with the old one is away: the old log is in the way when it comes back
+        # (KAFKA-16157). Seeds 258 and 1364 show it; docs/simulator.md, "not mended yet".
+        further = [fault for fault in further if fault.kind != "directory_offline"]
     if not kinds.isdisjoint(WANT_INDEXES):
         settings.setdefault("log.segment.bytes", "2000")  # an index is written when its segment ends
     faults += _deposals(seed, duration_s)

@@ -102,32 +102,38 @@ def late_control_requests(world: World, fault: Fault) -> bool:
     """What a controller sends in the meantime reaches the broker a second time, much later and in any order.
 
     A connection that was given up may still deliver; so each is sent again over a connection of its own, byte for
-    byte: with the epochs of then, to whoever lives there now. UpdateMetadata names no epoch but the controller's, so
-    within a term nothing tells an old one from a new one, here as with Apache: it is sent again in the next term only.
+    byte: with the epochs of then, to whoever lives there now. Within one term and one life of the broker only
+    LeaderAndIsr is, and only where nobody deletes or moves anything: UpdateMetadata and StopReplica of a deletion
+    name no epoch that would tell an old one from a new one, and a replica that was deleted remembers none, here as
+    with Apache.
     """
     controller = _controller(world)
     others = [b for b in _serving(world) if b is not controller]
     if controller is None or not others:
         return False
     source, target = controller.name, others[int(fault.target * len(others))]
-    captured: list[bytes] = []
-    term = _controller_epoch(world)
+    captured: list[tuple[bytes, int, Host | None]] = []  # with the term and the life it was meant for
 
     def tap(transport: SimTransport, data: bytes) -> None:
         if transport.host.name == source and transport.remote_name == target.name:
-            captured.extend(_control_frames(data))
+            term = _controller_epoch(world)
+            captured.extend((frame, term, target.host) for frame in _control_frames(data))
 
     def deliver() -> None:
         world.network.taps.remove(tap)
-        if _controller_epoch(world) == term:
-            captured[:] = [frame for frame in captured if _api_key(frame) != UPDATE_METADATA]
-        del captured[:-MOST_CAPTURED]
+        now = _controller_epoch(world), target.host
+        is_calm = world.administration is None
+        late = [
+            frame
+            for frame, *meant_for in captured
+            if tuple(meant_for) != now or (is_calm and _api_key(frame) == LEADER_AND_ISR)
+        ][-MOST_CAPTURED:]
         ghost = Host("ghost", 102)
-        for frame in captured:
+        for frame in late:
             delay_s = (0.1 + 6.0 * fault.amount) * world.loop.random.random()
             world.spawn(ghost, _send_once(world, target.name, frame, delay_s))
-        if captured:
-            world.note(f"{len(captured)} control requests of {source} will reach {target.name} again")
+        if late:
+            world.note(f"{len(late)} control requests of {source} will reach {target.name} again")
 
     world.network.taps.append(tap)
     _later(world, fault.lasts_s, deliver)

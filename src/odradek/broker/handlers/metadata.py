@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 FIRST_BY_ID = 12
 FIRST_FLEXIBLE = 9
+NEVER = 32_767  # beyond every version
 # Null topics, two or three flags, no tags: the request for all topics.
 SIZE_OF_ALL_TOPICS = {9: 5, 10: 5, 11: 4, 12: 4}
 FIRST_WITH_LISTENER_NOT_FOUND = 6
@@ -58,7 +59,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     topics = [_topic(broker, version, listener, topic, asked) for topic in wanted]
     missing = [row for row in topics if row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and row.name]
     if missing and asked.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
-        _create(broker, missing)
+        _create(broker, request, missing, now_ms)
     answer = _response(broker, listener, topics, asked).encode(version)
     if not missing and (names is None or len(names) <= REMEMBERED_TOPICS):
         broker.remember(key, answer)
@@ -155,18 +156,23 @@ def _partition(
     )
 
 
-def _create(broker: "Broker", missing: Iterable[MetadataResponseTopic]) -> None:
+def _create(
+    broker: "Broker", request: "Request", missing: Iterable[MetadataResponseTopic], now_ms: int
+) -> None:
     """Written straight to the store, as any broker may; the client asks again until there are leaders."""
     if not broker.metadata.brokers:
         return  # just started: the controller has not told us of anybody to give replicas to
     new: list[NewTopic] = []
     taken = Names(broker)
+    # Never refused here, as in Apache; what a client makes by asking counts for its next CreateTopics (KIP-599).
+    quota = broker.mutation_quota(request, strict_since=NEVER, now_ms=now_ms)
     for row in missing:
         assert row.name is not None
         try:
             if row.name not in broker.being_created:
                 new.append(plan_topic(broker, row.name, names=taken))
                 broker.being_created.add(row.name)
+                quota.take(len(new[-1].assignment))
             row.error_code = ErrorCode.LEADER_NOT_AVAILABLE
         except ProtocolError as refusal:
             row.error_code = refusal.code

@@ -5,6 +5,7 @@ and the follower's handling of its row, ISR changes through `Partition`. Time is
 than the lag limit may be older, so every follower that is behind may be found lagging at any moment.
 """
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 from odradek.broker.effects import Effect, RegisterAgain
@@ -26,6 +27,7 @@ from odradek.replication.followers import NEVER_MS, FollowerState
 from odradek.replication.isr import Committed, IsrAnswer, IsrProposal, PendingExpandIsr, PendingShrinkIsr
 from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Purgatory
+from odradek.replication.throttle import ReplicationThrottle
 from odradek.replication.waiting import Outbox
 from odradek.sim.explore.values import (
     COMMITTED,
@@ -46,6 +48,8 @@ from odradek.sim.explore.values import (
 NOW_MS = 1_000_000
 LAG_MS = 10_000
 SETTINGS = BrokerSettings({})
+# All that a look at one partition asks of its broker: nothing is held back here (KIP-73).
+UNTHROTTLED = cast(Any, SimpleNamespace(replicas=SimpleNamespace(leader_throttle=ReplicationThrottle())))
 
 
 class Replicas:
@@ -237,7 +241,7 @@ class Replicas:
         )
         wanted.partition = partition
         body = FetchBody(message.source, message.broker_epoch, 0, 1, 1 << 20, 0, 0, 0, [], [], "", None)
-        wait = FetchWait(cast(Any, None), 17, body, session, cast(Any, None))
+        wait = FetchWait(UNTHROTTLED, 17, body, session, cast(Any, None))
         try:
             row, _, _ = wait._look(wanted, 0, NOW_MS)
         except ProtocolError:

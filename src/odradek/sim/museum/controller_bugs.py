@@ -7,8 +7,8 @@ from odradek.controller import alter_partition, broker_changes, reassignment, to
 from odradek.controller.alter_partition import AlterPartition
 from odradek.controller.context import ControllerContext
 from odradek.controller.replica_states import LeaveIsr
-from odradek.server.broker_runtime import BrokerRuntime
 from odradek.server.controller_runtime import ControllerRuntime
+from odradek.server.store_sessions import StoreSessions
 from odradek.sim.museum import stories
 from odradek.sim.museum.exhibit import Exhibit
 from odradek.sim.museum.mutation import Change
@@ -103,7 +103,13 @@ EXHIBITS = (
                 alter_partition,
                 "_is_eligible",
                 "if not context.is_online(member.broker, topic_partition):",
-                "if True:\n        return True\n    if False:",
+                "if False:",
+            ),
+            Change(
+                alter_partition,
+                "_is_eligible",
+                "return member.broker_epoch in (UNKNOWN_BROKER_EPOCH, context.broker_epoch(member.broker))",
+                "return True",
             ),
         ),
     ),
@@ -243,8 +249,8 @@ EXHIBITS = (
         "a session ends while the store is away, and no other one is ever opened",
         (
             Change(
-                BrokerRuntime,
-                "_live",
+                StoreSessions,
+                "live",
                 "await asyncio.sleep(RETRY_S)",
                 "raise",
             ),
@@ -254,7 +260,7 @@ EXHIBITS = (
         "6879",
         "42d65c429f1",
         "after its session has ended a broker waits for its controller to stop, which waits for a session",
-        (Change(BrokerRuntime, "_session", "controller.cancel()", "pass"),),
+        (Change(StoreSessions, "_session", "controller.cancel()", "pass"),),
     ),
     Exhibit(
         "13254",

@@ -56,8 +56,6 @@ def caught_by(exhibit: Exhibit) -> str:
         ways.append("a story of its own")
     if exhibit.number in shown.STORIES:
         ways.append(f"`{shown.STORIES[exhibit.number]}`")
-    if exhibit.number in shown.SEEDS:
-        ways.append(f"seed {shown.SEEDS[exhibit.number]}")
     if exhibit.searched:
         ways.append(f"explore: `{exhibit.searched}`")
     return ", ".join(ways)

@@ -13,7 +13,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from kazoo import exceptions as kazoo_errors
 from kazoo.client import KazooClient, KazooState
@@ -67,6 +67,13 @@ class LinkState(Enum):
     OVER = "over"  # the session has ended, or was refused
 
 
+class SessionKey(NamedTuple):
+    """Whoever has both may end the session."""
+
+    session_id: int
+    password: bytes
+
+
 class KazooLink:
     """One session's connection. Whatever is heard is told on the event loop, in the order of the wire."""
 
@@ -79,7 +86,9 @@ class KazooLink:
         on_state: Callable[[LinkState], None],
         on_negotiated: Callable[[float], None],
         on_watch: Callable[[WatchEvent], None],
+        key: SessionKey | None = None,
     ) -> None:
+        """`key`: of the session to go on with, in place of a new one."""
         self._loop = asyncio.get_running_loop()
         self._on_state = on_state
         self._on_negotiated = on_negotiated
@@ -88,6 +97,7 @@ class KazooLink:
         self._client = KazooClient(
             hosts=hosts,
             timeout=session_timeout_ms / 1000,
+            client_id=key,
             handler=_Inline(security),
             sasl_options=security.sasl_options(),
             connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
@@ -99,6 +109,10 @@ class KazooLink:
     @property
     def session_id(self) -> int:
         return int(self._client._session_id)
+
+    @property
+    def key(self) -> SessionKey:
+        return SessionKey(self.session_id, bytes(self._client._session_passwd))
 
     @property
     def last_problem(self) -> str:

@@ -40,7 +40,14 @@ from odradek.store.api import (
     check_path,
 )
 from odradek.store.session import SessionBase
-from odradek.store.zookeeper.link import KazooLink, LinkState, NoReadMany, error_of, translated
+from odradek.store.zookeeper.link import (
+    KazooLink,
+    LinkState,
+    NoReadMany,
+    SessionKey,
+    error_of,
+    translated,
+)
 from odradek.store.zookeeper.requests import MAX_PACKET_BYTES, ListMany, Multi, ReadMany, Refused
 from odradek.store.zookeeper.security import OPEN, Security
 from odradek.store.zookeeper.watches import ArmedWatches, missed
@@ -125,6 +132,11 @@ class ZooKeeperStore(SessionBase):
             raise
         store._beat = asyncio.ensure_future(store._beat_on())
         return store
+
+    @property
+    def key(self) -> SessionKey:
+        """Whoever has it may end the session."""
+        return self._link.key
 
     def _negotiated(self, timeout_s: float) -> None:
         self._negotiated_s = timeout_s

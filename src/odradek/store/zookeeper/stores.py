@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import re
 
 from odradek.model.errors import ConfigurationError
 from odradek.model.settings import BrokerSettings
 from odradek.store.api import InvalidPath, Store, StoreProvider, check_path
 from odradek.store.chroot import ChrootedStores
+from odradek.store.zookeeper.last_session import LastSession, end_session
 from odradek.store.zookeeper.security import Security
 from odradek.store.zookeeper.session import ZooKeeperStore
 
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\[\]:\s]+)(:\d{1,5})?")
+logger = logging.getLogger(__name__)
+
 # Apache's zookeeper.max.in.flight.requests.
 IN_FLIGHT = 10
 
@@ -26,15 +30,20 @@ class ZooKeeperStores:
         connection_timeout_ms: int = 18_000,
         security: Security | None = None,
         in_flight: int = IN_FLIGHT,
+        last_session: LastSession | None = None,
     ) -> None:
+        """`last_session`: of the process before us, to be ended before ours begins."""
         self.hosts, self.chroot = split_connect(connect)
         self._connection_timeout_ms = connection_timeout_ms
         self._security = security or Security()
         self._in_flight = in_flight
+        self._last_session = last_session
+        self._is_first = True
+        self._has_written = False
         self._chrooted: StoreProvider = ChrootedStores(_Unrooted(self), self.chroot)
 
     @classmethod
-    def of(cls, settings: BrokerSettings) -> ZooKeeperStores:
+    def of(cls, settings: BrokerSettings, last_session: LastSession | None = None) -> ZooKeeperStores:
         """Raises ConfigurationError. A connection may take as long as a session, unless it is said otherwise."""
         patience_ms = settings.zookeeper_connection_timeout_ms
         if patience_ms is None:
@@ -44,6 +53,7 @@ class ZooKeeperStores:
             connection_timeout_ms=patience_ms,
             security=Security.of(settings),
             in_flight=settings.zookeeper_max_in_flight_requests,
+            last_session=last_session,
         )
 
     async def open_session(self, session_timeout_ms: int) -> Store:
@@ -51,7 +61,8 @@ class ZooKeeperStores:
 
     async def open_unrooted(self, session_timeout_ms: int) -> ZooKeeperStore:
         """The whole tree of the ensemble, whatever the chroot."""
-        return await ZooKeeperStore.open(
+        await self._end_last()
+        session = await ZooKeeperStore.open(
             self.hosts,
             session_timeout_ms,
             self._connection_timeout_ms,
@@ -59,9 +70,22 @@ class ZooKeeperStores:
             acl_of=self._security.acl_of(self.chroot),
             in_flight=self._in_flight,
         )
+        if self._last_session is not None:
+            self._last_session.write(session.key)
+            self._has_written = True
+        return session
+
+    async def _end_last(self) -> None:
+        """Once: later sessions of this process end by themselves."""
+        key = self._last_session.read() if self._last_session is not None and self._is_first else None
+        self._is_first = False
+        if key is not None and await end_session(self.hosts, key, self._security):
+            logger.info("ended session %#x of the process that was here before", key.session_id)
 
     async def close(self) -> None:
-        """Nothing is held between sessions."""
+        """After the last session has ended in order there is none to be ended by whoever comes next."""
+        if self._last_session is not None and self._has_written:
+            self._last_session.forget()
 
 
 class _Unrooted:

@@ -1,0 +1,126 @@
+"""A journal of any cluster, kept by looking at it."""
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from odradek.cli.observations import first_line, is_observed, lines_between, snapshot_at
+from odradek.controller.timeline import outages, timeline
+from odradek.model.cluster import ReplicaAssignment
+from odradek.model.facts import MetadataLoaded, TopicAssignment
+from odradek.model.ids import BrokerId
+from odradek.model.values import replace
+from tests.cli.conftest import Shell
+from tests.controller.world import registration, state, topic_id_of, tp
+from tests.support import eventually
+
+
+def topic(name: str, *replicas: int, adding: tuple[int, ...] = ()) -> TopicAssignment:
+    ids = tuple(BrokerId(b) for b in replicas)
+    node = ReplicaAssignment(ids, tuple(BrokerId(b) for b in adding))
+    return TopicAssignment(name, topic_id_of(name), {0: node})
+
+
+def seen(*brokers: int, **leaders: tuple[int, list[int]]) -> MetadataLoaded:
+    """Topics of one partition, each with its leader and ISR."""
+    return MetadataLoaded(
+        brokers=tuple(registration(b, 0) for b in brokers),
+        topics=tuple(topic(name, 2, 1) for name in sorted(leaders)),
+        states={tp(f"{name}-0"): state(leader, isr) for name, (leader, isr) in sorted(leaders.items())},
+    )
+
+
+LOOKS = [
+    seen(1, 2, t=(2, [2, 1])),
+    seen(1, 2, t=(2, [2, 1])),
+    seen(1, t=(1, [1]), u=(1, [1])),
+    seen(t=(-1, [1]), u=(-1, [1])),
+    seen(1, t=(1, [1])),
+]
+
+
+def journal(looks: list[MetadataLoaded]) -> list[dict[str, Any]]:
+    """Through text, as a file holds it; a second between two looks."""
+    lines = [first_line(looks[0], 1, 1000)]
+    for number, (before, after) in enumerate(pairwise(looks), start=2):
+        lines += lines_between(before, after, 1, number * 1000)
+    return [json.loads(json.dumps(line)) for line in lines]
+
+
+def test_nothing_new_is_no_line_and_every_change_has_one_of_its_kind() -> None:
+    lines = journal(LOOKS)
+    assert is_observed(lines)
+    assert [(line["at_ms"], line["event"]["type"]) for line in lines] == [
+        (1000, "Elected"),
+        (3000, "BrokersChanged"),
+        (3000, "TopicsChanged"),
+        (3000, "PartitionStatesLoaded"),
+        (4000, "BrokersChanged"),
+        (4000, "PartitionStatesLoaded"),
+        (5000, "BrokersChanged"),
+        (5000, "TopicsChanged"),
+        (5000, "PartitionStatesLoaded"),
+    ]
+    words = [
+        change["reason"] for line in lines for change in line["changes"] if change["kind"] == "partition"
+    ]
+    assert words[0] == "leader 2 -> 1, ISR 2,1 -> 1, seen in Metadata"
+    assert words[1] == "leader 1 -> none, ISR 1 -> 1, seen in Metadata"
+
+
+def test_any_moment_is_given_back_as_it_was_seen() -> None:
+    lines = journal(LOOKS)
+    assert snapshot_at(lines, 999) is None
+    for number, look in enumerate(LOOKS, start=1):
+        assert snapshot_at(lines, number * 1000 + 500) == replace(look, topics=tuple(look.topics)), number
+    assert snapshot_at(lines, None) == LOOKS[-1]
+
+
+def test_a_move_is_seen_by_its_assignment() -> None:
+    before = seen(1, 2, t=(1, [1]))
+    before = replace(before, topics=(topic("t", 1),))
+    after = replace(before, topics=(topic("t", 2, 1, adding=(2,)),))
+    lines = journal([before, after])
+    (change,) = lines[1]["changes"]
+    assert (change["source"], change["to"], change["name"]) == ("[1]", "[2,1] adding [2]", "t-0")
+    assert snapshot_at(lines, None) == after
+
+
+def test_one_look_is_one_row_of_the_time_line() -> None:
+    moments = timeline(journal(LOOKS), tp("t-0"))
+    assert [(m.at_ms, m.leader, m.is_offline) for m in moments] == [
+        (1000, 2, False),
+        (3000, 1, False),
+        (4000, -1, True),
+        (5000, 1, False),
+    ]
+    (outage,) = outages(moments)
+    assert (outage.since_ms, outage.until_ms) == (4000, 5000)
+    assert timeline(journal(LOOKS), tp("u-0"))[0].leader == 1, "a topic made later is known from then on"
+
+
+def test_a_cluster_is_recorded_shown_and_asked_about_its_past(
+    start_cluster: Callable[..., tuple[Any, Shell]], tmp_path: Path
+) -> None:
+    cluster, shell = start_cluster(3)
+    file = tmp_path / "looks.jsonl"
+    controller = shell.json("cluster", "health")["controller"]
+    victim = next(b for b in (1, 2, 3) if b != controller)
+    shell.ok("topic", "create", "s3", "--assign", victim)
+    found = shell.json("journal", "record", file, "--looks", 3, "--every", 0.05)
+    assert found == {"file": str(file), "looks": 3, "changes": 0}
+    well = json.loads(file.read_text().splitlines()[-1])["at_ms"]
+    cluster.kill(victim)
+    eventually(lambda: shell("why", "s3")[0] == 1, what="it is offline")
+    assert shell.ok("journal", "record", file, "--looks", 1).startswith("0 changes in 1 looks are in ")
+    moments = shell.json("journal", "show", file, "-p", "s3-0", offline=True)["moments"]
+    assert [(m["leader"], m["offline"]) for m in moments] == [(victim, False), (-1, True)]
+    assert shell("why", "s3-0", "--journal", file, "--at", well, offline=True)[0] == 0
+    code, out, _ = shell("why", "s3-0", "--journal", file, offline=True)
+    assert code == 1 and f"start broker {victim}: then {victim} leads" in out
+    assert "not known: what happened between two looks" in out
+    for verb in (["replay", file], ["diff", file, file]):
+        code, _, err = shell("journal", *verb, offline=True)
+        assert code == 1 and "there is nothing to play again" in err
