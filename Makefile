@@ -53,7 +53,7 @@ sim-night: $(VENV)/.dev
 	ODRADEK_CRASH_CUTS=2000 $(BIN)/python -m pytest tests/log/test_crash_enumeration.py
 
 interop: $(VENV)/.dev
-	ODRADEK_INTEROP=1 $(BIN)/python -m pytest -v -rs --timeout 600 tests/interop $(TEST)
+	ODRADEK_INTEROP=1 $(BIN)/python -m pytest -v -rs --timeout 600 tests/interop tests/cli/test_foreign.py $(TEST)
 
 museum: $(VENV)/.dev
 	$(BIN)/python -m odradek.sim.museum $(MUSEUM)

@@ -640,7 +640,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         (149,),
         "a later stop undoes a deletion",
         PLAN,
-        "        stops[topic_partition] = delete or stops.get(topic_partition, False)\n",
+        "        if delete or topic_partition not in stops:\n            stops[topic_partition] = delete\n",
         "        stops[topic_partition] = delete\n",
     ),
     Mutation(

@@ -32,8 +32,8 @@ TITLES = {name: title for name, (title, _) in WORKS.items()}
 
 async def measure(kind: str, partitions: int, works: list[str], repeats: int) -> list[Sample]:
     samples = []
-    async with opened(kind) as (stores, directory):
-        cluster = Cluster(stores, directory, partitions)
+    async with opened(kind) as (stores, directory, server_cpu_seconds):
+        cluster = Cluster(stores, directory, partitions, server_cpu_seconds)
         await cluster.start()
         gc.collect()
         gc.freeze()
@@ -50,6 +50,8 @@ async def measure(kind: str, partitions: int, works: list[str], repeats: int) ->
                         stretch.seconds,
                         stretch.cpu_seconds,
                         stretch.store_seconds,
+                        stretch.server_cpu_seconds,
+                        stretch.afterwards_cpu_seconds,
                         stretch.counts,
                         load,
                     )
@@ -66,7 +68,8 @@ def _line(sample: Sample) -> str:
     each = sample.seconds / sample.touched * 1e6
     return (
         f"{sample.store:>9} {sample.partitions:>7} {sample.work:<14} {sample.seconds:8.3f} s"
-        f"  cpu {sample.cpu_seconds:7.3f}  store {sample.store_seconds:7.3f}  {each:7.1f} us each"
+        f"  cpu {sample.cpu_seconds:7.3f}  store {sample.store_seconds:7.3f}"
+        f"  server {sample.server_cpu_seconds:6.2f}  after {sample.afterwards_cpu_seconds:6.2f}  {each:7.1f} us each"
         f"  load {sample.load:.1f}  {json.dumps(sample.counts)}"
     )
 

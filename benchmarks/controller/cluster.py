@@ -8,7 +8,7 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -66,19 +66,30 @@ class Stretch:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     store_seconds: float = 0.0
+    server_cpu_seconds: float = 0.0  # of the ZooKeeper server
+    afterwards_cpu_seconds: float = 0.0  # the words of journal and state-change log, made when all is done
     counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, other: "Stretch") -> None:
         self.seconds += other.seconds
         self.cpu_seconds += other.cpu_seconds
         self.store_seconds += other.store_seconds
+        self.server_cpu_seconds += other.server_cpu_seconds
+        self.afterwards_cpu_seconds += other.afterwards_cpu_seconds
         for name, count in other.counts.items():
             self.counts[name] = self.counts.get(name, 0) + count
 
 
 class Cluster:
-    def __init__(self, stores: StoreProvider, directory: Path, partitions: int) -> None:
+    def __init__(
+        self,
+        stores: StoreProvider,
+        directory: Path,
+        partitions: int,
+        server_cpu_seconds: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self.partitions = partitions
+        self._server_cpu_seconds = server_cpu_seconds
         self.told = Told()
         self.answers: dict[int, ControllerAnswer] = {}
         self.assignments: dict[TopicPartition, ReplicaAssignment] = {}
@@ -308,11 +319,13 @@ class Cluster:
         self._store.clear()
         stretch = Stretch()
         with _thresholds():
+            begun_server = self._server_cpu_seconds()
             begun, begun_cpu = time.perf_counter(), time.process_time()
             yield stretch
             await self._until_quiet(begun)
             stretch.seconds = self._active_at - begun
             stretch.cpu_seconds = self._active_cpu - begun_cpu
+            stretch.server_cpu_seconds = self._server_cpu_seconds() - begun_server
         stretch.store_seconds = self._store.seconds
         stretch.counts = {
             "store calls": sum(self._store.calls.values()),
@@ -322,6 +335,8 @@ class Cluster:
             "requests": sum(self.told.requests.values()),
             "bytes told": self.told.sent_bytes,
         }
+        await self._journal.finish()
+        stretch.afterwards_cpu_seconds = time.process_time() - self._active_cpu
 
     async def _until_quiet(self, begun: float) -> None:
         while True:

@@ -29,6 +29,8 @@ class Sample:
     seconds: float
     cpu_seconds: float
     store_seconds: float
+    server_cpu_seconds: float
+    afterwards_cpu_seconds: float
     counts: dict[str, int]
     load: float
 

@@ -56,7 +56,7 @@ async def _run(partitions: int, *, traced: bool) -> tuple[float, float]:
         gc.collect()
         return tracemalloc.get_traced_memory()[0] if traced else resident_bytes()
 
-    async with opened(EMBEDDED) as (stores, directory):
+    async with opened(EMBEDDED) as (stores, directory, _):
         # Filled by a process that is gone, so that nothing of the filling is in the figure.
         await _in_another_process(partitions, str(directory / "store.db"))
         cluster = Cluster(stores, directory, partitions)

@@ -1,7 +1,8 @@
 """The three stores, each opened empty for one size and gone afterwards."""
 
+import os
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -22,21 +23,22 @@ ZOOKEEPER_HEAP = "1500m"
 
 
 @asynccontextmanager
-async def opened(kind: str) -> AsyncIterator[tuple[StoreProvider, Path]]:
-    """Where sessions come from, and a directory on the disk for the controller's own files."""
+async def opened(kind: str) -> AsyncIterator[tuple[StoreProvider, Path, Callable[[], float]]]:
+    """Where sessions come from, a directory on the disk for the controller's own files, and what processor time
+    the store's server has used, if it has one."""
     with tempfile.TemporaryDirectory(prefix="odradek-controller-") as name:
         directory = Path(name)
         if kind == MEMORY:
-            yield MemoryEnsemble(), directory
+            yield MemoryEnsemble(), directory, _no_server
         elif kind == EMBEDDED:
-            yield EmbeddedStores(directory / "store.db"), directory
+            yield EmbeddedStores(directory / "store.db"), directory, _no_server
         else:
-            async with _zookeeper() as stores:
-                yield stores, directory
+            async with _zookeeper() as (stores, server_cpu_seconds):
+                yield stores, directory, server_cpu_seconds
 
 
 @asynccontextmanager
-async def _zookeeper() -> AsyncIterator[StoreProvider]:
+async def _zookeeper() -> AsyncIterator[tuple[StoreProvider, Callable[[], float]]]:
     from tests.conformance.zookeeper_server import ZooKeeperServer
 
     from odradek.store.zookeeper.stores import ZooKeeperStores
@@ -47,9 +49,18 @@ async def _zookeeper() -> AsyncIterator[StoreProvider]:
         server = ZooKeeperServer(Path(name), heap=ZOOKEEPER_HEAP, starts_fast=False)
         server.start()
         try:
-            yield ZooKeeperStores(server.address)
+            yield ZooKeeperStores(server.address), lambda: _cpu_seconds(server.process_id)
         finally:
             server.kill()
+
+
+def _no_server() -> float:
+    return 0.0
+
+
+def _cpu_seconds(process_id: int) -> float:
+    fields = Path(f"/proc/{process_id}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def why_not(kind: str) -> str | None:

@@ -123,7 +123,7 @@ def test_a_default_of_the_logs_acts_on_those_that_are_open(world: World, name: s
 
 
 def test_an_override_nobody_knows_is_left_out_and_said_so(world: World) -> None:
-    overrides = {"max.message.bytes": "100", "from.the.future": "1", "segment.bytes": "x"}
+    overrides = {"from.the.future": "1", "max.message.bytes": "100", "segment.bytes": "x"}
     world[1].broker.topic_config_changed("t", overrides, world.now_ms)
     assert world[1].logs.config_of("t").max_message_bytes == 100
     lines = [line.text for line in told(world, fx.LogLine)]

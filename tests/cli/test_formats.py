@@ -8,9 +8,9 @@ import pytest
 from odradek.cli import output
 from odradek.cli.output import Failed
 from odradek.cli.partitioning import murmur2, partition_of
-from odradek.cli.topic_consume import format_writer, json_writer, parse_span, resolve, timestamp_ms
-from odradek.cli.topic_create import parse_assignment, parse_settings
-from odradek.cli.topic_produce import parse_line
+from odradek.cli.topic.consume import format_writer, json_writer, parse_span, resolve, timestamp_ms
+from odradek.cli.topic.create import parse_assignment, parse_settings
+from odradek.cli.topic.produce import parse_line
 from odradek.model.ids import TopicPartition
 from odradek.records.reader import Record
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from odradek.cli.journal_words import change_words, clock, event_words
+from odradek.cli.journal.words import change_words, clock, event_words
 from odradek.testing.running_cluster import running_cluster
 from tests.cli.conftest import Shell
 from tests.support import eventually
@@ -189,7 +189,7 @@ def test_a_cut_last_line_is_left_out_and_a_broken_one_named(
 
 
 def test_a_cluster_that_is_not_ours_has_no_journal(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    from odradek.cli import config_resources
+    from odradek.cli.config import resources as config_resources
 
     original = config_resources.describe
     monkeypatch.setattr(

@@ -1,13 +1,15 @@
 """Pictures are well-formed whatever the texts in them hold; checked by parsing them."""
 
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from odradek.cli.picture_steps import status_svg
-from odradek.cli.picture_timeline import timeline_page, timeline_svg
-from odradek.cli.pictures import Drawing, escaped, page, paragraph, table
-from odradek.cli.reassign_status import Row
+from odradek.cli.pictures.drawing import Drawing, escaped, page, paragraph, table
+from odradek.cli.pictures.steps import status_svg
+from odradek.cli.pictures.timeline import timeline_page, timeline_svg
+from odradek.cli.reassign.status import Row
+from odradek.controller.reassignment_steps import STEPS
 from odradek.controller.timeline import Moment, Outage
 from odradek.model.ids import BrokerId, TopicPartition
 
@@ -68,6 +70,11 @@ def test_the_page_of_a_time_line_parses_and_says_what_the_picture_shows() -> Non
 
 def test_a_single_moment_can_be_drawn() -> None:
     ElementTree.fromstring(timeline_svg(WHERE, MOMENTS[:1], (), (), 1000))
+
+
+def test_the_page_about_explaining_lists_the_steps_as_they_are_called() -> None:
+    page_ = (Path(__file__).parent.parent.parent / "docs" / "explain.md").read_text(encoding="utf-8")
+    assert "\n".join(f"{number}. {what}" for number, what in enumerate(STEPS, start=1)) in page_
 
 
 def test_the_steps_of_a_reassignment_are_twelve_boxes_of_three_kinds() -> None:

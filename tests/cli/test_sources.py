@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from odradek.cli import journals, main, why
+from odradek.cli import main, why
+from odradek.cli.journal import files as journals
 from odradek.cli.sources import _offline, parse_time
 from odradek.client.sync import Broker, ClusterView, PartitionView, TopicView
 from odradek.client.sync_connection import Address

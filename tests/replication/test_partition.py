@@ -497,6 +497,20 @@ def test_losing_leadership_settles_those_who_wait_for_the_disk(tmp_path: Path) -
     assert waits.told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
+def test_nothing_is_committed_while_the_isr_names_one_that_is_not_our_replica(tmp_path: Path) -> None:
+    """The end of a reassignment, one write before the ISR is the targets alone. A controller that dies there leaves
+    an ISR of which its successor may elect a member that fetches from nobody (seed 343 of the simulator)."""
+    led = Led(tmp_path, isr=(1, 2, 3), replicas=(1, 2))
+    waits = led.append_and_wait(b"a")
+    led.fetched(2, 1)
+    assert led.partition.high_watermark == 0
+    assert waits.told == []
+    led.lead(isr=(1, 2))
+    led.fetched(2, 1)
+    assert led.partition.high_watermark == 1
+    assert waits.told == [ErrorCode.NONE]
+
+
 # ------------------------------------------------------------------------------------------------ the follower
 
 

@@ -13,11 +13,15 @@ from kafka.errors import KafkaConnectionError
 from odradek.client.sync import CONTROLLER, SyncClient
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
 from odradek.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from odradek.records.builder import NewRecord, build_batch
-from odradek.store import layout
+from odradek.store import api, layout
 from odradek.testing.running_cluster import LocalCluster, RunningCluster, running_cluster
-from tests.server.test_running_cluster import create
 from tests.support import eventually
 
 
@@ -27,17 +31,30 @@ class Moves:
     def __init__(self, running: RunningCluster) -> None:
         self.running = running
         self.cluster: LocalCluster = running.cluster
+        self._session: api.Store | None = None
         self.client = SyncClient(running.bootstrap)
         self.admin = KafkaAdminClient(bootstrap_servers=running.bootstrap)
         self.elections = AdminClient({"bootstrap.servers": running.bootstrap})
 
     def close(self) -> None:
+        if self._session is not None:
+            self.running.call(self._session.close())
         self.admin.close()
         self.client.close()
 
     def create(self, topic: str, *replicas: int) -> TopicPartition:
-        self.running.call(create(self.cluster, topic, replicas))
+        assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))
+        wish = CreatableTopic(name=topic, num_partitions=-1, replication_factor=-1, assignments=[assignment])
+        with SyncClient(self.running.bootstrap) as client:
+            request = CreateTopicsRequest(topics=[wish], timeout_ms=20_000)
+            (row,) = client.call(CONTROLLER, request).topics
+        assert row.error_code == ErrorCode.NONE, row
+        eventually(lambda: self._is_led(topic, replicas), what=f"{topic} is led by {replicas[0]}")
         return TopicPartition(topic, 0)
+
+    def _is_led(self, topic: str, replicas: tuple[int, ...]) -> bool:
+        partition = self.hosted(replicas[0], topic)
+        return partition is not None and partition.is_leader and set(partition.isr) == set(replicas)
 
     def produce(self, topic: str, count: int) -> None:
         with SyncClient(self.running.bootstrap) as client:
@@ -96,9 +113,8 @@ class Moves:
 
     def stored(self, topic: str) -> Any:
         async def read() -> Any:
-            return layout.decode_topic(
-                topic, await self.cluster.ensemble.open().get(layout.topic_path(topic))
-            )
+            store = await self.session()
+            return layout.decode_topic(topic, await store.get(layout.topic_path(topic)))
 
         return self.running.call(read())
 
@@ -113,9 +129,15 @@ class Moves:
             and self.directories(topic) == set(replicas)
         )
 
+    async def session(self) -> api.Store:
+        """With the cluster's store; to be used on its loop."""
+        if self._session is None:
+            self._session = await self.cluster.stores.open_session(30_000)
+        return self._session
+
     def exists(self, path: str) -> bool:
         async def look() -> bool:
-            return await self.cluster.ensemble.open().exists(path) is not None
+            return await (await self.session()).exists(path) is not None
 
         return self.running.call(look())
 
@@ -151,9 +173,11 @@ class Moves:
 
 
 @contextmanager
-def moves(tmp_path: Path, brokers: int = 4, **settings: str) -> Iterator[Moves]:
+def moves(
+    tmp_path: Path, brokers: int = 4, *, stores: api.StoreProvider | None = None, **settings: str
+) -> Iterator[Moves]:
     named = {name.replace("_", "."): value for name, value in settings.items()}
-    with running_cluster(brokers=brokers, directory=tmp_path, settings=named) as running:
+    with running_cluster(brokers=brokers, directory=tmp_path, settings=named, stores=stores) as running:
         asked = Moves(running)
         try:
             yield asked

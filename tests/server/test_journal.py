@@ -10,7 +10,8 @@ import pytest
 
 from odradek.controller.effects import CreatePartitionState, Effects, StateChange
 from odradek.controller.events import Event, Tick
-from odradek.controller.journal import AT_ONCE, as_json
+from odradek.controller.journal import as_json
+from odradek.controller.journal_text import AT_ONCE
 from odradek.log.files import OsDirectory
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.error_codes import ErrorCode

@@ -242,7 +242,8 @@ def test_the_older_nodes_are_still_a_way_in(tmp_path: Path) -> None:
         text = b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[3,1]}]}'
 
         async def write(path: str, data: bytes) -> None:
-            await four.cluster.ensemble.open().write([api.ConditionalOps((api.Create(path, data),))], None)
+            store = await four.session()
+            await store.write([api.ConditionalOps((api.Create(path, data),))], None)
 
         four.running.call(write(layout.REASSIGN_PARTITIONS, text))
         eventually(lambda: four.settled("t", 3, 1), what="moved by the node")

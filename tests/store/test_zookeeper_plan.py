@@ -24,7 +24,7 @@ from odradek.store.api import (
 )
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 from odradek.store.zookeeper import plan as planning
-from odradek.store.zookeeper.plan import batch_at, parts_of, plan, wanted_by
+from odradek.store.zookeeper.plan import batch_at, independent_at, parts_of, plan, wanted_by
 from odradek.store.zookeeper.write import write_groups
 
 
@@ -113,10 +113,13 @@ class _Meddled(MemorySession):
     meddling: list[list[Op]]
     multis: int = 0
     ops: int = 0
+    sent: list[list[str]]
 
     async def multi(self, ops: list[Op]) -> list[Applied]:
         self.multis += 1
         self.ops += len(ops)
+        self.sent.append([op.path for op in ops if not isinstance(op, Check)])
+        await asyncio.sleep(0)  # as a server does, it lets others go on
         if self.meddling:
             await super().multi(self.meddling.pop(0))
         return await super().multi(ops)
@@ -126,6 +129,7 @@ def _meddled(*meddling: list[Op]) -> _Meddled:
     ensemble = MemoryEnsemble()
     session = _Meddled(ensemble, ensemble.tree.open_session(6000), 6000)
     session.meddling = list(meddling)
+    session.sent = []
     return session
 
 
@@ -215,6 +219,66 @@ def test_after_a_conflict_batches_grow_again() -> None:
         assert session.multis < 8
 
     asyncio.run(run())
+
+
+def _sets(count: int, wrong: int = -1) -> list[ConditionalOps]:
+    return [_group(Set(f"/n{number}", b"", 7 if number == wrong else 0)) for number in range(count)]
+
+
+def test_conditional_sets_of_different_nodes_are_under_way_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "MAX_BATCH_GROUPS", 2)
+
+    async def run() -> None:
+        session = _meddled()
+        for number in range(6):
+            await session.create(f"/n{number}")
+        session.sent.clear()
+        answers = await write_groups(session, _sets(6, wrong=1), None)
+        assert answers == [Stored(1), Conflict("/n1", b"", 0), *[Stored(1)] * 4]
+        assert session.sent[:3] == [["/n0", "/n1"], ["/n2", "/n3"], ["/n4", "/n5"]]
+        assert sorted(path for paths in session.sent[3:] for path in paths) == ["/n0", "/n0", "/n1", "/n1"]
+
+    asyncio.run(run())
+
+
+def test_what_was_done_before_the_fence_moved_is_told_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "MAX_BATCH_GROUPS", 2)
+
+    async def run() -> None:
+        session = _meddled()
+        await session.create("/controller_epoch")
+        for number in range(8):
+            await session.create(f"/n{number}")
+        session.meddling = [[], [], [Set("/controller_epoch", b"2")]]
+        answers = await write_groups(session, _sets(8), Fence(0))
+        assert answers == [Stored(1)] * 4 + [Fenced()] * 4
+        assert [(await session.get(f"/n{number}")).stat.version for number in range(8)] == [1] * 4 + [0] * 4
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        _group(Set("/n0", b"", 1)),  # of a node that one before it writes
+        _group(Set("/n9", b"")),  # whatever stands there
+        _group(Set("/controller_epoch", b"", 0)),
+        _group(Create("/n9")),
+        _group(Delete("/n9")),
+        _group(Put("/n9", b"")),
+        _group(DeleteTree("/n9")),
+        _group(Set("/n8", b"", 0), Set("/n9", b"", 0)),
+        _group(Set("/n9", b"", 0), parents=("/p",)),
+    ],
+)
+def test_whatever_could_depend_on_what_is_before_it_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch, other: ConditionalOps
+) -> None:
+    monkeypatch.setattr(planning, "MAX_BATCH_GROUPS", 2)
+    groups = [*_sets(5), other]
+    batches = independent_at(groups, 0, Fence(0), 2)
+    assert batches[:2] == [groups[0:2], groups[2:4]]
+    assert not any(other in batch for batch in batches)
 
 
 def test_a_fence_that_moves_between_two_batches_stops_the_rest() -> None:

@@ -70,9 +70,9 @@ _SAME = {"node.id": "broker.id", "broker.id": "node.id"}
 
 def _broker_synonyms(name: str, layers: BrokerLayers) -> list[Synonym]:
     """Settings that stand in for `name` count from where `name` itself is set (Apache's dropWhile)."""
-    given = dict(layers.settings.given)
+    given = layers.settings.given
     if name in _SAME and name not in given and _SAME[name] in given:
-        given[name] = given[_SAME[name]]
+        given = {**given, name: given[_SAME[name]]}
     chain = broker_synonyms(name)
     found = [
         Synonym(member, values[member], source)
@@ -140,6 +140,22 @@ def topic_entries(
             value, source = _folded(name, setting, layers.settings), DEFAULT
         entries.append(_entry(setting, value, source, synonyms, is_read_only=False))
     return entries
+
+
+class TopicDescriptions:
+    """Of many topics: most of it is the same for all, and telling it for each would hold up everybody else."""
+
+    def __init__(self, layers: BrokerLayers) -> None:
+        self._layers = layers
+        self._defaults: dict[str, ConfigEntry] = {}
+
+    def of(self, overrides: Mapping[str, str], names: Mapping[str, object] | None) -> list[ConfigEntry]:
+        if not self._defaults:
+            self._defaults = {entry.setting.name: entry for entry in topic_entries({}, self._layers, None)}
+        own = {entry.setting.name: entry for entry in topic_entries(overrides, self._layers, overrides)}
+        return [
+            own.get(name, entry) for name, entry in self._defaults.items() if names is None or name in names
+        ]
 
 
 def _folded(name: str, setting: Setting, settings: BrokerSettings) -> str:

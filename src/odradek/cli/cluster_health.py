@@ -38,7 +38,7 @@ def health(watch: bool, bootstrap: str, as_json: bool) -> None:
 
 def look(client: "SyncClient") -> dict[str, Any]:
     """One picture of the cluster, from Metadata and the topics' min.insync.replicas."""
-    from odradek.cli.topic_describe import topic_settings
+    from odradek.cli.topic.describe import topic_settings
 
     view = client.cluster()
     leads = dict.fromkeys(view.brokers, 0)

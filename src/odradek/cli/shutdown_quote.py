@@ -41,7 +41,7 @@ def shutdown_quote(
     as_json: bool,
 ) -> None:
     """What a controlled shutdown of brokers would cost, and what makes it safe."""
-    from odradek.cli.reassign_files import proposal
+    from odradek.cli.reassign.files import proposal
     from odradek.controller.shutdown_quote import shutdown_quote as quote_of
 
     source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)

@@ -17,7 +17,7 @@ import click
 from odradek.cli.output import bootstrap_option, fail
 
 if TYPE_CHECKING:
-    from odradek.cli.journals import History
+    from odradek.cli.journal.files import History
     from odradek.cli.store_places import Tree
     from odradek.client.sync import ClusterView, SyncClient
     from odradek.controller.context import ControllerContext, ControllerSettings
@@ -410,7 +410,7 @@ def _finished(work: "Coroutine[Any, Any, T]") -> T:
 
 def from_journal(place: Path, at: str | None) -> Source:
     """What the controller remembered at the end of its journal, or at that time."""
-    from odradek.cli.journals import read_history, settings_of
+    from odradek.cli.journal.files import read_history, settings_of
     from odradek.cli.observations import is_observed
     from odradek.controller.replay import replay
     from odradek.model.facts import MetadataLoaded
@@ -424,7 +424,7 @@ def from_journal(place: Path, at: str | None) -> Source:
     # Without --at it is asked now: who has not answered since the last line has waited until now.
     when = now_ms() if until is None else until
     if core.context is None:
-        from odradek.cli.journal_words import clock
+        from odradek.cli.journal.words import clock
 
         begins = clock(history.lines[0]["at_ms"])
         fail(f"nobody was controller at {at or 'the end of the journal'}; the journal begins {begins} UTC")

@@ -87,7 +87,7 @@ def measure(
     context: "ControllerContext", partitions: "list[TopicPartition]", bootstrap: str
 ) -> "dict[TopicPartition, dict[BrokerId, int]]":
     """How far each replica is, asked of the replicas: of a few partitions, not of a whole topic."""
-    from odradek.cli.replica_ends import ASK_TIMEOUT_S, replica_ends
+    from odradek.cli.elect.replica_ends import ASK_TIMEOUT_S, replica_ends
     from odradek.client.sync import SyncClient
     from odradek.model.ids import BrokerId
 
@@ -103,7 +103,7 @@ def measure(
 
 def owed_since(context: "ControllerContext", bootstrap: str) -> None:
     """Since when leavers owe their answer stands in the controller's journal alone; read where it is at hand."""
-    from odradek.cli.journals import local_history, settings_of
+    from odradek.cli.journal.files import local_history, settings_of
     from odradek.controller.replay import replay
 
     history = local_history(bootstrap)

@@ -5,8 +5,7 @@ A line holds one `core.step`: the event, and what came of it. A record is an obj
 the way back is read, so a new event needs nothing here.
 """
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from enum import Enum, IntEnum
 from types import NoneType, UnionType
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints
@@ -25,10 +24,6 @@ _TYPES: dict[str, type] = {
     for name, kind in vars(module).items()
     if isinstance(kind, type) and hasattr(kind, "__match_args__")
 }
-
-
-# So many values become text at once: a few milliseconds' work.
-AT_ONCE = 300
 
 
 class UnreadableJournal(OdradekError):
@@ -67,70 +62,6 @@ def effects_as_json(effects: Effects) -> dict[str, Any]:
         "changes": as_json(effects.changes),
         "answers": as_json(effects.answers),
     }
-
-
-def json_pieces(value: Any) -> Iterator[str]:
-    """The text of `as_json(value)` in pieces, so that a step about 100,000 partitions needs neither all of it in
-    memory nor all of its time at once."""
-    names = getattr(type(value), "_fields", None) or getattr(type(value), "__match_args__", None)
-    if not _is_large(value):
-        yield _text(as_json(value))
-    elif names:
-        yield f'{{"type":"{type(value).__name__}"'
-        for name in names:
-            yield f',"{name}":'
-            yield from json_pieces(getattr(value, name))
-        yield "}"
-    elif isinstance(value, Mapping):
-        yield from _entries(value)
-    else:
-        yield from _items(tuple(value))
-
-
-def _entries(value: Mapping[Any, Any]) -> Iterator[str]:
-    before = "{"
-    if len(value) > AT_ONCE:  # of many, each is small
-        keys = tuple(value)
-        for start in range(0, len(keys), AT_ONCE):
-            some = {key: value[key] for key in keys[start : start + AT_ONCE]}
-            yield before + _text(as_json(some))[1:-1]
-            before = ","
-    else:
-        for key, item in value.items():
-            yield f"{before}{_text(str(key))}:"
-            yield from json_pieces(item)
-            before = ","
-    yield "}"
-
-
-def _items(value: Sequence[Any]) -> Iterator[str]:
-    before = "["
-    if len(value) > AT_ONCE:
-        for start in range(0, len(value), AT_ONCE):
-            yield before + _text([as_json(item) for item in value[start : start + AT_ONCE]])[1:-1]
-            before = ","
-    else:
-        for item in value:
-            yield before
-            yield from json_pieces(item)
-            before = ","
-    yield "]"
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
-
-
-def _is_large(value: Any) -> bool:
-    """Too much for one piece. Sets are small: they are sorted, and so cannot be cut."""
-    if isinstance(value, str | bytes | set | frozenset | TopicPartition):
-        return False
-    names = getattr(type(value), "_fields", None) or getattr(type(value), "__match_args__", None)
-    if names:
-        return any(_is_large(getattr(value, name)) for name in names)
-    if isinstance(value, Mapping):
-        return len(value) > AT_ONCE or any(_is_large(item) for item in value.values())
-    return isinstance(value, tuple | list) and (len(value) > AT_ONCE or any(map(_is_large, value)))
 
 
 def event_from_json(value: Any) -> Event:

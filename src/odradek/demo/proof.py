@@ -70,7 +70,7 @@ def census_of_files(files: list[InputFile]) -> Census:
 
 def census_of_topic(bootstrap: str, topic: str) -> Census:
     """Every partition from its start to its end, decoded record by record with every CRC checked."""
-    from odradek.cli.topic_consume import records
+    from odradek.cli.topic.consume import records
     from odradek.client.sync import SyncClient
     from odradek.model.ids import TopicPartition
 

@@ -174,12 +174,12 @@ FALLBACKS: dict[str, Chain] = {
 }
 
 
+_CHAINS = {member: tuple(name for name, _ in chain) for chain in FALLBACKS.values() for member, _ in chain}
+
+
 def broker_synonyms(name: str) -> tuple[str, ...]:
     """The broker settings that stand in for each other, `name` among them, in order of precedence."""
-    for chain in FALLBACKS.values():
-        if any(name == member for member, _ in chain):
-            return tuple(member for member, _ in chain)
-    return (name,)
+    return _CHAINS.get(name) or (name,)
 
 
 def nearest(name: str, names: Mapping[str, object]) -> str | None:

@@ -106,7 +106,7 @@ class Journal:
 
     def _pieces(self, step: _Step) -> Iterator[str]:
         # Not above: only a broker that leads writes one, and all brokers start.
-        from odradek.controller.journal import json_pieces
+        from odradek.controller.journal_text import json_pieces
 
         now_ms, epoch, event, effects = step
         line: dict[str, object] = {

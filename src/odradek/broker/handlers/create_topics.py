@@ -8,10 +8,11 @@ v6 THROTTLING_QUOTA_EXCEEDED; older clients are let through and held up (KIP-599
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
-from odradek.broker.config_description import topic_entries
+from odradek.broker.config_description import TopicDescriptions
 from odradek.broker.effects import CreateTopics, NewTopic, StoreFailed, StoreResult, TopicsWritten
 from odradek.broker.leader_wait import TopicWait
 from odradek.broker.topic_creation import (
@@ -52,6 +53,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     times = Counter(topic.name for topic in asked.topics)
     is_too_much = _partitions_asked_for(broker, asked) > MOST_PARTITIONS_PER_REQUEST
     taken = Names(broker)
+    described = _Described(broker, version)
     results: dict[str, CreatableTopicResult] = {}
     planned: dict[str, NewTopic] = {}
     for topic in asked.topics:
@@ -73,7 +75,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             if not asked.validate_only and not quota.take(len(new.assignment)):
                 raise ProtocolError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
             planned[name] = new
-            results[name] = _created(broker, new, version)
+            results[name] = _created(new, described)
         except ProtocolError as refusal:
             results[name] = _refused(name, refusal.code, refusal.message or None)
 
@@ -148,10 +150,24 @@ def _plan(broker: "Broker", topic: CreatableTopic, taken: Names) -> NewTopic:
     )
 
 
-def _created(broker: "Broker", new: NewTopic, version: int) -> CreatableTopicResult:
-    configs = None
-    if version >= FIRST_WITH_CONFIGS:
-        configs = [
+class _Described:
+    """Configurations of new topics as their answers carry them; those without overrides share theirs."""
+
+    def __init__(self, broker: "Broker", version: int) -> None:
+        self._topics = TopicDescriptions(broker.layers)
+        self._has_room = version >= FIRST_WITH_CONFIGS
+        self._defaults: list[CreatableTopicConfigs] = []
+
+    def of(self, config: Mapping[str, str]) -> list[CreatableTopicConfigs] | None:
+        if not self._has_room:
+            return None
+        if config:
+            return self._rows(config)
+        self._defaults = self._defaults or self._rows({})
+        return self._defaults
+
+    def _rows(self, config: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+        return [
             CreatableTopicConfigs(
                 name=entry.setting.name,
                 value=entry.value,
@@ -159,14 +175,17 @@ def _created(broker: "Broker", new: NewTopic, version: int) -> CreatableTopicRes
                 config_source=entry.source,
                 is_sensitive=entry.is_sensitive,
             )
-            for entry in topic_entries(new.config, broker.layers, None)
+            for entry in self._topics.of(config, None)
         ]
+
+
+def _created(new: NewTopic, described: _Described) -> CreatableTopicResult:
     return CreatableTopicResult(
         name=new.topic,
         topic_id=new.topic_id,
         num_partitions=len(new.assignment),
         replication_factor=len(new.assignment[0]),
-        configs=configs,
+        configs=described.of(new.config),
     )
 
 

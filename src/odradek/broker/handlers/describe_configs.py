@@ -15,9 +15,9 @@ from odradek.broker.config_description import (
     TYPES,
     BrokerLayers,
     ConfigEntry,
+    TopicDescriptions,
     broker_entries,
     cluster_default_entries,
-    topic_entries,
 )
 from odradek.broker.config_resources import (
     BROKER,
@@ -70,6 +70,7 @@ def _answer(broker: "Broker", version: int, asked: DescribeConfigsRequest, level
 
     def encode(configs: ConfigsRead) -> bytes:
         results = []
+        topics = TopicDescriptions(broker.layers)
         for place, resource in enumerate(asked.resources):
             refusal = refused.get(place)
             if refusal is not None:
@@ -77,7 +78,7 @@ def _answer(broker: "Broker", version: int, asked: DescribeConfigsRequest, level
             elif resource.resource_type == BROKER_LOGGER:
                 results.append(_loggers(resource, levels))
             else:
-                results.append(_described(broker, asked, resource, configs))
+                results.append(_described(broker, topics, asked, resource, configs))
         return DescribeConfigsResponse(results=results).encode(version)
 
     if not entities:
@@ -111,7 +112,11 @@ def _check(broker: "Broker", resource_type: int, name: str) -> None:
 
 
 def _described(
-    broker: "Broker", asked: DescribeConfigsRequest, resource: DescribeConfigsResource, configs: ConfigsRead
+    broker: "Broker",
+    topics: TopicDescriptions,
+    asked: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+    configs: ConfigsRead,
 ) -> DescribeConfigsResult:
     # No names at all mean every one, as null does (golden/admin_errors.json).
     names = dict.fromkeys(resource.configuration_keys) if resource.configuration_keys else None
@@ -121,7 +126,7 @@ def _described(
     stored = configs.configs.get(entity, NOTHING_STORED).overrides
     dynamic_default = configs.configs.get(("brokers", DEFAULT_NAME), NOTHING_STORED).overrides
     if resource.resource_type == TOPIC:
-        entries = topic_entries(stored, broker.layers, names)
+        entries = topics.of(stored, names)
     elif resource.resource_name:
         entries = broker_entries(BrokerLayers(broker.dynamic.static, stored, dynamic_default), names)
     else:

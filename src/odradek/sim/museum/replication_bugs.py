@@ -292,7 +292,14 @@ EXHIBITS = (
         "15583",
         "edc7e10a745",
         "the high watermark moves while too few are in sync",
-        (Change(Partition, "_advance_high_watermark", "if self.is_under_min_isr:", "if False:"),),
+        (
+            Change(
+                Partition,
+                "_advance_high_watermark",
+                "if self.is_under_min_isr or self._has_strangers_in_isr:",
+                "if False:",
+            ),
+        ),
     ),
     Exhibit(
         "8836",

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from odradek.store.api import (
+    ANY_VERSION,
     BadVersion,
     Check,
     ConditionalOps,
@@ -33,6 +34,8 @@ from odradek.store.api import (
 # A packet holds 1 MiB (jute.maxbuffer); room is left for headers and the answer.
 MAX_BATCH_BYTES = 700_000
 MAX_BATCH_GROUPS = 2_000
+# While the server does one, the next is made and the last one's answer is read.
+MAX_UNDER_WAY = 3
 _OP_BYTES = 80  # headers, version, ACL
 
 
@@ -85,6 +88,25 @@ def batch_at(
         if is_alone:
             break
     return batch
+
+
+def independent_at(
+    writes: Sequence[ConditionalOps], start: int, fence: Fence | None, limit: int
+) -> list[list[ConditionalOps]]:
+    """Batches from `start` on that may be under way together: each group is one conditional set of a node of its
+    own, so it is all the same to it what becomes of the others."""
+    batches: list[list[ConditionalOps]] = []
+    paths: set[str] = set() if fence is None else {fence.path}
+    while len(batches) < MAX_UNDER_WAY and start < len(writes):
+        batch = batch_at(writes, start, fence, limit)
+        for group in batch:
+            op = group.ops[0] if len(group.ops) == 1 and not group.parents else None
+            if not isinstance(op, Set) or op.version == ANY_VERSION or op.path in paths:
+                return batches
+            paths.add(op.path)
+        batches.append(batch)
+        start += len(batch)
+    return batches
 
 
 def group_bytes(group: ConditionalOps) -> int:

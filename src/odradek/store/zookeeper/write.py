@@ -7,6 +7,7 @@ groups is one round, each conflict costs two or three more, and where all confli
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -67,6 +68,12 @@ async def write_groups(
     answers: list[WriteAnswer] = []
     limit = planning.MAX_BATCH_GROUPS
     while len(answers) < len(writes):
+        together = planning.independent_at(writes, len(answers), fence, limit)
+        if len(together) > 1:
+            answers += await _write_together(store, together, fence)
+            if isinstance(answers[-1], Fenced):
+                return answers + [Fenced()] * (len(writes) - len(answers))
+            continue
         batch = planning.batch_at(writes, len(answers), fence, limit)
         done = await _write_batch(store, batch, fence)
         if done is None:
@@ -74,6 +81,28 @@ async def write_groups(
         answers += done
         is_disturbed = len(done) < len(batch) or isinstance(done[-1], Conflict)
         limit = max(limit // 4, _SMALL_BATCH) if is_disturbed else min(limit * 2, planning.MAX_BATCH_GROUPS)
+    return answers
+
+
+async def _write_together(
+    store: MultiStore, batches: Sequence[Sequence[ConditionalOps]], fence: Fence | None
+) -> list[WriteAnswer]:
+    """All are sent, in order, before the first is answered. One that could not be done is done again by itself; what
+    the others did stands."""
+    outcomes = await asyncio.gather(
+        *[_commit(store, [Planned(group.ops) for group in batch], fence) for batch in batches],
+        return_exceptions=True,
+    )
+    answers: list[WriteAnswer] = []
+    for batch, outcome in zip(batches, outcomes, strict=True):
+        if isinstance(outcome, _FenceMoved):
+            answers += [Fenced()] * len(batch)
+        elif isinstance(outcome, _Failed):
+            answers += await write_groups(store, batch, fence)
+        elif isinstance(outcome, BaseException):
+            raise outcome
+        else:
+            answers += outcome
     return answers
 
 

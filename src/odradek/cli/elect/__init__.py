@@ -5,8 +5,8 @@ import click
 from odradek.cli.main import LazyGroup
 
 VERBS = {
-    "preferred": ("odradek.cli.elect_preferred", "preferred", "Give the lead back to preferred replicas."),
-    "unclean": ("odradek.cli.elect_unclean", "unclean", "A leader from outside the ISR, with what it loses."),
+    "preferred": ("odradek.cli.elect.preferred", "preferred", "Give the lead back to preferred replicas."),
+    "unclean": ("odradek.cli.elect.unclean", "unclean", "A leader from outside the ISR, with what it loses."),
 }
 
 

@@ -27,10 +27,10 @@ def alter(
     as_json: bool,
 ) -> None:
     """More partitions, other settings."""
-    from odradek.cli.config_alter import parse_pairs
-    from odradek.cli.config_resources import TOPIC, Resource, alter_configs, check_name
+    from odradek.cli.config.alter import parse_pairs
+    from odradek.cli.config.resources import TOPIC, Resource, alter_configs, check_name
     from odradek.cli.lookup import topic_or_fail
-    from odradek.cli.topic_create import parse_assignment
+    from odradek.cli.topic.create import parse_assignment
     from odradek.client.sync import CONTROLLER, SyncClient, code_of
     from odradek.model.error_codes import ErrorCode
     from odradek.protocol.messages.create_partitions import (

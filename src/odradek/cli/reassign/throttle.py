@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from odradek.cli.config_resources import BROKER, TOPIC, Resource, alter_configs, describe
+from odradek.cli.config.resources import BROKER, TOPIC, Resource, alter_configs, describe
 from odradek.cli.output import fail
 
 if TYPE_CHECKING:

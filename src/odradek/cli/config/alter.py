@@ -2,7 +2,7 @@
 
 import click
 
-from odradek.cli.config_resources import Resource, alter_configs, check_name, resource_named, resource_options
+from odradek.cli.config.resources import Resource, alter_configs, check_name, resource_named, resource_options
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json
 
 

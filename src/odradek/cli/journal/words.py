@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from odradek.cli.journals import History, read_history
+from odradek.cli.journal.files import History, read_history
 from odradek.cli.observations import is_observed
 from odradek.cli.output import fail
 
@@ -51,14 +51,14 @@ def history_at(place: Path | None, bootstrap: str | None) -> History:
         )
     if place is not None:
         return read_history(place)
-    from odradek.cli.journals import journals_of_cluster
+    from odradek.cli.journal.files import journals_of_cluster
 
     return journals_of_cluster(bootstrap or "")
 
 
 def changed_settings(history: History, pairs: tuple[str, ...]) -> Any:
     """The settings the controller had, and the same with `pairs` in them (None when there are none)."""
-    from odradek.cli.journals import settings_of
+    from odradek.cli.journal.files import settings_of
     from odradek.controller.context import ControllerSettings
     from odradek.model.settings import BROKER_SETTINGS, nearest, parse_value
     from odradek.model.values import replace

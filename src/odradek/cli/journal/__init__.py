@@ -5,14 +5,14 @@ import click
 from odradek.cli.main import LazyGroup
 
 VERBS = {
-    "show": ("odradek.cli.journal_show", "show", "What changed when and why; a partition's time line."),
+    "show": ("odradek.cli.journal.show", "show", "What changed when and why; a partition's time line."),
     "replay": (
-        "odradek.cli.journal_replay",
+        "odradek.cli.journal.replay",
         "replay",
         "Play it again, to a time, without an event, with a setting.",
     ),
-    "record": ("odradek.cli.journal_record", "record", "Keep one of any Kafka cluster, by looking at it."),
-    "diff": ("odradek.cli.journal_diff", "diff", "Where two journals part, or one and its replay."),
+    "record": ("odradek.cli.journal.record", "record", "Keep one of any Kafka cluster, by looking at it."),
+    "diff": ("odradek.cli.journal.diff", "diff", "Where two journals part, or one and its replay."),
 }
 
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from odradek.cli.journal_words import clock
-from odradek.cli.pictures import INK, PAPER, Drawing, page, paragraph, table, write
+from odradek.cli.journal.words import clock
+from odradek.cli.pictures.drawing import INK, PAPER, Drawing, page, paragraph, table, write
 
 if TYPE_CHECKING:
-    from odradek.cli.reassign_status import Row
+    from odradek.cli.reassign.status import Row
     from odradek.controller.reassignment_steps import Reassigned
 
 WIDTH, LEFT, BOX, GAP, ROW = 960, 190, 34, 4, 62

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.journal_words import (
+from odradek.cli.journal.files import History
+from odradek.cli.journal.words import (
     change_options,
     change_words,
     changed_settings,
@@ -20,7 +21,6 @@ from odradek.cli.journal_words import (
     history_at,
     place_options,
 )
-from odradek.cli.journals import History
 from odradek.cli.output import fail, json_option, print_json, print_table
 
 if TYPE_CHECKING:

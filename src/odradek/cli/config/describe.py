@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from odradek.cli.config_resources import (
+from odradek.cli.config.resources import (
     SOURCES,
     Entry,
     check_name,

@@ -11,8 +11,8 @@ import click
 
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
 from odradek.cli.quantities import RATE, shown_bytes
-from odradek.cli.reassign_files import proposal, read_proposal, write_proposal
-from odradek.cli.reassign_status import look, progress_line
+from odradek.cli.reassign.files import proposal, read_proposal, write_proposal
+from odradek.cli.reassign.status import look, progress_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,7 @@ def apply(
     file: Path, throttle: int | None, wait: bool, rollback: Path | None, bootstrap: str, as_json: bool
 ) -> None:
     """Start the moves of FILE, as `reassign plan` or Apache's tool wrote it; - is standard input."""
-    from odradek.cli.reassign_throttle import remove_or_say, set_throttle
+    from odradek.cli.reassign.throttle import remove_or_say, set_throttle
     from odradek.client.sync import SyncClient
 
     targets = read_proposal(file)
@@ -55,7 +55,14 @@ def apply(
             show(started, refused, before, targets, throttle, rollback)
         done = False
         if wait and started:
-            done = wait_for(client, {where: targets[where] for where in started}, quiet=as_json)
+            try:
+                done = wait_for(client, {where: targets[where] for where in started}, quiet=as_json)
+            except KeyboardInterrupt:
+                stays = (
+                    "" if throttle is None else ", and so does the throttle until status --remove-throttle"
+                )
+                print(f"\nodradek: the moves go on{stays}; odradek reassign status {file}", file=sys.stderr)
+                raise
             if throttle is not None:
                 remove_or_say(client, {where.topic for where in targets}, sorted(view.brokers))
         if as_json:

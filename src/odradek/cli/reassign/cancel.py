@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
-from odradek.cli.reassign_apply import alter
-from odradek.cli.reassign_files import read_proposal
+from odradek.cli.reassign.apply import alter
+from odradek.cli.reassign.files import read_proposal
 
 
 @click.command()
@@ -30,7 +30,7 @@ def cancel(
     as_json: bool,
 ) -> None:
     """Back to where it was: the moves of FILE, single partitions, or all that run."""
-    from odradek.cli.reassign_throttle import remove_or_say
+    from odradek.cli.reassign.throttle import remove_or_say
     from odradek.cli.sources import running_reassignments
     from odradek.cli.what_if import partition_named
     from odradek.client.sync import SyncClient

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from odradek.cli.journal_words import (
+from odradek.cli.journal.files import History, read_history
+from odradek.cli.journal.words import (
     cause_of,
     change_options,
     change_words,
@@ -18,7 +19,6 @@ from odradek.cli.journal_words import (
     clock,
     event_words,
 )
-from odradek.cli.journals import History, read_history
 from odradek.cli.output import json_option, print_json, print_table
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def diff(
 def side_of(history: History, name: str, until_ms: int | None) -> Side:
     """As recorded; its end is what the code of today makes of it."""
     check_lines(history, ())
-    from odradek.cli.journals import settings_of
+    from odradek.cli.journal.files import settings_of
     from odradek.controller.replay import replay
 
     _, core = replay(history.lines, settings=settings_of(history), as_recorded=True, until_ms=until_ms)

@@ -11,7 +11,7 @@ import click
 from odradek.cli.broker_lists import broker_ids
 from odradek.cli.output import fail, json_option, print_json, print_table
 from odradek.cli.quantities import RATE, shown_bytes, shown_seconds
-from odradek.cli.reassign_files import proposal, read_topics, write_proposal
+from odradek.cli.reassign.files import proposal, read_topics, write_proposal
 from odradek.cli.sources import open_source, source_options
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def plan(
 
 def sizes_of(bootstrap: str, plan: "MovePlan") -> "dict[TopicPartition, int]":
     """Bytes of each partition that would be copied, as its leader has it on disk; unknown ones are left out."""
-    from odradek.cli.replica_ends import log_sizes
+    from odradek.cli.elect.replica_ends import log_sizes
     from odradek.client.sync import SyncClient
 
     by_leader: dict[int, list[TopicPartition]] = {}

@@ -6,13 +6,13 @@ from odradek.cli.main import LazyGroup
 
 VERBS = {
     "describe": (
-        "odradek.cli.config_describe",
+        "odradek.cli.config.describe",
         "describe_",
         "Every setting, its value and where it comes from.",
     ),
-    "get": ("odradek.cli.config_describe", "get", "The value of one setting."),
-    "set": ("odradek.cli.config_alter", "set_", "Change settings; all others stay."),
-    "delete": ("odradek.cli.config_alter", "delete", "Back to what is below: broker, cluster, default."),
+    "get": ("odradek.cli.config.describe", "get", "The value of one setting."),
+    "set": ("odradek.cli.config.alter", "set_", "Change settings; all others stay."),
+    "delete": ("odradek.cli.config.alter", "delete", "Back to what is below: broker, cluster, default."),
 }
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
-from odradek.cli.reassign_files import read_proposal
+from odradek.cli.reassign.files import read_proposal
 
 if TYPE_CHECKING:
     from odradek.client.sync import SyncClient
@@ -82,7 +82,7 @@ def status(
         if remove_throttle:
             take_away(client, rows, as_json)
     if svg is not None or html is not None:
-        from odradek.cli.picture_steps import draw_status
+        from odradek.cli.pictures.steps import draw_status
 
         draw_status(rows, svg=svg, html=html)
     sys.exit(0 if all(row.is_done for row in rows) else 1)
@@ -143,7 +143,7 @@ def look(
 def _behind(
     client: "SyncClient", where: "TopicPartition", node: Any, leader: int, isr: Sequence[int]
 ) -> int | None:
-    from odradek.cli.replica_ends import replica_ends
+    from odradek.cli.elect.replica_ends import replica_ends
 
     copying = [b for b in node.target_replicas if b not in isr]
     if not copying or leader < 0:
@@ -157,7 +157,7 @@ def _behind(
 
 
 def take_away(client: "SyncClient", rows: Sequence[Row], as_json: bool) -> None:
-    from odradek.cli.reassign_throttle import remove_throttle
+    from odradek.cli.reassign.throttle import remove_throttle
 
     if any(row.is_running for row in rows):
         fail("the throttle stays: reassignments still run")

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.elections import UNCLEAN, elect_leaders, partitions_of
+from odradek.cli.elect.elections import UNCLEAN, elect_leaders, partitions_of
 from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
 from odradek.cli.quantities import shown_bytes
 
 if TYPE_CHECKING:
-    from odradek.cli.replica_ends import ReplicaEnd
+    from odradek.cli.elect.replica_ends import ReplicaEnd
     from odradek.client.sync import PartitionView, SyncClient
     from odradek.model.ids import TopicPartition
 
@@ -63,7 +63,7 @@ def new_leader(client: "SyncClient", where: "TopicPartition") -> int:
 
 def quote(client: "SyncClient", where: "TopicPartition", view: "PartitionView") -> dict[str, Any]:
     """What each replica holds, and what choosing it would cost against the best survivor."""
-    from odradek.cli.replica_ends import replica_ends
+    from odradek.cli.elect.replica_ends import replica_ends
 
     ends = replica_ends(client, where, view.replicas, leader_epoch=max(0, view.leader_epoch), with_sizes=True)
     alive = [end for end in ends if end.log_end_offset is not None]

@@ -140,7 +140,7 @@ def local_history(bootstrap: str) -> History | None:
 
 def local_journals(client: "SyncClient", view: "ClusterView") -> tuple[list[Path], list[str]]:
     """Journal files of the cluster's live brokers on this machine, and why there are none for the others."""
-    from odradek.cli.config_resources import BROKER, Resource, describe
+    from odradek.cli.config.resources import BROKER, Resource, describe
 
     found: list[Path] = []
     reasons: list[str] = []

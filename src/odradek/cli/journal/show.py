@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.journal_words import (
+from odradek.cli.journal.files import History
+from odradek.cli.journal.words import (
     cause_of,
     change_words,
     clock,
@@ -14,7 +15,6 @@ from odradek.cli.journal_words import (
     place_options,
     time_of_day,
 )
-from odradek.cli.journals import History
 from odradek.cli.output import fail, json_option, print_json, print_table
 from odradek.cli.quantities import shown_seconds
 
@@ -141,7 +141,7 @@ def show_partition(
     dark = outages(moments)
     moves = [m for m in reassignments(lines, where) if m.began_ms >= begin_ms]
     if svg is not None or html is not None:
-        from odradek.cli.picture_timeline import draw_timeline
+        from odradek.cli.pictures.timeline import draw_timeline
 
         draw_timeline(where, moments, dark, moves, end_ms, svg=svg, html=html)
     if as_json:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.journal_words import change_words, clock
+from odradek.cli.journal.words import change_words, clock
 from odradek.cli.output import bootstrap_option, json_option, print_json
 
 if TYPE_CHECKING:

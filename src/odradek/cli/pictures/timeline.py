@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from odradek.cli.journal_words import clock
-from odradek.cli.picture_steps import draw_moved, steps_table
-from odradek.cli.pictures import INK, Drawing, heading, page, paragraph, table, write
+from odradek.cli.journal.words import clock
+from odradek.cli.pictures.drawing import INK, Drawing, heading, page, paragraph, table, write
+from odradek.cli.pictures.steps import draw_moved, steps_table
 from odradek.cli.quantities import shown_seconds
 
 if TYPE_CHECKING:

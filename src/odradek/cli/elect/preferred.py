@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.elections import PREFERRED, Elected, elect_leaders, partitions_of
+from odradek.cli.elect.elections import PREFERRED, Elected, elect_leaders, partitions_of
 from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
 
 if TYPE_CHECKING:
