@@ -3,6 +3,7 @@
 # make test    the whole test suite
 # make check   format, lint, types, the arrows
 # make bench   the table of docs/benchmarks.md; BENCH="--quick --only P8" for less
+# make bench-controller   the controller at 1,000 to 200,000 partitions (an hour); BENCH="--partitions 1000" for less
 # make interop Apache Kafka itself beside ours, its tools and its clients; says why where it cannot (about ten minutes)
 # make museum  known bugs put back one by one, and who catches each; MUSEUM="--only 7152" for one
 # make sim     2,000 simulated clusters, 200 of them twice, and a million states of a small one (SIM="--seeds 0:100")
@@ -19,7 +20,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Bytecode is written even where PYTHONDONTWRITEBYTECODE is set: a broker that compiles itself starts late.
 COMPILE := $(BIN)/python -m compileall -q src
 
-.PHONY: demo up-zookeeper test check bench clean format interop museum sim sim-night
+.PHONY: demo up-zookeeper test check bench bench-controller clean format interop museum sim sim-night
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -40,6 +41,9 @@ check: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.bench $(BENCH)
+
+bench-controller: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.controller $(BENCH)
 
 sim: $(VENV)/.dev
 	$(BIN)/python -m odradek.sim $(or $(SIM),--seeds 0:2000) --jobs 2 --count-faults

@@ -85,6 +85,8 @@ def report(samples: list[Sample], memories: list[memory.Memory], repeats: int) -
         + "; ".join(f"{kind}: {SAID[kind]}" for kind in stores)
         + ".",
         figures.table(samples, TITLES),
+        "Where the seconds of 100,000 partitions go:",
+        figures.costs_table(samples, TITLES),
         "Counted in one repeat at the largest size, and how each count grows with the number of partitions:",
         figures.counts_table(samples, TITLES),
     ]
@@ -123,7 +125,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--no-memory", action="store_true", help="without the memory of the context")
     parser.add_argument("--write", action="store_true", help=f"put the tables into docs/{PAGE.name}")
-    parser.add_argument("--json", type=Path, help="the samples as JSON")
+    parser.add_argument("--json", type=Path, help="keep the samples in this file")
+    parser.add_argument(
+        "--kept", type=Path, nargs="*", default=[], help="files of samples that are reported too"
+    )
     chosen = parser.parse_args(arguments)
     sizes = [int(size) for size in chosen.partitions.split(",")]
     works = chosen.only.split(",")
@@ -131,7 +136,7 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown:
         parser.error(f"no such work: {', '.join(unknown)}; there are {', '.join(WORKS)}")
     samples: list[Sample] = []
-    for kind in chosen.stores.split(","):
+    for kind in filter(None, chosen.stores.split(",")):
         reason = why_not(kind)
         if reason is not None:
             print(f"{kind}: not measured: {reason}")
@@ -139,6 +144,10 @@ def main(arguments: list[str] | None = None) -> int:
         for size in sizes:
             samples += asyncio.run(measure(kind, size, works, chosen.repeats))
     memories = [] if chosen.no_memory else [memory.measure(size) for size in sizes]
+    for file in chosen.kept:
+        kept = json.loads(file.read_text())
+        samples += [Sample(**values) for values in kept["samples"]]
+        memories += [memory.Memory(**values) for values in kept["memory"]]
     text = report(samples, memories, chosen.repeats)
     print(text)
     if chosen.json is not None:

@@ -120,6 +120,32 @@ def counts_table(samples: Sequence[Sample], titles: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
+def costs_table(samples: Sequence[Sample], titles: dict[str, str]) -> str:
+    """Where the time of 100,000 partitions goes: medians, in seconds."""
+    cells = cells_of(samples)
+    lines = [
+        "| work | store | whole | controller's processor time | waiting for the store | ZooKeeper's processor time | "
+        "journal and log, afterwards |",
+        "|---" * 7 + "|",
+    ]
+    for work, title in titles.items():
+        for (store, found, size), cell in cells.items():
+            if (found, size) != (work, GOAL_AT):
+                continue
+            medians = [
+                statistics.median(getattr(sample, name) for sample in cell.samples)
+                for name in (
+                    "seconds",
+                    "cpu_seconds",
+                    "store_seconds",
+                    "server_cpu_seconds",
+                    "afterwards_cpu_seconds",
+                )
+            ]
+            lines.append(f"| {title} | {store} | {' | '.join(f'{value:.2f}' for value in medians)} |")
+    return "\n".join(lines)
+
+
 def _counts_grow(measured: Sequence[tuple[int, Cell]]) -> str:
     """The largest exponent of any count: what would show a cost that is more than linear."""
     exponents = [

@@ -103,6 +103,13 @@ def test_incremental_changes_leave_the_rest_alone(world: World, store: Store) ->
     assert store.nodes["topics", "t"][0]["cleanup.policy"] == "compact"
 
 
+def test_a_list_of_a_broker_grows_from_what_counts_now(tmp_path: Path) -> None:
+    world = World(tmp_path, brokers=(1,), log_cleanup_policy="compact")
+    store = Store(world)
+    assert change(world, store, ("log.cleanup.policy", APPEND, "delete"), kind=BROKER, name="1")[0] == 0
+    assert store.nodes["brokers", "1"][0] == {"log.cleanup.policy": "compact,delete"}
+
+
 def test_the_first_change_makes_the_node(world: World, store: Store) -> None:
     assert change(world, store, ("retention.ms", SET, "5"))[0] == 0
     assert store.written == [fx.ConfigWrite("topics", "t", {"retention.ms": "5"}, -1)]

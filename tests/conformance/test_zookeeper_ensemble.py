@@ -1,6 +1,7 @@
 """An ensemble of three: one member may die at any time; without a majority nothing is decided, and nothing is lost."""
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -132,7 +133,7 @@ def test_up_starts_and_stops_an_ensemble_with_its_brokers(tmp_path: Path) -> Non
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "odradek.cli.main", "up", "--json", "--dir", str(tmp_path / "up")),
-            *("--zookeeper", "1", "--brokers", "1", "--port", "0"),
+            *("--zookeeper", "3", "--brokers", "1", "--port", "0"),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -142,10 +143,13 @@ def test_up_starts_and_stops_an_ensemble_with_its_brokers(tmp_path: Path) -> Non
     try:
         ready = json.loads(process.stdout.readline())
         assert ready["zookeeper"].startswith("127.0.0.1:")
-        (server_id,) = _java_children(process.pid)
+        first, second, third = _java_children(process.pid)
+        os.kill(first, signal.SIGKILL)
+        assert process.stderr is not None
+        assert "ended; 2 are left" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
-        eventually(lambda: not is_alive(server_id), 10, "the server is gone")
+        eventually(lambda: not any(map(is_alive, (second, third))), 10, "the servers are gone")
     finally:
         process.kill()
         process.communicate()
@@ -154,7 +158,7 @@ def test_up_starts_and_stops_an_ensemble_with_its_brokers(tmp_path: Path) -> Non
 def _java_children(parent: int) -> list[int]:
     import psutil
 
-    return [child.pid for child in psutil.Process(parent).children() if "java" in child.name()]
+    return [child.pid for child in psutil.Process(parent).children(recursive=True) if "java" in child.name()]
 
 
 def test_a_broker_that_was_killed_is_back_long_before_its_session_would_end(

@@ -29,6 +29,7 @@ from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.headers import decode_request_header, response_header
 from odradek.protocol.messages import request_class, response_class
+from odradek.server import controller_runtime
 from odradek.server.controller_runtime import ControllerRuntime
 from odradek.server.journal import Journal
 from odradek.server.log_limits import LimitedLog
@@ -541,5 +542,26 @@ def test_after_a_mistake_of_its_own_a_controller_lets_others_stand_first(
         await cluster.members[2].until(leads(cluster, 2))
         assert cluster.leading() == [2]
         assert await cluster.operator.children(layout.BROKER_IDS) == ["1", "2"], "it is a broker still"
+
+    scenario(body)
+
+
+def test_a_damaged_controller_epoch_stops_elections_and_no_broker(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever leads partitions goes on; once it is mended, somebody is elected."""
+    monkeypatch.setattr(controller_runtime, "PAUSE_AFTER_MISTAKE_S", 0.01)
+
+    async def body(cluster: Cluster) -> None:
+        await prepare_tree(cluster.operator, cluster.seams)
+        await cluster.operator.set(layout.CONTROLLER_EPOCH, b"seven")
+        await cluster.start(1)
+        while "no election can be held: /controller_epoch: want a whole number as text" not in caplog.text:
+            await asyncio.sleep(0)
+        assert "Set it to a number above every controller_epoch" in caplog.text
+        assert not any(task.done() for task in cluster.members[1].tasks)
+        await cluster.operator.set(layout.CONTROLLER_EPOCH, b"7")
+        await cluster.members[1].until(leads(cluster, 1))
+        assert (await cluster.operator.get(layout.CONTROLLER_EPOCH)).data == b"8"
 
     scenario(body)

@@ -98,3 +98,17 @@ def test_an_answer_that_was_lost_is_no_stranger() -> None:
         assert await register(store, seams, ME, HERE, None) == first
 
     asyncio.run(scenario())
+
+
+def test_a_node_that_somebody_made_by_hand_is_not_waited_for() -> None:
+    """No session ends that could take it away."""
+
+    async def scenario() -> None:
+        ensemble, seams = MemoryEnsemble(), Seams(asyncio.get_running_loop())
+        store = ensemble.open()
+        await prepare_tree(store, seams)
+        await store.create(layout.broker_path(ME), b"{}")
+        with pytest.raises(BrokerIdInUse, match="/brokers/ids/7 is not ephemeral: somebody made it by hand"):
+            await asyncio.wait_for(register(store, seams, ME, HERE, None), 5)
+
+    asyncio.run(scenario())

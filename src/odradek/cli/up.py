@@ -23,6 +23,7 @@ from odradek.cli.output import fail, json_option, print_json, print_table
 
 if TYPE_CHECKING:
     from odradek.testing.process_cluster import ProcessCluster
+    from odradek.testing.zookeeper import ZooKeeperEnsemble
 
 USUAL_PORT = 9092
 LOOK_S = 0.1
@@ -70,8 +71,8 @@ def up(
 
 
 @contextlib.contextmanager
-def running_zookeeper(directory: Path, servers: int, as_json: bool) -> Iterator[str | None]:
-    """Its `zookeeper.connect`. It outlives the brokers, which need it to stop in order."""
+def running_zookeeper(directory: Path, servers: int, as_json: bool) -> "Iterator[ZooKeeperEnsemble | None]":
+    """It outlives the brokers, which need it to stop in order."""
     if not servers:
         yield None
         return
@@ -86,7 +87,7 @@ def running_zookeeper(directory: Path, servers: int, as_json: bool) -> Iterator[
     tell(f"starting {servers} ZooKeeper server{'s' if servers > 1 else ''} at {ensemble.connect}")
     with ensemble:
         tell(f"ZooKeeper serves after {(time.perf_counter() - begun) * 1000:.0f} ms; starting the brokers")
-        yield ensemble.connect
+        yield ensemble
     tell("everything is stopped")
 
 
@@ -95,14 +96,18 @@ def run(
     brokers: int,
     port: int | None,
     settings: dict[str, str],
-    zookeeper: str | None,
+    ensemble: "ZooKeeperEnsemble | None",
     as_json: bool,
 ) -> None:
     from odradek.testing.process_cluster import ProcessCluster
 
     begun = time.perf_counter()
     cluster = ProcessCluster(
-        directory, brokers=brokers, settings=settings, first_port=port, zookeeper=zookeeper
+        directory,
+        brokers=brokers,
+        settings=settings,
+        first_port=port,
+        zookeeper=ensemble and ensemble.connect,
     )
     try:
         cluster.start()
@@ -112,7 +117,7 @@ def run(
             print_json(report)
         else:
             show(report, ready_ms)
-        watch(cluster)
+        watch(cluster, ensemble)
     finally:
         stop_all(cluster)
 
@@ -161,10 +166,19 @@ def show(report: dict[str, Any], ready_ms: float) -> None:
     print("Ctrl-C stops the cluster.", flush=True)
 
 
-def watch(cluster: "ProcessCluster") -> None:
+def watch(cluster: "ProcessCluster", ensemble: "ZooKeeperEnsemble | None" = None) -> None:
     """Until a signal comes or no broker is left; says once of each that died how to start it again."""
     told: set[int] = set()
+    servers = [] if ensemble is None else list(ensemble.servers)
     while len(told) < len(cluster.brokers):
+        for server in [server for server in servers if not server.is_running]:
+            servers.remove(server)
+            print(
+                f"odradek: the ZooKeeper server at {server.address} ended; {len(servers)} are left. Its log is "
+                f"{server.log_file}",
+                file=sys.stderr,
+                flush=True,
+            )
         for broker in cluster.brokers.values():
             if broker.broker_id not in told and not broker.is_running:
                 told.add(broker.broker_id)

@@ -146,7 +146,7 @@ class Startup(Task):
         running = tuple(
             tp for tp in sorted(context.reassignments) if tp.topic not in context.topics_to_delete
         )
-        return ()
+        return (ReassignmentStep(running, announce=True),) if running else ()
 
 
 def plan_startup(plan: Plan, partitions: list[TopicPartition]) -> None:

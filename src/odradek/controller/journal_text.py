@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
+from itertools import islice
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, get_args, get_origin
 
@@ -17,6 +18,7 @@ from odradek.model.ids import TopicPartition
 
 # So many values become text at once.
 AT_ONCE = 1_000
+_LOOKED_AT = 20
 
 MakeText = Callable[[Any], str]
 
@@ -78,15 +80,18 @@ def _items(value: Sequence[Any]) -> Iterator[str]:
 
 
 def _is_large(value: Any) -> bool:
-    """Too much for one piece. Sets are not cut: they are sorted."""
+    """Too much for one piece, as far as the first of each kind tell: to look at all would take longer than to write
+    them. Sets are not cut: they are sorted."""
     if isinstance(value, str | bytes | set | frozenset | TopicPartition):
         return False
     names = _names_of(type(value))
     if names:
         return any(_is_large(getattr(value, name)) for name in names)
     if isinstance(value, Mapping):
-        return len(value) > AT_ONCE or any(_is_large(item) for item in value.values())
-    return isinstance(value, tuple | list) and (len(value) > AT_ONCE or any(map(_is_large, value)))
+        return len(value) > AT_ONCE or any(map(_is_large, islice(value.values(), _LOOKED_AT)))
+    return isinstance(value, tuple | list) and (
+        len(value) > AT_ONCE or any(map(_is_large, islice(value, _LOOKED_AT)))
+    )
 
 
 def _names_of(kind: type) -> tuple[str, ...]:

@@ -256,6 +256,17 @@ class Plan:
         # Who leaves because the partition moved away from it deletes what it has, and cannot be called upon.
         return tuple([b for b in eligible if b in assigned]), tuple([b for b in known if b in assigned])
 
+    def forget_eligible(self, topic_partition: TopicPartition, brokers: Iterable[BrokerId]) -> None:
+        """These delete what they have, or begin with nothing: neither eligible nor last known."""
+        drafted = self.leaderships.get(topic_partition)
+        if drafted is not None and (drafted.elr or drafted.last_known_elr):
+            gone = frozenset(brokers)
+            self.leaderships[topic_partition] = replace(
+                drafted,
+                elr=tuple([b for b in drafted.elr if b not in gone]),
+                last_known_elr=tuple([b for b in drafted.last_known_elr if b not in gone]),
+            )
+
     def mark_unclean(self, topic_partition: TopicPartition, broker: BrokerId) -> None:
         """This replica may have lost what it had: not eligible any more, only last known to have been."""
         drafted = self.leaderships[topic_partition]

@@ -155,6 +155,7 @@ class DropReplicas(Task):
             after = plan.leadership(topic_partition)
             if after is not None and current is not None and after.leader_epoch == current.leader_epoch:
                 plan.lead(topic_partition, leader=after.leader, isr=after.isr)
+            plan.forget_eligible(topic_partition, dropped)
         for broker, theirs in sorted(kept.items()):  # the topic node will not name them any more
             plan_kept(plan, broker, theirs)
         plan.telling.leader_and_isr.clear()
@@ -335,12 +336,14 @@ def _plan_grow(
     plan: Plan, topic_partition: TopicPartition, stored: ReplicaAssignment, announce: bool
 ) -> None:
     """Steps 2 and 3. The epoch rises because a broker ignores LeaderAndIsr at an epoch it has (golden 04a)."""
+    begun = [b for b in stored.adding_replicas if plan.replica_state(topic_partition, b) is NON_EXISTENT]
     for broker in stored.adding_replicas:
         if plan.replica_state(topic_partition, broker) is NON_EXISTENT:
             plan_replica_move(plan, topic_partition, broker, NEW)
     current = plan.leadership(topic_partition)
     if announce and current is not None:
         plan.lead(topic_partition, leader=current.leader, isr=current.isr)
+        plan.forget_eligible(topic_partition, begun)
         for broker in stored.replicas:
             plan.tell_leader_and_isr(broker, topic_partition)
         plan.tell_metadata(topic_partition)

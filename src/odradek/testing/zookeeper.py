@@ -25,10 +25,20 @@ _JARS = (
 _JVM = ("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Dlog4j2.level=WARN")
 # No time spent on compiling well what runs for seconds.
 _FAST_START = ("-XX:TieredStopAtLevel=1",)
-# Nothing outlives us: whoever holds the other end of standard input is gone, so shall the server be. Nobody else
-# ends it, so its process id is never that of another when the signal comes.
-# A shell gives what it starts in the background /dev/null for standard input: hence the third descriptor, made before.
-_WHILE_WE_LIVE = 'exec 3<&0; (read -r _ <&3; kill -9 $$) & exec 3<&-; exec "$@" </dev/null'
+# Nothing outlives us: whoever holds the other end of standard input is gone, so shall the server be. The shell waits
+# for the server, so as long as the watcher lives the process id is nobody else's.
+_WHILE_WE_LIVE = """
+exec 3<&0 </dev/null
+"$@" 3<&- &
+server=$!
+(read -r _ <&3; kill -9 $server) &
+watcher=$!
+exec 3<&-
+wait $server
+code=$?
+kill $watcher
+exit $code
+"""
 TICK_MS = 100
 
 

@@ -105,7 +105,7 @@ def _apply(broker: "Broker", resource_type: int, config: AlterableConfig, overri
     elif resource_type == TOPIC:
         present = ",".join(broker.settings.topic_defaults.get(setting.attribute) or ())
     else:
-        present = setting.default or ""
+        present = ",".join(getattr(broker.settings, setting.attribute) or ())
     items = [item.strip() for item in present.split(",") if item.strip()]
     given = [item.strip() for item in value.split(",") if item.strip()]
     if operation == APPEND:

@@ -296,8 +296,8 @@ EXHIBITS = (
             Change(
                 Partition,
                 "_advance_high_watermark",
-                "if self.is_under_min_isr or self._has_strangers_in_isr:",
-                "if False:",
+                "self.is_under_min_isr or ",
+                "",
             ),
         ),
     ),

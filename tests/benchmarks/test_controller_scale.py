@@ -1,0 +1,96 @@
+"""The measurement of the controller at size: it runs, it does what it says it measures, and it counts right."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from benchmarks.controller import __main__ as program
+from benchmarks.controller import figures
+from benchmarks.controller.figures import Sample
+from benchmarks.controller.works import WORKS
+
+PARTITIONS = 60
+
+
+@pytest.fixture(scope="module", params=["memory", "embedded"])
+def samples(request: pytest.FixtureRequest) -> dict[str, Sample]:
+    measured = asyncio.run(program.measure(request.param, PARTITIONS, list(WORKS), 1))
+    return {sample.work: sample for sample in measured}
+
+
+def test_every_work_is_measured(samples: dict[str, Sample]) -> None:
+    """Each asserts by itself that its work was done: nobody left over, everybody elected, nothing kept."""
+    assert set(samples) == set(WORKS)
+    assert all(sample.seconds > 0 and sample.touched > 0 for sample in samples.values())
+
+
+def test_the_counts_are_those_of_the_work(samples: dict[str, Sample]) -> None:
+    """One write a partition that changes, none where nothing is decided; one request of a kind and broker."""
+    led = PARTITIONS // 3
+    writes = {name: sample.counts["writes"] for name, sample in samples.items()}
+    requests = {name: sample.counts["requests"] for name, sample in samples.items()}
+    assert writes["failover"] <= 1, "only /feature, once"
+    assert writes["startup"] == 0
+    assert writes["failover-dead"] - writes["broker-failure"] in (0, 1)
+    assert writes["broker-failure"] == writes["shutdown"] == PARTITIONS
+    assert writes["election"] == led == samples["election"].touched
+    assert writes["creation"] == samples["creation"].touched
+    assert requests["election"] == 3 + 3, "LeaderAndIsr and UpdateMetadata for each broker"
+    assert requests["broker-failure"] == 2 + 2, "two brokers are left"
+    assert samples["failover"].counts["nodes read"] > PARTITIONS
+
+
+def test_a_table_of_samples(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    kept = tmp_path / "kept.json"
+    more = _samples(10_000, 0.2)
+    kept.write_text(json.dumps({"samples": [vars(sample) for sample in more], "memory": []}))
+    arguments = [
+        "--partitions",
+        "60",
+        "--stores",
+        "memory",
+        "--only",
+        "election",
+        "--repeats",
+        "1",
+        "--no-memory",
+    ]
+    assert program.main([*arguments, "--kept", str(kept), "--json", str(tmp_path / "all.json")]) == 0
+    printed = capsys.readouterr().out
+    assert "| preferred election of a third of all | memory |" in printed
+    assert "| failover of the controller | embedded |" in printed
+    written = json.loads((tmp_path / "all.json").read_text())
+    assert {sample["work"] for sample in written["samples"]} == {"election", "failover"}
+
+
+def _samples(partitions: int, seconds: float) -> list[Sample]:
+    names = ("store calls", "nodes read", "writes", "bytes written", "requests", "bytes told")
+    counts = dict.fromkeys(names, 3) | {"bytes told": partitions * 100}
+    return [
+        Sample("embedded", partitions, "failover", partitions, s, s, 0.0, 0.0, 0.0, counts, 0.5)
+        for s in (seconds, seconds * 2, seconds * 1.5)
+    ]
+
+
+def test_growth_is_the_slope_of_the_logarithms() -> None:
+    assert figures.exponent([(1, 5), (10, 50), (100, 500)]) == pytest.approx(1.0)
+    assert figures.exponent([(1, 5), (10, 500)]) == pytest.approx(2.0)
+    assert figures.exponent([(1, 7), (10, 7), (100, 7)]) == pytest.approx(0.0)
+    assert figures.exponent([(10, 7)]) is None
+    assert figures.exponent([(10, 0), (100, 0)]) is None
+
+
+def test_a_row_has_medians_and_says_whether_the_goal_was_reached() -> None:
+    samples = _samples(10_000, 0.1) + _samples(100_000, 1.0)
+    (row,) = [line for line in figures.table(samples, program.TITLES).splitlines() if "embedded" in line]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[2:4] == ["0.150 (0.100 - 0.200)", "1.50 (1.00 - 2.00)"]
+    assert cells[-1] == "<= 2 s: reached"
+    slow = figures.table(_samples(100_000, 2.0), program.TITLES)
+    assert "<= 2 s: missed" in slow
+
+
+def test_the_page_has_room_for_the_tables() -> None:
+    page = program.PAGE.read_text(encoding="utf-8")
+    assert page.count(program.BEGIN) == page.count(program.END) == 1
