@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 GOALS_S = {
     ("embedded", "failover"): 2.0,
     ("zookeeper", "failover"): 5.0,
-    ("embedded", "failover-dead"): 2.0,
-    ("zookeeper", "failover-dead"): 5.0,
     ("embedded", "shutdown"): 3.0,
     ("zookeeper", "shutdown"): 3.0,
 }

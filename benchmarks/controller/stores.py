@@ -46,8 +46,7 @@ async def _zookeeper() -> AsyncIterator[tuple[StoreProvider, Callable[[], float]
     where = shared_memory if shared_memory.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="odradek-zookeeper-", dir=where) as name:
         server = ZooKeeperServer(Path(name), heap=ZOOKEEPER_HEAP, starts_fast=False).start()
-        assert server.process is not None
-        process_id = server.process.pid
+        process_id = server.pid
         _as_urgent_as_we(process_id)
         try:
             yield ZooKeeperStores(server.address), lambda: _cpu_seconds(process_id)

@@ -121,7 +121,7 @@ class ControllerContext:
     assignments: dict[TopicPartition, ReplicaAssignment] = field(default_factory=dict)
     leaderships: dict[TopicPartition, StoredPartitionState] = field(default_factory=dict)
     partition_states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
-    unusual_replicas: dict[TopicPartition, dict[BrokerId, ReplicaState]] = field(default_factory=dict)
+    unusual_replicas: dict[TopicPartition, Mapping[BrokerId, ReplicaState]] = field(default_factory=dict)
 
     partitions_on: dict[BrokerId, set[TopicPartition]] = field(default_factory=dict)
     leaderless: set[TopicPartition] = field(default_factory=set)  # NewPartition or OfflinePartition
@@ -395,11 +395,15 @@ class ControllerContext:
         """Keep only what differs from the usual: assigned and online, or not assigned and not existing."""
         assignment = self.assignments.get(topic_partition)
         assigned = assignment.replicas if assignment is not None else ()
-        unusual = {
-            broker: state
-            for broker, state in states.items()
-            if state is not (ReplicaState.ONLINE if broker in assigned else ReplicaState.NON_EXISTENT)
-        }
+        unusual: Mapping[BrokerId, ReplicaState] = states
+        for broker, state in states.items():
+            if state is (ReplicaState.ONLINE if broker in assigned else ReplicaState.NON_EXISTENT):
+                unusual = {
+                    b: s
+                    for b, s in states.items()
+                    if s is not (ReplicaState.ONLINE if b in assigned else ReplicaState.NON_EXISTENT)
+                }
+                break
         if unusual:
             self.unusual_replicas[topic_partition] = unusual
         else:

@@ -74,13 +74,10 @@ def led_by(
     """Partitions the broker leads: those with other replicas, and those without."""
     shared: list[TopicPartition] = []
     alone: list[TopicPartition] = []
+    leaderships, deleting = context.leaderships, context.topics_to_delete
     for topic_partition in context.partitions_on.get(broker, ()):
-        current = context.leadership(topic_partition)
-        if (
-            current is None
-            or current.leader != broker
-            or context.is_queued_for_deletion(topic_partition.topic)
-        ):
+        stored = leaderships.get(topic_partition)
+        if stored is None or stored.leader_and_isr.leader != broker or topic_partition.topic in deleting:
             continue
         (shared if len(context.assignments[topic_partition].replicas) > 1 else alone).append(topic_partition)
     return tuple(in_order(shared)), tuple(in_order(alone))

@@ -564,7 +564,8 @@ class CompleteReassignments(Task):
 def remaining_legacy(
     context: ControllerContext, without: Iterable[TopicPartition]
 ) -> dict[TopicPartition, tuple[BrokerId, ...]]:
-    return {tp: target for tp, target in context.legacy_reassignments.items() if tp not in set(without)}
+    gone = set(without)
+    return {tp: target for tp, target in context.legacy_reassignments.items() if tp not in gone}
 
 
 def _stray(topic_partition: TopicPartition, broker: BrokerId) -> str:

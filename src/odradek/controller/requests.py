@@ -114,17 +114,20 @@ def _leader_and_isr_partitions(
 def _metadata_partitions(
     context: ControllerContext, partitions: Iterable[TopicPartition]
 ) -> list[UpdateMetadataPartition]:
-    broken_disks = any(context.offline_directories.values())
+    broken_disks = any(context.offline_directories.values()) or not context.brokers.keys().isdisjoint(
+        context.strays
+    )  # else who is offline is the same for every partition of the same replicas
+    leaderships, assignments, topics = context.leaderships, context.assignments, context.topics
     offline_of: dict[tuple[BrokerId, ...], tuple[BrokerId, ...]] = {}
     told = []
     for topic_partition in sorted(partitions):
-        stored = context.leaderships.get(topic_partition)
+        stored = leaderships.get(topic_partition)
         if stored is None:
             continue  # no leader yet: nothing a client could use
         state = stored.leader_and_isr
         topic = topic_partition.topic
         deleting = topic in context.topics_to_delete
-        replicas = context.assignments[topic_partition].replicas
+        replicas = assignments[topic_partition].replicas
         offline = None if broken_disks else offline_of.get(replicas)
         if offline is None:
             online = context.online_of(replicas, topic_partition)
@@ -132,7 +135,7 @@ def _metadata_partitions(
         told.append(
             UpdateMetadataPartition(
                 topic_partition,
-                context.topics[topic].topic_id,
+                topics[topic].topic_id,
                 stored.controller_epoch,
                 LEADER_DURING_DELETE if deleting else state.leader,
                 LeaderEpoch(0) if deleting else state.leader_epoch,  # both epochs 0 then (golden 05a)

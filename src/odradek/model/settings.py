@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from odradek.model import settings_acted_on, settings_listed
 from odradek.model.errors import ConfigurationError, InvalidValue
+from odradek.model.properties import parse_properties as parse_properties
 
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
@@ -498,62 +499,3 @@ def _check_together(settings: BrokerSettings) -> None:
         raise ConfigurationError("log.dirs is empty; name at least one directory")
     if settings.inter_broker_listener_name is not None and "security.inter.broker.protocol" in settings.given:
         raise ConfigurationError("set inter.broker.listener.name or security.inter.broker.protocol, not both")
-
-
-def parse_properties(text: str) -> dict[str, str]:
-    """A Java properties file: `#` and `!` comments, `=`, `:` or blank between, `\\` continues a line."""
-    properties: dict[str, str] = {}
-    lines = iter(text.splitlines())
-    for line in lines:
-        line = line.lstrip(" \t\f")
-        if not line or line[0] in "#!":
-            continue
-        while _ends_with_odd_backslashes(line):
-            line = line[:-1] + next(lines, "").lstrip(" \t\f")
-        key, value = _split_property(line)
-        properties[_unescape(key)] = _unescape(value)
-    return properties
-
-
-def _ends_with_odd_backslashes(line: str) -> bool:
-    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
-
-
-def _split_property(line: str) -> tuple[str, str]:
-    position = 0
-    while position < len(line):
-        character = line[position]
-        if character == "\\":
-            position += 2
-            continue
-        if character in "=: \t\f":
-            break
-        position += 1
-    key, rest = line[:position], line[position:].lstrip(" \t\f")
-    if rest[:1] in ("=", ":"):
-        rest = rest[1:].lstrip(" \t\f")
-    return key, rest
-
-
-def _unescape(text: str) -> str:
-    if "\\" not in text:
-        return text
-    out: list[str] = []
-    position = 0
-    while position < len(text):
-        character = text[position]
-        position += 1
-        if character != "\\" or position == len(text):
-            out.append(character)
-            continue
-        character = text[position]
-        position += 1
-        if character == "u":
-            digits = text[position : position + 4]
-            if len(digits) != 4 or any(d not in "0123456789abcdefABCDEF" for d in digits):
-                raise ConfigurationError(f"\\u{digits}: four hexadecimal digits must follow \\u")
-            out.append(chr(int(digits, 16)))
-            position += 4
-        else:
-            out.append({"t": "\t", "n": "\n", "r": "\r", "f": "\f"}.get(character, character))
-    return "".join(out)

@@ -29,8 +29,10 @@ _FAST_START = ("-XX:TieredStopAtLevel=1",)
 # for the server, so as long as the watcher lives the process id is nobody else's.
 _WHILE_WE_LIVE = """
 exec 3<&0 </dev/null
+pid_file=$1; shift
 "$@" 3<&- &
 server=$!
+echo $server >"$pid_file"
 (read -r _ <&3; kill -9 $server) &
 watcher=$!
 exec 3<&-
@@ -122,6 +124,11 @@ class ZooKeeperServer:
         return self.directory / "server.log"
 
     @property
+    def pid(self) -> int:
+        """Of the server itself, once it serves; `process` is the shell that waits for it."""
+        return int((self.directory / "server.pid").read_text())
+
+    @property
     def is_running(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
@@ -160,7 +167,7 @@ class ZooKeeperServer:
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
                 [
-                    *("/bin/sh", "-c", _WHILE_WE_LIVE, "zookeeper"),
+                    *("/bin/sh", "-c", _WHILE_WE_LIVE, "zookeeper", str(self.directory / "server.pid")),
                     *(java_command, *self._jvm, *properties, "-cp", class_path(), _MAIN, str(configuration)),
                 ],
                 stdin=subprocess.PIPE,
