@@ -2,6 +2,7 @@
 nothing.
 """
 
+import contextlib
 import random
 import socket
 import struct
@@ -156,12 +157,16 @@ def test_one_byte_now_and_then_holds_up_nobody_and_is_cut_off(broker: OneBroker)
     try:
         for connection in slow:
             connection.sendall(frame[:1])
-        begun = time.monotonic()
-        position = 1
-        while time.monotonic() - begun < 2.0:
+        # Less than connections.max.idle.ms, by the clock of this side: a slow machine sends fewer bytes, not longer.
+        end = time.monotonic() + 2.0
+        for position in range(1, len(frame) - 1):
+            if time.monotonic() > end:
+                break
             for connection in slow[:20]:
-                connection.sendall(frame[position : position + 1])
-            position += 1
+                with contextlib.suppress(
+                    BrokenPipeError, ConnectionResetError
+                ):  # cut off already: seen below
+                    connection.sendall(frame[position : position + 1])
             asked = time.monotonic()
             assert broker.is_serving()
             assert time.monotonic() - asked < ANSWER_WITHIN_S

@@ -164,7 +164,9 @@ class ControllerContext:
 
     def brokers_are_whole(self) -> bool:
         """No disk has failed and nobody keeps old data: who is online is the same for every partition."""
-        return not self.offline_directories and (not self.strays or self.brokers.keys().isdisjoint(self.strays))
+        return not self.offline_directories and (
+            not self.strays or self.brokers.keys().isdisjoint(self.strays)
+        )
 
     def has_stray(self, broker: BrokerId, topic_partition: TopicPartition) -> bool:
         """It must first delete what it keeps of an older topic of this name. A member of the ISR has evidently
