@@ -80,15 +80,15 @@ def report(samples: list[Sample], memories: list[memory.Memory], repeats: int) -
     parts = [
         f"{datetime.datetime.now(tz=datetime.UTC):%Y-%m-%d}, {_machine()}, CPython {platform.python_version()}; "
         f"one process at `nice {os.nice(0)}`; {repeats} repeats, median (least - most) in seconds; load of the machine "
-        f"{min(loads):.1f} - {max(loads):.1f}. Replication factor 3, {len(BROKERS)} brokers, "
+        f"{min(loads, default=0):.1f} - {max(loads, default=0):.1f}. Replication factor 3, {len(BROKERS)} brokers, "
         f"{topics_for(DEFAULT_SIZES[0])} to {topics_for(DEFAULT_SIZES[-1])} topics. "
         + "; ".join(f"{kind}: {SAID[kind]}" for kind in stores)
         + ".",
-        figures.table(samples, TITLES),
+        figures.table(samples, TITLES) if samples else "",
         "Where the seconds of 100,000 partitions go:",
         figures.costs_table(samples, TITLES),
         "Counted in one repeat at the largest size, and how each count grows with the number of partitions:",
-        figures.counts_table(samples, TITLES),
+        figures.counts_table(samples, TITLES) if samples else "",
     ]
     if memories:
         parts += [

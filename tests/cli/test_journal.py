@@ -115,7 +115,7 @@ def test_with_another_setting_or_the_same_journal_nothing_differs_here(
     args = ("journal", "diff", directory, "--set", "unclean.leader.election.enable=true")
     assert shell(*args, offline=True)[0] == 0, "one replica: there is no unclean choice"
     copy = tmp_path / "copy"
-    for file in directory.glob("*/journal/*.jsonl"):
+    for file in directory.glob("*/controller-*.jsonl"):
         copy.mkdir(exist_ok=True)
         shutil.copy(file, copy / file.name)
     code, out, _ = shell("journal", "diff", directory, copy, offline=True)
@@ -126,7 +126,7 @@ def test_another_version_of_the_decisions_is_told_as_a_difference(
     story: tuple[Shell, Path, int], tmp_path: Path
 ) -> None:
     shell, directory, _ = story
-    (source,) = [f for f in directory.glob("*/journal/*.jsonl") if f.stat().st_size]
+    (source,) = [f for f in directory.glob("*/controller-*.jsonl") if f.stat().st_size]
     file = tmp_path / source.name
     text = source.read_text()
     assert '"reassignment complete"' in text
@@ -162,7 +162,7 @@ def test_a_mistake_is_one_sentence(
 def test_the_answers_of_the_store_cannot_be_dropped_alone(story: tuple[Shell, Path, int]) -> None:
     shell, directory, _ = story
     history = [
-        json.loads(line) for f in directory.glob("*/journal/*.jsonl") for line in f.read_text().splitlines()
+        json.loads(line) for f in directory.glob("*/controller-*.jsonl") for line in f.read_text().splitlines()
     ]
     answered = next(n for n, line in enumerate(history) if line["event"]["type"] == "WritesAnswered")
     code, _, err = shell("journal", "replay", directory, "--drop-event", answered, offline=True)
@@ -173,7 +173,7 @@ def test_a_cut_last_line_is_left_out_and_a_broken_one_named(
     story: tuple[Shell, Path, int], tmp_path: Path
 ) -> None:
     shell, directory, _ = story
-    (source,) = [f for f in directory.glob("*/journal/*.jsonl") if f.stat().st_size]
+    (source,) = [f for f in directory.glob("*/controller-*.jsonl") if f.stat().st_size]
     whole = source.read_bytes()
     cut = tmp_path / "controller-1.jsonl"
     cut.write_bytes(whole[:-20])

@@ -160,7 +160,7 @@ def test_journals_of_several_controllers_are_one_history_by_epoch(
     world.now_ms += 1000
     world.kill(3)
     for broker, epoch, lines in ((2, 1, first[:second_begins]), (1, 2, first[second_begins:])):
-        directory = tmp_path / f"broker-{broker}" / "journal"
+        directory = tmp_path / f"broker-{broker}" / "data"
         directory.mkdir(parents=True)
         text = "".join(json.dumps({"controller": broker, "epoch": epoch, **line}) + "\n" for line in lines)
         (directory / f"controller-{broker}.jsonl").write_text(text)

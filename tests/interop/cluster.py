@@ -104,9 +104,6 @@ class MixedCluster(ProcessCluster):
         }
         if broker.broker_id in self._advertised:
             properties["advertised.listeners"] = f"PLAINTEXT://{self._advertised[broker.broker_id]}"
-        if not isinstance(broker, ApacheBroker):
-            # Apache's broker starts on no log directory with a directory in it that is not a partition's.
-            properties["odradek.journal.dir"] = str(broker.directory / "journal")
         return properties
 
     def change_kind(self, broker_id: int) -> None:

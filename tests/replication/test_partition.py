@@ -535,9 +535,10 @@ def test_a_cut_comes_before_the_mark_and_takes_it_along(tmp_path: Path) -> None:
     led.partition.truncate_to(1, 0)
     assert led.partition.log.log_end_offset == 1
     assert led.partition.high_watermark == 1
-    (level, text) = led.outbox.messages[-1]
+    (level, why), (_, what) = led.outbox.messages[-2:]
     assert level == "warning"
-    assert "below the high watermark 3" in text
+    assert "below the high watermark 3" in why
+    assert "offsets 1 to 2 are cut off" in what
 
 
 def test_a_follower_drops_what_the_leader_deleted(tmp_path: Path) -> None:

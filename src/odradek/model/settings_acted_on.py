@@ -204,7 +204,7 @@ odradek.controlled.shutdown.refuse STRING none LOW dynamic [none, offline, under
 odradek.delete.topic.with.offline.replicas BOOLEAN false LOW dynamic
     Finish deleting a topic while a replica's broker is down; it cleans up by topic id when it returns.
 odradek.journal.dir STRING null LOW static
-    Directory of the controller's state-change journal; unset means `journal` in the first log directory.
+    Directory of the controller's state-change journal; unset means the first log directory.
 odradek.log.record.validation STRING header LOW dynamic [full, header]
     What is checked of a produced batch beyond its CRC: its header alone, or every record in it.
 odradek.store STRING null LOW static

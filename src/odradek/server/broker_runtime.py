@@ -292,7 +292,7 @@ class BrokerRuntime:
 
     @property
     def journal_directory(self) -> str:
-        return self.settings.odradek_journal_dir or f"{self.settings.log_directories[0]}/journal"
+        return self.settings.odradek_journal_dir or self.settings.log_directories[0]
 
     def _make_connection(self, listener: str, protocol: str) -> asyncio.BaseProtocol:
         if self._gateway is None:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from odradek.controller.context import ControllerSettings
 
 PATTERN = "controller-*.jsonl"
-# Below a cluster's directory, a broker's, a log directory, or the journal directory itself.
-PLACES = (PATTERN, f"journal/{PATTERN}", f"*/journal/{PATTERN}", f"*/*/journal/{PATTERN}")
+# The directory it is in, a broker's, or a cluster's.
+PLACES = (PATTERN, f"*/{PATTERN}", f"*/*/{PATTERN}")
 
 
 class History(NamedTuple):
@@ -46,7 +46,7 @@ def journal_files(place: Path) -> list[Path]:
 
 def _journals_in(journal_dir: str | None, log_directories: Iterable[str]) -> list[Path]:
     """Where a broker with these settings keeps them."""
-    places = [Path(journal_dir)] if journal_dir else [Path(d) / "journal" for d in log_directories]
+    places = [Path(journal_dir)] if journal_dir else [Path(d) for d in log_directories]
     return [file for directory in places for file in directory.glob(PATTERN)]
 
 
@@ -55,7 +55,7 @@ def read_history(place: Path) -> History:
     files = journal_files(place)
     if not files:
         fail(
-            f"no journal below {place}: a broker that was controller keeps journal/{PATTERN} in its log directory"
+            f"no journal below {place}: a broker that was controller keeps {PATTERN} in its log directory"
         )
     return _in_order(files, [])
 
