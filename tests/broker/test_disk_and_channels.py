@@ -7,9 +7,10 @@ import pytest
 
 from odradek.broker import effects as fx
 from odradek.broker.draws import Draws
+from odradek.broker.replica_manager import Stop
 from odradek.log.errors import DiskFault
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import EPOCH_DURING_DELETE, TopicPartition
 from odradek.protocol.messages import alter_partition as ap
 from tests.broker.world import World
 
@@ -66,6 +67,23 @@ def test_a_flush_that_fails_takes_the_directory_offline_and_everybody_is_told(du
     assert durable.produced(durable.produce(1, b"b"))[0] == ErrorCode.KAFKA_STORAGE_ERROR
     row = durable.consume(1, 0).message.responses[0].partitions[0]
     assert row.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_deletion_the_disk_did_not_take_is_no_deletion(
+    durable: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault = DiskFault("fsync: Input/output error")
+    synced: list[int] = []
+
+    def sync_deletions() -> dict[TopicPartition, DiskFault]:
+        synced.append(len(durable[1].logs.logs))
+        return {T0: fault}
+
+    monkeypatch.setattr(durable[1].logs, "sync_deletions", sync_deletions)
+    manager = durable[1].broker.replicas
+    stop = Stop(T0, EPOCH_DURING_DELETE, delete=True)
+    assert manager.commit_stops([stop], durable.now_ms) == {T0: ErrorCode.KAFKA_STORAGE_ERROR}
+    assert synced == [0], "after all of them were renamed, and once"
 
 
 def test_a_fetcher_that_waited_for_a_flush_of_a_partition_that_moves_away_goes_on(tmp_path: Path) -> None:

@@ -162,7 +162,9 @@ def test_a_mistake_is_one_sentence(
 def test_the_answers_of_the_store_cannot_be_dropped_alone(story: tuple[Shell, Path, int]) -> None:
     shell, directory, _ = story
     history = [
-        json.loads(line) for f in directory.glob("*/controller-*.jsonl") for line in f.read_text().splitlines()
+        json.loads(line)
+        for f in directory.glob("*/controller-*.jsonl")
+        for line in f.read_text().splitlines()
     ]
     answered = next(n for n, line in enumerate(history) if line["event"]["type"] == "WritesAnswered")
     code, _, err = shell("journal", "replay", directory, "--drop-event", answered, offline=True)

@@ -11,6 +11,7 @@ from odradek.log import files
 from odradek.log.errors import DirectoryInUse, DirectoryOffline, StorageError, WrongDirectory
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager, parse_directory_name
+from odradek.log.memory_files import MemoryDirectory, MemoryDisk
 from odradek.log.partition_log import PartitionLog
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -119,6 +120,38 @@ def test_a_deleted_log_is_gone_at_once_and_its_files_later(start: Start, tmp_pat
     assert part.read(), "a fetch on its way is not disturbed"
     manager.checkpoint_high_watermarks({})
     assert (tmp_path / "1" / "replication-offset-checkpoint").read_text() == "0\n0\n"
+
+
+@pytest.mark.parametrize("is_synced", [True, False])
+def test_a_deletion_that_was_synced_survives_a_power_cut(is_synced: bool) -> None:
+    """Else the log is back after the broker had answered that it is gone (KAFKA-16157)."""
+
+    def alive(root: MemoryDirectory) -> LogManager:
+        manager = LogManager([root], BrokerSettings({}))
+        manager.write_meta_properties(1, "cluster")
+        manager.load(NOW)
+        return manager
+
+    disk = MemoryDisk()
+    manager = alive(disk.root)
+    produce(manager.get_or_create(A, TOPIC_ID, now_ms=NOW), batch())
+    disk.root.sync()
+    assert manager.delete(A, NOW)
+    if is_synced:
+        assert manager.sync_deletions() == {}
+    again = alive(disk.power_cut(lambda choices: 0))  # nothing but what was synced
+    assert (again.get(A) is None) is is_synced
+
+
+def test_a_deletion_that_cannot_be_synced_is_told() -> None:
+    disk = MemoryDisk()
+    manager = LogManager([disk.root], BrokerSettings({}))
+    manager.load(NOW)
+    manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    assert manager.delete(A, NOW)
+    disk.inject("sync", errno.EIO)
+    assert manager.sync_deletions()[A].code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert manager.sync_deletions() == {}
 
 
 def test_a_long_topic_name_can_be_deleted(start: Start, tmp_path: Path) -> None:

@@ -287,6 +287,8 @@ class ReplicaManager:
             except ProtocolError as refusal:
                 errors[stop.topic_partition] = refusal.code
                 self._effects.append(LogLine("error", f"{stop.topic_partition}: StopReplica: {refusal}"))
+        for topic_partition, fault in self.logs.sync_deletions().items():
+            errors[topic_partition] = fault.code
         return errors
 
     def _stop_one(self, stop: Stop, now_ms: int) -> ErrorCode:

@@ -57,6 +57,7 @@ class LogDirectory:
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
         self.put_aside: set[TopicPartition] = set()  # gone, and perhaps still named in the files
+        self.unsynced_deletions: list[TopicPartition] = []  # renamed, and a power cut may take that back
 
     @property
     def path(self) -> str:
@@ -297,7 +298,10 @@ class LogManager:
         return min(online, key=homes.count)
 
     def delete(self, topic_partition: TopicPartition, now_ms: int) -> bool:
-        """Takes the log away by renaming its directory; its files go with `purge` after file.delete.delay.ms."""
+        """Takes the log away by renaming its directory; its files go with `purge` after file.delete.delay.ms.
+
+        A power cut may bring it back until `sync_deletions`.
+        """
         return self._put_aside(topic_partition, DELETE_SUFFIX, now_ms)
 
     def _put_aside(self, topic_partition: TopicPartition, suffix: str, now_ms: int) -> bool:
@@ -320,7 +324,25 @@ class LogManager:
         if suffix == DELETE_SUFFIX:
             delay_ms = self.config_of(topic_partition.topic).file_delete_delay_ms
             self._removals.append(_Removal(home.root, name, now_ms + delay_ms))
+            home.unsynced_deletions.append(topic_partition)
         return True
+
+    def sync_deletions(self) -> dict[TopicPartition, StorageError]:
+        """What was deleted stays so when this returns: one sync for each directory; what could not be synced, and why.
+
+        A log that came back after its broker had said that it is gone would refuse the next topic of that name
+        (KAFKA-16157). Blocks.
+        """
+        failed: dict[TopicPartition, StorageError] = {}
+        for home in self.directories:
+            deleted, home.unsynced_deletions = home.unsynced_deletions, []
+            if not deleted:
+                continue
+            try:
+                home.root.sync()
+            except StorageError as error:
+                failed.update(dict.fromkeys(deleted, error))
+        return failed
 
     def _aside_name(
         self, home: LogDirectory, topic_partition: TopicPartition, suffix: str, now_ms: int

@@ -54,9 +54,7 @@ def read_history(place: Path) -> History:
     """Every line of every journal there, by controller epoch and then as written."""
     files = journal_files(place)
     if not files:
-        fail(
-            f"no journal below {place}: a broker that was controller keeps {PATTERN} in its log directory"
-        )
+        fail(f"no journal below {place}: a broker that was controller keeps {PATTERN} in its log directory")
     return _in_order(files, [])
 
 
