@@ -66,11 +66,9 @@ FURTHER_KINDS: dict[str, tuple[str, int, float, float]] = {
 }
 # One broker may lose what it had not flushed, while all others are well: not where one copy may be all there is.
 LOSE_ONE = frozenset({"power_cut_unflushed", "torn_tail"})
-# A deleted log that comes back, because its disk was away or the rename was not synced, refuses the next topic of that
-# name (KAFKA-16157): docs/simulator.md, "not mended yet". Until then these are not drawn beside `recreate_topic`.
-BRING_OLD_LOGS_BACK = frozenset(
-    {"directory_offline", "power_cut", "power_cut_all", "power_cut_unflushed", "torn_tail"}
-)
+# A log whose disk was away while it was deleted is there twice when the disk is back, and refuses the next topic of that
+# name (KAFKA-16157): docs/simulator.md, "not mended yet". Until then this is not drawn beside `recreate_topic`.
+BRING_OLD_LOGS_BACK = frozenset({"directory_offline"})
 WANT_INDEXES = frozenset({"index_bit_flipped", "index_misdirected"})
 # What administrators do (`administration`), in the same terms. Half of the seeds have administrators.
 ACTIONS: dict[str, tuple[str, int, float, float]] = {
