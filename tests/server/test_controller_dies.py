@@ -4,6 +4,7 @@ Whole brokers in one process. The death is that of `kill -9`: the write before i
 nobody hears of either.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from odradek.protocol.messages.alter_partition_reassignments import (
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.store import api, layout
 from odradek.store.embedded import EmbeddedStores
+from odradek.testing.zookeeper import ZooKeeperServer, missing
 from tests.server.moves import Moves, moves
 from tests.support import eventually
 
@@ -99,11 +101,28 @@ def move(topic: str, *replicas: int) -> AlterPartitionReassignmentsRequest:
     )
 
 
-@pytest.fixture(params=["memory", "embedded"])
+@pytest.fixture(params=["memory", "embedded", pytest.param("zookeeper", marks=pytest.mark.process)])
 def five(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
-    stores = None if request.param == "memory" else EmbeddedStores(tmp_path / "store.sqlite")
-    with moves(tmp_path, brokers=5, stores=stores, auto_leader_rebalance_enable="false") as cluster:
-        yield cluster
+    with contextlib.ExitStack() as stack:
+        stores = stores_of(request.param, tmp_path, stack)
+        with moves(tmp_path, brokers=5, stores=stores, auto_leader_rebalance_enable="false") as cluster:
+            yield cluster
+
+
+def stores_of(kind: str, directory: Path, stack: contextlib.ExitStack) -> api.StoreProvider | None:
+    if kind == "memory":
+        return None
+    if kind == "embedded":
+        return EmbeddedStores(directory / "store.sqlite")
+    if reason := missing():
+        pytest.skip(reason)
+    from odradek.store.zookeeper.stores import ZooKeeperStores
+
+    (directory / "zookeeper").mkdir()
+    server = ZooKeeperServer(directory / "zookeeper")
+    stack.callback(server.kill)
+    server.start()
+    return ZooKeeperStores(server.address)
 
 
 @pytest.mark.behaviour(120)
