@@ -1,5 +1,6 @@
 """Reassignments and elections asked for over the wire, by unmodified clients, of whole brokers in one process."""
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -280,3 +281,36 @@ def test_leaders_go_home_by_themselves(tmp_path: Path, monkeypatch: pytest.Monke
         eventually(lambda: three.leader("t") == 2, what="2 leads")
         three.running.start(1)
         eventually(lambda: three.leader("t") == 1, what="1 is preferred, in sync again, and leads again")
+
+
+# ------------------------------------------------------------------------------------ notifications of old brokers
+
+
+def test_an_isr_that_a_leader_wrote_itself_is_taken_in_and_told(four: Moves) -> None:
+    """As brokers before AlterPartition did (KAFKA-2073's way): the state node first, then `/isr_change_notification`."""
+    partition = four.create("shrunk", 1, 2, 3)
+    path = layout.state_path(partition)
+
+    async def shrink() -> None:
+        store = await four.session()
+        node = await store.get(path)
+        value = json.loads(node.data)
+        value["isr"] = [1, 2]
+        await store.set(path, json.dumps(value).encode(), version=node.stat.version)
+        told = {"version": 1, "partitions": [{"topic": "shrunk", "partition": 0}]}
+        await store.create(layout.ISR_CHANGE, json.dumps(told).encode(), sequential=True)
+
+    four.running.call(shrink())
+
+    def is_told() -> bool:
+        caches = [
+            runtime.broker.metadata.partition("shrunk", 0) for runtime in four.cluster.runtimes.values()
+        ]
+        return all(known is not None and set(known.isr) == {1, 2} for known in caches)
+
+    eventually(is_told, what="every broker's cache has the smaller ISR")
+
+    async def notifications() -> list[str]:
+        return list(await (await four.session()).children(layout.ISR_CHANGES))
+
+    eventually(lambda: four.running.call(notifications()) == [], what="the notification is taken away")

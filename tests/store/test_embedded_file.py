@@ -175,7 +175,8 @@ def test_a_session_suffers_a_lock_and_goes_on(file: Path, monkeypatch: pytest.Mo
             await store.set("/e", b"1")
         async with asyncio.timeout(5):  # told behind the error, by the same thread
             while store.state is not SessionState.SUSPENDED:
-                assert (await store.get("/e")).data == b"0", "reading needs no lock"
+                await store.exists("/e")
+        assert (await store.get("/e")).data == b"0", "reading needs no lock"
         other.execute("ROLLBACK")
         other.close()
         await store.set("/e", b"2")
