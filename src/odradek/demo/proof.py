@@ -70,8 +70,8 @@ def census_of_files(files: list[InputFile]) -> Census:
 
 def census_of_topic(bootstrap: str, topic: str) -> Census:
     """Every partition from its start to its end, decoded record by record with every CRC checked."""
-    from odradek.cli.topic.consume import records
     from odradek.client.sync import SyncClient
+    from odradek.client.sync_records import records
     from odradek.model.ids import TopicPartition
 
     with SyncClient(bootstrap) as client:
@@ -80,7 +80,7 @@ def census_of_topic(bootstrap: str, topic: str) -> Census:
         return census(
             (record.key, record.value)
             for partition in partitions
-            for record in records(client, partition, starts[partition], ends[partition], False)
+            for record in records(client, partition, starts[partition], ends[partition])
         )
 
 

@@ -10,7 +10,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -51,6 +51,7 @@ def consume(
     """Records to standard output."""
     from odradek.cli.lookup import topic_or_fail
     from odradek.client.sync import SyncClient
+    from odradek.client.sync_records import records
     from odradek.model.ids import TopicPartition
 
     first, last = parse_span(span)
@@ -71,7 +72,11 @@ def consume(
             before = written
             for partition in chosen:
                 for record in records(
-                    client, partition, positions[partition], ends[partition], read_committed
+                    client,
+                    partition,
+                    positions[partition],
+                    ends[partition],
+                    read_committed=read_committed,
                 ):
                     out.write(write(partition.partition, record))
                     written += 1
@@ -85,32 +90,6 @@ def consume(
                 return
             if written == before:
                 time.sleep(POLL_S)
-
-
-def records(
-    client: "SyncClient", partition: "TopicPartition", start: int, end: int, read_committed: bool
-) -> "Any":
-    """The records of [start, end) without control records, and without aborted ones when asked."""
-    from odradek.client.sync_fetch import read_range
-    from odradek.records.batch import iter_batches
-    from odradek.records.reader import decode_batch
-
-    if start >= end:
-        return
-    for fetched in read_range(client, partition, start, end, read_committed=read_committed):
-        aborted = sorted(fetched.aborted, key=lambda entry: entry[1])
-        open_aborts: set[int] = set()
-        for position, header in iter_batches(fetched.records):
-            while aborted and aborted[0][1] <= header.next_offset - 1:
-                open_aborts.add(aborted.pop(0)[0])
-            if header.is_control:
-                open_aborts.discard(header.producer_id)
-                continue
-            if header.is_transactional and header.producer_id in open_aborts:
-                continue
-            for record in decode_batch(fetched.records, position):
-                if start <= record.offset < end:
-                    yield record
 
 
 def parse_span(text: str) -> tuple[str, str | None]:
