@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from odradek.testing.process_cluster import ProcessCluster
 from tests.clients.support import (
@@ -41,10 +41,19 @@ def produce(producer: Producer, topic: str, books: Books, partitions: int = PART
 def read_all(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> dict[int, list[tuple[int, int]]]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})
     try:
-        ends = {
-            p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=20)[1]
-            for p in range(partitions)
-        }
+        ends: dict[int, int] = {}
+
+        def ask() -> bool:
+            for p in set(range(partitions)) - set(ends):
+                try:
+                    ends[p] = consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=20)[1]
+                except KafkaException as error:
+                    # A broker that has just started has not heard of any topic yet.
+                    assert error.args[0].code() == KafkaError._UNKNOWN_PARTITION, error
+                    return False
+            return True
+
+        retrying(ask, "the ends of all partitions are told")
         consumer.assign([TopicPartition(topic, p, 0) for p in ends])
         read: dict[int, list[tuple[int, int]]] = {p: [] for p in ends}
 

@@ -246,7 +246,5 @@ def _journal_says(cluster: ProcessCluster, words: str) -> bool:
         words in file.read_text(errors="replace").replace('\\"', '"')
         for broker in cluster.brokers.values()
         for file in broker.directory.rglob("*")
-        if file.is_file()
-        and (file.suffix == ".log" or "journal" in str(file))
-        and file.suffix != ".timeindex"
+        if file.is_file() and file.suffix in (".log", ".jsonl")
     )
