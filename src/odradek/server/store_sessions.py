@@ -6,6 +6,7 @@ store tells is delivered. When it ends, everything it said is forgotten, and the
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 
 from odradek.broker.core import Broker
@@ -115,6 +116,8 @@ class StoreSessions:
         stop_listening = store.listen(on_session=lambda state: wake.set())
         controller: asyncio.Task[None] | None = None
         facts = BrokerFacts(store, wake.set)
+        # The store tells a fact once. One whose delivery failed, for it asks the store too, is delivered again.
+        undelivered: deque[Fact] = deque()
         try:
             # This process goes on after its session: then its last incarnation has lost nothing.
             clean_epoch = self._clean_epoch if self.registration is None else self.registration.epoch
@@ -147,8 +150,10 @@ class StoreSessions:
                         self._wants_new_epoch = False
                         self._broker.registered(self.registration.epoch, self._now_ms())
                         self._gateway.end_turn()
-                    for fact in await facts.take():
-                        await self._deliver(store, fact)
+                    undelivered.extend(await facts.take())
+                    while undelivered:
+                        await self._deliver(store, undelivered[0])
+                        undelivered.popleft()
                     if self._has_moved:
                         self._has_moved = False
                         self.registration = await rewrite(
