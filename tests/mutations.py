@@ -29,6 +29,7 @@ DELETION, MOVES, WISHES = (
     "controller/reassignment.py",
     "controller/reassignment_requests.py",
 )
+LEAVERS, MOVE_RULES = "controller/leavers.py", "controller/reassignment_rules.py"
 REBALANCE, UNCLEAN, REQUESTS = (
     "controller/rebalance_leaders.py",
     "controller/unclean.py",
@@ -84,7 +85,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         (9, 107),
         "the target is listed last",
-        MOVES,
+        MOVE_RULES,
         "return ReplicaAssignment((*target, *removing), adding, removing)",
         "return ReplicaAssignment((*removing, *target), adding, removing)",
     ),
@@ -172,7 +173,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         (28, 32, 99, 105),
         "the trigger elects nobody",
         BROKERS,
-        "        plan_partition_move(plan, topic_partition, PartitionState.ONLINE)\n",
+        "        electable.append(topic_partition)\n",
         "        continue\n",
     ),
     Mutation(
@@ -215,8 +216,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         (38, 123, 91),
         "controlled shutdown uses the offline selector",
         SHUTDOWN,
-        "plan_partition_move(plan, topic_partition, PartitionState.ONLINE, select_staying)",
-        "plan_partition_move(plan, topic_partition, PartitionState.ONLINE)",
+        "plan_elections(plan, led, select_staying)",
+        "plan_elections(plan, led)",
     ),
     Mutation(
         (45,),
@@ -271,8 +272,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         (125,),
         "replicas that follow a leaving broker stay online",
         SHUTDOWN,
-        "                plan_replica_move(plan, topic_partition, self.broker, ReplicaState.OFFLINE)\n",
-        "                pass\n",
+        "        plan_departures(plan, self.broker, may_leave)\n",
+        "        pass\n",
     ),
     Mutation(
         (50,),
@@ -285,9 +286,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         (52,),
         "a returning only replica is not elected",
         BROKERS,
-        "                plan_unclean_return(plan, broker, plan.pick(context.partitions_on.get(broker, ())))\n"
-        "        plan_online_trigger(plan)\n",
-        "                plan_unclean_return(plan, broker, plan.pick(context.partitions_on.get(broker, ())))\n",
+        "plan.pick(context.partitions_on.get(broker, ())), unclean)\n        plan_online_trigger(plan)\n",
+        "plan.pick(context.partitions_on.get(broker, ())), unclean)\n",
     ),
     # ------------------------------------------------------------------------------------------- D. replica states
     Mutation(
@@ -315,8 +315,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         (55, 85, 100),
         "replicas on a dead broker stay online",
         BROKERS,
-        "            plan_replica_move(plan, topic_partition, broker, ReplicaState.OFFLINE)\n\n\ndef plan_online_trigger",
-        "            pass\n\n\ndef plan_online_trigger",
+        "        plan_departures(plan, broker, [tp for tp in partitions if tp.topic not in deleting])\n",
+        "        pass\n",
     ),
     Mutation(
         (56, 60),
@@ -469,8 +469,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         (84, 104),
         "replicas of a started broker stay offline",
         BROKERS,
-        "            plan_replica_move(plan, topic_partition, broker, ReplicaState.ONLINE)\n\n\ndef plan_replicas_offline",
-        "            pass\n\n\ndef plan_replicas_offline",
+        "        plan_returns(plan, broker, [tp for tp in partitions if tp.topic not in deleting])\n",
+        "        pass\n",
     ),
     Mutation(
         (86, 95, 97),
@@ -489,7 +489,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         (90, 115),
         "a leaver that answered keeps its state",
-        MOVES,
+        LEAVERS,
         "                plan_replica_move(plan, topic_partition, self.broker, NON_EXISTENT)\n",
         "                pass\n",
     ),
@@ -546,7 +546,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         (110,),
         "a reassignment does not wait for its targets",
-        MOVES,
+        MOVE_RULES,
         "return current is None or set(moving.stored.target_replicas) <= set(current.isr)",
         "return True",
     ),
@@ -568,15 +568,15 @@ MUTATIONS: tuple[Mutation, ...] = (
         (114, 138, 139),
         "leavers stay where they are",
         MOVES,
-        "                for broker in moving.stored.removing_replicas:\n                    _plan_leaver(plan, topic_partition, broker)\n",
+        "                for broker in moving.stored.removing_replicas:\n                    plan_leaver(plan, topic_partition, broker)\n",
         "",
     ),
     Mutation(
         (118,),
         "the end of a reassignment is not told",
         MOVES,
-        '            plan.tell_metadata(topic_partition)\n            plan.note(\n                "assignment", str(topic_partition), _shown(moving.stored)',
-        '            plan.note(\n                "assignment", str(topic_partition), _shown(moving.stored)',
+        "            plan.tell_metadata(topic_partition)\n            before",
+        "            before",
     ),
     Mutation(
         (119, 143),
@@ -758,7 +758,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         (172,),
         "a leaver that said no is not asked again",
-        MOVES,
+        LEAVERS,
         "        if self.failed:\n            context.commit_deadline(RETRY, now_ms + RETRY_MS)\n        for",
         "        for",
     ),
@@ -852,8 +852,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         (128,),
         "a request waits for nothing",
         "replication/waiting.py",
-        "        self._line.append((required_offset, waiter, slot))\n",
-        "        self._line.append((0, waiter, slot))\n",
+        "            line.append((required_offset, waiter, slot))\n",
+        "            line.append((0, waiter, slot))\n",
     ),
     Mutation(
         (129,),

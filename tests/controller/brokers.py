@@ -85,7 +85,9 @@ class Brokers:
                 self.holds.setdefault(request.broker, set()).discard(partition.topic_partition)
         errors = {p.topic_partition: ErrorCode.NONE for p in request.partitions}
         self.inbox.append(
-            StopReplicaAnswered(request.broker, request.broker_epoch, ErrorCode.NONE, errors, deleted)
+            StopReplicaAnswered(
+                request.broker, request.broker_epoch, ErrorCode.NONE, errors, deleted, request.number
+            )
         )
 
     def wishes(self) -> list[Event]:

@@ -21,7 +21,12 @@ from odradek.controller.events import (
 from odradek.controller.plan import Plan
 from odradek.controller.settle import always_stored, settle
 from odradek.model.error_codes import ErrorCode
-from odradek.model.facts import DeleteTopicsRequested, UnreadableNode
+from odradek.model.facts import (
+    DeleteTopicsRequested,
+    IsrChangeNotified,
+    PartitionStatesLoaded,
+    UnreadableNode,
+)
 from odradek.model.ids import BrokerId
 from tests.controller.world import World, answer_of, failures, lai, metadata, moves, state, three, tp
 
@@ -160,6 +165,52 @@ def test_a_node_found_unreadable_while_writing_takes_its_topic_out_of_service() 
     assert world.context.out_of_service == {"t": "/brokers/topics/t/partitions/0/state: bad JSON"}
     assert done.resign is None
     assert {str(p.topic_partition) for p in lai(done, 1)} == {"u-0"}
+
+
+def test_a_leader_without_a_copy_found_while_writing_is_not_believed() -> None:
+    """At an election such a node is not believed either; adopted here, everybody was told to follow who has nothing."""
+    world = three("t", [2, 1, 3])
+    world.create("u", [2, 1])
+    world.before_write = lambda writes: world.states.update(
+        {tp("t-0"): state(9, [9, 1], leader_epoch=5, version=1)}
+    )
+    done = world.kill(2)
+    path = "/brokers/topics/t/partitions/0/state"
+    reason = "leader 9 is not among the assigned replicas [2, 1, 3]"
+    assert world.context.out_of_service == {"t": f"{path}: {reason}"} and done.resign is None
+    assert world.leader("t-0") == (9, (9, 1), 5), "whoever wrote that has to mend it"
+    assert {str(p.topic_partition) for p in lai(done, 1)} == {"u-0"}
+    assert [c.reason for c in done.changes if c.kind == "failure"] == [f"{path}: {reason}"]
+
+
+def test_a_leaver_that_leads_is_no_stranger() -> None:
+    """While a reassignment ends, memory has the target alone; the topic node still names those who leave."""
+    world = three("t", [2, 1, 3])
+    world.reassign({"t-0": [1, 3]})
+    assert world.context.assignments[tp("t-0")].replicas == (1, 3) and world.node("t-0")[2] == (2,)
+    world.before_write = lambda writes: world.states.update(
+        {tp("t-0"): state(2, [2, 1], leader_epoch=9, version=9)}
+    )
+    world.kill(3)
+    assert world.context.out_of_service == {}
+
+
+@pytest.mark.parametrize("fact", [IsrChangeNotified, PartitionStatesLoaded])
+def test_a_notified_leader_without_a_copy_is_not_believed(
+    fact: type[IsrChangeNotified | PartitionStatesLoaded],
+) -> None:
+    world = three("t", [2, 1, 3])
+    world.create("u", [2, 1])
+    states = {
+        tp("t-0"): state(9, [9], leader_epoch=5, version=7),
+        tp("u-0"): state(2, [2], version=7),
+    }
+    world.states.update(states)
+    effects = world.step(fact(states))
+    assert list(world.context.out_of_service) == ["t"]
+    assert world.context.leadership(tp("u-0")).isr == (2,)  # type: ignore[union-attr]
+    told = {str(p.topic_partition) for r in metadata(effects) for p in r.partitions}
+    assert told == {"u-0"}
 
 
 @pytest.mark.behaviour(31, 77)

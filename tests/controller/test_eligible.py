@@ -187,6 +187,22 @@ def test_an_eligible_replica_that_returns_unclean_does_not_lead_by_its_former_li
     assert eligible(world) == ((2,), (3,), (1,))
 
 
+@pytest.mark.parametrize(("last", "eligible_one"), [(1, 2), (2, 1)])
+def test_of_two_that_return_unclean_together_the_member_of_the_isr_leads_whatever_their_ids(
+    last: int, eligible_one: int
+) -> None:
+    """The exhaustive search cut the power of the eligible one, whose records were gone, and it led: its turn to be
+    no longer eligible had not come yet."""
+    world = guarded([last, eligible_one, 3])
+    world.alter("e-0", [last, eligible_one])
+    world.alter("e-0", [last])
+    world.kill(eligible_one)
+    world.kill(last)
+    world.start(last, eligible_one)
+    assert world.leader("e-0")[:2] == (last, (last,))
+    assert eligible(world) == ((last,), (), (eligible_one,))
+
+
 def test_one_that_leaves_because_the_partition_moved_away_is_not_eligible() -> None:
     """It deletes what it has. Seed 596 of the simulator made it the ISR of a partition nobody had assigned to it."""
     world = guarded([2, 1])

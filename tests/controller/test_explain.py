@@ -2,7 +2,9 @@
 
 from odradek.controller.events import LeaderAndIsrAnswered
 from odradek.controller.explain import why_offline
+from odradek.controller.observed import observed_context
 from odradek.model.error_codes import ErrorCode
+from odradek.model.facts import MetadataLoaded, TopicAssignment
 from odradek.model.ids import BrokerId
 from tests.controller.world import World, three, tp
 
@@ -69,6 +71,32 @@ def test_a_broker_that_is_shutting_down_is_named() -> None:
     text = told(world, "late-0")
     assert "no   broker 3 is live: shutting down" in text
     assert "-> start broker 3 again once it has stopped" in text
+
+
+def test_where_somebody_of_the_isr_lives_and_nobody_leads_the_controller_is_asked_for() -> None:
+    """As one sees it from outside while no controller elects: to start brokers would not help."""
+    context = three("t", [2, 3]).context
+    snapshot = MetadataLoaded(
+        tuple(context.brokers[BrokerId(b)] for b in (1, 3)),
+        (TopicAssignment("t", None, {0: context.assignments[tp("t-0")]}),),
+        {tp("t-0"): context.leaderships[tp("t-0")]},
+    )
+    why = why_offline(observed_context(snapshot), tp("t-0"))
+    assert why.detail == "its leader 2 is gone"
+    (reason,) = why.because
+    assert (reason.condition, reason.holds) == ("a controller elects broker 3 of the ISR", False)
+    assert reason.detail == "ISR [2, 3], live of them [3], and nobody has been elected"
+    assert "cannot read a node of t" in reason.unblocked_by
+
+
+def test_a_state_that_cannot_be_read_is_read_again_by_the_next_controller() -> None:
+    world = three()
+    world.context.out_of_service["bad"] = "/brokers/topics/bad/partitions/0/state: bad JSON"
+    (reason,) = why_offline(world.context, tp("bad-0")).because
+    assert (
+        reason.unblocked_by
+        == "mend or delete the node, then delete /controller: the next controller reads it"
+    )
 
 
 def test_a_topic_out_of_service_gives_its_reason() -> None:

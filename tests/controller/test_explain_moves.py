@@ -115,6 +115,20 @@ def test_a_deletion_that_waits_for_an_answer_or_was_refused_says_so() -> None:
     ]
 
 
+def test_from_outside_only_replicas_of_dead_brokers_are_known_to_be_there() -> None:
+    """That broker 2 has answered stands in no node; to say it has not would be a guess."""
+    world = three("d", [2, 1])
+    world.kill(1)
+    delete(world, "d")
+    why = why_not_deleted(world.context, "d", knows_answers=False)
+    assert why.detail == "1 of its replicas are on brokers that are not live"
+    assert [reason.condition for reason in why.because] == ["broker 1 has deleted d-0"]
+    world = three("d", [2, 1])
+    delete(world, "d")
+    (unknown,) = why_not_deleted(world.context, "d", knows_answers=False).because
+    assert unknown.detail == "not known: it stands in no node"
+
+
 def test_a_topic_nobody_wants_to_delete_says_how_to() -> None:
     world = World(ControllerSettings(delete_topic_enable=False)).brokers(1)
     world.elect()

@@ -20,7 +20,7 @@ from odradek.controller.events import (
     Resigned,
     Tick,
 )
-from odradek.controller.reassignment import RETRY_MS
+from odradek.controller.leavers import RETRY_MS
 from odradek.controller.replica_states import ReplicaState
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from odradek.controller.context import ControllerSettings
+from odradek.controller.effects import StopReplicaRequest
 from odradek.controller.events import Event, WritesAnswered
 from odradek.controller.journal import UnreadableJournal, as_json, effects_as_json, event_from_json
 from odradek.controller.replay import first_difference, replay
@@ -141,3 +142,38 @@ def test_answers_are_events_too() -> None:
     _, lines = story()
     answered = [event_from_json(line["event"]) for line in lines if line["event"]["type"] == "WritesAnswered"]
     assert answered and all(isinstance(event, WritesAnswered) for event in answered)
+
+
+def test_a_journal_older_than_the_numbers_of_stop_replica_is_played_again() -> None:
+    """Neither its requests nor its answers name one."""
+    world = World().brokers(1, 2, 3)
+    lines = written_down(world)
+    world.elect(1)
+    world.create("t", [2, 1, 3])
+    number = next(
+        request.number
+        for request in world.reassign({"t-0": [1, 2]}).requests
+        if isinstance(request, StopReplicaRequest) and request.broker == 3
+    )
+    world.stopped(3, "t-0", number=number)
+    assert world.node("t-0") == ((1, 2), (), ())
+
+    for line in lines:
+        for record in (line["event"], *line["requests"]):
+            record.pop("number", None)
+    assert '"number"' not in json.dumps(lines)
+    steps, core = replay(lines)
+    assert first_difference(steps) is None
+    assert core.context is not None and core.context.assignments[tp("t-0")].replicas == (1, 2)
+
+
+def test_a_request_with_another_number_is_a_difference() -> None:
+    world = World().brokers(1, 2, 3)
+    lines = written_down(world)
+    world.elect(1)
+    world.create("t", [2, 1, 3])
+    world.reassign({"t-0": [1, 2]})
+    (stop,) = [r for line in lines for r in line["requests"] if "number" in r]
+    stop["number"] += 1
+    difference = first_difference(replay(lines)[0])
+    assert difference is not None and stop in lines[difference.line]["requests"]

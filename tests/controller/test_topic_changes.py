@@ -5,7 +5,13 @@ import pytest
 from odradek.controller.effects import CreatePartitionState, WriteTopicAssignment
 from odradek.controller.partition_states import PartitionState
 from odradek.controller.replica_states import ReplicaState
-from odradek.model.facts import TopicAssignment, TopicAssignmentsChanged, TopicsChanged, UnreadableNode
+from odradek.model.facts import (
+    ConfigChanged,
+    TopicAssignment,
+    TopicAssignmentsChanged,
+    TopicsChanged,
+    UnreadableNode,
+)
 from odradek.model.ids import NO_TOPIC_ID
 from tests.controller.world import (
     World,
@@ -183,6 +189,35 @@ def test_a_topic_that_can_be_read_again_returns() -> None:
     world.step(TopicAssignmentsChanged((node,)))
     assert world.context.out_of_service == {}
     assert world.leader("bad-0")[0] == 3
+
+
+def test_a_topic_that_returns_is_configured_as_before() -> None:
+    """Its own node could not be read; what it is configured to be stands in another one."""
+    config = {"unclean.leader.election.enable": "true"}
+    for damage in ("told", "found while writing"):
+        world = three("bad", [2, 1])
+        world.step(ConfigChanged("topics", "bad", config))
+        broken = UnreadableNode("/brokers/topics/bad", "bad JSON", "bad")
+        node = world.topics["bad"]
+        if damage == "told":
+            world.step(TopicAssignmentsChanged((), (broken,)))
+        else:
+            world.context.commit_out_of_service("bad", broken.reason)
+        assert world.context.partitions_of("bad") == []
+        world.step(TopicAssignmentsChanged((node,)))
+        assert world.context.topic_configs["bad"] == config, damage
+        world.step(TopicsChanged(()))
+        assert "bad" not in world.context.topic_configs
+
+
+def test_a_configuration_that_cannot_be_read_changes_nothing() -> None:
+    world = three("t", [2, 1])
+    config = {"unclean.leader.election.enable": "false"}
+    world.step(ConfigChanged("topics", "t", config))
+    broken = UnreadableNode("/config/topics/t", "bad JSON", "t")
+    assert world.step(ConfigChanged("topics", "t", {}, (broken,))).changes == ()
+    assert world.context.topic_configs["t"] == config
+    assert world.context.out_of_service == {}
 
 
 def test_a_dead_replica_of_a_new_topic_is_caught_up_when_its_broker_starts() -> None:

@@ -10,7 +10,7 @@ from odradek.controller.context import ControllerContext
 from odradek.controller.effects import AlterPartitionAnswer, AlterPartitionResult, Answer, StateChange
 from odradek.controller.events import AlterPartitionItem, AlterPartitionRequested, Event, IsrMember
 from odradek.controller.plan import Plan
-from odradek.controller.reassignment import steps_after
+from odradek.controller.reassignment_rules import steps_after
 from odradek.controller.task import Task
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.error_codes import ErrorCode

@@ -7,13 +7,15 @@ broker just hears of the new endpoints.
 
 from collections.abc import Iterable
 
+from odradek.controller.bulk_moves import plan_departures, plan_elections, plan_returns
 from odradek.controller.context import ControllerContext
 from odradek.controller.eligible import has_stopped_cleanly, plan_unclean_return
 from odradek.controller.events import Event
+from odradek.controller.leavers import commit_leavers_died, plan_leavers_died
 from odradek.controller.partition_states import PartitionState, plan_partition_move
 from odradek.controller.plan import Plan, Telling
-from odradek.controller.reassignment import commit_leavers_died, plan_leavers_died, steps_after
-from odradek.controller.replica_states import ReplicaState, plan_replica_move
+from odradek.controller.reassignment_rules import steps_after
+from odradek.controller.replica_states import ReplicaState
 from odradek.controller.strays import commit_told, plan_told
 from odradek.controller.task import Task
 from odradek.controller.topic_deletion import CompleteDeletions, ResumeDeletions, plan_replica_failed
@@ -22,7 +24,8 @@ from odradek.model.facts import BrokersChanged
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.values import dataclass
 
-Replica = tuple[TopicPartition, BrokerId]
+Replicas = dict[BrokerId, list[TopicPartition]]
+GOING = (ReplicaState.DELETION_STARTED, ReplicaState.DELETION_SUCCESSFUL, ReplicaState.NON_EXISTENT)
 
 
 def tasks_of_brokers(context: ControllerContext, event: BrokersChanged) -> list[Task]:
@@ -110,10 +113,9 @@ class BrokerStartup(Task):
             everything = dict.fromkeys(tp for tp in context.assignments if tp.topic not in deleting)
             plan.first_tellings.append(Telling(metadata=everything, metadata_to=started, bare_metadata=True))
         plan_replicas_online(plan, replicas_on(plan, started))
-        for registration in self.registrations:
-            if not has_stopped_cleanly(context, registration):
-                broker = registration.broker_id
-                plan_unclean_return(plan, broker, plan.pick(context.partitions_on.get(broker, ())))
+        unclean = [r.broker_id for r in self.registrations if not has_stopped_cleanly(context, r)]
+        for broker in unclean:
+            plan_unclean_return(plan, broker, plan.pick(context.partitions_on.get(broker, ())), unclean)
         plan_online_trigger(plan)
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
@@ -197,18 +199,17 @@ class DirectoriesChanged(Task):
         context.offline_directories[self.broker] = (before - self.recovered) | self.failed
 
     def plan(self, plan: Plan) -> None:
-        plan_replicas_offline(plan, [(tp, self.broker) for tp in plan.pick(self.failed)])
+        plan_replicas_offline(plan, {self.broker: plan.pick(self.failed)})
 
 
-def plan_replicas_online(plan: Plan, replicas: list[Replica]) -> None:
+def plan_replicas_online(plan: Plan, replicas: Replicas) -> None:
     """Replicas -> Online, except of topics that are being deleted: those are not to be led again."""
     deleting = plan.context.topics_to_delete
-    for topic_partition, broker in replicas:
-        if topic_partition.topic not in deleting:
-            plan_replica_move(plan, topic_partition, broker, ReplicaState.ONLINE)
+    for broker, partitions in replicas.items():
+        plan_returns(plan, broker, [tp for tp in partitions if tp.topic not in deleting])
 
 
-def plan_replicas_offline(plan: Plan, replicas: list[Replica]) -> None:
+def plan_replicas_offline(plan: Plan, replicas: Replicas) -> None:
     """S0's onBrokerFailure for any set of replicas: partitions without a leader go offline, every leaderless
     partition is elected, then each replica leaves. In this order: a replica that left the ISR first would
     cost a write and an epoch of its own, and an election could find an ISR without its best member.
@@ -216,16 +217,21 @@ def plan_replicas_offline(plan: Plan, replicas: list[Replica]) -> None:
     Replicas of topics that are being deleted go their own way, to Ineligible (rows 101, 102).
     """
     deleting = plan.context.topics_to_delete
-    for topic_partition, broker in replicas:
-        current = plan.leadership(topic_partition)
-        if current is not None and current.leader == broker and topic_partition.topic not in deleting:
+    led = [
+        topic_partition
+        for broker, partitions in replicas.items()
+        for topic_partition in partitions
+        if (current := plan.leadership(topic_partition)) is not None and current.leader == broker
+    ]
+    for topic_partition in led:
+        if topic_partition.topic not in deleting:
             plan_partition_move(plan, topic_partition, PartitionState.OFFLINE)
     plan_online_trigger(plan)
-    for topic_partition, broker in replicas:
-        if topic_partition.topic in deleting:
-            plan_replica_failed(plan, topic_partition, broker)
-        else:
-            plan_replica_move(plan, topic_partition, broker, ReplicaState.OFFLINE)
+    for broker, partitions in replicas.items():
+        plan_departures(plan, broker, [tp for tp in partitions if tp.topic not in deleting])
+        for topic_partition in partitions if deleting else ():
+            if topic_partition.topic in deleting:
+                plan_replica_failed(plan, topic_partition, broker)
 
 
 def plan_online_trigger(plan: Plan, topics: Iterable[str] | None = None) -> None:
@@ -241,19 +247,29 @@ def plan_online_trigger(plan: Plan, topics: Iterable[str] | None = None) -> None
         else:
             waiting.discard(topic_partition)
     wanted = set(topics) if topics is not None else None
+    electable = []
     for topic_partition in plan.pick(waiting):
         topic = topic_partition.topic
         if context.is_queued_for_deletion(topic) or (wanted is not None and topic not in wanted):
             continue
-        plan_partition_move(plan, topic_partition, PartitionState.ONLINE)
+        electable.append(topic_partition)
+    plan_elections(plan, electable)
 
 
-def replicas_on(plan: Plan, brokers: tuple[BrokerId, ...]) -> list[Replica]:
-    return [
-        (topic_partition, broker)
+def replicas_on(plan: Plan, brokers: tuple[BrokerId, ...]) -> Replicas:
+    """All that these have, but for what they were told to delete and the topic node still names: a reassignment that
+    took the place of another one goes on naming whom that one removed. Those are its leavers, and nobody moves them."""
+    unusual = plan.context.unusual_replicas
+    return {
+        broker: [
+            tp
+            for tp in plan.pick(plan.context.partitions_on.get(broker, ()))
+            if tp not in unusual
+            or tp.topic in plan.context.topics_to_delete
+            or plan.replica_state(tp, broker) not in GOING
+        ]
         for broker in brokers
-        for topic_partition in plan.pick(plan.context.partitions_on.get(broker, ()))
-    ]
+    }
 
 
 def _named(brokers: tuple[BrokerId, ...]) -> str:

@@ -132,6 +132,9 @@ class ControllerContext:
     # What a broker must delete although no topic node names it any more (see `strays`), and what it was told.
     strays: dict[BrokerId, dict[TopicPartition, TopicId]] = field(default_factory=dict)
     strays_told: dict[BrokerId, frozenset[TopicPartition]] = field(default_factory=dict)
+    # How many StopReplica were sent, and the number of the latest that told a broker to delete (see `stop_answers`).
+    stops_sent: int = 0
+    deletions_told: dict[BrokerId, dict[TopicPartition, int]] = field(default_factory=dict)
     legacy_reassignments: dict[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
     quotes: dict[TopicPartition, UncleanQuote] = field(default_factory=dict)
     # Requests for elections that wait for such answers: what is known already, and what is waited for.
@@ -205,6 +208,7 @@ class ControllerContext:
         self.shutting_down_brokers.discard(broker)
         self.offline_directories.pop(broker, None)
         self.strays_told.pop(broker, None)
+        self.deletions_told.pop(broker, None)
 
     def commit_shutting_down(self, broker: BrokerId) -> None:
         assert broker in self.brokers, f"broker {broker} is not registered"
@@ -252,6 +256,15 @@ class ControllerContext:
         self.topic_configs.pop(topic, None)
         self.topics_to_delete.discard(topic)
         self.out_of_service.pop(topic, None)
+
+    def commit_out_of_service(self, topic: str, reason: str) -> None:
+        """Its nodes cannot be trusted, so nothing of it is moved. What it is configured to be stands elsewhere, and
+        counts again when it is back."""
+        config = self.topic_configs.get(topic)
+        self.commit_topic_gone(topic)
+        self.out_of_service[topic] = reason
+        if config is not None:
+            self.topic_configs[topic] = config
 
     def commit_topic_version(self, topic: str, version: int) -> None:
         known = self.topics[topic]
@@ -376,6 +389,28 @@ class ControllerContext:
         known = self.unusual_replicas.get(topic_partition)
         self._set_replica_states(topic_partition, {**known, **states} if known is not None else states)
 
+    def commit_many_replica_states(
+        self, planned: Mapping[TopicPartition, Mapping[BrokerId, ReplicaState]]
+    ) -> None:
+        """As `commit_replica_states` for each; most are of one replica that goes, or comes back."""
+        unusual, assignments = self.unusual_replicas, self.assignments
+        for topic_partition, states in planned.items():
+            if len(states) == 1:
+                ((broker, state),) = states.items()
+                known = unusual.get(topic_partition)
+                assignment = assignments.get(topic_partition)
+                if (
+                    assignment is not None
+                    and broker in assignment.replicas
+                    and (known is None or known.keys() == states.keys())
+                ):
+                    if state is not ReplicaState.ONLINE:
+                        unusual[topic_partition] = states
+                    elif known is not None:
+                        del unusual[topic_partition]
+                    continue
+            self.commit_replica_states(topic_partition, states)
+
     def commit_partition_gone(self, topic_partition: TopicPartition) -> None:
         assignment = self.assignments.pop(topic_partition, None)
         for broker in assignment.replicas if assignment is not None else ():
@@ -451,6 +486,8 @@ class ControllerContext:
             leavers={tp: dict(brokers) for tp, brokers in self.leavers.items()},
             strays={broker: dict(kept) for broker, kept in self.strays.items()},
             strays_told=dict(self.strays_told),
+            stops_sent=self.stops_sent,
+            deletions_told={broker: dict(told) for broker, told in self.deletions_told.items()},
             legacy_reassignments=dict(self.legacy_reassignments),
             quotes=dict(self.quotes),
             elections_asked=dict(self.elections_asked),

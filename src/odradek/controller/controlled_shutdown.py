@@ -7,13 +7,14 @@ the wire has no place for it (golden 02b answers an empty list), so it stands in
 journal and in the log: S3's outage was silent, this one is not (row 126).
 """
 
+from odradek.controller.bulk_moves import plan_departures, plan_elections
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import Answer, ControlledShutdownAnswer, StateChange
 from odradek.controller.election import Election, controlled_shutdown_leader
 from odradek.controller.events import ControlledShutdownRequested
-from odradek.controller.partition_states import PartitionState, plan_partition_move
+from odradek.controller.partition_states import PartitionState
 from odradek.controller.plan import Plan
-from odradek.controller.replica_states import TRANSITIONS, ReplicaState, plan_replica_move
+from odradek.controller.replica_states import TRANSITIONS, ReplicaState
 from odradek.controller.task import Task
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.error_codes import ErrorCode
@@ -57,11 +58,14 @@ class ControlledShutdown(Task):
                     plan.changes.append(_goes_offline(topic_partition, self.broker))
                 continue
             (led if current.leader == self.broker else followed).append(topic_partition)
-        for topic_partition in led:
-            plan_partition_move(plan, topic_partition, PartitionState.ONLINE, select_staying)
-        for topic_partition in followed:
-            if ReplicaState.OFFLINE in TRANSITIONS[plan.replica_state(topic_partition, self.broker)]:
-                plan_replica_move(plan, topic_partition, self.broker, ReplicaState.OFFLINE)
+        plan_elections(plan, led, select_staying)
+        unusual = context.unusual_replicas
+        may_leave = [
+            tp
+            for tp in followed
+            if tp not in unusual or ReplicaState.OFFLINE in TRANSITIONS[plan.replica_state(tp, self.broker)]
+        ]
+        plan_departures(plan, self.broker, may_leave)
 
     def answers(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Answer, ...]:
         remaining, alone = led_by(context, self.broker)

@@ -49,6 +49,7 @@ from odradek.controller.failover import (
 from odradek.controller.partition_states import PartitionState
 from odradek.controller.plan import Plan, Telling
 from odradek.controller.requests import requests_of
+from odradek.controller.strangers import stranger_leads
 from odradek.controller.task import Task
 from odradek.controller.unclean import commit_asked, questions
 from odradek.model.facts import (
@@ -193,6 +194,12 @@ class ControllerCore:
         lost: dict[TopicPartition, object | None] = {}  # conflicts, and what stands there
         others: list[tuple[Write, WriteAnswer]] = []
         for write, answer in zip(work.written, event.answers, strict=True):
+            if (
+                write.__class__ is WritePartitionState
+                and answer.__class__ is Stored
+                and answer.version == write.value.partition_epoch
+            ):
+                continue  # nearly all of them, so without a call
             if isinstance(write, (WritePartitionState, CreatePartitionState)):
                 found = _outcome(context, write, answer, plan)
                 if found is not _STORED:
@@ -301,14 +308,15 @@ def _adopt(
         found = lost[topic_partition]
         state = context.partition_state(topic_partition)
         if isinstance(found, StoredPartitionState):
+            found = stranger_leads(context, topic_partition, found) or found
+        if isinstance(found, StoredPartitionState):
             context.commit_leadership(topic_partition, found)
             if state is PartitionState.NON_EXISTENT:
                 commit_initial_states(context, [topic_partition])
             reason, retry = "another value was stored; planned again on it", retry | {topic_partition}
         elif isinstance(found, UnreadableNode):
-            context.commit_topic_gone(topic_partition.topic)
             reason = f"{found.path}: {found.reason}"
-            context.out_of_service[topic_partition.topic] = reason
+            context.commit_out_of_service(topic_partition.topic, reason)
         else:
             reason = "the leader and isr path in zookeeper is empty"
         work.changes.append(StateChange("failure", state, state, reason, topic_partition))

@@ -44,11 +44,12 @@ from odradek.controller.failover import (
     Startup,
     newest_controller_epoch,
 )
+from odradek.controller.leavers import RETRY as RETRY_LEAVERS
+from odradek.controller.leavers import RetryLeavers
+from odradek.controller.leavers import tasks_of_answer as tasks_of_leaver_answer
 from odradek.controller.metadata_changes import AdoptStates, config_tasks
 from odradek.controller.producer_ids import AllocateProducerIds
-from odradek.controller.reassignment import RETRY as RETRY_LEAVERS
-from odradek.controller.reassignment import RetryLeavers, tasks_of_step
-from odradek.controller.reassignment import tasks_of_answer as tasks_of_leaver_answer
+from odradek.controller.reassignment import tasks_of_step
 from odradek.controller.reassignment_requests import list_answer
 from odradek.controller.reassignment_requests import tasks_of_node as tasks_of_reassignment_node
 from odradek.controller.reassignment_requests import tasks_of_request as tasks_of_reassignments
@@ -56,6 +57,8 @@ from odradek.controller.rebalance_leaders import CHECK as IMBALANCE_CHECK
 from odradek.controller.rebalance_leaders import FIRST_CHECK_MS, tasks_of_check
 from odradek.controller.rebalance_leaders import tasks_of_node as tasks_of_election_node
 from odradek.controller.rebalance_leaders import tasks_of_request as tasks_of_election
+from odradek.controller.stop_answers import commit_stop_answered
+from odradek.controller.strangers import led_by_strangers
 from odradek.controller.strays import RETRY as RETRY_STRAYS
 from odradek.controller.strays import RetryStrays, answered_by
 from odradek.controller.task import Task
@@ -108,8 +111,11 @@ def tasks_of(context: ControllerContext, event: Event, now_ms: int) -> list[Task
             return tasks_of_assignments(context, event)
         case IsrChangeNotified() | PartitionStatesLoaded():
             _check_epochs(context, event.states)
-            tasks: list[Task] = [AdoptStates(event.states)]
-            return [OutOfService(event.unreadable), *tasks] if event.unreadable else tasks
+            strange = led_by_strangers(context, event.states)
+            states = {tp: known for tp, known in event.states.items() if tp not in strange}
+            bad = (*event.unreadable, *strange.values())
+            tasks: list[Task] = [AdoptStates(states)]
+            return [OutOfService(bad), *tasks] if bad else tasks
         case LogDirFailed():
             return [ReannounceReplicas(event.brokers)]
         case ConfigChanged():
@@ -194,6 +200,7 @@ def _tasks_of_stop(context: ControllerContext, event: StopReplicaAnswered) -> li
     registration = context.brokers.get(event.broker)
     if registration is None or registration.epoch != event.broker_epoch:
         return []  # an answer of a broker that has died or bounced since
+    event = commit_stop_answered(context, event)
     tasks = [*tasks_of_deletion_answer(context, event), *tasks_of_leaver_answer(context, event)]
     strays = answered_by(context, event)
     if strays is not None:

@@ -205,11 +205,14 @@ class UpdateMetadataRequest:
 
 @dataclass(frozen=True, slots=True)
 class StopReplicaRequest:
+    """`number` is not on the wire: the answer brings it back, so that it is not taken for another's (`stop_answers`)."""
+
     broker: BrokerId
     broker_epoch: BrokerEpoch
     controller_id: BrokerId
     controller_epoch: ControllerEpoch
     partitions: tuple[StopReplicaPartition, ...]
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ Election order: ISR, eligible, and only then, if allowed, anybody. With this the
 its page cache is not the only choice any more (hole H2 of Apache in ZooKeeper mode).
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from odradek.controller.context import ControllerContext
 from odradek.controller.plan import Plan
@@ -27,18 +27,21 @@ def has_stopped_cleanly(context: ControllerContext, registration: BrokerRegistra
     return known is None or known == registration.clean_epoch
 
 
-def plan_unclean_return(plan: Plan, broker: BrokerId, partitions: Iterable[TopicPartition]) -> None:
+def plan_unclean_return(
+    plan: Plan, broker: BrokerId, partitions: Iterable[TopicPartition], together: Collection[BrokerId] = ()
+) -> None:
     """A broker came back that may have lost what it had acknowledged: nothing is eligible there any more.
 
     If it was the last member of an ISR without a leader, an eligible replica takes that place: it has every
-    committed record, which of the one that came back nobody knows.
+    committed record, which of the one that came back nobody knows. `together`: who came back like that in the same
+    event. None of them is eligible any more, whosever turn it is: else the smallest id would decide who leads.
     """
     for topic_partition in partitions:
         current = plan.leadership(topic_partition)
         if current is None or topic_partition.topic in plan.context.topics_to_delete:
             continue  # of a topic that goes nobody is told anything: who has deleted its copy would make it again
         assigned = plan.assignment(topic_partition).replicas
-        eligible = tuple(b for b in current.elr if b != broker and b in assigned)
+        eligible = tuple(b for b in current.elr if b != broker and b in assigned and b not in together)
         alone = current.isr == (broker,) and current.leader in (NO_LEADER, broker)
         if alone and eligible:
             plan.lead(topic_partition, leader=NO_LEADER, isr=eligible[:1])

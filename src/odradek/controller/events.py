@@ -113,7 +113,8 @@ class UpdateMetadataAnswered:
 class StopReplicaAnswered:
     """A broker answered StopReplica. Every partition of the request is listed, with NONE where it worked.
 
-    `deleted` names those whose request asked for deletion.
+    `deleted` names those whose request asked for deletion. `number` is that of the request; None in journals that are
+    older than the numbers.
     """
 
     broker: BrokerId
@@ -121,6 +122,7 @@ class StopReplicaAnswered:
     error: ErrorCode
     partition_errors: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
     deleted: frozenset[TopicPartition] = frozenset()
+    number: int | None = None
 
 
 # ------------------------------------------------------------------------- requests of brokers and clients

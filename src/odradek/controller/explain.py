@@ -76,6 +76,13 @@ def why_offline(context: ControllerContext, topic_partition: TopicPartition) -> 
             ),
         )
     in_sync = tuple(b for b in live if b in state.isr)
+    if in_sync:
+        return Why(
+            wish,
+            False,
+            _last(state.leader, state.leader_epoch),
+            because=(_not_elected(topic, state.isr, in_sync),),
+        )
     clean = Why(
         "a replica of the ISR is live",
         bool(in_sync),
@@ -87,6 +94,18 @@ def why_offline(context: ControllerContext, topic_partition: TopicPartition) -> 
         False,
         _last(state.leader, state.leader_epoch),
         because=(clean, _unclean(context, topic_partition, live)),
+    )
+
+
+def _not_elected(topic: str, isr: tuple[BrokerId, ...], in_sync: tuple[BrokerId, ...]) -> Why:
+    """Somebody could lead, so it is not the brokers that are missing."""
+    could = ", ".join(map(str, in_sync))
+    return Why(
+        f"a controller elects broker {could} of the ISR",
+        False,
+        f"ISR {list(isr)}, live of them {list(in_sync)}, and nobody has been elected",
+        "look again: an election takes milliseconds. If it stays so there is no controller, or it cannot read a node of "
+        f"{topic} and says so in its log; ask its store or journal (--store, --journal)",
     )
 
 
@@ -137,8 +156,15 @@ def _unreadable(context: ControllerContext, topic: str) -> Why:
         f"the nodes of {topic} can be read",
         False,
         context.out_of_service[topic],
-        "mend or delete the node; the topic returns as soon as it can be read",
+        _mending(topic, context.out_of_service[topic]),
     )
+
+
+def _mending(topic: str, reason: str) -> str:
+    if reason.startswith(f"/brokers/topics/{topic}/partitions/"):
+        # Read at the beginning of a term and after our own writes: nobody watches 100,000 of them.
+        return "mend or delete the node, then delete /controller: the next controller reads it"
+    return "mend or delete the node; the topic returns as soon as it can be read"
 
 
 def _last(leader: BrokerId, epoch: int) -> str:

@@ -46,8 +46,9 @@ def why_reassignment_stuck(context: ControllerContext, topic_partition: TopicPar
     )
 
 
-def why_not_deleted(context: ControllerContext, topic: str) -> Why:
-    """What the deletion of this topic waits for."""
+def why_not_deleted(context: ControllerContext, topic: str, *, knows_answers: bool = True) -> Why:
+    """What the deletion of this topic waits for. Who has answered that its copy is gone stands in no node: one who
+    looks from outside (`knows_answers` false) can tell only whose broker is away."""
     wish = f"{topic} is deleted"
     if topic in context.out_of_service:
         reason = Why(
@@ -71,7 +72,17 @@ def why_not_deleted(context: ControllerContext, topic: str) -> Why:
         _deleted(context, topic_partition, broker)
         for topic_partition in context.partitions_of(topic)
         for broker in sorted(context.assignments[topic_partition].replicas)
+        if knows_answers or broker not in context.brokers
     ]
+    if not knows_answers:
+        live = Why(
+            "every live broker has answered that its copies are gone",
+            False,
+            "not known: it stands in no node",
+            "its answer; the controller's journal knows of it (--journal)",
+        )
+        away = f"{len(replicas)} of its replicas are on brokers that are not live"
+        return Why(wish, False, away, because=tuple(replicas) or (live,))
     missing = [why for why in replicas if not why.holds]
     done = len(replicas) - len(missing)
     return Why(wish, not missing, f"{done} of {len(replicas)} replicas are gone", because=tuple(missing))

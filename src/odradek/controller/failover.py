@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import repeat
 
 from odradek.controller.broker_changes import plan_online_trigger
+from odradek.controller.bulk_moves import plan_departures
 from odradek.controller.context import (
     ControllerContext,
     ControllerSettings,
@@ -23,12 +24,12 @@ from odradek.controller.election import Election
 from odradek.controller.events import Elected, Event, ReassignmentStep
 from odradek.controller.partition_states import PartitionState, plan_partition_move
 from odradek.controller.plan import Plan, Telling
-from odradek.controller.replica_states import TRANSITIONS, ReplicaState, plan_replica_move
+from odradek.controller.replica_states import TRANSITIONS, ReplicaState
 from odradek.controller.strays import commit_told, plan_told
 from odradek.controller.task import Task
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.facts import StoredPartitionState
-from odradek.model.ids import NO_TOPIC_ID, BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
+from odradek.model.ids import NO_TOPIC_ID, BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition, in_order
 from odradek.model.values import dataclass
 
 
@@ -159,17 +160,17 @@ def plan_startup(plan: Plan, partitions: list[TopicPartition]) -> None:
     assert ReplicaState.ONLINE in TRANSITIONS[ReplicaState.ONLINE]
     brokers = context.brokers
     told: dict[BrokerId, dict[TopicPartition, bool]] = {broker: {} for broker in brokers}
-    dead: list[tuple[BrokerId, TopicPartition]] = []
+    dead: dict[BrokerId, list[TopicPartition]] = {}
     for topic_partition in partitions:
         for broker in context.assignments[topic_partition].replicas:
             if broker in brokers:
                 told[broker][topic_partition] = False
             else:
-                dead.append((broker, topic_partition))
+                dead.setdefault(broker, []).append(topic_partition)
     plan.telling.merge(Telling(told, metadata=dict.fromkeys(partitions)))
     _plan_restarted_members(plan, partitions)
-    for broker, topic_partition in sorted(dead):
-        plan_replica_move(plan, topic_partition, broker, ReplicaState.OFFLINE)
+    for broker in sorted(dead):
+        plan_departures(plan, broker, in_order(dead[broker]))
     plan_online_trigger(plan)
 
 

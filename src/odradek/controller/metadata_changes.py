@@ -6,7 +6,7 @@ from odradek.controller.broker_changes import plan_online_trigger
 from odradek.controller.context import ControllerContext
 from odradek.controller.events import Event
 from odradek.controller.plan import Plan
-from odradek.controller.reassignment import steps_after
+from odradek.controller.reassignment_rules import steps_after
 from odradek.controller.task import Task
 from odradek.model.facts import ConfigChanged, StoredPartitionState
 from odradek.model.ids import TopicPartition
@@ -43,7 +43,10 @@ class AdoptStates(Task):
 
 
 def config_tasks(context: ControllerContext, event: ConfigChanged) -> list[Task]:
-    """Remember the new configuration; unclean election newly allowed is tried at once (golden 08)."""
+    """Remember the new configuration; unclean election newly allowed is tried at once (golden 08). One that cannot be
+    read changes nothing: brokers keep what they had, and so do we."""
+    if event.unreadable:
+        return []
     waiting = sorted({tp.topic for tp in context.leaderless})
     forbidden = [topic for topic in waiting if not context.is_unclean_election_allowed(topic)]
     if event.entity_type == "topics":

@@ -8,7 +8,7 @@ becomes requests (`requests.py`). A draft that met a conflict is dropped whole, 
 partition is planned again on a new plan with `only` set to it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import CreatePartitionState, StateChange, Write, WritePartitionState
@@ -29,6 +29,9 @@ from odradek.model.ids import (
 from odradek.model.values import dataclass, field, replace
 
 NO_REPLICAS = ReplicaAssignment(())
+DELETED = frozenset(
+    {ReplicaState.DELETION_STARTED, ReplicaState.DELETION_SUCCESSFUL, ReplicaState.NON_EXISTENT}
+)
 
 
 @dataclass(slots=True)
@@ -85,7 +88,6 @@ class Plan:
         "_epochs",
         "_minimum",
         "_reasons",
-        "_redrafted",
         "_unclean",
         "asks",
         "assignments",
@@ -99,6 +101,7 @@ class Plan:
         "outcomes",
         "partition_states",
         "reason",
+        "redrafted",
         "replica_states",
         "telling",
     )
@@ -116,7 +119,8 @@ class Plan:
         self.only = only  # None: every partition; else those that are planned again after a conflict
         self.leaderships: dict[TopicPartition, LeaderAndIsr] = {}
         self.partition_states: dict[TopicPartition, PartitionState] = {}
-        self.replica_states: dict[TopicPartition, dict[BrokerId, ReplicaState]] = {}
+        # Replaced whole, never changed: many partitions may share one value.
+        self.replica_states: dict[TopicPartition, Mapping[BrokerId, ReplicaState]] = {}
         self.assignments: dict[TopicPartition, ReplicaAssignment] = {}
         self.other_writes: list[Write] = []
         self.changes: list[StateChange] = []
@@ -124,8 +128,8 @@ class Plan:
         self.telling = Telling()
         self.asks: dict[TopicPartition, tuple[BrokerId, ...]] = {}  # survivors to ask what they hold
         self.outcomes: dict[object, object] = {}  # what a request is answered, by partition or item
-        self._redrafted: set[TopicPartition] = set()
-        self._minimum: dict[str, int] = {}  # min.insync.replicas, looked up once a topic
+        self.redrafted: set[TopicPartition] = set()  # drafted more than once
+        self._minimum: dict[str, int] = {}
         self._unclean: dict[str, bool] = {}  # unclean.leader.election.enable, likewise
         # What is the same for most partitions is made once: an event may be about 100,000 of them.
         self._elections: dict[object, Election | None] = {}
@@ -165,6 +169,13 @@ class Plan:
         known = self._unclean.get(topic)
         if known is None:
             known = self._unclean[topic] = self.context.is_unclean_election_allowed(topic)
+        return known
+
+    def minimum_of(self, topic: str) -> int:
+        """min.insync.replicas, looked up once a topic."""
+        known = self._minimum.get(topic)
+        if known is None:
+            known = self._minimum[topic] = self.context.min_insync_replicas(topic)
         return known
 
     def eligible(self, topic_partition: TopicPartition) -> tuple[BrokerId, ...]:
@@ -226,10 +237,10 @@ class Plan:
             return
         stored = node.leader_and_isr
         if drafted is not None:
-            self._redrafted.add(topic_partition)
+            self.redrafted.add(topic_partition)
         latest = drafted if drafted is not None else stored
         raised = raise_epoch or latest.leader_epoch > stored.leader_epoch
-        elr, last_known = self._eligible(topic_partition, latest, isr)
+        elr, last_known = self.eligible_outside(topic_partition, latest, isr)
         self.leaderships[topic_partition] = LeaderAndIsr(
             leader,
             LeaderEpoch(stored.leader_epoch + 1) if raised else stored.leader_epoch,
@@ -240,17 +251,12 @@ class Plan:
             last_known,
         )
 
-    def _eligible(
+    def eligible_outside(
         self, topic_partition: TopicPartition, before: LeaderAndIsr, isr: tuple[BrokerId, ...]
     ) -> tuple[tuple[BrokerId, ...], tuple[BrokerId, ...]]:
         """Who may lead without loss although it is not in the new ISR (see `eligible`)."""
-        minimum = self._minimum.get(topic_partition.topic)
-        if minimum is None:
-            minimum = self._minimum[topic_partition.topic] = self.context.min_insync_replicas(
-                topic_partition.topic
-            )
         assigned = self.assignment(topic_partition).replicas
-        if len(isr) >= minimum or len(isr) >= len(assigned):
+        if len(isr) >= self.minimum_of(topic_partition.topic) or len(isr) >= len(assigned):
             return (), ()
         eligible, known = eligible_after(before, isr)
         # Who leaves because the partition moved away from it deletes what it has, and cannot be called upon.
@@ -310,21 +316,24 @@ class Plan:
     ) -> None:
         self.partition_states[topic_partition] = target
         elected = self.leaderships[topic_partition] if why else None
-        reason = self._reasons.get(why)
-        if reason is None:
-            reason = self._reasons[why] = f"{self.reason}: {why}" if why else self.reason
+        reason = self.reason_with(why)
         self.changes.append(
             StateChange("partition", source, target, reason, topic_partition, None, elected, None, replicas)
         )
+
+    def reason_with(self, why: str) -> str:
+        known = self._reasons.get(why)
+        if known is None:
+            known = self._reasons[why] = f"{self.reason}: {why}" if why else self.reason
+        return known
 
     def mark_replica(
         self, topic_partition: TopicPartition, broker: BrokerId, source: ReplicaState, target: ReplicaState
     ) -> None:
         states = self.replica_states.get(topic_partition)
-        if states is None:
-            self.replica_states[topic_partition] = {broker: target}
-        else:
-            states[broker] = target
+        self.replica_states[topic_partition] = (
+            {broker: target} if states is None else {**states, broker: target}
+        )
         self.changes.append(StateChange("replica", source, target, self.reason, topic_partition, broker))
 
     def note_departure(
@@ -338,10 +347,13 @@ class Plan:
             )
         )
 
-    def forget_replica(self, topic_partition: TopicPartition, broker: BrokerId, why: str) -> None:
+    def forget_replica(
+        self, topic_partition: TopicPartition, broker: BrokerId, why: str, *, to: str = "stray"
+    ) -> None:
         """Not a move of the machine: it will never answer, so nothing is known of it any more."""
-        self.replica_states.setdefault(topic_partition, {})[broker] = ReplicaState.NON_EXISTENT
-        self.changes.append(StateChange("warning", "replica", "stray", why, topic_partition))
+        states = self.replica_states.get(topic_partition, {})
+        self.replica_states[topic_partition] = {**states, broker: ReplicaState.NON_EXISTENT}
+        self.changes.append(StateChange("warning", "replica", to, why, topic_partition))
 
     def fail_partition(
         self, topic_partition: TopicPartition, source: PartitionState, target: PartitionState, why: str
@@ -367,17 +379,20 @@ class Plan:
     # ------------------------------------------------------------------------------------------ telling
 
     def tell_leader_and_isr(self, broker: BrokerId, topic_partition: TopicPartition) -> None:
-        """To a registered broker only (C24): nobody else has a queue."""
+        """To a registered broker only (C24): nobody else has a queue. And to nobody who was told to delete that replica, or
+        has: it would make it anew."""
         if broker not in self.context.brokers:
             return
-        told = self.telling.leader_and_isr.get(broker)
-        if told is None:
-            told = self.telling.leader_and_isr[broker] = {}
         planned = self.replica_states.get(topic_partition)
         state = planned.get(broker) if planned is not None else None
         if state is None:
             unusual = self.context.unusual_replicas.get(topic_partition)
             state = unusual.get(broker) if unusual is not None else None
+        if state in DELETED:
+            return
+        told = self.telling.leader_and_isr.get(broker)
+        if told is None:
+            told = self.telling.leader_and_isr[broker] = {}
         told[topic_partition] = state is ReplicaState.NEW or told.get(topic_partition, False)
 
     def tell_leader_and_isr_to(self, brokers: Iterable[BrokerId], topic_partition: TopicPartition) -> None:
@@ -458,17 +473,16 @@ class Plan:
         leaderships = context.leaderships
         for topic_partition, value in self.leaderships.items():
             leaderships[topic_partition] = StoredPartitionState(value, epoch)
-        for topic_partition, states in self.replica_states.items():
-            context.commit_replica_states(topic_partition, states)
+        context.commit_many_replica_states(self.replica_states)
         for topic_partition, state in self.partition_states.items():
             context.commit_partition_state(topic_partition, state)
-        if self._redrafted:
+        if self.redrafted:
             self.changes = [self._with_final_leadership(change) for change in self.changes]
         return self.changes
 
     def _with_final_leadership(self, change: StateChange) -> StateChange:
         """A fold stores only the last draft: a change must not show one that nobody will ever read."""
-        if change.leader_and_isr is None or change.topic_partition not in self._redrafted:
+        if change.leader_and_isr is None or change.topic_partition not in self.redrafted:
             return change
         assert change.topic_partition is not None
         return change._replace(leader_and_isr=self.leaderships[change.topic_partition])

@@ -22,14 +22,13 @@ from odradek.controller.events import (
     WriteAnswer,
 )
 from odradek.controller.plan import Plan
-from odradek.controller.reassignment import (
-    DropReplicas,
-    WriteAssignments,
+from odradek.controller.reassignment_rules import (
     assignment_towards,
     dropped_by,
     loses_records,
     remaining_legacy,
 )
+from odradek.controller.reassignment_start import DropReplicas, WriteAssignments
 from odradek.controller.task import Task
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode

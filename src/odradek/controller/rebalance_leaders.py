@@ -9,6 +9,7 @@ does not lead is compared with `leader.imbalance.per.broker.percentage`.
 
 from collections.abc import Mapping
 
+from odradek.controller.bulk_moves import plan_elections
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import Answer, RemovePreferredElectionNode, Write
 from odradek.controller.election import Election, offline_leader, preferred_leader
@@ -111,9 +112,13 @@ class ElectLeaders(Task):
         return f"{'unclean' if self.unclean else 'preferred'} election, {self.why}"
 
     def plan(self, plan: Plan) -> None:
-        select = select_unclean if self.unclean else select_preferred
-        for topic_partition in plan.pick(self.partitions):
-            if plan_partition_move(plan, topic_partition, PartitionState.ONLINE, select):
+        wanted = plan.pick(self.partitions)
+        if self.unclean:
+            led = [plan_partition_move(plan, tp, PartitionState.ONLINE, select_unclean) for tp in wanted]
+        else:
+            led = plan_elections(plan, wanted, select_preferred)
+        for topic_partition, is_led in zip(wanted, led, strict=True):
+            if is_led:
                 plan.outcomes[topic_partition] = (ErrorCode.NONE, "")
             elif topic_partition not in plan.asks:
                 plan.outcomes[topic_partition] = self._failed(topic_partition)

@@ -29,17 +29,15 @@ class ReplicaState(StrEnum):
     DELETION_INELIGIBLE = "ReplicaDeletionIneligible"  # deletion failed, or its broker is dead: try later
 
 
+ReplicaMove = tuple[TopicPartition, BrokerId, ReplicaState, ReplicaState]  # the last two: from, to
+
+
 class Mark:
     """Remember the new state; nobody is told (row 75)."""
 
     @staticmethod
-    def plan(
-        plan: "Plan",
-        topic_partition: TopicPartition,
-        broker: BrokerId,
-        source: ReplicaState,
-        target: ReplicaState,
-    ) -> bool:
+    def plan(plan: "Plan", move: ReplicaMove) -> bool:
+        topic_partition, broker, source, target = move
         plan.mark_replica(topic_partition, broker, source, target)
         return True
 
@@ -52,13 +50,8 @@ class StartFollowing:
     """
 
     @staticmethod
-    def plan(
-        plan: "Plan",
-        topic_partition: TopicPartition,
-        broker: BrokerId,
-        source: ReplicaState,
-        target: ReplicaState,
-    ) -> bool:
+    def plan(plan: "Plan", move: ReplicaMove) -> bool:
+        topic_partition, broker, source, target = move
         current = plan.leadership(topic_partition)
         if current is not None and current.leader == broker:
             plan.fail_replica(
@@ -76,13 +69,8 @@ class JoinAssignment:
     """New -> Online. Append to the assigned replicas if missing; nobody is told (row 65)."""
 
     @staticmethod
-    def plan(
-        plan: "Plan",
-        topic_partition: TopicPartition,
-        broker: BrokerId,
-        source: ReplicaState,
-        target: ReplicaState,
-    ) -> bool:
+    def plan(plan: "Plan", move: ReplicaMove) -> bool:
+        topic_partition, broker, source, target = move
         plan.assign(topic_partition, broker)
         plan.mark_replica(topic_partition, broker, source, target)
         return True
@@ -92,13 +80,8 @@ class Return:
     """Online, Offline, Ineligible -> Online. Leadership known: LeaderAndIsr to this replica (rows 66, 67)."""
 
     @staticmethod
-    def plan(
-        plan: "Plan",
-        topic_partition: TopicPartition,
-        broker: BrokerId,
-        source: ReplicaState,
-        target: ReplicaState,
-    ) -> bool:
+    def plan(plan: "Plan", move: ReplicaMove) -> bool:
+        topic_partition, broker, source, target = move
         plan.mark_replica(topic_partition, broker, source, target)
         if plan.leadership(topic_partition) is not None:
             plan.tell_leader_and_isr(broker, topic_partition)
@@ -115,13 +98,8 @@ class LeaveIsr:
     """
 
     @staticmethod
-    def plan(
-        plan: "Plan",
-        topic_partition: TopicPartition,
-        broker: BrokerId,
-        source: ReplicaState,
-        target: ReplicaState,
-    ) -> bool:
+    def plan(plan: "Plan", move: ReplicaMove) -> bool:
+        topic_partition, broker, source, target = move
         plan.tell_stop(broker, topic_partition, delete=False)
         current = plan.leadership(topic_partition)
         if current is not None:
@@ -145,13 +123,8 @@ class DeleteData:
     between Successful and Ineligible (row 73)."""
 
     @staticmethod
-    def plan(
-        plan: "Plan",
-        topic_partition: TopicPartition,
-        broker: BrokerId,
-        source: ReplicaState,
-        target: ReplicaState,
-    ) -> bool:
+    def plan(plan: "Plan", move: ReplicaMove) -> bool:
+        topic_partition, broker, source, target = move
         plan.mark_replica(topic_partition, broker, source, target)
         plan.tell_stop(broker, topic_partition, delete=True)
         return True
@@ -161,13 +134,8 @@ class Forget:
     """Successful -> NonExistent. Out of the assigned replicas and out of this machine (row 76)."""
 
     @staticmethod
-    def plan(
-        plan: "Plan",
-        topic_partition: TopicPartition,
-        broker: BrokerId,
-        source: ReplicaState,
-        target: ReplicaState,
-    ) -> bool:
+    def plan(plan: "Plan", move: ReplicaMove) -> bool:
+        topic_partition, broker, source, target = move
         plan.unassign(topic_partition, broker)
         plan.mark_replica(topic_partition, broker, source, target)
         return True
@@ -203,4 +171,4 @@ def plan_replica_move(
     effect = TRANSITIONS[source].get(target)
     if effect is None:
         raise IllegalTransition(f"{topic_partition}/{broker}", source, target, tuple(TRANSITIONS[source]))
-    return effect.plan(plan, topic_partition, broker, source, target)
+    return effect.plan(plan, (topic_partition, broker, source, target))

@@ -2,11 +2,11 @@
 
 Order for each broker: LeaderAndIsr, UpdateMetadata, StopReplica (golden 05a, 06; row 171). A broker must know
 the leaders before it follows them, and clients must hear of a leader before its old place is stopped.
-One partition's value is built once, and shared by every broker that gets it.
+One partition's value is built once, and shared by every broker that gets it; brokers that are told of the same
+partitions share the whole tuple, so that it is encoded once.
 """
 
-from collections.abc import Iterable
-from typing import cast
+from collections.abc import Iterable, KeysView
 
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import (
@@ -19,6 +19,8 @@ from odradek.controller.effects import (
     UpdateMetadataRequest,
 )
 from odradek.controller.plan import Telling
+from odradek.controller.stop_answers import commit_stop_sent
+from odradek.model.cluster import BrokerRegistration
 from odradek.model.ids import (
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
@@ -28,10 +30,14 @@ from odradek.model.ids import (
     TopicPartition,
 )
 
+# A value for each partition, without its constructor, which costs as much again.
+_new = tuple.__new__
+
 
 def requests_of(context: ControllerContext, telling: Telling) -> list[BrokerRequest]:
     """Requests by broker, lowest id first."""
     values: dict[TopicPartition, LeaderAndIsrPartition] = {}
+    alike: list[tuple[KeysView[TopicPartition], Told]] = []
     metadata = tuple(_metadata_partitions(context, telling.metadata))
     send_metadata = bool(metadata) or telling.bare_metadata
     to = telling.metadata_to
@@ -41,9 +47,9 @@ def requests_of(context: ControllerContext, telling: Telling) -> list[BrokerRequ
         if partitions:
             if broker in context.strays:  # what must be deleted first is answered first
                 partitions = {tp: new for tp, new in partitions.items() if not context.has_stray(broker, tp)}
-            told = tuple(_leader_and_isr_partitions(context, partitions, values))
-            if told:
-                requests.append(_leader_and_isr(context, broker, told))
+            told = _told(context, partitions, values, alike)
+            if told[0]:
+                requests.append(_leader_and_isr(context, broker, *told))
         if send_metadata and (to is None or broker in to):
             requests.append(
                 UpdateMetadataRequest(
@@ -61,17 +67,43 @@ def requests_of(context: ControllerContext, telling: Telling) -> list[BrokerRequ
     return requests
 
 
+# What LeaderAndIsr says: the partitions, and the registrations of those that lead them.
+Told = tuple[tuple[LeaderAndIsrPartition, ...], tuple[BrokerRegistration, ...]]
+
+
+def _told(
+    context: ControllerContext,
+    partitions: dict[TopicPartition, bool],
+    values: dict[TopicPartition, LeaderAndIsrPartition],
+    alike: list[tuple[KeysView[TopicPartition], Told]],
+) -> Told:
+    """`alike`: what brokers before this one were told, where nothing was new to them."""
+    is_anything_new = any(partitions.values())
+    if not is_anything_new:
+        for keys, known in alike:
+            if keys == partitions.keys():
+                return known
+    said = tuple(_leader_and_isr_partitions(context, partitions, values))
+    leaders = sorted({partition.leader for partition in said})
+    told = said, tuple([context.brokers[leader] for leader in leaders if leader in context.brokers])
+    if not is_anything_new:
+        alike.append((partitions.keys(), told))
+    return told
+
+
 def _leader_and_isr(
-    context: ControllerContext, broker: BrokerId, partitions: tuple[LeaderAndIsrPartition, ...]
+    context: ControllerContext,
+    broker: BrokerId,
+    partitions: tuple[LeaderAndIsrPartition, ...],
+    live_leaders: tuple[BrokerRegistration, ...],
 ) -> LeaderAndIsrRequest:
-    leaders = sorted({partition.leader for partition in partitions})
     return LeaderAndIsrRequest(
         broker,
         context.broker_epoch(broker),
         context.broker,
         context.controller_epoch,
         partitions,
-        tuple(context.brokers[leader] for leader in leaders if leader in context.brokers),
+        live_leaders,
     )
 
 
@@ -80,32 +112,32 @@ def _leader_and_isr_partitions(
     partitions: dict[TopicPartition, bool],
     values: dict[TopicPartition, LeaderAndIsrPartition],
 ) -> list[LeaderAndIsrPartition]:
-    if len(values) >= len(partitions) and not any(partitions.values()):
-        known = list(map(values.get, sorted(partitions)))
-        if None not in known:  # another broker was told of them all
-            return cast("list[LeaderAndIsrPartition]", known)
+    leaderships, assignments, topics = context.leaderships, context.assignments, context.topics
     told = []
     for topic_partition in sorted(partitions):
         value = values.get(topic_partition)
         if value is None:
-            stored = context.leaderships.get(topic_partition)
+            stored = leaderships.get(topic_partition)
             if stored is None:
                 continue  # no leader yet: the request comes with its election
             state = stored.leader_and_isr
-            assignment = context.assignments[topic_partition]
-            value = values[topic_partition] = LeaderAndIsrPartition(
-                topic_partition,
-                context.topics[topic_partition.topic].topic_id,
-                stored.controller_epoch,
-                state.leader,
-                state.leader_epoch,
-                state.isr,
-                state.partition_epoch,
-                assignment.replicas,
-                assignment.adding_replicas,
-                assignment.removing_replicas,
-                False,
-                state.leader_recovery_state,
+            assignment = assignments[topic_partition]
+            value = values[topic_partition] = _new(
+                LeaderAndIsrPartition,
+                (
+                    topic_partition,
+                    topics[topic_partition[0]].topic_id,
+                    stored.controller_epoch,
+                    state.leader,
+                    state.leader_epoch,
+                    state.isr,
+                    state.partition_epoch,
+                    assignment.replicas,
+                    assignment.adding_replicas,
+                    assignment.removing_replicas,
+                    False,
+                    state.leader_recovery_state,
+                ),
             )
         told.append(value._replace(is_new=True) if partitions[topic_partition] else value)
     return told
@@ -125,7 +157,7 @@ def _metadata_partitions(
         if stored is None:
             continue  # no leader yet: nothing a client could use
         state = stored.leader_and_isr
-        topic = topic_partition.topic
+        topic = topic_partition[0]
         deleting = topic in context.topics_to_delete
         replicas = assignments[topic_partition].replicas
         offline = None if broken_disks else offline_of.get(replicas)
@@ -133,16 +165,19 @@ def _metadata_partitions(
             online = context.online_of(replicas, topic_partition)
             offline = offline_of[replicas] = tuple([b for b in replicas if b not in online])
         told.append(
-            UpdateMetadataPartition(
-                topic_partition,
-                topics[topic].topic_id,
-                stored.controller_epoch,
-                LEADER_DURING_DELETE if deleting else state.leader,
-                LeaderEpoch(0) if deleting else state.leader_epoch,  # both epochs 0 then (golden 05a)
-                state.isr,
-                0 if deleting else state.partition_epoch,
-                replicas,
-                offline,
+            _new(
+                UpdateMetadataPartition,
+                (
+                    topic_partition,
+                    topics[topic].topic_id,
+                    stored.controller_epoch,
+                    LEADER_DURING_DELETE if deleting else state.leader,
+                    LeaderEpoch(0) if deleting else state.leader_epoch,  # both epochs 0 then (golden 05a)
+                    state.isr,
+                    0 if deleting else state.partition_epoch,
+                    replicas,
+                    offline,
+                ),
             )
         )
     return told
@@ -159,7 +194,12 @@ def _stop_replica(
         for tp in sorted(stops)
     ]
     return StopReplicaRequest(
-        broker, context.broker_epoch(broker), context.broker, context.controller_epoch, tuple(partitions)
+        broker,
+        context.broker_epoch(broker),
+        context.broker,
+        context.controller_epoch,
+        tuple(partitions),
+        commit_stop_sent(context, broker, stops),
     )
 
 

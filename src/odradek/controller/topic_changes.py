@@ -60,12 +60,13 @@ def tasks_of_assignments(context: ControllerContext, event: TopicAssignmentsChan
         tasks.append(OutOfService(tuple(event.unreadable)))
     fresh = tuple(node for node in event.topics if node.topic not in context.topics)
     if fresh:
-        tasks.extend(_creation(context, fresh, {}, {}))
+        configs = {node.topic: context.topic_configs.get(node.topic, {}) for node in fresh}
+        tasks.extend(_creation(context, fresh, {}, configs))
     for node in event.topics:
         known = context.topics.get(node.topic)
         if known is None:
             continue
-        added = tuple(p for p in sorted(node.partitions) if p not in known.partitions)
+        added = tuple(sorted(node.partitions.keys() - frozenset(known.partitions)))
         if added and node.topic in context.topics_to_delete:
             tasks.append(UndoGrowth(node))
         elif added or node.version > known.version:
@@ -225,8 +226,7 @@ class OutOfService(Task):
     def commit_facts(self, context: ControllerContext) -> None:
         for node in self.nodes:
             if node.topic is not None:
-                context.commit_topic_gone(node.topic)
-                context.out_of_service[node.topic] = f"{node.path}: {node.reason}"
+                context.commit_out_of_service(node.topic, f"{node.path}: {node.reason}")
 
     def plan(self, plan: Plan) -> None:
         for node in self.nodes:

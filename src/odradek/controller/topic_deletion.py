@@ -145,6 +145,9 @@ def _start_replica(plan: Plan, topic_partition: TopicPartition, broker: BrokerId
     state = plan.replica_state(topic_partition, broker)
     if state in (STARTED, SUCCESSFUL):
         return  # the request is out, or answered
+    if state is ReplicaState.NON_EXISTENT:  # a reassignment that this deletion ends had removed it
+        plan_replica_move(plan, topic_partition, broker, ReplicaState.NEW)
+        plan.telling.leader_and_isr.get(broker, {}).pop(topic_partition, None)  # nobody makes it anew
     if broker in plan.context.brokers:
         plan_replica_move(plan, topic_partition, broker, OFFLINE)
         plan_replica_move(plan, topic_partition, broker, STARTED)
