@@ -27,7 +27,8 @@ def world(tmp_path: Path) -> World:
 
 
 def give(world: World, key: int, version: int, body: bytes) -> object:
-    request = Request(key, version, 1, "fuzz", memoryview(bytearray(body)), world.connection())
+    connection = world.connection()  # its number serves as correlation id: those of a controller must rise
+    request = Request(key, version, connection.id, "fuzz", memoryview(bytearray(body)), connection)
     answer = world[1].broker.handle(request, world.now_ms)
     assert isinstance(answer, Reply | Park | NoReply | CloseConnection)
     if isinstance(answer, Reply):

@@ -131,6 +131,17 @@ def test_names_that_differ_only_in_dots_and_underscores_collide(world: World) ->
     assert "a.b" in row.error_message
 
 
+def test_names_in_one_request_collide_as_those_of_two_would(world: World) -> None:
+    asked = create(world, topic("a.b"), topic("a_b"), topic("a-b"))
+    (request,) = told(world, fx.StoreRequest)
+    assert [new.topic for new in request.question.topics] == ["a.b", "a-b"]
+    answer_created(world, request)
+    world.advance(5_100)
+    refused = asked.message.topics[1]
+    assert (refused.name, refused.error_code) == ("a_b", ErrorCode.INVALID_TOPIC_EXCEPTION)
+    assert refused.error_message == "Topic 'a_b' collides with existing topics: a.b"
+
+
 def test_the_same_topic_twice_in_one_request_is_refused_and_the_others_are_made(world: World) -> None:
     asked = create(world, topic("new"), topic("new", 3), topic("other"))
     (request,) = told(world, fx.StoreRequest)

@@ -42,14 +42,46 @@ def test_with_flush_messages_1_nothing_is_acknowledged_before_it_is_on_the_disk(
     late = durable.produce(1, b"late", acks=acks)
     assert not any(pending.is_answered for pending in asked)
     flush.plan.run()
-    durable[1].broker.log_flushed(T0, flush.plan, None, durable.now_ms)
+    durable[1].broker.log_flushed(flush, None, durable.now_ms)
     (second,) = taken(durable, fx.FlushLog)
     assert [durable.produced(pending) for pending in asked] == [(ErrorCode.NONE, n) for n in range(3)]
     assert not late.is_answered
     second.plan.run()
-    durable[1].broker.log_flushed(T0, second.plan, None, durable.now_ms)
+    durable[1].broker.log_flushed(second, None, durable.now_ms)
     assert taken(durable, fx.FlushLog) == []
     assert durable.produced(late) == (ErrorCode.NONE, 3)
+
+
+def test_a_flush_of_a_deleted_log_says_nothing_about_the_next_one_of_that_name(durable: World) -> None:
+    """The thread was at it when the topic was deleted and made anew. Nothing of the new log is on the disk yet."""
+    for n in range(3):
+        durable.produce(1, b"%d" % n)
+    (flush,) = taken(durable, fx.FlushLog)
+    flush.plan.run()
+    assert durable.stop_replica(1, T0, leader_epoch=EPOCH_DURING_DELETE, delete=True) == 0
+    del durable.leadership[T0]
+    durable.lead(1, isr=(1,), replicas=(1,), topic_id=bytes([7] * 16), is_new=True)
+    asked = durable.produce(1, b"new")
+    (second,) = taken(durable, fx.FlushLog)
+
+    durable[1].broker.log_flushed(flush, None, durable.now_ms)
+
+    assert durable[1].partition().log.recovery_point == 0
+    assert not asked.is_answered
+    second.plan.run()
+    durable[1].broker.log_flushed(second, None, durable.now_ms)
+    taken(durable, fx.FlushLog)
+    assert durable.produced(asked) == (ErrorCode.NONE, 0)
+
+
+def test_a_log_that_alone_cannot_be_flushed_is_taken_offline(durable: World) -> None:
+    """Its directory was taken away, the log directory stands. Its flush is never tried again, so nobody may wait."""
+    asked = durable.produce(1, b"a")
+    (flush,) = taken(durable, fx.FlushLog)
+    durable[1].broker.log_flushed(flush, "fsync t-0: No such file or directory", durable.now_ms)
+    assert len(taken(durable, fx.LogDirectoryFailed)) == 1, "or the controller would leave it the leader"
+    assert durable.produced(asked)[0] == ErrorCode.KAFKA_STORAGE_ERROR
+    assert durable.produced(durable.produce(1, b"b"))[0] == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_a_flush_that_fails_takes_the_directory_offline_and_everybody_is_told(durable: World) -> None:
@@ -57,7 +89,7 @@ def test_a_flush_that_fails_takes_the_directory_offline_and_everybody_is_told(du
     (flush,) = taken(durable, fx.FlushLog)
     health = durable[1].logs.directories[0].root.health
     health.fail(DiskFault("fsync: Input/output error"))
-    durable[1].broker.log_flushed(T0, flush.plan, "fsync: Input/output error", durable.now_ms)
+    durable[1].broker.log_flushed(flush, "fsync: Input/output error", durable.now_ms)
     effects = durable[1].broker.take_effects()
     assert [e for e in effects if isinstance(e, fx.LogDirectoryFailed)] == [
         fx.LogDirectoryFailed(str(durable[1].path))

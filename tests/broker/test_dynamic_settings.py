@@ -131,6 +131,21 @@ def test_an_override_nobody_knows_is_left_out_and_said_so(world: World) -> None:
     assert all("/config/topics/t" in line for line in lines)
 
 
+def test_of_a_topic_whose_configuration_cannot_be_read_nothing_is_deleted(tmp_path: Path) -> None:
+    """It may have said so; the broker's own retention could delete what its owner kept for ever."""
+    world = World(tmp_path, brokers=(1,), log_retention_ms="1000", log_cleanup_policy="compact")
+    world.unreadable_configs["topics", "t"] = "/config/topics/t: not JSON"
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    config = world[1].logs.config_of("t")
+    assert (config.retention_ms, config.retention_bytes, config.cleanup_policy) == (-1, -1, ("delete",))
+    (line,) = told(world, fx.LogLine)
+    assert line.text == (
+        "nothing of t is set, so nothing of it is deleted or compacted: /config/topics/t: not JSON"
+    )
+    world[1].broker.topic_config_changed("t", {}, world.now_ms)
+    assert world[1].logs.config_of("t").retention_ms == 1000
+
+
 def test_where_a_value_comes_from_is_told_of_every_level(world: World) -> None:
     """A value set while the broker runs is not one of its file, in no description."""
     store = Store(world)

@@ -227,6 +227,25 @@ def test_an_error_of_one_partition_is_told_at_once(world: World) -> None:
     assert answer[T_0].error_code == 0
 
 
+def test_a_connection_has_one_fetch_parked(world: World) -> None:
+    """The one before is answered when the next comes: its answer is due first, and else a client that asks again and
+    again and hangs up would leave behind as many as it likes, for as long as it says."""
+    connection = world.connection()
+    request = fm.FetchRequest(
+        max_wait_ms=2**31 - 1,
+        min_bytes=1,
+        topics=[
+            fm.FetchTopic(topic_id=T, partitions=[fm.FetchPartition(partition=0, partition_max_bytes=100)])
+        ],
+    )
+    first = world.send(1, request, 13, connection=connection)
+    second = world.send(1, request, 13, connection=connection)
+    assert (first.is_answered, second.is_answered) == (True, False)
+    world[1].broker.connection_closed(connection.id, world.now_ms)
+    assert len(world[1].broker.purgatory) == 0
+    assert world[1].partition().consumer_readers == {}
+
+
 def test_a_closed_connection_leaves_nothing_parked(world: World) -> None:
     connection = world.connection()
     reader = Reader(world, connection, max_wait_ms=60_000, session_epoch=-1)

@@ -140,6 +140,7 @@ class World:
         self._correlation_id = 0
         self.settings = {key.replace("_", "."): value for key, value in settings.items()}
         self.configs: dict[tuple[str, str], dict[str, str]] = {}
+        self.unreadable_configs: dict[tuple[str, str], str] = {}
         self.cut: set[tuple[int, int]] = set()  # (follower, leader) that cannot reach each other
         self.leadership: dict[TopicPartition, dict[str, Any]] = {}
         # What the controller says to AlterPartition: "commit", "hold" (no answer yet), or an error.
@@ -470,7 +471,8 @@ class World:
                     entity: fx.StoredConfig(self.configs.get(entity, {}), 0)
                     for entity in effect.question.entities
                 }
-                node.broker.store_answered(effect.request_id, fx.ConfigsRead(stored), self.now_ms)
+                unreadable = {e: why for e, why in self.unreadable_configs.items() if e in stored}
+                node.broker.store_answered(effect.request_id, fx.ConfigsRead(stored, unreadable), self.now_ms)
             elif isinstance(effect, fx.CheckpointHighWatermarks):
                 node.logs.checkpoint_high_watermarks(effect.high_watermarks)
             else:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from odradek.broker.control_order import ControlOrder
 from odradek.client.connection import BrokerLink
 from odradek.client.receive_buffers import BufferPool
 
@@ -118,6 +119,85 @@ def test_a_lost_connection_answers_everything_outstanding_and_the_next_request_c
         assert connections == 2
 
     run(serve, scenario)
+
+
+def test_numbers_rise_over_all_connections_and_none_comes_twice() -> None:
+    """A broker tells by them what a controller wrote before what (decisions/0008)."""
+    seen: list[list[int]] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append([])
+        here = seen[-1]
+        for _ in range(2 if len(seen) < 3 else 99):
+            here.append((await read_request(reader))[0])
+        writer.close()
+
+    async def scenario(link: BrokerLink, ear: Ear) -> None:
+        for count in range(1, 4):
+            for name in ("one", "two"):
+                link.send(METADATA, 1, name.encode(), ear.on(name))
+            if count < 3:
+                await ear.until(2 * count)
+        while len(seen) < 3 or len(seen[2]) < 2:
+            await asyncio.sleep(0.001)
+        assert seen == [[0, 1], [2, 3], [4, 5]]
+        link.close()
+
+    run(serve, scenario, backoff_ms=1)
+
+
+def test_after_its_largest_number_comes_the_smallest() -> None:
+    """As Java counts; a broker that compares them knows that they go round (`broker/control_order`)."""
+    seen: list[int] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(3):
+            correlation_id, body = await read_request(reader)
+            seen.append(correlation_id)
+            writer.write(answer(correlation_id, body))
+        writer.close()
+
+    async def scenario(link: BrokerLink, ear: Ear) -> None:
+        link._next_correlation_id = 0x7FFFFFFF - 1
+        for _ in range(3):
+            link.send(METADATA, 1, b"x", ear.on("x"))
+        await ear.until(3)
+        assert seen == [0x7FFFFFFE, 0x7FFFFFFF, -0x80000000]
+        assert [body for _, body, _ in ear.heard] == [b"x"] * 3
+        order = ControlOrder()
+        late = [
+            order.why_late(controller_id=1, controller_epoch=1, broker_epoch=1, correlation_id=number)
+            for number in seen
+        ]
+        assert late == [None, None, None]
+
+    run(serve, scenario)
+
+
+@pytest.mark.parametrize(
+    ("host", "port"), [("no..name", 9092), ("nul\0", 9092), ("127.0.0.1", 70_000), ("127.0.0.1", -1)]
+)
+def test_an_address_that_is_none_is_a_broker_that_cannot_be_reached(host: str, port: int) -> None:
+    """A registration may say anything. The task that connects must not end on it: nobody would be answered again."""
+
+    async def main() -> None:
+        ear = Ear()
+        link = BrokerLink(
+            asyncio.get_running_loop(),
+            host=host,
+            port=port,
+            client_id="me",
+            pool=BufferPool(),
+            after_turn=ear.after_turn,
+            backoff_ms=1,
+        )
+        for count in (1, 2):
+            link.send(METADATA, 1, b"", ear.on("x"))
+            await ear.until(count)
+        assert all(body is None and "cannot connect to" in reason for _, body, reason in ear.heard)
+        link.close()
+
+    asyncio.run(main())
 
 
 def test_a_sender_may_send_again_from_inside_the_failure() -> None:

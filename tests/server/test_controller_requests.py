@@ -148,6 +148,7 @@ STOP_REPLICA = StopReplicaRequest(
     B1,
     EPOCH,
     (StopReplicaPartition(T0, LeaderEpoch(-2), True), StopReplicaPartition(T1, LeaderEpoch(5), False)),
+    number=7,
 )
 
 
@@ -220,6 +221,7 @@ def test_answers_become_events() -> None:
         ErrorCode.NONE,
         {T0: ErrorCode.NONE, T1: ErrorCode.UNKNOWN_SERVER_ERROR},
         deleted=frozenset({T0}),
+        number=7,
     )
 
     ends = ofle.OffsetForLeaderEpochResponse(

@@ -37,7 +37,7 @@ from odradek.server.metrics import Metrics
 from odradek.server.registration import prepare_tree, register
 from odradek.server.seams import Seams
 from odradek.store import groups, layout
-from odradek.store.api import StoreUnavailable
+from odradek.store.api import ConditionalOps, Set, StoreUnavailable
 from odradek.store.facts import BrokerFacts
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 
@@ -51,6 +51,7 @@ class FakeBroker:
     def __init__(self, broker_id: int) -> None:
         self.broker_id = BrokerId(broker_id)
         self.told: list[tuple[int, Any]] = []
+        self.numbers: list[int] = []  # their correlation ids
         self.changed = asyncio.Event()
         self.is_silent = False
         self.errors: dict[int, ErrorCode] = {}
@@ -75,6 +76,7 @@ class FakeBroker:
                 frame = await reader.readexactly(size)
                 key, version, correlation_id, _, offset = decode_request_header(frame)
                 self.told.append((key, request_class(key).decode(version, frame, offset)))
+                self.numbers.append(correlation_id)
                 self.changed.set()
                 if not self.is_silent:
                     answer: Any = response_class(key)()
@@ -298,7 +300,32 @@ def test_what_a_broker_did_not_answer_is_sent_again_in_order() -> None:
         await silent.until(lambda: len(silent.told) >= at_cut + 2)
 
         assert silent.told[at_cut : at_cut + 2] == first
+        assert silent.numbers == sorted(set(silent.numbers)), "what is sent again has a new number"
         await cluster.members[1].until(lambda: True)
+
+    scenario(body)
+
+
+def test_a_broker_whose_registration_cannot_be_read_for_a_while_keeps_its_queue() -> None:
+    """The core holds to what it knew of it and tells it nothing twice: what waited for it must not be thrown away."""
+
+    async def body(cluster: Cluster) -> None:
+        await cluster.start(1, 2)
+        away = cluster.brokers[2]
+        await away.until(lambda: UPDATE_METADATA in away.api_keys())
+        away.is_silent = True
+        path = layout.broker_path(BrokerId(2))
+        node = await cluster.operator.get(path)
+        await cluster.operator.write([ConditionalOps((Set(path, b"{"),))], None)
+        await cluster.create_topic("orders", (2, 1))
+        await away.until(lambda: LEADER_AND_ISR in away.api_keys())
+        await cluster.operator.write([ConditionalOps((Set(path, node.data),))], None)
+        away.is_silent = False
+        away.disconnect()
+        await cluster.members[1].until(lambda: not cluster.members[1].runtime.unanswered()[BrokerId(2)])
+
+        assert away.api_keys().count(LEADER_AND_ISR) == 2, "sent again to whoever had not answered"
+        assert away.numbers == sorted(set(away.numbers))
 
     scenario(body)
 

@@ -5,6 +5,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from odradek.broker.effects import FlushLog
+from odradek.model.ids import TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.server.disk import Disk
 from odradek.server.log_limits import LimitedLog
@@ -68,3 +72,34 @@ def test_every_checkpoint_is_written_at_its_own_interval() -> None:
         assert counts["apply_retention"] == 6
 
     asyncio.run(scenario())
+
+
+def test_a_flush_that_ends_in_a_mistake_of_ours_is_a_flush_that_failed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whoever waits for it would wait for ever, and no other flush of that log would be asked for."""
+
+    class Plan:
+        def run(self) -> None:
+            raise TypeError("nothing foreseen")
+
+    async def scenario() -> list[tuple[object, str | None]]:
+        flushed: list[tuple[object, str | None]] = []
+        disk = Disk(
+            Logs(),  # type: ignore[arg-type]
+            Seams(),  # type: ignore[arg-type]
+            BrokerSettings({}),
+            on_flushed=lambda effect, error: flushed.append((effect, error)),
+            high_watermarks=dict,
+            log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
+        )
+        effect = FlushLog(TopicPartition("t", 0), None, Plan())  # type: ignore[arg-type]
+        disk.flush(effect)
+        await disk.finish()
+        assert flushed[0][0] is effect
+        return flushed
+
+    ((_, error),) = asyncio.run(scenario())
+    assert error is not None
+    assert "nothing foreseen" in error
+    assert [record.exc_info is not None for record in caplog.records] == [True]

@@ -129,3 +129,34 @@ def test_a_line_in_pieces_is_not_torn_apart_by_a_new_file(tmp_path: Path) -> Non
         file.append(piece.encode(), goes_on=goes_on)
     assert (tmp_path / "a.jsonl.1").read_text() == "[1,2,3,4,5,6]\n"
     assert (tmp_path / "a.jsonl").read_text() == "[7]\n"
+
+
+@pytest.mark.parametrize("count", [1, MOST_WRITTEN_AT_ONCE + 1])
+def test_a_step_that_cannot_be_put_into_words_is_missing_and_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """The journal is for people: a controller must not resign over it, nor the steps behind be lost."""
+
+    async def scenario() -> None:
+        journal = journal_in(tmp_path, asyncio.get_running_loop())
+        pieces = journal._pieces
+
+        def some_fail(step: Any) -> Any:
+            made = pieces(step)
+            yield next(made)
+            if step[0] == 1:
+                raise TypeError("no words for this")
+            yield from made
+
+        monkeypatch.setattr(journal, "_pieces", some_fail)
+        journal.record(1, ControllerEpoch(3), Tick(), writes(count))
+        journal.record(2, ControllerEpoch(3), Tick(), writes(1))
+        await journal.finish()
+
+    asyncio.run(scenario())
+
+    whole = (tmp_path / "controller-7.jsonl").read_text().splitlines()
+    assert json.loads(whole[-1])["at_ms"] == 2
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    assert "no words for this" in record.message

@@ -119,6 +119,35 @@ def test_a_broker_that_could_not_hand_over_stays_and_is_one_of_them_again(tmp_pa
         three.produce("t", 2)
 
 
+@pytest.mark.parametrize("refuse", ["under-min", "offline"])
+def test_two_that_leave_at_once_do_not_leave_too_few_behind(tmp_path: Path, refuse: str) -> None:
+    """Of three, two must stay in sync. Each was told that the other two stay; the one that is let go second finds out."""
+    settings = {"min_insync_replicas": "2", **QUICK}
+    with moves(tmp_path, brokers=3, odradek_controlled_shutdown_refuse=refuse, **settings) as three:
+        three.create("t", 1, 2, 3)
+        before = three.cluster.runtimes[1].registration
+        hand_over = broker_runtime.hand_over
+
+        async def late(*args: object) -> bool:
+            patch.setattr(broker_runtime, "hand_over", hand_over)
+            await three.cluster.stop_broker(2)
+            return await hand_over(*args)  # type: ignore[arg-type]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(broker_runtime, "hand_over", late)
+            if refuse == "offline":
+                stop(three, 1)
+                three.cluster.runtimes.pop(1)
+                return
+            with pytest.raises(
+                ShutdownRefused, match=r"1 partitions fell under min\.insync\.replicas while it left"
+            ):
+                stop(three, 1)
+        eventually(lambda: three.cluster.runtimes[1].registration != before, what="registered again")
+        eventually(lambda: sorted(three.hosted(3, "t").isr) == [1, 3], what="and in sync again")
+        three.produce("t", 2)
+
+
 @pytest.mark.process
 def test_a_process_that_refuses_to_stop_goes_on_and_may_be_asked_again(tmp_path: Path) -> None:
     settings = {

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer, CloseConnection, Park
+from odradek.broker.control_order import ControlOrder
 from odradek.broker.draws import Draws
 from odradek.broker.dynamic_settings import DynamicSettings
 from odradek.broker.effects import (
@@ -44,7 +45,8 @@ from odradek.broker.producer_ids import ProducerIds
 from odradek.broker.questions import Questions
 from odradek.broker.quotas import ClientQuotas, MutationQuota, MutationQuotas
 from odradek.broker.replica_manager import ReplicaManager
-from odradek.broker.topic_configs import TopicConfigs
+from odradek.broker.topic_configs import KEEP_EVERYTHING, TopicConfigs
+from odradek.log.errors import StorageError
 from odradek.model.cluster import Endpoint
 from odradek.model.entity_names import escape_entity
 from odradek.model.error_codes import ErrorCode
@@ -58,8 +60,6 @@ from odradek.replication.waiting import Outbox
 if TYPE_CHECKING:
     from odradek.broker.config_description import BrokerLayers
     from odradek.broker.handlers.fetch import FetchWait
-    from odradek.log.errors import StorageError
-    from odradek.log.flushing import FlushPlan
     from odradek.log.log_manager import LogManager
 
 CONFIG_RETRY_MS = 500
@@ -127,6 +127,7 @@ class Broker:
         self.inter_broker_listener = inter_broker_listener
         self.broker_epoch: BrokerEpoch | None = None
         self._early: list[tuple[Request, Park]] = []  # of a controller, before we know our epoch
+        self.control_order = ControlOrder()
         self.is_controller = False
         self.draws = Draws(seed)
         self.metadata = MetadataCache()
@@ -163,7 +164,9 @@ class Broker:
         self._checkpoint_at_ms: int = now_ms + settings.replica_high_watermark_checkpoint_interval_ms
         # Filled by whoever notices, perhaps a thread that flushes; emptied by the next call into the broker.
         self._failed_directories: list[tuple[str, StorageError]] = []
+        self._broken_logs: list[tuple[TopicPartition, StorageError]] = []
         logs.on_directory_failure = lambda path, fault: self._failed_directories.append((path, fault))
+        logs.on_broken_log = lambda broken, fault: self._broken_logs.append((broken, fault))
 
     # -------------------------------------------------------------------------------------------- requests
 
@@ -190,6 +193,9 @@ class Broker:
         """Ends the turn: whoever was woken in it is answered. Then everything to be done outside, in order."""
         if self._failed_directories:
             self._take_directories_offline()
+        if self._broken_logs:
+            broken, self._broken_logs[:] = self._broken_logs[:], []
+            self.replicas.logs_broken(broken)
         if self.purgatory.ready:
             self.purgatory.sweep(self._now_ms)
         outbox = self.outbox
@@ -202,7 +208,8 @@ class Broker:
                 effects.append(request)
         if outbox.flushes:
             for partition in outbox.flushes:
-                effects.append(FlushLog(partition.topic_partition, partition.log.plan_flush()))
+                log = partition.log
+                effects.append(FlushLog(partition.topic_partition, log, log.plan_flush()))
             outbox.flushes.clear()
         if outbox.messages:
             effects += [LogLine(level, text) for level, text in outbox.messages]
@@ -338,18 +345,20 @@ class Broker:
             self.producer_ids.answered(request_id, response, now_ms)
         self._now_ms = now_ms
 
-    def log_flushed(
-        self, topic_partition: TopicPartition, plan: "FlushPlan", error: str | None, now_ms: int
-    ) -> None:
-        partition = self.replicas.partitions.get(topic_partition)
-        if partition is None:
-            return
+    def log_flushed(self, flush: FlushLog, error: str | None, now_ms: int) -> None:
+        self._now_ms = now_ms
+        partition = self.replicas.partitions.get(flush.topic_partition)
+        if partition is None or partition.log is not flush.log:
+            return  # it was deleted meanwhile, and perhaps made anew
         if error is None:
-            partition.log.commit_flush(plan, now_ms)
+            flush.log.commit_flush(flush.plan, now_ms)
             partition.flushed(now_ms)
             self.replicas.wake_fetcher_of(partition)
-        # After a failed flush the directory is offline, and what waits was answered with it (storage.md).
-        self._now_ms = now_ms
+        else:
+            # There is no second try (storage.md): whoever waits hears so now, and the controller finds another leader.
+            self.replicas.take_offline([flush.topic_partition], StorageError(error))
+            if not self._failed_directories:
+                self.effects.append(LogDirectoryFailed(flush.log.directory.path))
 
     # ----------------------------------------------------------------------------------------- for handlers
 
@@ -430,6 +439,8 @@ class Broker:
         return BrokerLayers(self.dynamic.static, self.dynamic.of_broker, self.dynamic.of_all)
 
     def park_fetch(self, connection: ConnectionInfo, wait: "FetchWait") -> None:
+        if connection.parked is not None:
+            connection.parked.expire(self._now_ms)  # a connection that closes knows of one
         connection.parked = wait
         self._parked_fetches[connection.id] = wait
 
@@ -483,10 +494,13 @@ class Broker:
             self._reading_configs = False
             if isinstance(result, ConfigsRead):
                 for (_, topic), stored in result.configs.items():
+                    overrides = stored.overrides
                     if ("topics", topic) in result.unreadable:
                         why = result.unreadable["topics", topic]
-                        self.effects.append(LogLine("warning", f"nothing of {topic} is set: {why}"))
-                    self.replicas.set_topic_overrides(topic, stored.overrides, now_ms)
+                        overrides = KEEP_EVERYTHING
+                        said = f"nothing of {topic} is set, so nothing of it is deleted or compacted: {why}"
+                        self.effects.append(LogLine("warning", said))
+                    self.replicas.set_topic_overrides(topic, overrides, now_ms)
                     self.replicas.unread_topics.pop(topic, None)
             else:
                 self._reading_configs = True
@@ -498,6 +512,6 @@ class Broker:
         failed, self._failed_directories[:] = self._failed_directories[:], []
         for path, fault in failed:
             here = [tp for tp in self.replicas.partitions if self.replicas.logs.directory_of(tp) == path]
-            self.replicas.take_directory_offline(here, fault)
+            self.replicas.take_offline(here, fault)
             self.effects.append(LogLine("error", f"log directory {path} is offline: {fault.message}"))
             self.effects.append(LogDirectoryFailed(path))

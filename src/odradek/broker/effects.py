@@ -8,7 +8,7 @@ The shell drains after every call into the broker, does what stands there, and t
 | `ControllerRequest` | `broker.controller_answered(request_id, answer, now_ms)` |
 | `StoreRequest` | `broker.store_answered(request_id, result, now_ms)` |
 | `StartFetcher`, `StopFetcher`, `WakeFetcher` | the fetcher's own methods, see `replication.follower` |
-| `FlushLog` | `broker.log_flushed(topic_partition, plan, error, now_ms)`; `error` None or what failed |
+| `FlushLog` | `broker.log_flushed(effect, error, now_ms)`; `error` None or what failed |
 | `CheckpointHighWatermarks` | nothing: done in a thread, failures are log lines |
 | `RegisterAgain` | `broker.registered(broker_epoch, now_ms)` |
 | `LoggersAsked` | `broker.loggers_told(request_id, levels, now_ms)` |
@@ -28,6 +28,7 @@ from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
 
 if TYPE_CHECKING:
     from odradek.log.flushing import FlushPlan
+    from odradek.log.partition_log import PartitionLog
     from odradek.replication.follower import FollowerFetcher
 
 # -------------------------------------------------------------------------------- to the controller, by wire
@@ -343,12 +344,13 @@ class WakeFetcher(NamedTuple):
 
 
 class FlushLog(NamedTuple):
-    """Group commit: `plan.run()` in a thread, then hand the plan back; what it covers may then be acknowledged.
+    """Group commit: `plan.run()` in a thread, then hand this back; what it covers may then be acknowledged.
 
     Several of one turn may run one after the other in the same thread. An error is never tried again.
     """
 
     topic_partition: TopicPartition
+    log: "PartitionLog"  # until it is flushed, the partition may have got another
     plan: "FlushPlan"
 
 

@@ -20,6 +20,7 @@ from odradek.broker.effects import (
     StopFetcher,
     WakeFetcher,
 )
+from odradek.broker.damaged_logs import DamagedLogs
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.topic_configs import TopicConfigs, usable
 from odradek.log.errors import StorageError
@@ -91,6 +92,7 @@ class ReplicaManager:
         self.controller_epoch = ControllerEpoch(0)
         self.partitions: dict[TopicPartition, Partition] = {}
         self.offline: dict[TopicPartition, str] = {}  # hosted, but the disk is gone: why
+        self.damaged = DamagedLogs(broker, logs, metadata, effects, broker_epoch)
         self.unread_topics: dict[str, None] = {}  # hosted, their configuration still to be read
         self._by_id: dict[tuple[bytes, int], Partition] = {}
         self._hosted_of: dict[str, int] = {}  # topic -> how many of its partitions are here
@@ -165,11 +167,14 @@ class ReplicaManager:
         former: list[TopicPartition] = []
         for leadership in told:
             topic_partition = leadership.topic_partition
-            if self._is_of_a_former_life(leadership):
-                former.append(topic_partition)
-                errors[topic_partition] = ErrorCode.STALE_CONTROLLER_EPOCH
-                continue
             try:
+                if topic_partition not in self.partitions:
+                    for line in self.logs.settle(topic_partition, leadership.topic_id, now_ms):
+                        self._effects.append(LogLine("warning", line))
+                if self._is_of_a_former_life(leadership):
+                    former.append(topic_partition)
+                    errors[topic_partition] = ErrorCode.STALE_CONTROLLER_EPOCH
+                    continue
                 errors[topic_partition] = self._commit_one(leadership, now_ms)
             except ProtocolError as refusal:
                 errors[topic_partition] = refusal.code
@@ -238,6 +243,8 @@ class ReplicaManager:
 
     def _host(self, told: Leadership, now_ms: int) -> Partition:
         topic_partition = told.topic_partition
+        if self.logs.refused and self.damaged.begin_anew(topic_partition, told.leader_and_isr, now_ms):
+            self.offline.pop(topic_partition, None)
         if topic_partition in self.offline and not told.is_new:
             raise StorageError(self.offline[topic_partition])
         topic = topic_partition.topic
@@ -295,7 +302,9 @@ class ReplicaManager:
         """Row 148: -2 (topic deletion) and -1 (unknown) bypass the epoch; an older one is fenced (KIP-570)."""
         topic_partition = stop.topic_partition
         if topic_partition in self.offline:
-            return ErrorCode.KAFKA_STORAGE_ERROR
+            if not stop.delete or not self.damaged.is_on_a_good_disk(topic_partition):
+                return ErrorCode.KAFKA_STORAGE_ERROR
+            del self.offline[topic_partition]
         partition = self.partitions.get(topic_partition)
         if partition is None:
             # Not hosted as far as we know: leftovers on the disk still go.
@@ -338,9 +347,16 @@ class ReplicaManager:
             partition.lose_disk()
             self._forget(partition)
 
-    def take_directory_offline(self, topic_partitions: Iterable[TopicPartition], fault: StorageError) -> None:
+    def take_offline(self, topic_partitions: Iterable[TopicPartition], fault: StorageError) -> None:
         for topic_partition in topic_partitions:
             self._take_offline(topic_partition, fault)
+
+    def logs_broken(self, found: list[tuple[TopicPartition, StorageError]]) -> None:
+        """Logs whose disk is well, and which are not what was written: see `damaged_logs`."""
+        for topic_partition, fault in found:
+            if topic_partition in self.partitions:
+                self._take_offline(topic_partition, fault)
+        self.damaged.found(found)
 
     def checkpoint_high_watermarks(self) -> CheckpointHighWatermarks:
         """Behaviour 136: of every hosted replica, leader or follower."""

@@ -18,6 +18,9 @@ from odradek.model.settings import (
     unknown_setting,
 )
 
+# Of a topic whose configuration cannot be read: it may say that nothing is ever deleted.
+KEEP_EVERYTHING = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+
 
 class TopicConfigs:
     def __init__(self, settings: BrokerSettings) -> None:

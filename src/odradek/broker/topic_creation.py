@@ -46,18 +46,32 @@ class Names:
 
     def check_no_twin(self, topic: str) -> None:
         """Metric names replace "." by "_", so two such topics could not be told apart."""
-        if "." not in topic and "_" not in topic:
-            return
-        if self._flat is None:
-            self._flat = {}
-            for other in self._topics:
-                self._flat.setdefault(other.replace(".", "_"), []).append(other)
-        twins = self._flat.get(topic.replace(".", "_"))
+        twins = self._by_flat_name().get(_flat(topic)) if _has_twins(topic) else None
         if twins:
             raise ProtocolError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"Topic '{topic}' collides with existing topics: {', '.join(sorted(twins))}",
             )
+
+    def take(self, topic: str) -> None:
+        """Planned in this request, so it counts as there for those behind it."""
+        if _has_twins(topic):
+            self._by_flat_name().setdefault(_flat(topic), []).append(topic)
+
+    def _by_flat_name(self) -> dict[str, list[str]]:
+        if self._flat is None:
+            self._flat = {}
+            for other in self._topics:
+                self._flat.setdefault(_flat(other), []).append(other)
+        return self._flat
+
+
+def _has_twins(topic: str) -> bool:
+    return "." in topic or "_" in topic
+
+
+def _flat(topic: str) -> str:
+    return topic.replace(".", "_")
 
 
 def check_values(configs: Mapping[str, str | None]) -> dict[str, str]:

@@ -30,9 +30,8 @@ _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ER
 
 def check_directories(logs: LogManager) -> None:
     """Without a single directory there is nothing to serve, and others can: StorageError."""
-    offline = logs.offline_directories
-    if len(offline) == len(logs.directories):
-        raise next(iter(offline.values()))
+    if not any(directory.is_online for directory in logs.directories):
+        raise next(iter(logs.offline_directories.values()))
 
 
 class BrokerEffects:
@@ -86,16 +85,17 @@ class BrokerEffects:
 
     def drain(self) -> bool:
         """Does what the broker asked for; False when there was nothing, and then its deadline is set."""
-        self._suspects.look()  # first: questions it lets go have effects of their own
-        taken = self._broker.take_effects()
-        if not taken:
-            self._set_deadline(self._broker.next_deadline_ms())
-            return False
-        does = self._does
         try:
+            self._suspects.look()  # first: questions it lets go have effects of their own
+            taken = self._broker.take_effects()
+            if not taken:
+                self._set_deadline(self._broker.next_deadline_ms())
+                return False
+            does = self._does
             for effect in taken:
                 does[type(effect)](effect)
         except Exception as error:
+            # Effects, or those who were to be answered, are lost with it: nobody could say who waits in vain now.
             self._on_broken(error)
             raise
         return True
@@ -125,7 +125,11 @@ class BrokerEffects:
 
     def _tick(self) -> None:
         self._deadline = None
-        self._broker.tick(self._now_ms())
+        try:
+            self._broker.tick(self._now_ms())
+        except Exception as error:
+            self._on_broken(error)
+            raise
         self._end_turn()
 
     # --- the effects that take more than a call
@@ -140,14 +144,21 @@ class BrokerEffects:
         self._start(self._answer_store_request(effect))
 
     async def _answer_store_request(self, effect: effects.StoreRequest) -> None:
-        store = self._sessions.store
-        result: effects.StoreResult = (
-            effects.StoreFailed("there is no session with the store")
-            if store is None
-            else await store_questions.answer(store, effect.question)
-        )
+        result = await self._result_of(effect.question)
         self._broker.store_answered(effect.request_id, result, self._now_ms())
         self._end_turn()
+
+    async def _result_of(self, question: effects.StoreQuestion) -> effects.StoreResult:
+        store = self._sessions.store
+        if store is None:
+            return effects.StoreFailed("there is no session with the store")
+        try:
+            return await store_questions.answer(store, question)
+        except Exception as error:
+            # A mistake of ours, or a tree that is not as we know it. Whoever asked waits for an answer.
+            what = f"asking the store for {type(question).__name__} failed: {error!r}"
+            self._log.failure(f"store {type(question).__name__}", what, error)
+            return effects.StoreFailed(what)
 
     def _start_fetcher(self, effect: effects.StartFetcher) -> None:
         if not self._is_stopping:
@@ -169,11 +180,12 @@ class BrokerEffects:
         """Until it stands in the store; the controller then asks about all our replicas again."""
         value = layout.encode_log_dir_event(self._broker.broker_id)
         node = api.Create(layout.LOG_DIR_EVENT, value, sequential=True)
+        event = api.ConditionalOps((node,), parents=(layout.LOG_DIR_EVENTS,))
         while True:
             store = self._sessions.store
             try:
                 if store is not None:
-                    await store.write([api.ConditionalOps((node,))], fence=None)
+                    await store.write([event], fence=None)
                     return
             except (api.StoreUnavailable, api.SessionExpired) as error:
                 self._log.warning("store", f"the failed log directory cannot be told yet: {error}")
@@ -182,4 +194,10 @@ class BrokerEffects:
     def _start(self, work: Any) -> None:
         task = self._loop.create_task(work)
         self._questions.add(task)
-        task.add_done_callback(self._questions.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._questions.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._log.failure("store", f"work with the store failed: {error!r}", error)

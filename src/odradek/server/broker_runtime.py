@@ -9,6 +9,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from odradek.broker import effects
 from odradek.broker.core import Broker
@@ -35,10 +36,19 @@ from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
 from odradek.server.registration import prepare_tree
 from odradek.server.seams import Seams
-from odradek.server.shutdown_refusal import ShutdownRefused, agree, warn_of_only_replicas
+from odradek.server.shutdown_refusal import (
+    Promised,
+    ShutdownRefused,
+    agree,
+    fell_under_min,
+    warn_of_only_replicas,
+)
 from odradek.server.store_sessions import StoreSessions
 from odradek.server.suspects import Suspects
 from odradek.store import api
+
+if TYPE_CHECKING:
+    from odradek.controller.core import ControllerCore
 
 logger = logging.getLogger("odradek.server")
 
@@ -140,7 +150,10 @@ class BrokerRuntime:
         """Registered and serving when it returns. Whatever cannot be raises an error with a sentence."""
         settings = self.settings
         topic_configs = TopicConfigs(settings)
-        self._logs = LogManager(self._open_directories(), settings, topic_settings=topic_configs.settings_of)
+        directories, left_out = self._open_directories()
+        self._logs = LogManager(
+            directories, settings, topic_settings=topic_configs.settings_of, left_out=left_out
+        )
         self._logs.claim(self.broker_id)
         # Bound before the store is asked: a port in use is the commonest mistake.
         protocols = security_protocols(settings)
@@ -163,20 +176,20 @@ class BrokerRuntime:
             self._life.result()
         logger.info("broker %d of cluster %s serves at %s", self.broker_id, cluster_id, self.address)
 
-    def _open_directories(self) -> list[Directory]:
-        """One that cannot be opened at all is left out, as long as another can."""
+    def _open_directories(self) -> tuple[list[Directory], dict[str, StorageError]]:
+        """One that cannot be opened at all is left out, as long as another can: offline, as one that fails later."""
         found: list[Directory] = []
-        failures: list[StorageError] = []
+        failures: dict[str, StorageError] = {}
         for path in self.settings.log_directories:
             try:
                 found.append(self._open_directory(path))
             except StorageError as error:
-                failures.append(error)
+                failures[path] = error
         if not found:
-            raise failures[0]
-        for failure in failures:
+            raise next(iter(failures.values()))
+        for failure in failures.values():
             logger.error("this log directory is left out: %s", failure)
-        return found
+        return found, failures
 
     async def _load_logs(self, logs: LogManager) -> None:
         report = await self._seams.run_blocking(logs.load, self._now_ms())
@@ -317,7 +330,7 @@ class BrokerRuntime:
         self._gateway.end_turn()
 
     def _log_flushed(self, effect: effects.FlushLog, error: str | None) -> None:
-        self.broker.log_flushed(effect.topic_partition, effect.plan, error, self._now_ms())
+        self.broker.log_flushed(effect, error, self._now_ms())
         self._end_turn()
 
     def _controller_answered(self, request_id: int, answer: effects.ControllerAnswer) -> None:
@@ -385,10 +398,10 @@ class BrokerRuntime:
             return
         warn_of_only_replicas(self.broker)
         may_refuse = settings.odradek_controlled_shutdown_refuse != "none"
+        promised: Promised = frozenset()
         try:
             if may_refuse:
-                core = None if self._controller is None else self._controller.core
-                await agree(sessions.store, core, settings, self.broker_id, self._hurry)
+                promised = await agree(sessions.store, self._core(), settings, self.broker_id, self._hurry)
             if await hand_over(
                 self._channel,
                 self._seams,
@@ -397,7 +410,11 @@ class BrokerRuntime:
                 sessions.registration.epoch,
                 self._hurry,
             ):
-                return
+                short = await fell_under_min(sessions.store, self._core(), settings, self.broker_id, promised)
+                if short is None:
+                    return
+                sessions.register_again(f"{short}, so this broker stays")
+                raise ShutdownRefused(f"broker {self.broker_id} stays up: {short}")
             if may_refuse and not self._hurry.is_set():
                 # The controller takes us for one that leaves: nobody would elect us any more.
                 sessions.register_again("leadership could not be handed over, so this broker stays")
@@ -408,6 +425,9 @@ class BrokerRuntime:
             self._hurry.clear()
             raise
         logger.warning("broker %d stops although it may still lead partitions", self.broker_id)
+
+    def _core(self) -> "ControllerCore | None":
+        return None if self._controller is None else self._controller.core
 
     def _stop_moving(self) -> None:
         self._is_stopping = True

@@ -50,6 +50,7 @@ class RequestEncoder:
         self._topics = b""
         # By id(), so only while the requests of one event are sent and their partitions live.
         self._encoded: dict[int, bytes] = {}
+        self._told: dict[int, bytes] = {}
         self._is_one_event = False
 
     def begin(self) -> None:
@@ -60,6 +61,7 @@ class RequestEncoder:
         """What they have in common is not needed any more."""
         self._is_one_event = False
         self._encoded = {}
+        self._told = {}
         self._partitions, self._topics = None, b""
 
     def encode(self, request: Sendable) -> tuple[int, int, bytes]:
@@ -82,13 +84,18 @@ class RequestEncoder:
             endpoint = endpoint_of(registration, self._listener)
             if endpoint is not None:
                 live_leaders.append((registration.broker_id, endpoint.host, endpoint.port))
+        topics = self._told.get(id(request.partitions))
+        if topics is None:
+            encoded = self._encoded if self._is_one_event else None
+            topics = fast.encode_leader_and_isr_topics(request.partitions, encoded)
+            if self._is_one_event:
+                self._told[id(request.partitions)] = topics
         return fast.encode_leader_and_isr(
             controller_id=request.controller_id,
             controller_epoch=request.controller_epoch,
             broker_epoch=request.broker_epoch,
-            partitions=request.partitions,
+            topics=topics,
             live_leaders=live_leaders,
-            encoded=self._encoded if self._is_one_event else None,
         )
 
     def _update_metadata(self, request: UpdateMetadataRequest) -> bytes:
@@ -168,4 +175,5 @@ def _stop_replica_answered(request: StopReplicaRequest, answer: Any) -> StopRepl
             for p in answer.partition_errors
         },
         deleted=frozenset(p.topic_partition for p in request.partitions if p.delete),
+        number=request.number,
     )

@@ -16,7 +16,7 @@ from odradek.controller import effects as controller_effects
 from odradek.controller import events
 from odradek.controller.context import ControllerSettings
 from odradek.controller.core import ControllerCore
-from odradek.model.facts import BrokersChanged, ControllerChanged
+from odradek.model.facts import BrokersChanged, ConfigChanged, ControllerChanged, Fact, MetadataLoaded
 from odradek.model.ids import BrokerId, ControllerEpoch
 from odradek.model.settings import BrokerSettings
 from odradek.server.controller_asks import answer_of, event_of
@@ -70,6 +70,7 @@ class ControllerTerm:
         self._fence = api.Fence(epoch_version)
         self._seams = seams
         self._journal = journal
+        self._log = log
         self._after_turn = after_turn
         self._on_answer = on_answer
         self._inbox: deque[events.Event] = deque()
@@ -130,8 +131,9 @@ class ControllerTerm:
             self._wake.clear()
             while True:
                 for fact in await self._facts.take():
+                    self._say_what_cannot_be_read(fact)
                     if isinstance(fact, BrokersChanged):
-                        self._outboxes.brokers_are(fact.brokers)
+                        self._outboxes.brokers_are(fact.brokers, fact.unreadable)
                     await self._settle(fact)
                 if not self._inbox:
                     break
@@ -140,9 +142,22 @@ class ControllerTerm:
     async def _load(self) -> None:
         """Its own function, so that what was read is not kept beside what the core made of it."""
         snapshot = await self._facts.load(self._fence)
+        self._say_what_cannot_be_read(snapshot)
         self._outboxes.brokers_are(snapshot.brokers)
         seed = self._seams.random_bytes(16)
         await self._settle(events.Elected(self._broker, self.epoch, self.epoch_version, snapshot, seed))
+
+    def _say_what_cannot_be_read(self, fact: Fact) -> None:
+        """What comes of it is the core's business and stands in the journal; who looks after the cluster reads logs."""
+        if isinstance(fact, MetadataLoaded):
+            self._say_what_cannot_be_read(fact.reassignment)
+            self._say_what_cannot_be_read(fact.preferred_election)
+        elif isinstance(fact, ConfigChanged | ControllerChanged):
+            return  # every broker says so by itself
+        for node in getattr(fact, "unreadable", ()):
+            what = f"{node.path} cannot be read: {node.reason}"
+            out = f"; topic {node.topic} is out of service until it can" if node.topic is not None else ""
+            self._log.warning(f"unreadable {node.path}", f"[Controller id={self._broker}] {what}{out}")
 
     async def _make_feature_node(self) -> None:
         """Before anything else, and without a feature: an Apache member exits on one it does not know."""

@@ -26,7 +26,22 @@ from odradek.store.strays import write_strays
 
 def encode_writes(writes: Sequence[Write]) -> list[api.ConditionalOps]:
     """One group for each write, in the same order."""
-    return [_encode(write) for write in writes]
+    return [
+        api.ConditionalOps(
+            (
+                api.Set(
+                    layout.state_path(write.topic_partition),
+                    layout.encode_partition_state(
+                        write.value, write.controller_epoch, write.isr_broker_epochs
+                    ),
+                    write.expected_version,
+                ),
+            )
+        )
+        if write.__class__ is WritePartitionState  # nearly all of them: as `groups.write_partition_state`
+        else _encode(write)
+        for write in writes
+    ]
 
 
 def _encode(write: Write) -> api.ConditionalOps:
@@ -63,9 +78,17 @@ def _encode(write: Write) -> api.ConditionalOps:
 
 
 def decode_answers(writes: Sequence[Write], answers: Sequence[api.WriteAnswer]) -> events.WritesAnswered:
-    return events.WritesAnswered(
-        tuple(_decode(write, answer) for write, answer in zip(writes, answers, strict=True))
-    )
+    stored: dict[int, events.Stored] = {}  # one for each version: there are few
+    decoded: list[events.WriteAnswer] = []
+    for write, answer in zip(writes, answers, strict=True):
+        if answer.__class__ is api.Stored:
+            known = stored.get(answer.version)
+            if known is None:
+                known = stored[answer.version] = events.Stored(answer.version)
+            decoded.append(known)
+        else:
+            decoded.append(_decode(write, answer))
+    return events.WritesAnswered(tuple(decoded))
 
 
 def _decode(write: Write, answer: api.WriteAnswer) -> events.WriteAnswer:

@@ -53,6 +53,7 @@ class Disk:
         # As Apache does: the first look comes half a minute after the start.
         self._retention_at_ms = now_ms + min(30_000, self._retention_ms)
         self._look_at_ms = now_ms + LOOK_MS
+        self._scrub_bytes: int = settings.odradek_log_scrub_bytes_per_second
         self._is_looking = False
 
     # --- asked for by the broker
@@ -61,7 +62,12 @@ class Disk:
         """Group commit: whoever waits for this log is answered when it is on the disk."""
 
         async def run() -> None:
-            error = await self._run(effect.plan.run)
+            error: Exception | None
+            try:
+                error = await self._run(effect.plan.run)
+            except Exception as mistake:  # of ours: whether it is on the disk nobody can say, so it is not
+                self._failed(mistake)
+                error = mistake
             self._on_flushed(effect, None if error is None else str(error))
 
         self._spawn(run())
@@ -105,7 +111,7 @@ class Disk:
             if now_ms >= self._start_offsets_at_ms:
                 self._start_offsets_at_ms = now_ms + self._start_offsets_ms
                 await self._run(self._logs.checkpoint_log_start_offsets)
-            await self._run(self._logs.purge, now_ms)
+            await self._run(self._logs.look_after, now_ms, self._scrub_bytes)
         finally:
             self._is_looking = False
 
@@ -138,10 +144,12 @@ class Disk:
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            self._log.failure(
-                "disk", f"work on the log directories failed: {task.exception()!r}", task.exception()
-            )
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._failed(error)
+
+    def _failed(self, mistake: BaseException) -> None:
+        self._log.failure("disk", f"work on the log directories failed: {mistake!r}", mistake)
 
     async def finish(self) -> None:
         """Waits for what is under way."""

@@ -7,7 +7,9 @@ are only bytes.
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
+from odradek.client.connection import CANNOT_CONNECT
 from odradek.client.frame_protocol import FrameProtocol
 from odradek.client.receive_buffers import BufferPool
 from odradek.model.cluster import Endpoint
@@ -109,7 +111,7 @@ class Fetching:
                     transport, connection = await self._loop.create_connection(
                         lambda: _LeaderConnection(self, self._pool), self.endpoint.host, self.endpoint.port
                     )
-            except (OSError, TimeoutError) as error:
+            except CANNOT_CONNECT as error:
                 self._metrics.fetcher_failures += 1
                 reason = str(error) or "timed out"
                 self._log.warning(
@@ -230,33 +232,23 @@ class Fetchers:
         on_connected: Callable[[BrokerId], None],
     ) -> None:
         """`on_lost` hears of connections that broke, `on_connected` of those that stand."""
-        self._seams = seams
-        self._pool = pool
-        self._after_turn = after_turn
-        self._connect_timeout_ms = connect_timeout_ms
-        self._silence_timeout_ms = silence_timeout_ms
-        self._log = log
-        self._metrics = metrics
-        self._on_lost = on_lost
-        self._on_connected = on_connected
+        self._fetch = partial(
+            Fetching,
+            seams=seams,
+            pool=pool,
+            after_turn=after_turn,
+            connect_timeout_ms=connect_timeout_ms,
+            silence_timeout_ms=silence_timeout_ms,
+            log=log,
+            metrics=metrics,
+            on_lost=on_lost,
+            on_connected=on_connected,
+        )
         self._fetching: dict[BrokerId, Fetching] = {}
 
     def start(self, leader: BrokerId, endpoint: Endpoint, fetcher: FollowerFetcher) -> None:
         self.stop(leader)
-        self._fetching[leader] = Fetching(
-            leader,
-            endpoint,
-            fetcher,
-            seams=self._seams,
-            pool=self._pool,
-            after_turn=self._after_turn,
-            connect_timeout_ms=self._connect_timeout_ms,
-            silence_timeout_ms=self._silence_timeout_ms,
-            log=self._log,
-            metrics=self._metrics,
-            on_lost=self._on_lost,
-            on_connected=self._on_connected,
-        )
+        self._fetching[leader] = self._fetch(leader, endpoint, fetcher)
 
     def stop(self, leader: BrokerId) -> None:
         fetching = self._fetching.pop(leader, None)

@@ -37,6 +37,7 @@ _Step = tuple[int, ControllerEpoch, "Event", "Effects"]
 class Journal:
     def __init__(self, directory: Directory, broker: BrokerId, log: LimitedLog, seams: Seams) -> None:
         self._broker = broker
+        self._log = log
         self._file = AppendedFile(directory, f"controller-{broker}.jsonl", log)
         self._seams = seams
         self._waiting: deque[_Step] = deque()
@@ -56,9 +57,12 @@ class Journal:
         self._seams.controller_stepped(event, effects)
         step = (now_ms, epoch, event, effects)
         if not self._waiting and self._writing is None and _weight(event, effects) <= MOST_WRITTEN_AT_ONCE:
-            self._file.append("".join(self._pieces(step)).encode())
-            for lines in self._lines(step):
-                state_change_log.write_lines(lines, now_ms)
+            try:
+                self._file.append("".join(self._pieces(step)).encode())
+                for lines in self._lines(step):
+                    state_change_log.write_lines(lines, now_ms)
+            except Exception as mistake:
+                self._not_written(mistake)
             return
         self._waiting.append(step)
         if self._writing is None:
@@ -73,15 +77,27 @@ class Journal:
         try:
             await asyncio.sleep(LARGE_STEPS_WAIT_S)
             while self._waiting:
-                step = self._waiting.popleft()
-                goes_on = False
-                async for piece in self._one_by_one(self._pieces(step)):
-                    self._file.append(piece.encode(), goes_on=goes_on)
-                    goes_on = True
-                async for lines in self._one_by_one(self._lines(step)):
-                    state_change_log.write_lines(lines, step[0])
+                await self._write_large(self._waiting.popleft())
         finally:
             self._writing = None
+
+    async def _write_large(self, step: _Step) -> None:
+        goes_on = False
+        try:
+            async for piece in self._one_by_one(self._pieces(step)):
+                self._file.append(piece.encode(), goes_on=goes_on)
+                goes_on = True
+            goes_on = False
+            async for lines in self._one_by_one(self._lines(step)):
+                state_change_log.write_lines(lines, step[0])
+        except Exception as mistake:
+            if goes_on:
+                self._file.append(b"\n", goes_on=True)  # the next line is to be readable
+            self._not_written(mistake)
+
+    def _not_written(self, mistake: Exception) -> None:
+        """A step that has no words yet. The controller knows what it did; only people miss a line."""
+        self._log.failure("journal", f"a step is missing in the journal: {mistake!r}", mistake)
 
     async def _one_by_one(self, made: Iterator[T]) -> AsyncIterator[T]:
         """Each made by a thread while the controller has nothing to do."""

@@ -3,7 +3,8 @@
 A request stays in its queue until the broker has answered it or is removed; a failed connection is tried
 again after 100 ms, for ever. A slow or dead broker delays no other. Several requests may be on the wire at
 once: one connection keeps their order, and all that is unanswered when it fails is sent again in the same
-order (each is guarded by epochs).
+order. What is sent again has a new correlation id: they rise in a queue over all its connections, and there is one
+queue for a broker epoch and a term. So a broker that reads the bytes of an older connection late can tell (decisions/0008).
 """
 
 from collections import deque
@@ -15,6 +16,7 @@ from odradek.controller.effects import BrokerRequest
 from odradek.controller.events import Event
 from odradek.model.cluster import BrokerRegistration
 from odradek.model.errors import ProtocolError
+from odradek.model.facts import UnreadableNode
 from odradek.model.ids import BrokerEpoch, BrokerId
 from odradek.server.controller_requests import RequestEncoder, Sendable, decode_answer
 from odradek.server.endpoints import endpoint_of
@@ -125,11 +127,17 @@ class Outboxes:
         self._encoder = RequestEncoder(inter_broker_listener)
         self._boxes: dict[BrokerId, tuple[BrokerEpoch, Outbox]] = {}
 
-    def brokers_are(self, registrations: Iterable[BrokerRegistration]) -> None:
-        """Queues for exactly these; one that was bounced gets a new, empty queue."""
+    def brokers_are(
+        self, registrations: Iterable[BrokerRegistration], unreadable: Iterable[UnreadableNode] = ()
+    ) -> None:
+        """Queues for exactly these; one that was bounced gets a new, empty queue. Who is there and cannot be read keeps
+        the queue it had: the core holds to what it knew of it, and tells it nothing twice."""
         wanted = {registration.broker_id: registration for registration in registrations}
+        unread = {node.path.rsplit("/", 1)[-1] for node in unreadable}
         for broker in sorted(self._boxes):
             epoch, box = self._boxes[broker]
+            if broker not in wanted and str(broker) in unread:
+                continue
             if broker not in wanted or wanted[broker].epoch != epoch:
                 del self._boxes[broker]
                 box.close("the broker is gone")

@@ -128,9 +128,15 @@ async def rewrite(
 async def register_again(
     store: api.Store, seams: Seams, registration: BrokerRegistration
 ) -> BrokerRegistration:
-    """A new node in place of ours, in one transaction: nobody sees us gone, everybody a new broker epoch."""
+    """A new node in place of ours, in one transaction: nobody sees us gone, everybody a new broker epoch.
+
+    It claims no clean end of the life before: we do this because something of ours is not as it was.
+    """
     path = layout.broker_path(registration.broker_id)
-    made = groups.register_broker(registration, timestamp_ms=seams.clock.now_ms())
+    anew = BrokerRegistration(
+        registration.broker_id, UNKNOWN_BROKER_EPOCH, registration.endpoints, registration.rack
+    )
+    made = groups.register_broker(anew, timestamp_ms=seams.clock.now_ms())
     await store.multi((api.Delete(path), *made))
     stat = await store.exists(path)
     if stat is None:

@@ -7,6 +7,8 @@ long as for a controlled shutdown (3 times, 5 s); a follower that is just catchi
 stays up and says why, with the reassignment that would heal it. `kill -9` is not asked.
 
 The wire knows no refusal, so it is this process that refuses: nobody else is told that the broker wanted to go.
+Two that ask in the same moment are each told that the other stays. So with `under-min` the broker looks once more when it
+has handed over and left every ISR: the controller lets go one after the other, and the later one finds too few left.
 """
 
 import asyncio
@@ -21,12 +23,16 @@ from odradek.server.controlled_shutdown import was_hurried
 from odradek.store import api
 
 if TYPE_CHECKING:
+    from odradek.controller.context import ControllerContext
     from odradek.controller.core import ControllerCore
     from odradek.controller.shutdown_quote import ShutdownQuote
 
 logger = logging.getLogger("odradek.server")
 
 MOST_NAMED = 10
+
+# Partitions that were said to keep enough in sync.
+Promised = frozenset[TopicPartition]
 
 
 class ShutdownRefused(OdradekError):
@@ -39,7 +45,7 @@ async def agree(
     settings: BrokerSettings,
     broker: BrokerId,
     hurry: asyncio.Event,
-) -> None:
+) -> Promised:
     """Returns when the broker may stop; ShutdownRefused otherwise. `core`: of the controller, if it lives here."""
     refuse = settings.odradek_controlled_shutdown_refuse
     attempts = settings.controlled_shutdown_max_retries
@@ -47,12 +53,13 @@ async def agree(
     told: list[str] = []
     for attempt in range(1, attempts + 1):
         try:
-            quote = await _quote(store, core, settings, broker)
+            context = await _context(store, core, settings)
+            quote = _quote(context, broker)
             why, sentences = quote.refuses(refuse), quote.sentences()
         except (api.StoreUnavailable, api.SessionExpired) as error:
             why, sentences = f"what stopping would cost cannot be read from the store: {error}", []
         if why is None:
-            return
+            return _promised(context, broker) if refuse == "under-min" else frozenset()
         if sentences != told:
             told = sentences
             for sentence in sentences:
@@ -66,21 +73,66 @@ async def agree(
     )
 
 
-async def _quote(
-    store: api.Store | None, core: "ControllerCore | None", settings: BrokerSettings, broker: BrokerId
-) -> "ShutdownQuote":
+async def fell_under_min(
+    store: api.Store | None,
+    core: "ControllerCore | None",
+    settings: BrokerSettings,
+    broker: BrokerId,
+    promised: Promised,
+) -> str | None:
+    """After leadership was handed over: why the broker must stay all the same. None: as was promised."""
+    if not promised:
+        return None
+    try:
+        context = await _context(store, core, settings)
+    except (api.StoreUnavailable, api.SessionExpired) as error:
+        return f"whether enough stay in sync cannot be read from the store: {error}"
+    here = context.partitions_on.get(broker, set())
+    short = [
+        where
+        for where in sorted(promised & here)
+        if (state := context.leadership(where)) is not None
+        and len(set(state.isr) - {broker}) < context.effective_min_isr(where)
+        and not context.is_queued_for_deletion(where.topic)
+    ]
+    if not short:
+        return None
+    return (
+        f"{len(short)} partitions fell under min.insync.replicas while it left, first {short[0]}: somebody else was "
+        "lost or left at the same time"
+    )
+
+
+def _promised(context: "ControllerContext", broker: BrokerId) -> Promised:
+    """Partitions that have enough in sync, this broker among them, and shall have enough without it."""
+    return frozenset(
+        where
+        for where in context.partitions_on.get(broker, ())
+        if (state := context.leadership(where)) is not None
+        and broker in state.isr
+        and len(state.isr) >= context.effective_min_isr(where)
+    )
+
+
+async def _context(
+    store: api.Store | None, core: "ControllerCore | None", settings: BrokerSettings
+) -> "ControllerContext":
     # Not above: a broker that is never refused needs no controller for it.
     from odradek.controller.context import ControllerSettings
     from odradek.controller.observed import observed_context
-    from odradek.controller.shutdown_quote import shutdown_quote
     from odradek.store.facts import read_metadata
 
     if core is not None and core.context is not None and not core.is_writing:
-        return shutdown_quote(core.context, [broker])  # it also knows who else is leaving
+        return core.context  # it also knows who else is leaving
     if store is None:
         raise api.StoreUnavailable(message="there is no session")
-    snapshot = await read_metadata(store)
-    return shutdown_quote(observed_context(snapshot, ControllerSettings.of(settings)), [broker])
+    return observed_context(await read_metadata(store), ControllerSettings.of(settings))
+
+
+def _quote(context: "ControllerContext", broker: BrokerId) -> "ShutdownQuote":
+    from odradek.controller.shutdown_quote import shutdown_quote
+
+    return shutdown_quote(context, [broker])
 
 
 def only_here(broker: Broker) -> list[TopicPartition]:

@@ -13,7 +13,7 @@ from odradek.broker.core import Broker
 from odradek.model.cluster import BrokerRegistration, Endpoint
 from odradek.model.errors import ConfigurationError
 from odradek.model.facts import ConfigChanged, ControllerChanged, Fact, FeaturesChanged
-from odradek.model.ids import BrokerEpoch, BrokerId
+from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId
 from odradek.model.settings import BrokerSettings
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.controller_runtime import ControllerRuntime
@@ -88,6 +88,8 @@ class StoreSessions:
             store = self.store
             if store is None:
                 store = self.store = await self._open_session()
+                self._wants_new_epoch = False  # the new session brings one
+                self._has_moved = False  # and names the endpoints as they are
             try:
                 await self._session(store)
             except api.SessionExpired:
@@ -111,16 +113,19 @@ class StoreSessions:
     async def _session(self, store: api.Store) -> None:
         """Ends with SessionExpired."""
         wake = self._wake = asyncio.Event()
-        self._wants_new_epoch = False  # this session brings one
-        self._has_moved = False  # and names the endpoints as they are
+        if self._wants_new_epoch or self._has_moved:
+            wake.set()  # wished before the store went away under this session
         stop_listening = store.listen(on_session=lambda state: wake.set())
         controller: asyncio.Task[None] | None = None
         facts = BrokerFacts(store, wake.set)
         # The store tells a fact once. One whose delivery failed, for it asks the store too, is delivered again.
         undelivered: deque[Fact] = deque()
         try:
-            # This process goes on after its session: then its last incarnation has lost nothing.
+            # This process goes on after its session: then its last incarnation has lost nothing, save for logs that
+            # were found damaged.
             clean_epoch = self._clean_epoch if self.registration is None else self.registration.epoch
+            if self._broker.replicas.logs.refused:
+                clean_epoch = UNKNOWN_BROKER_EPOCH
             self.registration = await register(
                 store,
                 self._seams,

@@ -75,6 +75,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             if not asked.validate_only and not quota.take(len(new.assignment)):
                 raise ProtocolError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
             planned[name] = new
+            taken.take(name)
             results[name] = _created(new, described)
         except ProtocolError as refusal:
             results[name] = _refused(name, refusal.code, refusal.message or None)

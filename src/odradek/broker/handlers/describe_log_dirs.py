@@ -34,7 +34,12 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     wanted: set[TopicPartition] | None = None
     if asked.topics is not None:
         wanted = {TopicPartition(row.topic, index) for row in asked.topics for index in row.partitions}
-    results = [_result(broker, directory, wanted) for directory in broker.replicas.logs.directories]
+    logs = broker.replicas.logs
+    results = [_result(broker, directory, wanted) for directory in logs.directories]
+    results += [
+        DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
+        for path in logs.left_out
+    ]
     return Reply([DescribeLogDirsResponse(results=results).encode(version)])
 
 

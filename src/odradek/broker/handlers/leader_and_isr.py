@@ -1,9 +1,10 @@
 """LeaderAndIsr (key 4), versions 0-7: the controller says which replicas we host, who leads, who is in sync.
 
-Refused as a whole: a KRaft controller or one that migrates to KRaft (INVALID_REQUEST; decisions/0005), an earlier incarnation of ours as addressee
-(STALE_BROKER_EPOCH; a later one is fine, KIP-380), a controller of an older epoch (STALE_CONTROLLER_EPOCH, row
-146). Then each partition for itself: a leader epoch that is not larger than ours is STALE_CONTROLLER_EPOCH and
-changes nothing (row 147), another topic id INCONSISTENT_TOPIC_ID, a failed disk KAFKA_STORAGE_ERROR.
+Refused as a whole: a KRaft controller or one that migrates to KRaft (INVALID_REQUEST; decisions/0005), an earlier
+incarnation of ours as addressee (STALE_BROKER_EPOCH; a later one is fine, KIP-380), a controller of an older epoch
+(STALE_CONTROLLER_EPOCH, row 146), and with its connection one that comes late within its term (decisions/0008).
+Then each partition for itself: a leader epoch that is not larger than ours is STALE_CONTROLLER_EPOCH and changes
+nothing (row 147), another topic id INCONSISTENT_TOPIC_ID, a failed disk KAFKA_STORAGE_ERROR.
 v0 and v1 list partitions flat. v2 broker epoch. v3 adding and removing replicas. v4 flexible. v5 topic ids and
 the type, 0 from a controller in ZooKeeper mode. v6 leader recovery state. v7 KRaft or not.
 """
@@ -50,6 +51,9 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         error = ErrorCode.STALE_CONTROLLER_EPOCH
     if error:
         return Reply([LeaderAndIsrResponse(error_code=error).encode(version)])
+    late = broker.control_order.refusal(asked, request.correlation_id)
+    if late is not None:
+        return late
     told = list(_leaderships(asked))
     for leader in asked.live_leaders:
         broker.metadata.hint_endpoint(

@@ -34,6 +34,9 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         error = ErrorCode.STALE_CONTROLLER_EPOCH
     if error:
         return Reply([StopReplicaResponse(error_code=error).encode(version)])
+    late = broker.control_order.refusal(asked, request.correlation_id)
+    if late is not None:
+        return late
     errors = replicas.commit_stops(_stops(asked), now_ms)
     replicas.settle_fetchers(now_ms)
     response = StopReplicaResponse(

@@ -26,7 +26,11 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     if not error and broker.replicas.is_stale(asked.controller_epoch):
         error = ErrorCode.STALE_CONTROLLER_EPOCH
     if not error:
+        late = broker.control_order.refusal(asked, request.correlation_id)
+        if late is not None:
+            return late
         change = broker.metadata.commit_update(asked)
+        broker.replicas.damaged.metadata_changed()
         for topic in change.topics:
             broker.purgatory.wake_key(topic_key(topic))
         if change.brokers_changed:

@@ -1,0 +1,171 @@
+"""A replica whose log is not what was written: who notices, who is told, and how it comes back."""
+
+from pathlib import Path
+
+import pytest
+
+from odradek.broker import effects as fx
+from odradek.model.error_codes import ErrorCode
+from tests.broker.world import T0, World
+
+
+def turn_a_bit(world: World, broker: int, at: int = -3) -> None:
+    path = world[broker].path / "t-0" / f"{0:020d}.log"
+    with path.open("r+b") as file:
+        file.seek(at, 2 if at < 0 else 0)
+        byte = file.read(1)[0]
+        file.seek(-1, 1)
+        file.write(bytes([byte ^ 1]))
+
+
+def registered_again(world: World, broker: int) -> list[str]:
+    asked = [effect.reason for effect in world[broker].told if isinstance(effect, fx.RegisterAgain)]
+    world[broker].told = [e for e in world[broker].told if not isinstance(e, fx.RegisterAgain)]
+    return asked
+
+
+def said(world: World, broker: int) -> str:
+    return "\n".join(effect.text for effect in world[broker].told if isinstance(effect, fx.LogLine))
+
+
+def register(world: World, broker: int) -> None:
+    node = world[broker]
+    node.epoch = world.next_zxid()
+    node.broker.registered(node.epoch, world.now_ms)
+
+
+def strays(world: World, broker: int) -> list[Path]:
+    return list(world[broker].path.glob("t-0.*-stray"))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """1 leads 2 and 3, which have a and b."""
+    world = World(tmp_path)
+    world.lead(1, is_new=True)
+    world.produce(1, b"a")
+    world.produce(1, b"b")
+    world.settle()
+    return world
+
+
+@pytest.fixture
+def damaged(world: World) -> World:
+    """The leader's batch c is damaged before anybody has it, and it has found that out."""
+    world.cut |= {(2, 1), (3, 1)}
+    world.produce(1, b"c")
+    world.settle()
+    turn_a_bit(world, 1)
+    world.cut.clear()
+    world.advance(5_000)
+    return world
+
+
+def test_a_follower_does_not_take_it_and_the_leader_finds_out(damaged: World) -> None:
+    for follower in (2, 3):
+        assert damaged[follower].values() == [b"a", b"b"]
+        assert "from the leader is damaged" in said(damaged, follower)
+    assert T0 not in damaged[1].broker.replicas.partitions
+    assert registered_again(damaged, 1) == ["the log of t-0 is damaged"]
+    assert "the CRC of the batch at offset 2 does not fit: this replica is not used any more" in said(
+        damaged, 1
+    )
+    row = damaged.consume(1, 0).message.responses[0].partitions[0]
+    assert row.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_leader_whose_batch_is_good_goes_on(world: World) -> None:
+    """What was damaged on the way is sent again."""
+    world.cut |= {(2, 1), (3, 1)}
+    world.produce(1, b"c")
+    world.settle()
+    turn_a_bit(world, 1)
+    follower = world[2].broker.replicas._fetchers[1]
+    world.cut.clear()
+    world.settle()
+    assert world[2].values() == [b"a", b"b"]
+    turn_a_bit(world, 1)  # and back
+    world.advance(5_000)
+    assert world[2].values() == world[1].values() == [b"a", b"b", b"c"]
+    assert registered_again(world, 1) == [] and follower.partitions
+
+
+def test_nothing_is_begun_anew_on_the_word_of_the_old_epoch(damaged: World) -> None:
+    """The leader may be asking to take it in on the strength of what it had (KIP-903)."""
+    damaged.lead(2, isr=(2, 3))
+    assert damaged.tell_leader(1, T0) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert strays(damaged, 1) == []
+
+
+def test_it_is_fetched_anew_once_nobody_counts_on_it(damaged: World) -> None:
+    before = (damaged[1].path / "t-0" / f"{0:020d}.log").read_bytes()
+    register(damaged, 1)
+    damaged.lead(2, isr=(2, 3))
+    damaged.produce(2, b"d")
+    damaged.advance(1_000)
+
+    assert damaged[1].values() == damaged[2].values() == [b"a", b"b", b"d"]
+    assert damaged.leadership[T0]["isr"] == [2, 3, 1]
+    (kept,) = strays(damaged, 1)
+    assert (kept / f"{0:020d}.log").read_bytes() == before
+    assert f"set aside as {kept}" in said(damaged, 1) and "Fetched anew from broker 2" in said(damaged, 1)
+
+
+@pytest.mark.parametrize(("leader", "isr"), [(1, (1,)), (-1, (1,)), (-1, (2,)), (2, (2, 1))])
+def test_what_may_be_the_last_copy_stays_where_it_is(
+    damaged: World, leader: int, isr: tuple[int, ...]
+) -> None:
+    register(damaged, 1)
+    damaged.lead(leader, isr=isr)
+    assert damaged.tell_leader(1, T0) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert strays(damaged, 1) == []
+    assert f"it stays offline, as it lies in {damaged[1].path}" in said(damaged, 1)
+
+
+def test_who_is_out_of_the_isr_after_all_registers_again_to_be_told(damaged: World) -> None:
+    """LeaderAndIsr goes to those that are online, which it is not; UpdateMetadata goes to everybody."""
+    register(damaged, 1)
+    registered_again(damaged, 1)
+    damaged.lead(2, isr=(2, 1))
+    assert registered_again(damaged, 1) == []
+    damaged.lead(2, isr=(2,), tell=(2, 3))
+    damaged.tell_metadata()
+    damaged.tell_metadata()
+    damaged.settle()
+    assert registered_again(damaged, 1) == ["t-0 is damaged here, and broker 2 leads it"]
+    register(damaged, 1)
+    assert damaged.tell_leader(1, T0) == ErrorCode.NONE
+    assert len(strays(damaged, 1)) == 1
+
+
+def test_a_damaged_log_can_be_deleted(damaged: World) -> None:
+    assert damaged.stop_replica(1, T0, leader_epoch=5) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert damaged.stop_replica(1, T0, leader_epoch=-2, delete=True) == ErrorCode.NONE
+    assert len(list(damaged[1].path.glob("t-0.*-delete"))) == 1
+    damaged.lead(1, isr=(1,), is_new=True)
+    assert damaged[1].values() == []
+
+
+def test_one_found_damaged_at_the_start_is_fetched_anew(world: World) -> None:
+    node = world[2]
+    node.partition().log.flush()
+    node.logs.checkpoint_recovery_points()
+    node.is_up = False
+    turn_a_bit(world, 2)
+    node.start()
+    assert list(node.logs.refused) == [T0] and node.logs.clean_epoch == -1
+    world.lead(1, isr=(1, 3))
+    world.settle()
+    assert node.values() == [b"a", b"b"] and len(strays(world, 2)) == 1
+
+
+def test_a_follower_of_which_a_cold_batch_is_damaged_leaves_and_returns(world: World) -> None:
+    """Nobody reads it there; the walk over all logs finds it."""
+    turn_a_bit(world, 3)
+    world[3].logs.look_after(world.now_ms, 1 << 20)
+    world.settle()
+    assert registered_again(world, 3) == ["the log of t-0 is damaged"]
+    register(world, 3)
+    world.lead(1, isr=(1, 2))
+    world.advance(1_000)
+    assert world[3].values() == [b"a", b"b"] and world.leadership[T0]["isr"] == [1, 2, 3]

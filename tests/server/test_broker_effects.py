@@ -1,0 +1,132 @@
+"""What a broker asks for is done and answered, whatever goes wrong on the way."""
+
+import asyncio
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from odradek.broker import effects as fx
+from odradek.replication.purgatory import Waiter
+from odradek.server.broker_effects import BrokerEffects
+from odradek.server.log_limits import LimitedLog
+from odradek.server.seams import Seams
+from odradek.store import api, layout
+from odradek.store.memory_session import MemoryEnsemble
+from tests.broker.world import Node, World
+
+
+class Scene:
+    """One real broker; of the shell around it only what does its effects."""
+
+    def __init__(self, node: Node, store: Any = None) -> None:
+        loop = asyncio.get_running_loop()
+        self.broker = node.broker
+        self.broken: list[BaseException] = []
+        parts: dict[str, Any] = {
+            name: SimpleNamespace(
+                ask=None, flush=None, checkpoint_high_watermarks=lambda effect: None, look=lambda: None
+            )
+            for name in ("controller", "channel", "fetchers", "suspects", "disk")
+        }
+        self.effects = BrokerEffects(
+            broker=self.broker,
+            logs=node.logs,
+            seams=Seams(loop),
+            sessions=SimpleNamespace(store=store),  # type: ignore[arg-type]
+            end_turn=self.end_turn,
+            on_broken=self.broken.append,
+            log=LimitedLog(logging.getLogger("odradek.server"), loop.time),
+            **parts,
+        )
+
+    def end_turn(self) -> None:
+        while self.effects.drain():
+            pass
+
+    async def until_answered(self) -> None:
+        async with asyncio.timeout(5):
+            while self.effects._questions:
+                await asyncio.wait(self.effects._questions)
+
+
+class Mistaken(Waiter):
+    def try_complete(self, now_ms: int) -> bool:
+        raise AssertionError("our own mistake")
+
+    def expire(self, now_ms: int) -> None:
+        raise AssertionError("our own mistake")
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    world = World(tmp_path, brokers=(1,))
+    world[1].broker.take_effects()
+    return world[1]
+
+
+def test_a_broker_whose_turn_cannot_end_is_broken(node: Node) -> None:
+    """Whoever comes next would try the same waiter again, and nobody's requests would be answered any more."""
+
+    async def main() -> None:
+        scene = Scene(node)
+        scene.broker.purgatory.wake(Mistaken())
+        with pytest.raises(AssertionError, match="our own mistake"):
+            scene.end_turn()
+        assert [str(error) for error in scene.broken] == ["our own mistake"]
+
+    asyncio.run(main())
+
+
+def test_a_broker_whose_clock_cannot_tick_is_broken(node: Node) -> None:
+    """Those that were due with it are not parked any more, and would never be answered."""
+
+    async def main() -> None:
+        scene = Scene(node)
+        scene.broker.purgatory.park(Mistaken(), deadline_ms=0)
+        with pytest.raises(AssertionError, match="our own mistake"):
+            scene.effects._tick()
+        assert [str(error) for error in scene.broken] == ["our own mistake"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("mistake", [api.NoNode("/config/topics"), ValueError("nothing foreseen")], ids=repr)
+def test_a_question_to_the_store_is_answered_whatever_happens_to_it(
+    node: Node, mistake: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Store:
+        async def get_many(self, paths: object) -> list[object]:
+            raise mistake
+
+    async def main() -> None:
+        scene = Scene(node, Store())
+        answers: list[fx.StoreResult] = []
+        scene.broker.ask_store(
+            fx.ReadConfigs((("topics", "t"),)), lambda result, now_ms: answers.append(result)
+        )
+        scene.end_turn()
+        await scene.until_answered()
+        (answer,) = answers
+        assert isinstance(answer, fx.StoreFailed)
+        assert repr(mistake) in answer.reason
+        assert scene.broken == []
+
+    asyncio.run(main())
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+
+
+def test_a_failed_directory_is_told_even_where_nobody_was_told_of_one_before(node: Node) -> None:
+    """Not told, it would go on being the leader of what it cannot read."""
+
+    async def main() -> None:
+        store = MemoryEnsemble().open()
+        scene = Scene(node, store)
+        scene.broker.effects.append(fx.LogDirectoryFailed("/data"))
+        scene.end_turn()
+        await scene.until_answered()
+        assert len(await store.children(layout.LOG_DIR_EVENTS)) == 1
+
+    asyncio.run(main())

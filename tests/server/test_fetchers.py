@@ -1,0 +1,62 @@
+"""Connections to leaders: whatever stands in the way of one, it is tried again, and nothing else is held up."""
+
+import asyncio
+import logging
+
+import pytest
+
+from odradek.client.receive_buffers import BufferPool
+from odradek.model.cluster import Endpoint
+from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerId
+from odradek.replication.followed import FetchLimits
+from odradek.replication.follower import FollowerFetcher
+from odradek.replication.purgatory import Purgatory
+from odradek.replication.waiting import Outbox
+from odradek.server import fetchers as module
+from odradek.server.fetchers import Fetchers
+from odradek.server.log_limits import LimitedLog
+from odradek.server.metrics import Metrics
+from odradek.server.seams import Seams
+
+LEADER = BrokerId(1)
+
+
+@pytest.mark.parametrize(
+    ("host", "port"), [("no..name", 9092), ("nul\0", 9092), ("127.0.0.1", 70_000), ("127.0.0.1", -1)]
+)
+def test_a_leader_whose_address_is_none_is_tried_again(
+    host: str, port: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """UpdateMetadata may say anything. The task that connects must not end on it: nobody would start another."""
+    monkeypatch.setattr(module, "RECONNECT_MS", 1)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        metrics = Metrics()
+        leaders = Fetchers(
+            seams=Seams(loop),
+            pool=BufferPool(),
+            after_turn=lambda: None,
+            connect_timeout_ms=1_000,
+            silence_timeout_ms=1_000,
+            log=LimitedLog(logging.getLogger("odradek.server"), loop.time),
+            metrics=metrics,
+            on_lost=lambda broker: None,
+            on_connected=lambda broker: None,
+        )
+        fetcher = FollowerFetcher(
+            broker=BrokerId(2),
+            leader=LEADER,
+            limits=FetchLimits(),
+            outbox=Outbox(Purgatory()),
+            broker_epoch=lambda: UNKNOWN_BROKER_EPOCH,
+        )
+        leaders.start(LEADER, Endpoint("PLAINTEXT", "PLAINTEXT", host, port), fetcher)
+        async with asyncio.timeout(10):
+            while metrics.fetcher_failures < 3:  # type: ignore[attr-defined]
+                await asyncio.sleep(0)
+        leaders.stop_all()
+
+    asyncio.run(main())
+    (said,) = caplog.messages
+    assert said.startswith(f"leader 1 at {host}:{port} cannot be reached: ")

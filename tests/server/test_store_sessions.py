@@ -1,0 +1,151 @@
+"""One session with the store after the other: what was wished while the store was away is still wished after it."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from odradek.model.cluster import Endpoint
+from odradek.model.settings import BrokerSettings
+from odradek.server import store_sessions as module
+from odradek.server.log_limits import LimitedLog
+from odradek.server.metrics import Metrics
+from odradek.server.registration import prepare_tree
+from odradek.server.seams import Seams
+from odradek.server.store_sessions import StoreSessions
+from odradek.store import api, layout
+from odradek.store.memory_session import MemoryEnsemble
+from tests.broker.world import World
+
+
+def at(port: int) -> tuple[Endpoint, ...]:
+    return (Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", port),)
+
+
+class Away:
+    """The store does not answer one call of that name, and something happens meanwhile."""
+
+    def __init__(self, call: str, meanwhile: Callable[[], None]) -> None:
+        self._call = call
+        self._meanwhile: Callable[[], None] | None = meanwhile
+
+    async def before(self, session_id: int, call: str) -> None:
+        if call == self._call and self._meanwhile is not None:
+            meanwhile, self._meanwhile = self._meanwhile, None
+            meanwhile()
+            raise api.StoreUnavailable(message="out of touch")
+
+    async def after(self, session_id: int, call: str) -> None:
+        """Nothing is lost here."""
+
+
+class Scene:
+    """The sessions of broker 1: a real broker, a store in memory, and a controller that never stands."""
+
+    def __init__(self, path: Path, ensemble: MemoryEnsemble) -> None:
+        loop = asyncio.get_running_loop()
+        self.ensemble = ensemble
+        self.admin = ensemble.open()
+        self.broker = World(path, brokers=(1,))[1].broker
+        self.endpoints = at(9092)
+
+        async def never(store: api.Store) -> None:
+            await asyncio.Event().wait()
+
+        parts: dict[str, Any] = {
+            "broker": self.broker,
+            "gateway": SimpleNamespace(end_turn=lambda: None, settings_changed=lambda settings: None),
+            "controller": SimpleNamespace(run=never, controller_seen=lambda controller: None),
+            "channel": SimpleNamespace(controller_is=lambda controller, endpoint: None),
+        }
+        self.sessions = StoreSessions(
+            store=ensemble.open(),
+            stores=ensemble,
+            seams=Seams(loop),
+            settings=BrokerSettings({"broker.id": "1"}),
+            endpoints=self.endpoints,
+            endpoints_of=lambda settings: self.endpoints,
+            inter_broker_listener="PLAINTEXT",
+            clean_epoch=-1,
+            log=LimitedLog(logging.getLogger("odradek.server"), loop.time),
+            metrics=Metrics(),
+            **parts,
+        )
+
+    async def node(self) -> api.Node:
+        return await self.admin.get(layout.broker_path(self.broker.broker_id))
+
+
+def live(path: Path, body: Callable[[Scene], Awaitable[None]]) -> None:
+    async def main() -> None:
+        scene = Scene(path, MemoryEnsemble())
+        await prepare_tree(scene.admin, Seams(asyncio.get_running_loop()))
+        await body(scene)
+
+    asyncio.run(main())
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(10):
+        while not await condition():
+            await asyncio.sleep(0)
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 0)
+
+
+def test_a_new_registration_wished_while_the_session_begins_is_made_when_the_store_is_back(
+    tmp_path: Path,
+) -> None:
+    """The session lives on, and with it our node: nothing else would bring another epoch, and whom the controller
+    told to lead in its former life would never lead."""
+
+    async def body(scene: Scene) -> None:
+        epochs: list[int] = []
+
+        def wish() -> None:
+            assert scene.sessions.registration is not None
+            epochs.append(scene.sessions.registration.epoch)
+            scene.sessions.register_again("told to lead in an epoch of a former life")
+
+        scene.ensemble.gate = Away("get_many", wish)
+        await scene.admin.create(layout.config_path("topics", "t"), layout.encode_config({}))
+        await scene.admin.create(layout.config_path("topics", "u"), layout.encode_config({}))
+        task = asyncio.ensure_future(scene.sessions.live())
+
+        async def is_made() -> bool:
+            return bool(epochs) and (scene.broker.broker_epoch or 0) > epochs[0]
+
+        await until(is_made)
+        assert (await scene.node()).stat.czxid == scene.broker.broker_epoch
+        task.cancel()
+
+    live(tmp_path, body)
+
+
+def test_addresses_that_changed_while_the_session_begins_are_written_when_the_store_is_back(
+    tmp_path: Path,
+) -> None:
+    async def body(scene: Scene) -> None:
+        def move() -> None:
+            scene.endpoints = at(9999)
+            scene.sessions._advertise(scene.broker.settings)
+
+        scene.ensemble.gate = Away("get_many", move)
+        await scene.admin.create(layout.config_path("topics", "t"), layout.encode_config({}))
+        await scene.admin.create(layout.config_path("topics", "u"), layout.encode_config({}))
+        task = asyncio.ensure_future(scene.sessions.live())
+
+        async def is_written() -> bool:
+            return scene.sessions.is_registered.done() and b"9999" in (await scene.node()).data
+
+        await until(is_written)
+        task.cancel()
+
+    live(tmp_path, body)
