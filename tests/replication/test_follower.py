@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from odradek.log.errors import StorageError
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import NO_TOPIC_ID, BrokerEpoch, TopicId, TopicPartition
@@ -465,3 +466,90 @@ def test_with_flush_messages_1_the_acknowledgement_waits_for_the_disk(follows: F
     partition.log.flush()
     partition.flushed(follows.now_ms)
     assert wanted(follows.asks()) == {1: (5, 1, 5)}
+
+
+def test_with_flush_messages_1_what_came_before_a_damaged_batch_waits_for_the_disk(follows: Follows) -> None:
+    partition = follows.partition()
+    partition.set_flushes_before_ack(True)
+    follows.asks()
+    good, bad = a_batch(b"good", epoch=5), a_batch(b"bad", epoch=5, base_offset=1)
+    bad[-1] ^= 0xFF
+    follows.answer_fetch(("t", 1, row(records=bytes(good) + bytes(bad))))
+    assert partition.log.log_end_offset == 1
+    assert follows.outbox.flushes == [partition]
+
+
+# ------------------------------------------------------------------------------------- a log that takes nothing
+
+
+def broken(partition: Partition, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    def refuse(*arguments: object, **named: object) -> None:
+        raise StorageError(f"{partition.topic_partition}: {method} refused")
+
+    monkeypatch.setattr(type(partition.log), method, refuse)
+
+
+def test_a_log_that_cannot_be_cut_holds_up_no_other_partition(
+    follows: Follows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its error must not look like an answer that cannot be read: the connection would be dropped, and with it the
+    fetches of all other partitions of this leader, again and again."""
+    partition = follows.partition(written=[(3, 4), (4, 2)])
+    other = follows.partition("u", number=2)
+    follows.asks()
+    broken(partition, monkeypatch, "truncate_to")
+    follows.answer_fetch(
+        ("t", 1, row(diverging=(3, 2))), ("u", 2, row(records=a_batch(b"a", epoch=5), mark=1))
+    )
+    assert (other.log.log_end_offset, other.high_watermark) == (1, 1)
+    assert [level for level, text in follows.outbox.messages if "truncate_to refused" in text] == ["error"]
+    assert wanted(follows.asks()) == {2: (5, 1, 5)}, "the broken one pauses"
+    follows.now_ms += 100
+    assert set(wanted(follows.asks())) == {1}
+
+
+def test_a_log_that_cannot_be_cut_to_the_leaders_end_is_asked_about_again_after_a_pause(
+    follows: Follows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = follows.partition(written=[(3, 2), (3, 2)])
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(error=ErrorCode.OFFSET_OUT_OF_RANGE)))
+    follows.asks()
+    broken(partition, monkeypatch, "truncate_to")
+    answer = lm.ListOffsetsPartitionResponse(partition_index=0, offset=2)
+    follows.answer(
+        lm.ListOffsetsResponse(topics=[lm.ListOffsetsTopicResponse(name="t", partitions=[answer])])
+    )
+    assert follows.asks() is None
+    follows.now_ms += 100
+    assert follows.asks().topics[0].name == "t"
+    assert follows.sent[-1][0] == 2
+
+
+def test_a_log_without_epochs_that_cannot_be_cut_is_asked_about_again_after_a_pause(
+    follows: Follows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = follows.partition(written=[(-1, 4)])
+    follows.asks()
+    broken(partition, monkeypatch, "truncate_to")
+    answer = om.EpochEndOffset(partition=0, leader_epoch=-1, end_offset=-1)
+    follows.answer(
+        om.OffsetForLeaderEpochResponse(
+            topics=[om.OffsetForLeaderTopicResult(topic="t", partitions=[answer])]
+        )
+    )
+    assert follows.asks() is None
+    follows.now_ms += 100
+    assert follows.asks().topics[0].topic == "t"
+
+
+def test_an_answer_that_cannot_be_read_leaves_nobody_waiting_for_it(follows: Follows) -> None:
+    follows.partition(written=[(-1, 4)])
+    follows.asks()
+    key, version, correlation_id = follows.sent.pop(0)
+    with pytest.raises(MalformedMessage):
+        follows.fetcher.handle_response(
+            memoryview(response_header(key, version, correlation_id) + b"\xff"), follows.now_ms
+        )
+    follows.fetcher.connection_lost(follows.now_ms)
+    assert follows.asks().topics[0].topic == "t"

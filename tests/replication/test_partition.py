@@ -20,6 +20,7 @@ from odradek.replication.isr import (
     move,
 )
 from odradek.replication.partition import AWAIT_LEADERSHIP_MS, REFUSED_RETRY_MS, UNSETTLED_RETRY_MS
+from odradek.replication.waiting import AckLine
 from tests.replication.partitions import LAG_MS, Led, Waits, a_batch, b, leadership
 
 STATES: list[IsrState] = [
@@ -454,6 +455,18 @@ def test_raising_the_minimum_has_the_same_effect(tmp_path: Path) -> None:
     waits = led.append_and_wait(b"a")
     led.partition.set_min_insync_replicas(3, led.now_ms)
     assert waits.told == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+
+
+def test_a_batch_sent_again_waits_for_its_own_offset_and_not_for_those_behind_it() -> None:
+    """An idempotent producer repeats a batch that stands in the log already, below what others wait for."""
+    line = AckLine()
+    first, again, last = Waits(), Waits(), Waits()
+    line.add(10, first, 0)
+    line.add(30, last, 0)
+    line.add(20, again, 0)
+    assert line.next_offset == 10
+    line.settle(ErrorCode.NONE, up_to=20)
+    assert (first.told, again.told, last.told) == ([ErrorCode.NONE], [ErrorCode.NONE], [])
 
 
 # ---------------------------------------------------------------------------------------- flush before acknowledging

@@ -17,6 +17,12 @@ logger = logging.getLogger(__name__)
 
 # An answer never comes near this; a peer that claims more is not a Kafka broker.
 LARGEST_ANSWER_BYTES = 1 << 30
+# Correlation ids are signed numbers of 32 bits, and go round as Java's do.
+LARGEST_CORRELATION_ID, SMALLEST_CORRELATION_ID = (1 << 31) - 1, -(1 << 31)
+
+# What connecting may raise: the network's errors, and those of an address that is none, which a registration may hold
+# (a name with an empty label, a port beyond 65535).
+CANNOT_CONNECT = (OSError, TimeoutError, ValueError, OverflowError)
 
 # What came back: the body of the answer (valid during the call only), or None with a reason.
 OnAnswer = Callable[[memoryview | None, str], None]
@@ -63,6 +69,8 @@ class BrokerLink:
     failed.
 
     Every `send` is answered exactly once. Nothing is repeated here: who sent knows whether that is safe.
+    Correlation ids rise from request to request over all its connections: a broker tells by them what a controller
+    wrote before what (decisions/0008).
     """
 
     def __init__(
@@ -148,7 +156,7 @@ class BrokerLink:
                 transport, channel = await self._loop.create_connection(
                     lambda: _Channel(self, self._pool), self.host, self.port
                 )
-        except (OSError, TimeoutError) as error:
+        except CANNOT_CONNECT as error:
             self._connecting = None
             self._not_before = self._loop.time() + self._backoff_s
             reason = (
@@ -179,7 +187,8 @@ class BrokerLink:
         channel = self._channel
         assert channel is not None and channel.transport is not None
         correlation_id = self._next_correlation_id
-        self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        is_last = correlation_id == LARGEST_CORRELATION_ID
+        self._next_correlation_id = SMALLEST_CORRELATION_ID if is_last else correlation_id + 1
         self._in_flight.append(_InFlight(api_key, api_version, correlation_id, on_answer, self._loop.time()))
         if self._deadline is None:
             self._deadline = self._loop.call_later(self._request_timeout_s, self._check_deadline)

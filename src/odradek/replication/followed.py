@@ -10,10 +10,12 @@ A partition is in one of these states:
   the leader's ends; if that is not before our end, where it begins.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
-from odradek.model.ids import LeaderEpoch
+from odradek.model.ids import BrokerId, LeaderEpoch
 from odradek.replication.partition import Partition
+from odradek.replication.truncation import plan_truncation
 
 FETCHING = "Fetching"
 TRUNCATING = "Truncating"
@@ -22,6 +24,9 @@ LOCATING_START = "LocatingStart"
 
 # After an election the new leader may hear of it a moment later than we do, so the first pauses are short.
 FIRST_BACKOFF_MS = 5
+LATER = 1 << 62  # an answer is awaited: nothing to do until then
+
+Tell = Callable[[str, str], None]  # level, sentence
 
 
 class FetchLimits(NamedTuple):
@@ -74,3 +79,57 @@ class FollowedPartition:
         self.asked_end = -1
         self.asked_epoch = -1
         self.asked_start = -1
+
+    def note_asked(self) -> None:
+        """A question about our log's end is on its way; nothing else until the answer."""
+        log = self.partition.log
+        self.asked_end = log.log_end_offset
+        self.asked_epoch = log.latest_epoch
+        self.delayed_until_ms = LATER
+
+    def truncate(
+        self, leader: BrokerId, leader_epoch: int, leader_end_offset: int, now_ms: int, tell: Tell
+    ) -> bool:
+        """The leader ends `leader_epoch` there. False: ask again, with the epoch the log ends in now."""
+        partition = self.partition
+        truncation = plan_truncation(
+            partition.log,
+            leader_epoch=leader_epoch,
+            leader_end_offset=leader_end_offset,
+            high_watermark=partition.high_watermark,
+        )
+        if truncation.offset < partition.log.log_end_offset:
+            tell(
+                "info",
+                f"{partition.topic_partition}: cut from {partition.log.log_end_offset} to {truncation.offset}: "
+                f"leader {leader} ends epoch {leader_epoch} at {leader_end_offset}",
+            )
+        self.is_prefix = False
+        partition.truncate_to(truncation.offset, now_ms)
+        return truncation.is_complete
+
+    def log_end_found(self, offset: int, now_ms: int, tell: Tell) -> None:
+        """The leader's end behind ours: it was elected from outside the ISR, or lost its disk; cut to its end.
+        Not behind: its log begins after ours ends; begin where it begins."""
+        partition = self.partition
+        own_end = partition.log.log_end_offset
+        self.is_prefix = False
+        if self.state == LOCATING_START:
+            if offset > own_end:
+                tell(
+                    "warning",
+                    f"{partition.topic_partition}: our log ends at {own_end}, the leader's begins at "
+                    f"{offset}: starting anew there",
+                )
+                partition.restart_at(offset, now_ms)
+            self.state = FETCHING
+        elif offset < own_end:
+            tell(
+                "warning",
+                f"{partition.topic_partition}: our log ends at {own_end}, the leader's at {offset}: cut",
+            )
+            partition.truncate_to(offset, now_ms)
+            self.state = FETCHING
+        else:
+            self.state = LOCATING_START
+        self.delayed_until_ms = now_ms

@@ -32,8 +32,8 @@ from odradek.replication import follower_questions as questions
 from odradek.replication.followed import (
     FETCHING,
     FIRST_BACKOFF_MS,
+    LATER,
     LOCATING_END,
-    LOCATING_START,
     TRUNCATING,
     FetchLimits,
     FollowedPartition,
@@ -41,7 +41,6 @@ from odradek.replication.followed import (
 from odradek.replication.follower_questions import EpochEnd
 from odradek.replication.partition import Partition
 from odradek.replication.throttle import ReplicationThrottle
-from odradek.replication.truncation import plan_truncation
 from odradek.replication.waiting import Outbox
 
 FETCH = 1
@@ -51,7 +50,6 @@ FETCH_VERSION_BY_NAME = 12
 
 INT32_MAX = 2**31 - 1
 INITIAL_EPOCH = 0  # of a session: a full fetch that opens one
-LATER = 1 << 62  # an answer is awaited: nothing to do until then
 
 # The session is void, the partitions are not.
 SESSION_ERRORS = frozenset(
@@ -302,48 +300,14 @@ class FollowerFetcher:
         if self._is_asking_for_offsets():
             return None
         due = [f for f in self._waiting.values() if f.delayed_until_ms <= now_ms]
-        for state, ask in (
-            (TRUNCATING, self._ask_epoch_ends),
-            (LOCATING_END, self._ask_log_end),
-            (LOCATING_START, self._ask_log_start),
-        ):
-            followed = tuple(f for f in due if f.state == state)
-            if followed:
-                return ask(followed)
+        for state in questions.STATES:
+            asked = tuple(f for f in due if f.state == state)
+            if asked:
+                for followed in asked:
+                    followed.note_asked()
+                api_key, version, body = questions.about(asked, state, asks=self.broker)
+                return self._send(api_key, version, body, asked=asked)
         return None
-
-    def _ask_epoch_ends(self, truncating: tuple[FollowedPartition, ...]) -> bytes:
-        asked = [
-            (f.partition.topic_partition, f.leader_epoch, f.partition.log.latest_epoch) for f in truncating
-        ]
-        for followed in truncating:
-            self._note_asked(followed)
-        body = questions.epoch_ends(self.broker, asked)
-        return self._send(
-            questions.OFFSET_FOR_LEADER_EPOCH,
-            questions.OFFSET_FOR_LEADER_EPOCH_VERSION,
-            body,
-            asked=truncating,
-        )
-
-    def _ask_log_end(self, locating: tuple[FollowedPartition, ...]) -> bytes:
-        return self._ask_log_offset(locating, questions.LATEST)
-
-    def _ask_log_start(self, locating: tuple[FollowedPartition, ...]) -> bytes:
-        return self._ask_log_offset(locating, questions.EARLIEST)
-
-    def _ask_log_offset(self, locating: tuple[FollowedPartition, ...], timestamp: int) -> bytes:
-        for followed in locating:
-            self._note_asked(followed)
-        asked = [(f.partition.topic_partition, f.leader_epoch) for f in locating]
-        body = questions.log_offsets(self.broker, asked, timestamp)
-        return self._send(questions.LIST_OFFSETS, questions.LIST_OFFSETS_VERSION, body, asked=locating)
-
-    def _note_asked(self, followed: FollowedPartition) -> None:
-        log = followed.partition.log
-        followed.asked_end = log.log_end_offset
-        followed.asked_epoch = log.latest_epoch
-        followed.delayed_until_ms = LATER
 
     def _send(
         self,
@@ -365,20 +329,27 @@ class FollowerFetcher:
         """Raises MalformedMessage if the peer talks nonsense: drop the connection then."""
         if not self._in_flight:
             raise MalformedMessage("an answer to nothing")
-        flight = self._in_flight.popleft()
-        if flight.api_key == FETCH:
-            self._fetches_in_flight -= 1
+        flight = self._in_flight[0]
         correlation_id, offset = decode_response_header(flight.api_key, flight.version, frame)
         if correlation_id != flight.number & INT32_MAX:
             raise MalformedMessage(
                 f"answer to request {correlation_id}, expected {flight.number & INT32_MAX}"
             )
+        # What cannot be read is not answered: it stays in flight for `connection_lost`, or whom it is about would
+        # wait for an answer for ever.
         if flight.api_key == FETCH:
-            self._fetched(decode_response(flight.version, frame, offset), flight, now_ms)
+            fetched = decode_response(flight.version, frame, offset)
+            self._in_flight.popleft()
+            self._fetches_in_flight -= 1
+            self._fetched(fetched, flight, now_ms)
         elif flight.api_key == questions.OFFSET_FOR_LEADER_EPOCH:
-            self._epoch_ends(questions.epoch_ends_answer(frame, offset), flight, now_ms)
+            epoch_ends = questions.epoch_ends_answer(frame, offset)
+            self._in_flight.popleft()
+            self._epoch_ends(epoch_ends, flight, now_ms)
         else:
-            self._log_ends(questions.log_offsets_answer(frame, offset), flight, now_ms)
+            log_ends = questions.log_offsets_answer(frame, offset)
+            self._in_flight.popleft()
+            self._log_ends(log_ends, flight, now_ms)
 
     def _new_session(self, *, close: int) -> None:
         """The next fetch is a full one; `close` is the session the leader may drop for it."""
@@ -416,7 +387,10 @@ class FollowerFetcher:
                 )
                 if wanted is not None and wanted.named_in <= flight.number:
                     wanted.answered_in = flight.number
-                    self._partition_fetched(wanted, data, flight.number, now_ms)
+                    try:
+                        self._partition_fetched(wanted, data, flight.number, now_ms)
+                    except ProtocolError as fault:
+                        self._failed(wanted, fault, now_ms)
         for followed in flight.asked:
             # Named and not in the answer: nothing new, no error, and no divergence. Our log is a prefix.
             if (
@@ -461,23 +435,17 @@ class FollowerFetcher:
         if error == 0:
             followed.backoff_ms = FIRST_BACKOFF_MS
             if diverging is not None:
-                self._truncate(followed, *diverging, now_ms)
+                followed.truncate(self.leader, *diverging, now_ms, self._tell)
                 self._changed[topic_partition] = followed
                 self._is_urgent = True
                 return
             followed.is_prefix = True
-            try:
-                partition.append_as_follower(
-                    records,
-                    leader_high_watermark=followed.heard_mark,
-                    leader_log_start=leader_log_start,
-                    now_ms=now_ms,
-                )
-            except ProtocolError as fault:
-                self._tell("error", f"{topic_partition}: append of fetched data: {fault}")
-                followed.backoff_ms = self.limits.backoff_ms
-                self._delay(followed, now_ms)
-                return
+            partition.append_as_follower(
+                records,
+                leader_high_watermark=followed.heard_mark,
+                leader_log_start=leader_log_start,
+                now_ms=now_ms,
+            )
             if records and topic_partition in self._throttle.covered:
                 self._throttle.record(len(records), now_ms)
             if (
@@ -497,25 +465,11 @@ class FollowerFetcher:
             # or we (FENCED_LEADER_EPOCH), will hear from the controller.
             self._delay(followed, now_ms)
 
-    def _truncate(
-        self, followed: FollowedPartition, leader_epoch: int, leader_end_offset: int, now_ms: int
-    ) -> bool:
-        partition = followed.partition
-        truncation = plan_truncation(
-            partition.log,
-            leader_epoch=leader_epoch,
-            leader_end_offset=leader_end_offset,
-            high_watermark=partition.high_watermark,
-        )
-        if truncation.offset < partition.log.log_end_offset:
-            self._tell(
-                "info",
-                f"{partition.topic_partition}: cut from {partition.log.log_end_offset} to {truncation.offset}: "
-                f"leader {self.leader} ends epoch {leader_epoch} at {leader_end_offset}",
-            )
-        followed.is_prefix = False
-        partition.truncate_to(truncation.offset, now_ms)
-        return truncation.is_complete
+    def _failed(self, followed: FollowedPartition, fault: ProtocolError, now_ms: int) -> None:
+        """Our own log did not take what the leader answered. The others of this leader go on."""
+        self._tell("error", f"{followed.partition.topic_partition}: what was fetched cannot be kept: {fault}")
+        followed.backoff_ms = self.limits.backoff_ms
+        self._delay(followed, now_ms)
 
     def _still_asked(self, followed: FollowedPartition) -> bool:
         partition = followed.partition
@@ -533,7 +487,13 @@ class FollowerFetcher:
             if answer is None or answer.error:
                 self._delay(followed, now_ms)
                 continue
-            is_complete = self._truncate(followed, answer.leader_epoch, answer.end_offset, now_ms)
+            try:
+                is_complete = followed.truncate(
+                    self.leader, answer.leader_epoch, answer.end_offset, now_ms, self._tell
+                )
+            except ProtocolError as fault:
+                self._failed(followed, fault, now_ms)
+                continue
             if is_complete or followed.partition.log.latest_epoch < 0:
                 followed.state = FETCHING
             followed.delayed_until_ms = now_ms
@@ -542,37 +502,17 @@ class FollowerFetcher:
     def _log_ends(
         self, ends: Mapping[TopicPartition, tuple[int, int]], flight: _InFlight, now_ms: int
     ) -> None:
-        """The leader's end behind ours: it was elected from outside the ISR, or lost its disk; cut to its end.
-        Not behind: its log begins after ours ends; begin where it begins."""
         for followed in flight.asked:
             if not self._still_asked(followed):
                 continue
-            partition = followed.partition
-            own_end = partition.log.log_end_offset
-            error, offset = ends.get(partition.topic_partition, (ErrorCode.UNKNOWN_SERVER_ERROR, -1))
+            error, offset = ends.get(followed.partition.topic_partition, (ErrorCode.UNKNOWN_SERVER_ERROR, -1))
             if error:
                 self._delay(followed, now_ms)
                 continue
-            followed.delayed_until_ms = now_ms
-            followed.is_prefix = False
-            if followed.state == LOCATING_START:
-                if offset > own_end:
-                    self._tell(
-                        "warning",
-                        f"{partition.topic_partition}: our log ends at {own_end}, the leader's begins at "
-                        f"{offset}: starting anew there",
-                    )
-                    partition.restart_at(offset, now_ms)
-                followed.state = FETCHING
-            elif offset < own_end:
-                self._tell(
-                    "warning",
-                    f"{partition.topic_partition}: our log ends at {own_end}, the leader's at {offset}: cut",
-                )
-                partition.truncate_to(offset, now_ms)
-                followed.state = FETCHING
-            else:
-                followed.state = LOCATING_START
+            try:
+                followed.log_end_found(offset, now_ms, self._tell)
+            except ProtocolError as fault:
+                self._failed(followed, fault, now_ms)
 
     def _tell(self, level: str, text: str) -> None:
         self._outbox.messages.append((level, text))

@@ -3,7 +3,7 @@
 Bodies out, values in. Versions are those of inter.broker.protocol.version 3.9.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from odradek.model.ids import BrokerId, LeaderEpoch, TopicPartition
@@ -19,6 +19,7 @@ from odradek.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from odradek.replication.followed import LOCATING_END, LOCATING_START, TRUNCATING, FollowedPartition
 
 LIST_OFFSETS = 2
 LIST_OFFSETS_VERSION = 9
@@ -29,10 +30,24 @@ LATEST = -1
 EARLIEST = -2
 
 
+# In which a partition is asked about before it is fetched, the most urgent first.
+STATES = (TRUNCATING, LOCATING_END, LOCATING_START)
+
+
 class EpochEnd(NamedTuple):
     error: int
     leader_epoch: int
     end_offset: int
+
+
+def about(asked: Sequence[FollowedPartition], state: str, *, asks: BrokerId) -> tuple[int, int, bytes]:
+    """Api key, version and body of the question that leads those in `state` out of it."""
+    if state == TRUNCATING:
+        ends = [(f.partition.topic_partition, f.leader_epoch, f.partition.log.latest_epoch) for f in asked]
+        return OFFSET_FOR_LEADER_EPOCH, OFFSET_FOR_LEADER_EPOCH_VERSION, epoch_ends(asks, ends)
+    offsets = [(f.partition.topic_partition, f.leader_epoch) for f in asked]
+    timestamp = LATEST if state == LOCATING_END else EARLIEST
+    return LIST_OFFSETS, LIST_OFFSETS_VERSION, log_offsets(asks, offsets, timestamp)
 
 
 def epoch_ends(broker: BrokerId, asked: Iterable[tuple[TopicPartition, LeaderEpoch, int]]) -> bytes:

@@ -173,6 +173,7 @@ class Partition(Replica):
         self._followers = ()
         self.commit_line.settle(error)
         self.flush_line.settle(error)
+        self._outbox.purgatory.wake_key(self.topic_partition)  # DeleteRecords waits for nothing any more
         self._wake_readers()
 
     # ------------------------------------------------------------------------------------------ the leader
@@ -251,6 +252,10 @@ class Partition(Replica):
                 follower.last_caught_up_time_ms, follower.last_fetch_time_ms
             )
         before = follower.log_end_offset
+        if fetch_offset == before and fetch_offset < follower.last_fetch_leader_end:
+            # It asked for this before, and we had it. Perhaps it did not take what it got: is it us? Nothing on the
+            # wire says so, and a look at one batch costs nothing; StorageError if it is.
+            self.log.check_batch(fetch_offset)
         follower.log_end_offset = fetch_offset
         if follower.log_start_offset != follower_log_start:
             follower.log_start_offset = follower_log_start

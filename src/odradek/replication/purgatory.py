@@ -62,16 +62,10 @@ class Purgatory:
 
     def hasten(self, waiter: Waiter, *, deadline_ms: int) -> None:
         """A parked waiter is to be answered sooner; never later than it was to be."""
-        number = -(-deadline_ms // DEADLINE_GRAIN_MS)
-        if number >= waiter._bucket:
-            return
-        del self._buckets[waiter._bucket][waiter]
-        bucket = self._buckets.get(number)
-        if bucket is None:
-            bucket = self._buckets[number] = {}
-            heappush(self._bucket_heap, number)
-        bucket[waiter] = None
-        waiter._bucket = number
+        if -(-deadline_ms // DEADLINE_GRAIN_MS) < waiter._bucket:
+            del self._buckets[waiter._bucket][waiter]
+            waiter._bucket = -1
+            self.park(waiter, deadline_ms=deadline_ms)  # its keys stay
 
     def leave(self, waiter: Waiter) -> None:
         """The waiter is answered, or its connection is gone. A second call is our own mistake."""

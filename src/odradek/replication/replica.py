@@ -126,9 +126,11 @@ class Replica:
         """What the leader of our epoch sent from our log end on; the mark may have moved without records."""
         log = self.log
         if records:
-            log.append_as_follower(records, now_ms=now_ms)
-            if self.flushes_before_ack:
-                self._ask_for_flush()
+            try:
+                log.append_as_follower(records, now_ms=now_ms, leader_epoch=self.leader_epoch)
+            finally:  # of several batches the first is in when the second is refused
+                if self.flushes_before_ack:
+                    self._ask_for_flush()
         mark = min(leader_high_watermark, log.log_end_offset)
         if leader_log_start > log.log_start_offset and leader_log_start <= log.log_end_offset:
             log.delete_records_before(leader_log_start)

@@ -53,7 +53,15 @@ class AckLine:
         self._line: deque[tuple[int, AckWaiter, int]] = deque()
 
     def add(self, required_offset: int, waiter: AckWaiter, slot: int) -> None:
-        self._line.append((required_offset, waiter, slot))
+        line = self._line
+        if not line or line[-1][0] <= required_offset:
+            line.append((required_offset, waiter, slot))
+            return
+        # A batch that was sent again stands in the log already, below what others wait for.
+        place = len(line) - 1
+        while place and line[place - 1][0] > required_offset:
+            place -= 1
+        line.insert(place, (required_offset, waiter, slot))
 
     @property
     def next_offset(self) -> int:
