@@ -282,11 +282,31 @@ def test_a_follower_keeps_offsets_and_epochs_and_leaves_a_cut_batch_for_later(lo
 
 
 def test_a_followers_gap_is_the_leaders_gap(log: PartitionLog) -> None:
-    follow(log, batch(1, base_offset=0, leader_epoch=1) + batch(2, base_offset=10, leader_epoch=1))
+    """Said twice, where nothing compacts: no checksum covers a base offset, and the leader looks at it in between."""
+    data = batch(1, base_offset=0, leader_epoch=1) + batch(2, base_offset=10, leader_epoch=1)
+    with pytest.raises(ProtocolError, match="offset 10 from the leader where 1 was expected"):
+        follow(log, data)
+    assert offsets(log) == [0]
+    follow(log, batch(2, base_offset=10, leader_epoch=1))
+    with pytest.raises(ProtocolError, match="offset 40"):
+        follow(log, batch(1, base_offset=40, leader_epoch=1))
     follow(log, batch(1, base_offset=40, leader_epoch=1))
     assert offsets(log) == [0, 10, 40] and log.log_end_offset == 41
     read = log.read(3, max_bytes=1, upper_bound_offset=99, min_one_batch=True)
     assert read_header(read.slices[0].read()).base_offset == 10
+
+
+def test_a_compacted_leaders_gap_needs_no_second_word(log: PartitionLog) -> None:
+    log.config = config(cleanup_policy="compact")
+    follow(log, batch(1, base_offset=0, leader_epoch=1) + batch(2, base_offset=10, leader_epoch=1))
+    assert offsets(log) == [0, 10]
+
+
+def test_a_batch_of_an_epoch_above_the_leaders_is_not_what_it_wrote(log: PartitionLog) -> None:
+    data = memoryview(batch(base_offset=0, leader_epoch=4) + batch(base_offset=1, leader_epoch=4 | 1 << 20))
+    with pytest.raises(ProtocolError, match="above the leader's own, 4"):
+        log.append_as_follower(data, now_ms=NOW, leader_epoch=4)
+    assert offsets(log) == [0] and log.latest_epoch == 4
 
 
 def test_a_batch_that_does_not_go_on_here_is_refused_and_what_came_before_it_is_kept(

@@ -507,6 +507,7 @@ def test_15_recovery_that_dies_and_starts_again_ends_the_same(disk: Disk, tmp_pa
 def test_a_compacted_log_may_have_gaps_and_others_may_not(disk: Disk) -> None:
     log = disk.create()
     log.append_as_follower(memoryview(batch(base_offset=0, leader_epoch=0)), now_ms=NOW)
+    log.config = config(cleanup_policy="compact")
     log.append_as_follower(memoryview(batch(base_offset=5, leader_epoch=0)), now_ms=NOW)
     assert offsets(disk.open(recovery_point=6).log) == [0, 5], "below the flushed point a gap is compaction's"
     compacting = Disk(disk.path, config(cleanup_policy="compact"))

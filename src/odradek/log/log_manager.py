@@ -17,9 +17,11 @@ from odradek.log.config import LogConfig
 from odradek.log.errors import DirectoryOffline, StorageError, WrongDirectory
 from odradek.log.files import Directory
 from odradek.log.files import Lock as DirectoryLock
+from odradek.log.namesakes import Namesake, meant, topic_id_in, why_both_cannot_be
 from odradek.log.partition_log import PartitionLog
 from odradek.log.recovery import create_log, open_log
 from odradek.log.retention import drop_expired_segments
+from odradek.log.scrubbing import Scrubber
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings, TopicSettings
 
@@ -75,8 +77,11 @@ class LogManager:
         settings: BrokerSettings,
         *,
         topic_settings: Callable[[str], TopicSettings] | None = None,
+        left_out: Mapping[str, StorageError] | None = None,
     ) -> None:
-        """`topic_settings` gives a topic's settings; without it every topic has the broker's."""
+        """`topic_settings` gives a topic's settings; without it every topic has the broker's. `left_out`: directories
+        of `log.dirs` that could not even be opened, and why: what is on them is not known.
+        """
         self.settings = settings
         self._topic_settings = topic_settings or (lambda topic: TopicSettings(settings))
         self._configs: dict[str, LogConfig] = {}
@@ -85,7 +90,12 @@ class LogManager:
         self._home: dict[TopicPartition, LogDirectory] = {}
         # Logs on a good disk that cannot be used: a request for one is answered with its error.
         self.refused: dict[TopicPartition, StorageError] = {}
+        # Of different topics, in different directories: none is served before the controller says which is meant.
+        self.contested: dict[TopicPartition, list[Namesake]] = {}
+        self.left_out: dict[str, StorageError] = dict(left_out or {})
         self.on_directory_failure: Callable[[str, StorageError], None] | None = None
+        self.on_broken_log: Callable[[TopicPartition, StorageError], None] | None = None
+        self.scrubber = Scrubber(lambda: list(self.logs.values()))
         self._removals: list[_Removal] = []
         for directory in self.directories:
             directory.root.health.on_failure = self._failure_of(directory)
@@ -175,15 +185,60 @@ class LogManager:
             topic_partition = parse_directory_name(name)
             if topic_partition is None or not root.is_directory(name):
                 continue
-            if topic_partition in self._home:
-                raise root.health.fail(
-                    StorageError(
-                        f"{topic_partition} is in {directory.path} and in {self._home[topic_partition].path}; "
-                        "one of them must go"
-                    )
-                )
+            if topic_partition in self._home or topic_partition in self.contested:
+                self._load_namesake(directory, topic_partition, was_clean, now_ms, notes)
+                continue
             self._load_log(directory, topic_partition, was_clean, now_ms, notes)
         return was_clean
+
+    def _load_namesake(
+        self,
+        directory: LogDirectory,
+        topic_partition: TopicPartition,
+        was_clean: bool,
+        now_ms: int,
+        notes: list[str],
+    ) -> None:
+        """Another directory has a log of that name already: see `namesakes`."""
+        root = directory.root
+        first = self._home.get(topic_partition)
+        if first is not None and not first.is_online:
+            # Of which topic that one is cannot be read. This one is asked for by topic id, and serves if it is right.
+            del self._home[topic_partition]
+            self.logs.pop(topic_partition, None)
+            self._load_log(directory, topic_partition, was_clean, now_ms, notes)
+            return
+        topic_id = topic_id_in(root, topic_partition)
+        known = self.contested.get(topic_partition, ())
+        others = [(other.directory, other.topic_id) for other in known]
+        if first is not None:
+            others.append((first, topic_id_in(first.root, topic_partition)))
+        for other, other_id in others:
+            why = why_both_cannot_be(topic_partition, directory.path, topic_id, other.path, other_id)
+            if why is not None:
+                raise root.health.fail(StorageError(why))
+        if first is not None:
+            self.contested[topic_partition] = [self._take(topic_partition, first)]
+        try:
+            self._load_log(directory, topic_partition, was_clean, now_ms, notes)
+        except StorageError:
+            del self._home[topic_partition]
+            raise
+        self.contested[topic_partition].append(self._take(topic_partition, directory))
+        named = " and in ".join(other.path for other, _ in others)
+        notes.append(
+            f"{topic_partition} is in {directory.path} and in {named}, of different topics: none is served before "
+            "the controller has said which is meant"
+        )
+
+    def _take(self, topic_partition: TopicPartition, home: LogDirectory) -> Namesake:
+        """Out of service, and no longer known under its name; on the disk it stays as it is."""
+        refused = self.refused.pop(topic_partition, None)
+        log = self.logs.pop(topic_partition, None) or refused
+        del self._home[topic_partition]
+        assert log is not None
+        topic_id = topic_id_in(home.root, topic_partition) if isinstance(log, StorageError) else log.topic_id
+        return Namesake(home, topic_id, log)
 
     def _load_log(
         self,
@@ -215,6 +270,7 @@ class LogManager:
 
     def _adopt(self, topic_partition: TopicPartition, directory: LogDirectory, log: PartitionLog) -> None:
         log.before_cut_below = self._before_cut_below
+        log.on_broken = self._log_broken
         self.logs[topic_partition] = log
         self._home[topic_partition] = directory
 
@@ -254,7 +310,7 @@ class LogManager:
     def get_or_create(
         self, topic_partition: TopicPartition, topic_id: TopicId = NO_TOPIC_ID, *, now_ms: int
     ) -> PartitionLog:
-        """INCONSISTENT_TOPIC_ID if the log on disk belongs to an earlier topic of that name."""
+        """INCONSISTENT_TOPIC_ID if the log on disk belongs to another topic of that name: see `settle`."""
         log = self.get(topic_partition)
         if log is None:
             home = self._home.get(topic_partition)
@@ -269,6 +325,57 @@ class LogManager:
         elif topic_id != NO_TOPIC_ID:
             log.assign_topic_id(topic_id)
         return log
+
+    def settle(self, topic_partition: TopicPartition, topic_id: TopicId, now_ms: int) -> list[str]:
+        """The controller means this topic by that name: logs of others are strays. A line for each set aside.
+
+        Before the partition is hosted. Of one that is hosted the controller meant that log already in this life of
+        the broker, and what says otherwise may be late (INCONSISTENT_TOPIC_ID). StorageError where several are here
+        and it does not say which topic it means.
+        """
+        namesakes = self.contested.get(topic_partition)
+        if namesakes is None:
+            home = self._home.get(topic_partition)
+            if home is None or topic_id == NO_TOPIC_ID:
+                return []
+            if topic_partition not in self.logs and topic_partition not in self.refused:
+                return []  # its directory could not be read
+            if self._topic_id_of(topic_partition, home) in (NO_TOPIC_ID, topic_id):
+                return []
+            namesakes = [self._take(topic_partition, home)]
+        elif topic_id == NO_TOPIC_ID:
+            paths = " and in ".join(namesake.directory.path for namesake in namesakes)
+            raise StorageError(
+                f"{topic_partition} is in {paths}, of different topics, and the controller names no topic id"
+            )
+        self.contested.pop(topic_partition, None)
+        found, strays = meant(namesakes, topic_id)
+        if found is not None:
+            self._home[topic_partition] = found.directory
+            if isinstance(found.log, StorageError):
+                self.refused[topic_partition] = found.log
+            else:
+                self.logs[topic_partition] = found.log
+        return [self._set_aside(topic_partition, stray, STRAY_SUFFIX, now_ms) for stray in strays]
+
+    def begin_anew(self, topic_partition: TopicPartition, now_ms: int) -> str:
+        """Sets a log that is refused aside, so that an empty one can take its place. For whoever knows that nobody
+        counts on what is in it. A line that says where it lies.
+        """
+        assert topic_partition in self.refused
+        return self._set_aside(
+            topic_partition, self._take(topic_partition, self._home[topic_partition]), STRAY_SUFFIX, now_ms
+        )
+
+    def _log_broken(self, log: PartitionLog, error: StorageError) -> None:
+        """May be called from a thread."""
+        self.refused[log.topic_partition] = error
+        if self.on_broken_log is not None:
+            self.on_broken_log(log.topic_partition, error)
+
+    def _topic_id_of(self, topic_partition: TopicPartition, home: LogDirectory) -> TopicId:
+        log = self.logs.get(topic_partition)
+        return topic_id_in(home.root, topic_partition) if log is None else log.topic_id
 
     def _forget_former(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
         """What was flushed or deleted of an earlier log of that name says nothing about a new one.
@@ -305,27 +412,43 @@ class LogManager:
         return self._put_aside(topic_partition, DELETE_SUFFIX, now_ms)
 
     def _put_aside(self, topic_partition: TopicPartition, suffix: str, now_ms: int) -> bool:
-        home = self._home.pop(topic_partition, None)
-        self.refused.pop(topic_partition, None)
-        log = self.logs.pop(topic_partition, None)
+        home = self._home.get(topic_partition)
+        if home is None and self.offline_directories:
+            paths = ", ".join(self.offline_directories)
+            raise DirectoryOffline(
+                f"{topic_partition}: not known here, and perhaps in {paths}, which is offline"
+            )
         if home is None:
-            return False
+            # Namesakes: the request names no topic id, so which one it means nobody knows.
+            namesakes = self.contested.pop(topic_partition, ())
+            for namesake in namesakes:
+                self._set_aside(topic_partition, namesake, STRAY_SUFFIX, now_ms)
+            return bool(namesakes)
+        if not home.is_online:
+            # Said to be gone, it would be back with its directory, in the way of the next topic of that name
+            # (KAFKA-16157).
+            raise DirectoryOffline(f"{topic_partition} is in log directory {home.path}, which is offline")
+        self._set_aside(topic_partition, self._take(topic_partition, home), suffix, now_ms)
+        return True
+
+    def _set_aside(self, topic_partition: TopicPartition, found: Namesake, suffix: str, now_ms: int) -> str:
+        """Renames the directory of a log that was taken out; a line that says where it lies."""
+        home, _, log = found
         with home.checkpointing:
             for offsets in (home.recovery_points, home.high_watermarks, home.log_starts):
                 if offsets.pop(topic_partition, None) is not None:
                     home.put_aside.add(topic_partition)
-        if log is not None:
+        if not isinstance(log, StorageError):
             log.fail(StorageError(f"{topic_partition}: the log was deleted"))
         if not home.is_online:
-            return False
+            return f"{topic_partition}: what lies of another topic in {home.path} stays there: it is offline"
         name = self._aside_name(home, topic_partition, suffix, now_ms)
-        if not home.root.rename(str(topic_partition), name):
-            return False
+        home.root.rename(str(topic_partition), name)
+        home.unsynced_deletions.append(topic_partition)
         if suffix == DELETE_SUFFIX:
             delay_ms = self.config_of(topic_partition.topic).file_delete_delay_ms
             self._removals.append(_Removal(home.root, name, now_ms + delay_ms))
-            home.unsynced_deletions.append(topic_partition)
-        return True
+        return f"{topic_partition}: set aside as {home.path}/{name}"
 
     def sync_deletions(self) -> dict[TopicPartition, StorageError]:
         """What was deleted stays so when this returns: one sync for each directory; what could not be synced, and why.
@@ -397,11 +520,12 @@ class LogManager:
     def _kept(
         self, directory: LogDirectory, offsets: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """What was written of the logs refused: whoever repairs them needs it."""
+        """What was written of logs that are not served: whoever repairs them, or is told which is meant, needs it."""
         return {
             key: offset
             for key, offset in offsets.items()
-            if key in self.refused and self._home.get(key) is directory
+            if (key in self.refused and self._home.get(key) is directory)
+            or any(namesake.directory is directory for namesake in self.contested.get(key, ()))
         }
 
     def _write_offsets(
@@ -443,9 +567,15 @@ class LogManager:
                     for line in drop_expired_segments(log, now_ms, high_watermark)
                 ]
             except StorageError as error:
-                log.fail(error)
+                log.broken(error)
                 lines.append(f"{topic_partition}: {error.message}")
         return lines
+
+    def look_after(self, now_ms: int, scrub_bytes: int) -> None:
+        """About once a second, in a thread: see `purge` and `scrubbing`."""
+        self.purge(now_ms)
+        if scrub_bytes:
+            self.scrubber.look(scrub_bytes)
 
     def purge(self, now_ms: int) -> int:
         """Removes files and directories whose time has come; returns how many. Blocks: for a thread."""
@@ -464,7 +594,9 @@ class LogManager:
 
     def close(self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = -1) -> None:
         """A clean stop: every log closed, checkpoints written, and only then the marker. Releases the locks."""
-        for log in self.logs.values():
+        contested = [namesake for namesakes in self.contested.values() for namesake in namesakes]
+        unused = [namesake.log for namesake in contested if not isinstance(namesake.log, StorageError)]
+        for log in [*self.logs.values(), *unused]:
             if log.failure is None:
                 log.purge()
                 log.close()
@@ -472,7 +604,9 @@ class LogManager:
         self.checkpoint_log_start_offsets()
         self.checkpoint_high_watermarks(high_watermarks)
         for directory in self._online():
-            if not any(self._home[key] is directory for key in self.refused):
+            broken = [self._home[key] for key in self.refused]
+            broken += [namesake.directory for namesake in contested if isinstance(namesake.log, StorageError)]
+            if directory not in broken:
                 # With a log refused, the next start has to look at it again.
                 directory.root.replace(
                     checkpoints.CLEAN_SHUTDOWN, checkpoints.clean_shutdown_to_bytes(broker_epoch)
@@ -496,8 +630,8 @@ class LogManager:
 
     @property
     def offline_directories(self) -> dict[str, StorageError]:
-        """Path and reason."""
-        return {
+        """Path and reason. Those left out at the start as well: what lies there nobody knows."""
+        return self.left_out | {
             directory.path: directory.root.health.failure
             for directory in self.directories
             if directory.root.health.failure is not None

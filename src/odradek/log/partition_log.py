@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import NamedTuple
 
-from odradek.log import cutting, flushing, lookups, reading
+from odradek.log import cutting, flushing, lookups, reading, scrubbing
 from odradek.log.checkpoints import (
     LEADER_EPOCHS,
     PARTITION_METADATA,
@@ -17,7 +17,7 @@ from odradek.log.checkpoints import (
     partition_metadata_to_bytes,
 )
 from odradek.log.config import LogConfig
-from odradek.log.errors import StorageError
+from odradek.log.errors import CorruptLog, StorageError
 from odradek.log.files import Directory
 from odradek.log.indexes import AbortedTransaction, TimestampOffset
 from odradek.log.leader_epochs import LeaderEpochs
@@ -56,6 +56,7 @@ class AppendResult(NamedTuple):
 
 PRODUCER_MARK_BYTES = 16 << 20
 PRODUCER_MARKS = 8
+LAST_EPOCH = 2**31 - 1
 
 
 class PartitionLog:
@@ -87,6 +88,8 @@ class PartitionLog:
         self.log_end_offset = log_end_offset
         self.flushed = flushing.FlushState(min(recovery_point, log_end_offset))
         self.failure: StorageError | None = None
+        # Told once, perhaps by a thread: this log is damaged, and the disk under it is not (`broken`).
+        self.on_broken: Callable[[PartitionLog, StorageError], None] | None = None
         # Names of files taken out of the log, to be removed by `purge` when it suits.
         self.discarded: list[str] = []
         # Told before the log is cut: what the checkpoints may still say of flushed point and log start at most.
@@ -98,6 +101,7 @@ class PartitionLog:
         # Producers as they were at some offsets of the active segment, so that a cut near the end is no long walk.
         self.producer_marks: list[tuple[int, bytes]] = []
         self._marked_bytes = self.active.file.size_bytes
+        self._doubted_gap = -1  # the end of this log when a leader had nothing there
 
     # --------------------------------------------------------------------------------------------- appending
 
@@ -171,11 +175,13 @@ class PartitionLog:
             False,
         )
 
-    def append_as_follower(self, records: memoryview, *, now_ms: int) -> AppendResult:
+    def append_as_follower(
+        self, records: memoryview, *, now_ms: int, leader_epoch: int = LAST_EPOCH
+    ) -> AppendResult:
         """Appends what a leader has, offsets and epochs as they are; a last batch cut short is left for later.
 
-        A batch whose CRC is wrong, or whose offsets do not go on where this log ends, is CORRUPT_MESSAGE, and
-        what came before it in `records` is appended.
+        A batch whose CRC is wrong, whose offsets do not go on where this log ends, or whose epoch is above the
+        leader's, is CORRUPT_MESSAGE, and what came before it in `records` is appended.
         """
         if self.failure is not None:
             raise self.failure
@@ -196,6 +202,12 @@ class PartitionLog:
                 self.truncate_fully_and_start_at(header.base_offset, now_ms)
                 self.log_start_offset = start
                 base_offset = header.base_offset
+            if header.base_offset > expected and not self._is_believed_gap(expected):
+                self._write_pending(records[begin:end], pending, now_ms)
+                raise CorruptBatch(
+                    f"{self.topic_partition}: batch at offset {header.base_offset} from the leader where {expected} was "
+                    "expected; believed if it sends that again"
+                )
             if header.last_offset_delta < 0 or not check_crc(records, position, header):
                 self._write_pending(records[begin:end], pending, now_ms)
                 raise CorruptBatch(
@@ -211,12 +223,28 @@ class PartitionLog:
                 begin = end
                 self.roll(now_ms, header.base_offset)
             if header.leader_epoch > self.epochs.latest:
+                if header.leader_epoch > leader_epoch:
+                    self._write_pending(records[begin:end], pending, now_ms)
+                    raise CorruptBatch(
+                        f"{self.topic_partition}: batch at offset {header.base_offset} from the leader has epoch "
+                        f"{header.leader_epoch}, above the leader's own, {leader_epoch}"
+                    )
                 self.assign_epoch(header.leader_epoch, header.base_offset)
             pending.append(header)
             end += size_bytes
         self._write_pending(records[begin:end], pending, now_ms)
         time_ms = NO_TIMESTAMP
         return AppendResult(base_offset, self.log_end_offset - 1, time_ms, self.log_start_offset, False)
+
+    def _is_believed_gap(self, expected: int) -> bool:
+        """Compaction leaves gaps, and what was compacted once may be so no longer. A base offset that is not what was
+        written looks the same, and no checksum covers it: so where nothing compacts, the leader is asked twice, and
+        then it has looked at that batch itself (`check_batch`).
+        """
+        if self.config.is_compacted or self._doubted_gap == expected:
+            return True
+        self._doubted_gap = expected
+        return False
 
     def _is_empty(self) -> bool:
         return self.log_start_offset == self.log_end_offset and self.active.file.size_bytes == 0
@@ -370,7 +398,13 @@ class PartitionLog:
         try:
             return reading.read(self, offset, max_bytes, upper_bound_offset, min_one_batch)
         except StorageError as error:
-            raise self.fail(error) from None
+            raise self.broken(error) from None
+
+    def check_batch(self, offset: int) -> None:
+        """Somebody was sent the batch that holds `offset` and does not take it. CorruptLog if the fault is ours."""
+        if self.failure is not None:
+            raise self.failure
+        scrubbing.check_batch(self, offset)
 
     def segment_index(self, offset: int) -> int:
         """Of the segment that holds `offset`, or would."""
@@ -421,7 +455,10 @@ class PartitionLog:
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Cuts the log so that it ends at `offset`, or below if that lies inside a batch. Returns the new end."""
-        return cutting.truncate_to(self, offset, now_ms)
+        try:
+            return cutting.truncate_to(self, offset, now_ms)
+        except CorruptLog as error:
+            raise self.broken(error) from None
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """An empty log that begins at `offset`: the leader no longer has what we would need in between."""
@@ -481,7 +518,10 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp: int) -> lookups.FoundOffset | None:
         """The first record with this timestamp or a later one."""
-        return lookups.offset_for_timestamp(self, timestamp)
+        try:
+            return lookups.offset_for_timestamp(self, timestamp)
+        except CorruptLog as error:
+            raise self.broken(error) from None
 
     def offset_of_max_timestamp(self) -> lookups.FoundOffset | None:
         """The first record with the largest timestamp of all (KIP-734)."""
@@ -522,6 +562,14 @@ class PartitionLog:
         """This log answers nothing but `error` from now on. Returns it, to be raised."""
         if self.failure is None:
             self.failure = error
+        return error
+
+    def broken(self, error: StorageError) -> StorageError:
+        """What lies here is not what was written: as `fail`, and whoever has the other copies is told."""
+        if self.failure is None:
+            self.failure = error
+            if self.on_broken is not None and self.directory.health.failure is None:
+                self.on_broken(self, error)
         return error
 
     def __repr__(self) -> str:

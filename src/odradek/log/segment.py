@@ -120,6 +120,11 @@ class Segment:
         size = self.directory.size(file_name(self.base_offset, LOG_SUFFIX))
         return self.file.size_bytes if size is None else size
 
+    @property
+    def is_cold(self) -> bool:
+        """No descriptor of its log file is held."""
+        return self._file is None
+
     def name(self, suffix: str = LOG_SUFFIX) -> str:
         return file_name(self.base_offset, suffix)
 

@@ -1,0 +1,149 @@
+"""Finding batches that are not as they were written, before somebody needs them (hole H6).
+
+A bit that turns on the disk, in memory or on the way is seen by nobody: a leader sends batches as they lie, a replica
+counts as a copy whatever it holds, and after a clean stop nothing is read again. So the CRC of every batch is looked at
+now and then, a little at a time and in a thread, and at once where a follower asks again for what it was sent.
+
+Base offset and leader epoch lie before the CRC (KIP-98): of these only the order in the log can be looked at.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from odradek.log.errors import CorruptLog, MissingFile, StorageError
+from odradek.log.scan import scan_batches
+from odradek.records.batch import BATCH_OVERHEAD, BatchHeader, check_crc, read_header
+from odradek.records.errors import CorruptBatch
+
+if TYPE_CHECKING:
+    from odradek.log.partition_log import PartitionLog
+    from odradek.log.segment import Segment
+
+# Small batches cost more than their bytes say: this many a look are a few milliseconds.
+MOST_BATCHES = 1000
+
+
+def why_damaged(
+    header: BatchHeader, batch: memoryview, expected: int, limit: int, epoch: int, last_epoch: int
+) -> str:
+    """"" for a batch that may stand at `expected` or, where compaction was, behind it, and ends at `limit` or before."""
+    if header.last_offset_delta < 0:
+        return f"last offset delta {header.last_offset_delta}"
+    if header.base_offset < expected or header.next_offset > limit:
+        return f"offsets {header.base_offset} to {header.last_offset} where {expected} to {limit - 1} belong"
+    if not epoch <= header.leader_epoch <= last_epoch:
+        return f"leader epoch {header.leader_epoch} where {epoch} to {last_epoch} belong"
+    if not check_crc(batch, 0, header):
+        return f"the CRC of the batch at offset {header.base_offset} does not fit"
+    return ""
+
+
+def check_batch(log: "PartitionLog", offset: int) -> None:
+    """Looks at the one batch that holds `offset`. CorruptLog, and the log is used no more, if it is damaged."""
+    segment = log.segments[log.segment_index(offset)]
+    try:
+        file = segment.file
+        position = segment.position_of(offset)
+        head = file.read_at(position, BATCH_OVERHEAD)
+        try:
+            header = read_header(head)
+        except CorruptBatch as error:
+            raise segment.corrupt(position, error.message) from None
+        batch = memoryview(file.read_at(position, header.size_bytes))
+        limit = segment.end_offset if segment.end_offset >= 0 else log.log_end_offset
+        behind = file.read_at(position + header.size_bytes, BATCH_OVERHEAD)
+        if behind:
+            limit = min(limit, int.from_bytes(behind[:8], "big", signed=True))
+        reason = "cut short" if len(batch) < header.size_bytes else ""
+        # A log may start inside a batch, and so may whoever reads it.
+        reason = reason or why_damaged(header, batch, segment.base_offset, limit, -1, log.latest_epoch)
+        if reason:
+            raise CorruptLog(f"{file.name} at {position}: {reason}")
+    except StorageError as error:
+        raise log.broken(error) from None
+
+
+class Scrubber:
+    """Walks over all logs, segment by segment, for ever; `look` goes on where the last one ended."""
+
+    def __init__(self, logs: Callable[[], Iterable["PartitionLog"]]) -> None:
+        self._logs = logs
+        self._round: list[PartitionLog] = []  # those still to be looked at, the next one last
+        self._log: PartitionLog | None = None
+        self._segment: Segment | None = None  # the one we are in
+        self._base_offset = -1  # the next one begins here or behind
+        self._position = 0
+        self._expected = 0
+        self._epoch = -1
+        self.rounds = 0
+
+    def look(self, most_bytes: int) -> None:
+        """Blocks, so for a thread; the logs go on meanwhile. What is found damaged is used no more (`broken`)."""
+        if self._log is None and not self._round:
+            self._round = sorted(self._logs(), key=lambda log: log.topic_partition, reverse=True)
+        left = (most_bytes, MOST_BATCHES)
+        while left[0] > 0 and left[1] > 0:
+            log = self._log
+            if log is None or log.failure is not None:
+                self._log = self._round.pop() if self._round else None
+                self._segment, self._base_offset = None, -1
+                if self._log is None:
+                    self.rounds += 1
+                    return  # that was all; another round begins with the next look
+                continue
+            segment = next((s for s in log.segments[:] if s.base_offset >= self._base_offset), None)
+            if segment is None:
+                self._log = None
+                continue
+            if segment is not self._segment:
+                self._enter(segment)
+            left = self._check(log, segment, left)
+
+    def _enter(self, segment: "Segment") -> None:
+        self._segment = segment
+        self._base_offset = self._expected = segment.base_offset
+        self._position, self._epoch = 0, -1
+
+    def _check(self, log: "PartitionLog", segment: "Segment", left: tuple[int, int]) -> tuple[int, int]:
+        """What is left to be looked at now."""
+        most_bytes, most_batches = left
+        limit = segment.end_offset if segment.end_offset >= 0 else log.log_end_offset
+        last_epoch = log.latest_epoch
+        was_cold = segment.is_cold
+        error: StorageError | None = None
+        try:
+            file = segment.file
+            for position, header, batch in scan_batches(file, self._position, file.size_bytes):
+                if self._expected >= limit:
+                    break  # appended while we looked
+                reason = (
+                    header
+                    if isinstance(header, str)
+                    else why_damaged(header, batch, self._expected, limit, self._epoch, last_epoch)
+                )
+                if reason or isinstance(header, str):
+                    error = CorruptLog(f"{file.name} at {position}: {reason}")
+                    break
+                self._expected, self._epoch = header.next_offset, header.leader_epoch
+                self._position = position + header.size_bytes
+                most_bytes -= header.size_bytes
+                most_batches -= 1
+                if most_bytes <= 0 or most_batches <= 0:
+                    return most_bytes, most_batches
+        except MissingFile as missing:
+            error = missing
+        except StorageError:
+            self._log = None  # the whole directory is offline, and has told so
+            return most_bytes, most_batches
+        if was_cold:
+            segment.cool()
+        if error is not None and _is_still(log, segment, limit):
+            log.broken(error)
+        self._base_offset += 1  # the next segment, wherever it begins
+        return most_bytes, most_batches
+
+
+def _is_still(log: "PartitionLog", segment: "Segment", limit: int) -> bool:
+    """Else it was cut or let go while we looked at it, and what we read says nothing."""
+    end = segment.end_offset if segment.end_offset >= 0 else log.log_end_offset
+    return segment in log.segments and end >= limit

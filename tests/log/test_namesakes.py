@@ -1,0 +1,193 @@
+"""Logs of one name in several directories, and a deletion while one of them is away (KAFKA-16157)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from odradek.log import checkpoints
+from odradek.log.errors import DirectoryOffline, DiskFault, StorageError
+from odradek.log.files import OsDirectory
+from odradek.log.log_manager import LogManager
+from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.model.settings import BrokerSettings
+from tests.log.logs import NOW, TOPIC_ID, batch, produce
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+OTHER_ID = TopicId(bytes(16 * [7]))
+THIRD_ID = TopicId(bytes(16 * [9]))
+
+
+def load(paths: Sequence[Path], **left_out: StorageError) -> LogManager:
+    manager = LogManager(
+        [OsDirectory.create(str(path)) for path in paths], BrokerSettings({}), left_out=left_out
+    )
+    manager.report = manager.load(NOW)  # type: ignore[attr-defined]
+    return manager
+
+
+def holding(path: Path, topic_id: TopicId, count: int) -> None:
+    manager = load([path])
+    log = manager.get_or_create(A, topic_id, now_ms=NOW)
+    for _ in range(count):
+        produce(log, batch())
+    manager.close({A: count})
+
+
+def aside(path: Path) -> list[str]:
+    return sorted(p.name for p in path.iterdir() if p.name.startswith("a-0."))
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> list[Path]:
+    paths = [tmp_path / "1", tmp_path / "2"]
+    holding(paths[0], TOPIC_ID, 3)
+    holding(paths[1], OTHER_ID, 5)
+    return paths
+
+
+@pytest.mark.parametrize(("meant", "end", "stray"), [(TOPIC_ID, 3, 1), (OTHER_ID, 5, 0)])
+def test_of_two_topics_the_one_the_controller_means_is_served_and_the_other_set_aside(
+    two: list[Path], meant: TopicId, end: int, stray: int
+) -> None:
+    manager = load(two)
+    assert manager.offline_directories == {} and manager.logs == {} and manager.get(A) is None
+
+    (line,) = manager.settle(A, meant, NOW)
+
+    log = manager.get_or_create(A, meant, now_ms=NOW)
+    assert log.log_end_offset == end and manager.directory_of(A) == str(two[1 - stray])
+    (name,) = aside(two[stray])
+    assert name.endswith("-stray") and f"{two[stray]}/{name}" in line
+    assert (two[stray] / name / "00000000000000000000.log").stat().st_size > 0
+    assert aside(two[1 - stray]) == []
+    produce(log, batch())
+    manager.close({A: end + 1})
+    again = load(two)
+    assert again.report.notes == []  # type: ignore[attr-defined]
+    assert again.logs[A].log_end_offset == end + 1
+
+
+def test_neither_of_two_is_the_one_the_controller_means(two: list[Path]) -> None:
+    manager = load(two)
+    manager.settle(A, THIRD_ID, NOW)
+    assert manager.get_or_create(A, THIRD_ID, now_ms=NOW).log_end_offset == 0
+    assert [name.endswith("-stray") for path in two for name in aside(path)] == [True, True]
+
+
+def test_a_controller_that_names_no_topic_id_does_not_say_which(two: list[Path]) -> None:
+    manager = load(two)
+    with pytest.raises(StorageError, match="names no topic id"):
+        manager.settle(A, NO_TOPIC_ID, NOW)
+    assert aside(two[0]) == aside(two[1]) == []
+
+
+def test_two_logs_of_the_same_topic_are_an_error_that_names_both(tmp_path: Path) -> None:
+    paths = [tmp_path / "1", tmp_path / "2"]
+    holding(paths[0], TOPIC_ID, 3)
+    holding(paths[1], TOPIC_ID, 5)
+    manager = load(paths)
+    (error,) = manager.offline_directories.values()
+    assert "of the same topic" in error.message and str(paths[0]) in error.message
+    assert list(manager.offline_directories) == [str(paths[1])]
+    assert manager.logs[A].log_end_offset == 3
+
+
+@pytest.mark.parametrize(("meant", "end"), [(OTHER_ID, 5), (TOPIC_ID, 3)])
+def test_one_that_does_not_say_whose_it_is_gives_way_to_the_one_that_does(
+    two: list[Path], meant: TopicId, end: int
+) -> None:
+    """A power cut may take the file: then the log is of the topic meant if no other says so."""
+    (two[0] / "a-0" / checkpoints.PARTITION_METADATA).unlink()
+    manager = load(two)
+    assert len(manager.settle(A, meant, NOW)) == 1
+    log = manager.get_or_create(A, meant, now_ms=NOW)
+    assert (log.log_end_offset, log.topic_id) == (end, meant)
+
+
+def test_two_logs_of_which_neither_says_whose_it_is_are_an_error(two: list[Path]) -> None:
+    for path in two:
+        (path / "a-0" / checkpoints.PARTITION_METADATA).unlink()
+    manager = load(two)
+    (error,) = manager.offline_directories.values()
+    assert "neither says" in error.message
+
+
+def test_three_directories_hold_logs_of_three_topics(two: list[Path], tmp_path: Path) -> None:
+    holding(tmp_path / "3", THIRD_ID, 2)
+    manager = load([*two, tmp_path / "3"])
+    assert len(manager.contested[A]) == 3
+    assert len(manager.settle(A, THIRD_ID, NOW)) == 2
+    assert manager.logs[A].log_end_offset == 2
+
+
+def test_what_waits_to_be_told_is_closed_in_order_and_keeps_its_checkpoints(two: list[Path]) -> None:
+    for path in two:
+        (path / checkpoints.CLEAN_SHUTDOWN).unlink()
+    manager = load(two)
+    manager.checkpoint_recovery_points()
+    for path, flushed in zip(two, (3, 5), strict=True):
+        data = (path / checkpoints.RECOVERY_POINT).read_bytes()
+        assert checkpoints.read_offsets(data, "")[A] == flushed
+    manager.close({})
+
+    again = load(two)
+    assert len(again.report.clean_directories) == 2  # type: ignore[attr-defined]
+    again.settle(A, OTHER_ID, NOW)
+    assert again.logs[A].log_end_offset == again.logs[A].recovery_point == 5
+
+
+def test_a_stop_that_could_mean_either_deletes_neither(two: list[Path]) -> None:
+    manager = load(two)
+    assert manager.delete(A, NOW)
+    assert [name.endswith("-stray") for path in two for name in aside(path)] == [True, True]
+    assert manager.sync_deletions() == {}
+    manager.purge(NOW + 1_000_000)
+    assert len(aside(two[0])) == len(aside(two[1])) == 1
+
+
+def test_a_log_of_another_topic_is_set_aside_before_the_new_one_is_made(tmp_path: Path) -> None:
+    holding(tmp_path, TOPIC_ID, 3)
+    manager = load([tmp_path])
+    assert manager.settle(A, TOPIC_ID, NOW) == manager.settle(A, NO_TOPIC_ID, NOW) == []
+    assert len(manager.settle(A, OTHER_ID, NOW)) == 1
+    new = manager.get_or_create(A, OTHER_ID, now_ms=NOW)
+    assert new.log_end_offset == 0 and new.topic_id == OTHER_ID
+    manager.purge(NOW + 1_000_000)
+    assert [name.endswith("-stray") for name in aside(tmp_path)] == [True]
+
+
+def test_one_of_another_topic_on_a_disk_that_failed_is_no_obstacle(tmp_path: Path) -> None:
+    paths = [tmp_path / "1", tmp_path / "2"]
+    manager = load(paths)
+    old = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    old.directory.health.fail(DiskFault("it is on fire"))
+    assert "stays there" in manager.settle(A, OTHER_ID, NOW)[0]
+    new = manager.get_or_create(A, OTHER_ID, now_ms=NOW)
+    assert new.directory.path.startswith(str(paths[1]))
+    manager.release()
+
+    back = load(paths)
+    back.settle(A, OTHER_ID, NOW)
+    assert back.directory_of(A) == str(paths[1])
+
+
+def test_nothing_is_said_to_be_deleted_that_lies_on_a_disk_that_is_away(tmp_path: Path) -> None:
+    manager = load([tmp_path / "1", tmp_path / "2"])
+    log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    log.directory.health.fail(DiskFault("it is on fire"))
+    with pytest.raises(DirectoryOffline):
+        manager.delete(A, NOW)
+    assert manager.directory_of(A) == str(tmp_path / "1")
+    with pytest.raises(DirectoryOffline, match="perhaps in"):
+        manager.delete(B, NOW)
+    assert aside(tmp_path / "1") == []
+
+
+def test_a_directory_that_could_not_be_opened_is_away_too(tmp_path: Path) -> None:
+    gone = {str(tmp_path / "2"): DiskFault("no such device")}
+    manager = load([tmp_path / "1"], **gone)
+    assert list(manager.offline_directories) == list(gone) and manager.clean_epoch == -1
+    with pytest.raises(DirectoryOffline, match="perhaps in"):
+        manager.delete(B, NOW)
+    assert not load([tmp_path / "1"]).delete(B, NOW)

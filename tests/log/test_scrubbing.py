@@ -1,0 +1,144 @@
+"""Batches that are not as they were written, found before somebody needs them."""
+
+import random
+
+import pytest
+
+from odradek.log.errors import CorruptLog, MissingFile, StorageError
+from odradek.log.memory_files import MemoryDisk
+from odradek.log.partition_log import PartitionLog
+from odradek.log.recovery import create_log
+from odradek.log.scrubbing import MOST_BATCHES, Scrubber
+from odradek.records.batch import iter_batches
+from tests.log.logs import NOW, TOPIC_ID, TP, batch, config, produce
+
+SMALL = batch(value=b"v" * 20)
+EVERYTHING = 1 << 40
+
+
+def log_of(count: int, *, records: int = 1, **overrides: object) -> tuple[MemoryDisk, PartitionLog]:
+    disk = MemoryDisk()
+    settings = config(**{"segment_bytes": 3 * len(SMALL), "index_interval_bytes": len(SMALL), **overrides})
+    log = create_log(disk.root, TP, TOPIC_ID, settings, now_ms=NOW)
+    for _ in range(count):
+        produce(log, batch(records, value=b"v" * 20))
+    return disk, log
+
+
+def found_by(scrubber: Scrubber, log: PartitionLog) -> list[StorageError]:
+    found: list[StorageError] = []
+    log.on_broken = lambda _, error: found.append(error)
+    scrubber.look(EVERYTHING)
+    return found
+
+
+def flip(disk: MemoryDisk, path: str, bit: int) -> None:
+    disk.flip_bit(f"{TP}/{path}", bit)
+
+
+def test_every_bit_of_a_batch_between_others_is_looked_at() -> None:
+    """Offset and epoch, which no checksum covers, by their order."""
+    disk, log = log_of(3)
+    (_, _), (start, header), (_, _) = iter_batches(bytes(disk.contents(f"{TP}/{0:020d}.log")))
+    for bit in range(start * 8, (start + header.size_bytes) * 8):
+        flip(disk, f"{0:020d}.log", bit)
+        (error,) = found_by(Scrubber(lambda: [log]), log)
+        assert isinstance(error, CorruptLog) and f"{0:020d}.log at " in error.message, bit
+        assert log.failure is error
+        log.failure = None
+        flip(disk, f"{0:020d}.log", bit)
+    assert found_by(Scrubber(lambda: [log]), log) == []
+
+
+@pytest.mark.parametrize("base_offset", [0, 3, 6, 9])
+def test_every_segment_is_looked_at_the_active_one_too(base_offset: int) -> None:
+    disk, log = log_of(11)
+    assert [segment.base_offset for segment in log.segments] == [0, 3, 6, 9]
+    flip(disk, f"{base_offset:020d}.log", 8 * len(SMALL) - 1)
+    (error,) = found_by(Scrubber(lambda: [log]), log)
+    assert "the CRC of the batch" in error.message
+
+
+def test_a_segment_that_is_gone_is_noticed() -> None:
+    disk, log = log_of(8)
+    log.segments[1].cool()
+    disk.root.child(str(TP)).remove(f"{3:020d}.log")
+    (error,) = found_by(Scrubber(lambda: [log]), log)
+    assert isinstance(error, MissingFile)
+
+
+def test_a_look_does_as_much_as_it_may_and_the_next_one_goes_on() -> None:
+    _, log = log_of(9)
+    scrubber = Scrubber(lambda: [log])
+    positions = []
+    for _ in range(9):
+        scrubber.look(1)
+        positions.append((scrubber._base_offset, scrubber._position // len(SMALL)))
+    assert positions == [(base, n) for base in (0, 3, 6) for n in (1, 2, 3)]
+    assert scrubber.rounds == 0
+    scrubber.look(EVERYTHING)
+    assert scrubber.rounds == 1
+    scrubber.look(EVERYTHING)
+    assert scrubber.rounds == 2, "a whole round in one look"
+
+
+def test_small_batches_count_as_more_than_their_bytes() -> None:
+    _, log = log_of(MOST_BATCHES + 5, segment_bytes=1 << 20)
+    scrubber = Scrubber(lambda: [log])
+    scrubber.look(EVERYTHING)
+    assert scrubber._expected == MOST_BATCHES
+
+
+def test_a_segment_that_was_cold_is_cold_again() -> None:
+    _, log = log_of(8)
+    for segment in log.segments[:-1]:
+        segment.cool()
+    scrubber = Scrubber(lambda: [log])
+    scrubber.look(EVERYTHING)
+    assert [segment.is_cold for segment in log.segments] == [True, True, False]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_log_that_lives_meanwhile_is_never_called_damaged(seed: int) -> None:
+    chance = random.Random(seed)
+    _, log = log_of(3)
+    scrubber = Scrubber(lambda: [log])
+    for _ in range(200):
+        act = chance.randrange(6)
+        if act < 3:
+            produce(log, batch(chance.randint(1, 3), value=b"v" * 20), epoch=max(log.latest_epoch, 0))
+        elif act == 3 and log.log_end_offset > log.log_start_offset:
+            log.truncate_to(chance.randrange(log.log_start_offset, log.log_end_offset), NOW)
+            log.assign_epoch(log.latest_epoch + 1, log.log_end_offset)
+        elif act == 4:
+            log.delete_records_before(chance.randint(log.log_start_offset, log.log_end_offset))
+        else:
+            log.roll(NOW)
+        scrubber.look(chance.choice((1, 100, 1000)))
+        assert log.failure is None
+    assert scrubber.rounds > 1
+
+
+def test_a_batch_somebody_does_not_take_is_looked_at_by_itself() -> None:
+    disk, log = log_of(9, records=3)
+    found: list[StorageError] = []
+    log.on_broken = lambda _, error: found.append(error)
+    for offset in range(27):
+        log.check_batch(offset)
+    flip(disk, f"{3:020d}.log", 8 * 70)
+    log.check_batch(2)
+    for _ in range(2):
+        with pytest.raises(CorruptLog):
+            log.check_batch(4)
+    assert len(found) == 1, "told once"
+
+
+def test_what_cannot_be_read_on_the_way_is_told_too() -> None:
+    disk, log = log_of(9)
+    found: list[StorageError] = []
+    log.on_broken = lambda _, error: found.append(error)
+    flip(disk, f"{0:020d}.log", 8 * 16)  # the magic of the first
+    log.segments[0].positions.clear()
+    with pytest.raises(CorruptLog):
+        log.read(1, max_bytes=100, upper_bound_offset=9)
+    assert len(found) == 1 and log.failure is found[0]
