@@ -1,6 +1,7 @@
 """Files that cannot be used: each gets a sentence that says what to do, and is left as it was."""
 
 import asyncio
+import errno
 import os
 import sqlite3
 import stat
@@ -14,6 +15,7 @@ import pytest
 from odradek.store.api import (
     ConditionalOps,
     Create,
+    SessionExpired,
     SessionState,
     Set,
     StoreCorrupt,
@@ -217,6 +219,44 @@ def test_a_full_disk_changes_nothing_and_passes(file: Path) -> None:
         assert await store.write(large, None) == [Stored(0)] * 50
         assert store.state is SessionState.CONNECTED
         await store.close()
+
+    asyncio.run(run())
+
+
+def test_a_session_that_can_show_no_sign_of_life_ends_in_time_and_the_next_can_begin(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a disk that turned read-only. A worker that died of it would leave every call without an answer."""
+
+    def refused(*args: object, **kwargs: object) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    async def run() -> None:
+        store = await EmbeddedStore.open(file, session_timeout_ms=1000)
+        states: list[SessionState] = []
+        store.listen(on_session=states.append)
+        await store.create("/e", b"mine", ephemeral=True)
+        with monkeypatch.context() as read_only:
+            read_only.setattr(os, "pwrite", refused)
+            read_only.setattr(Path, "unlink", refused)
+            async with asyncio.timeout(10):
+                while store.state is not SessionState.SUSPENDED:
+                    await store.exists("/e")
+                assert (await store.get("/e")).data == b"mine", "reading goes on"
+                with pytest.raises(SessionExpired):
+                    while True:
+                        await store.exists("/e")
+                while store.state is SessionState.SUSPENDED:
+                    await asyncio.sleep(0)
+            assert states == [SessionState.SUSPENDED, SessionState.EXPIRED]
+            files = len(os.listdir("/proc/self/fd"))
+            for _ in range(3):
+                with pytest.raises(StoreUnavailable, match="cannot hold a session: Read-only file system"):
+                    await EmbeddedStore.open(file)
+            assert len(os.listdir("/proc/self/fd")) == files
+        again = await EmbeddedStore.open(file)
+        assert await again.exists("/e") is None
+        await again.close()
 
     asyncio.run(run())
 

@@ -261,6 +261,18 @@ async def test_a_damaged_topic_is_told_and_heals(cluster: Cluster) -> None:
 
 
 @in_a_cluster
+async def test_a_damaged_configuration_takes_no_topic_out_and_allows_nothing(cluster: Cluster) -> None:
+    await cluster.topic("a", (1,))
+    await cluster.do(groups.write_config("topics", "a", {"unclean.leader.election.enable": "true"}))
+    await cluster.admin.set(layout.config_path("topics", "a"), b"{")
+    facts = ControllerFacts(cluster.controller, cluster.wake)
+    loaded = await facts.load(cluster.fence)
+    assert [(bad.path, bad.topic) for bad in loaded.unreadable] == [("/config/topics/a", None)]
+    assert dict(loaded.topic_configs["a"].overrides) == {"unclean.leader.election.enable": "false"}
+    assert [topic.topic for topic in loaded.topics] == ["a"]
+
+
+@in_a_cluster
 async def test_states_that_contradict_the_assignment_are_taken_out(cluster: Cluster) -> None:
     await cluster.topic("a", (1, 2), (1, 2))
     await cluster.do(
@@ -434,25 +446,51 @@ async def test_a_hint_heard_during_a_read_is_kept_for_the_next(cluster: Cluster)
     assert [topic.topic for topic in second.created] == ["c"]
 
 
+class OneCallFails:
+    """The n-th call of one session does not get through."""
+
+    def __init__(self, session: MemorySession, failing_call: int) -> None:
+        self._session_id = session.session_id
+        self._failing_call = failing_call
+        self._calls = 0
+        self.failed = 0
+
+    async def before(self, session_id: int, call: str) -> None:
+        if session_id == self._session_id:
+            self._calls += 1
+            if self._calls == self._failing_call:
+                self.failed += 1
+                raise StoreUnavailable(message="out of touch")
+
+    async def after(self, session_id: int, call: str) -> None:
+        """Nothing is lost here."""
+
+
+@pytest.mark.parametrize("failing_call", range(1, 5))
+def test_a_change_of_configuration_is_not_lost_with_a_read_that_failed(failing_call: int) -> None:
+    """It would hold nowhere but in the store until somebody changed the same again."""
+
+    async def scenario(cluster: Cluster) -> None:
+        reader = cluster.ensemble.open()
+        facts = BrokerFacts(reader, cluster.wake)
+        await facts.load()
+        await cluster.do(groups.write_config("topics", "t", {"min.insync.replicas": "2"}))
+        gate = cluster.ensemble.gate = OneCallFails(reader, failing_call)
+        told: list[Fact] = []
+        for _ in range(2):
+            try:
+                told += await facts.take()
+            except StoreUnavailable:
+                assert gate.failed == 1
+        assert told == [ConfigChanged("topics", "t", {"min.insync.replicas": "2"})]
+        assert gate.failed == (1 if failing_call <= 3 else 0)
+
+    in_a_cluster(scenario)()
+
+
 @pytest.mark.parametrize("failing_call", range(1, 7))
 def test_a_read_that_failed_loses_nothing(failing_call: int) -> None:
     """Of the reads behind two hints one fails: both are told in the end, whichever it was."""
-
-    class Gate:
-        calls = 0
-        failed = 0
-
-        async def before(self, session_id: int, call: str) -> None:
-            if session_id == self.reader:
-                self.calls += 1
-                if self.calls == failing_call:
-                    self.failed += 1
-                    raise StoreUnavailable(message="out of touch")
-
-        async def after(self, session_id: int, call: str) -> None:
-            """Nothing is lost here."""
-
-        reader = -1
 
     async def scenario(cluster: Cluster) -> None:
         await cluster.topic("a", (1,))
@@ -461,8 +499,7 @@ def test_a_read_that_failed_loses_nothing(failing_call: int) -> None:
         topic = (await cluster.admin.get(layout.topic_path("a"))).data
         await cluster.topic("b", (1,))
         await cluster.do(ConditionalOps((Set(layout.topic_path("a"), topic, 0),)))
-        gate = cluster.ensemble.gate = Gate()
-        gate.reader = cluster.controller.session_id
+        gate = cluster.ensemble.gate = OneCallFails(cluster.controller, failing_call)
         told: list[Fact] = []
         while len(told) < 2:
             try:

@@ -18,7 +18,7 @@ from odradek.model.ids import (
 )
 from odradek.store import layout
 from odradek.store.api import Node, Stat
-from odradek.store.fields import Unreadable
+from odradek.store.fields import LARGEST_INT32, Unreadable
 from odradek.store.judgement import stranger_leads
 
 
@@ -230,6 +230,7 @@ REGISTRATION = {"version": 5, "endpoints": ["A://h:1"], "listener_security_proto
         (_state(leader=-3), "leader: want a broker id, or -1 for none, found -3"),
         (_state(leader=True), "leader: want a whole number, found True"),
         (_state(leader_epoch=-1), "leader_epoch: want 0 or more, found -1"),
+        (_state(leader_epoch=LARGEST_INT32), "leader_epoch: want at most 1073741824, found 2147483647"),
         (_state(controller_epoch=1.5), "controller_epoch: want a whole number, found 1.5"),
         (_state(isr="1"), "isr: want a list, found '1'"),
         (_state(isr=[1, "2"]), "isr: want a whole number, found '2'"),

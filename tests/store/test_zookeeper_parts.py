@@ -1,12 +1,30 @@
 """The pure parts of the session with ZooKeeper: bytes of multiRead, and what was missed while away."""
 
+import asyncio
 import struct
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from odradek.store.api import Check, Create, Delete, Node, Set, Stat, WatchEvent, WatchKind
-from odradek.store.zookeeper.requests import ArmMany, ListMany, Multi, ReadMany, Refused
-from odradek.store.zookeeper.security import OPEN
+from odradek.store.api import (
+    Check,
+    Create,
+    Delete,
+    Fence,
+    InvalidPath,
+    Node,
+    SessionState,
+    Set,
+    Stat,
+    WatchEvent,
+    WatchKind,
+    check_path,
+    check_paths,
+)
+from odradek.store.zookeeper.requests import ArmMany, ListMany, Multi, ReadMany, Refused, SetMany
+from odradek.store.zookeeper.security import OPEN, Security
+from odradek.store.zookeeper.session import ZooKeeperStore
 from odradek.store.zookeeper.watches import ArmedWatches, missed
 
 GET_DATA, ERROR, END = (
@@ -176,6 +194,66 @@ def test_a_multi_that_failed_names_the_op_that_could_not_be_done() -> None:
     assert (refused.index, refused.code) == (1, -103)
 
 
+SETS = (Set("/a", b"data", 3), Set("/longer", b"", 0), Set("/ü", "ü".encode(), 2), Set("/b", b"data", 4))
+
+
+@pytest.mark.parametrize("fence", [None, Fence(7)])
+def test_many_sets_are_on_the_wire_as_any_multi(fence: Fence | None) -> None:
+    checks = [] if fence is None else [Check(fence.path, fence.version)]
+    assert SetMany(SETS, fence).serialize() == multi(*checks, *SETS).serialize()
+    assert SetMany(SETS, fence).type == multi().type
+
+
+@pytest.mark.parametrize("fence", [None, Fence(7)])
+def test_many_sets_that_were_done_are_answered_with_their_versions(fence: Fence | None) -> None:
+    stats = [struct.pack("!qqqqiiiqiiq", 1, 2, 5, 6, op.version + 1, 4, 0, 77, 7, 0, 9) for op in SETS]
+    checked = b"" if fence is None else CHECKED
+    answer = b"".join((b"before", checked, *[STATED + stat for stat in stats], END))
+    assert SetMany(SETS, fence).deserialize(answer, len(b"before")) == [[4, 1, 3, 5]]
+    # As long as it should be, and not what it should be: then it is looked at one by one.
+    with pytest.raises((AssertionError, struct.error)):
+        SetMany(SETS, fence).deserialize(answer.replace(STATED, DELETED), len(b"before"))
+
+
+def test_many_sets_that_failed_name_the_one_that_could_not_be_done() -> None:
+    answer = failed(0) + failed(0) + failed(-103) + failed(-2) * 2 + END
+    (refused,) = SetMany(SETS, Fence(7)).deserialize(answer, 0)
+    assert isinstance(refused, Refused)
+    assert (refused.index, refused.code) == (2, -103)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "a",
+        "/",
+        "//a",
+        "/a/",
+        "/a//b",
+        "/./a",
+        "/a/..",
+        "/a\0",
+        "/a\0/b",
+        "/.a",
+        "/a..",
+        "/a/b",
+        "/\ud800",
+    ],
+)
+def test_many_paths_are_checked_as_each(path: str) -> None:
+    def outcome(check: Callable[[], None]) -> str:
+        try:
+            check()
+        except InvalidPath as error:
+            return str(error)
+        return ""
+
+    alone = outcome(lambda: check_path(path))
+    assert outcome(lambda: check_paths([path])) == alone
+    assert outcome(lambda: check_paths(["/before", path, "/behind"])) == alone
+
+
 # ---- many watches at once
 
 
@@ -194,3 +272,22 @@ def test_a_watch_that_fires_before_its_node_was_read_is_not_armed_any_more() -> 
     watches.forget(arming)
     assert watches.data == {"/a": first}
     assert watches.fire(WatchEvent(WatchKind.CHANGED, "/a"))
+
+
+@pytest.mark.parametrize("where", ["in kazoo", "in ours"])
+def test_an_answer_that_nobody_foresaw_reaches_whoever_asked(where: str) -> None:
+    """Kept back, it would leave a session that waits for ever and yet goes on beating."""
+
+    async def main() -> None:
+        store = ZooKeeperStore("127.0.0.1:1", 6000, Security(), lambda path: OPEN, 10)
+
+        def answer(request: object, settle: Callable[[Any, BaseException | None, int], None]) -> None:
+            error = struct.error("unpack requires more bytes") if where == "in kazoo" else None
+            asyncio.get_running_loop().call_soon(settle, (b"data", "no stat at all"), error, 0)
+
+        store._link.ask = answer  # type: ignore[method-assign]
+        store._become(SessionState.CONNECTED)
+        with pytest.raises(struct.error if where == "in kazoo" else AttributeError):
+            await asyncio.wait_for(store.get("/a"), 1)
+
+    asyncio.run(main())

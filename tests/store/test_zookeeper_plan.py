@@ -1,6 +1,7 @@
 """Groups for a store that knows only multi: what is derived, what is stale, what is too large. No server."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
@@ -24,7 +25,7 @@ from odradek.store.api import (
 )
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 from odradek.store.zookeeper import plan as planning
-from odradek.store.zookeeper.plan import batch_at, independent_at, parts_of, plan, wanted_by
+from odradek.store.zookeeper.plan import batch_at, independent, parts_of, plan, wanted_by
 from odradek.store.zookeeper.write import write_groups
 
 
@@ -123,6 +124,11 @@ class _Meddled(MemorySession):
         if self.meddling:
             await super().multi(self.meddling.pop(0))
         return await super().multi(ops)
+
+    async def set_all(self, sets: Sequence[Set], fence: Fence | None) -> list[int]:
+        checks = [] if fence is None else [Check(fence.path, fence.version)]
+        applied = await self.multi([*checks, *sets])
+        return [one.stat.version for one in applied[len(checks) :] if one.stat is not None]
 
 
 def _meddled(*meddling: list[Op]) -> _Meddled:
@@ -276,9 +282,9 @@ def test_whatever_could_depend_on_what_is_before_it_waits_for_it(
 ) -> None:
     monkeypatch.setattr(planning, "MAX_BATCH_GROUPS", 2)
     groups = [*_sets(5), other]
-    batches = independent_at(groups, 0, Fence(0), 2)
-    assert batches[:2] == [groups[0:2], groups[2:4]]
-    assert not any(other in batch for batch in batches)
+    batches = list(independent(groups, 0, Fence(0), 2))
+    assert batches[:2] == [[group.ops[0] for group in groups[at : at + 2]] for at in (0, 2)]
+    assert not any(op in batch for batch in batches for op in other.ops)
 
 
 def test_a_fence_that_moves_between_two_batches_stops_the_rest() -> None:

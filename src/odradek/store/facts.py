@@ -115,7 +115,6 @@ class _ConfigChanges:
     async def read(self) -> list[Fact]:
         names = await self._store.children(layout.CONFIG_CHANGES, watch=True)
         paths = [f"{layout.CONFIG_CHANGES}/{name}" for name in names if name not in self._seen]
-        self._seen = set(names)
         entities: dict[str, None] = {}
         facts: list[Fact] = []
         for path, node in zip(paths, await self._store.get_many(paths), strict=True):
@@ -127,7 +126,9 @@ class _ConfigChanges:
                 entities[entity] = None
             except Unreadable as error:
                 facts.append(ConfigChanged("", "", {}, (error.as_fact(),)))
-        return facts + await self.configs(entities)
+        facts += await self.configs(entities)
+        self._seen = set(names)  # not before: should one of the reads fail, they are read again
+        return facts
 
     async def configs(self, entities: Iterable[str]) -> list[Fact]:
         """The configuration of each entity (`topics/t`) as it stands; empty where there is no node."""
@@ -411,8 +412,11 @@ class ControllerFacts(_Hints):
         configs = {}
         for fact in await self._configs.configs(f"topics/{name}" for name in names):
             assert isinstance(fact, ConfigChanged)
-            unreadable += fact.unreadable
-            if fact.config:
+            if fact.unreadable:
+                # The topic is where its own node says, and goes on; what it allows is not known, so it is not allowed.
+                unreadable += [UnreadableNode(node.path, node.reason) for node in fact.unreadable]
+                configs[fact.entity_name] = TopicConfig({"unclean.leader.election.enable": "false"})
+            elif fact.config:
                 configs[fact.entity_name] = TopicConfig(dict(fact.config))
         return configs
 

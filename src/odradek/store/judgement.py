@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from odradek.model.cluster import ReplicaAssignment
+from odradek.model.cluster import ReplicaAssignment, why_no_leader
 from odradek.model.facts import StoredPartitionState, TopicAssignment, UnreadableNode
-from odradek.model.ids import NO_LEADER, ControllerEpoch, TopicId, TopicPartition
+from odradek.model.ids import ControllerEpoch, TopicId, TopicPartition
 from odradek.store import layout
 
 States = dict[TopicPartition, StoredPartitionState]
@@ -34,11 +34,10 @@ def take_out_strangers(topics: Iterable[TopicAssignment], states: States) -> lis
 def stranger_leads(
     partition: TopicPartition, state: StoredPartitionState, assignment: ReplicaAssignment
 ) -> UnreadableNode | None:
-    leader = state.leader_and_isr.leader
-    if leader == NO_LEADER or leader in assignment.replicas:
-        return None
-    reason = f"leader {leader} is not among the assigned replicas {list(assignment.replicas)}"
-    return UnreadableNode(layout.state_path(partition), reason, partition.topic)
+    reason = why_no_leader(state.leader_and_isr.leader, assignment)
+    return (
+        UnreadableNode(layout.state_path(partition), reason, partition.topic) if reason is not None else None
+    )
 
 
 def take_out_from_the_future(states: States, newest: ControllerEpoch) -> list[UnreadableNode]:

@@ -272,6 +272,10 @@ def _ids(numbers: tuple[int, ...]) -> str:
     return ",".join(map(str, numbers))
 
 
+# Each election raises it by one, so no cluster ever gets there; and what follows this one fits the wire for long.
+LARGEST_EPOCH = 1 << 30
+
+
 def decode_partition_state(
     path: str, data: bytes, version: int, written_zxid: int = -1
 ) -> StoredPartitionState:
@@ -284,6 +288,8 @@ def decode_partition_state(
     for name, epoch in (("leader_epoch", leader_epoch), ("controller_epoch", controller_epoch)):
         if epoch < 0:
             raise fields.fail(name, "0 or more", epoch)
+        if epoch > LARGEST_EPOCH:
+            raise fields.fail(name, f"at most {LARGEST_EPOCH}", epoch)
     recovery = fields.as_integer("leader_recovery_state", fields.value.get("leader_recovery_state", 0))
     if recovery not in (0, 1):
         raise fields.fail("leader_recovery_state", "0 or 1", recovery)

@@ -120,6 +120,14 @@ class MemorySession(SessionBase):
         if self._state is SessionState.CONNECTED:
             self._flush()
 
+    def unheard(self) -> tuple[WatchEvent, ...]:
+        """What has fired and still waits to be told."""
+        return tuple(self._held)
+
+    def hear_instead(self, events: Sequence[WatchEvent]) -> None:
+        """The rest was lost with the connection."""
+        self._held = deque(events)
+
     # ---- reading
 
     async def get(self, path: str, *, watch: bool = False) -> Node:

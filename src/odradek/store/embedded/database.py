@@ -219,6 +219,11 @@ def translate(error: sqlite3.Error, path: Path) -> StoreError:
         return StoreUnavailable(
             message=f"no room left for {path}; nothing was changed. Free space on its disk and try again"
         )
+    if code == _SQLITE_IOERR:
+        return StoreUnavailable(
+            message=f"{path}: {error}; nothing was changed. Its disk fails or has turned read-only: see what the "
+            "kernel says (dmesg)"
+        )
     return StoreUnavailable(message=f"{path}: {error}; nothing was changed")
 
 

@@ -16,7 +16,6 @@ some microseconds. Who hears the bell hang up and still finds the lock taken loo
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import struct
@@ -51,10 +50,16 @@ def make_directory(directory: Path) -> None:
 
 
 def remove(directory: Path, session_id: int) -> None:
-    """After the session has ended in the store."""
+    """After the session has ended in the store. Where nothing can be removed any more (a disk that turned
+    read-only) they stay and are in nobody's way: no id is given out twice.
+    """
+    with suppress(OSError):
+        _remove(directory, session_id)
+
+
+def _remove(directory: Path, session_id: int) -> None:
     for path in (_beat_path(directory, session_id), _bell_path(directory, session_id)):
-        with suppress(FileNotFoundError):
-            path.unlink()
+        path.unlink(missing_ok=True)
 
 
 class OwnLife:
@@ -63,25 +68,36 @@ class OwnLife:
     def __init__(self, directory: Path, session_id: int, now_ns: int) -> None:
         self.session_id = session_id
         self._directory = directory
-        remove(directory, session_id)  # left by a process that died before its transaction ended
+        opened: list[int] = []
         try:
-            self._beat_fd = os.open(
-                _beat_path(directory, session_id), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600
-            )
-            fcntl.flock(self._beat_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(directory, session_id)  # left by a process that died before its transaction ended
+            beat = _beat_path(directory, session_id)
+            opened.append(os.open(beat, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            fcntl.flock(opened[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.pwrite(opened[0], _BEAT.pack(now_ns), 0)
             bell = _bell_path(directory, session_id)
             os.mkfifo(bell, 0o600)
-            self.bell_fd = os.open(bell, os.O_RDWR | os.O_NONBLOCK)
+            opened.append(os.open(bell, os.O_RDWR | os.O_NONBLOCK))
         except OSError as error:
+            for fd in opened:
+                os.close(fd)
+            remove(directory, session_id)
             raise StoreUnavailable(
                 message=f"{directory} cannot hold a session: {error.strerror}. It must be on a local file system "
                 "with locks and FIFOs, writable by this user"
             ) from error
+        self._beat_fd, self.bell_fd = opened
         self.last_beat_ns = now_ns
-        self.beat(now_ns)
 
     def beat(self, now_ns: int) -> None:
-        os.pwrite(self._beat_fd, _BEAT.pack(now_ns), 0)
+        """Raises StoreUnavailable where it cannot be written: then others will take us for dead."""
+        try:
+            os.pwrite(self._beat_fd, _BEAT.pack(now_ns), 0)
+        except OSError as error:
+            raise StoreUnavailable(
+                message=f"no sign of life can be written in {self._directory}: {error.strerror}. Without it this "
+                "session ends; the file system must be writable"
+            ) from error
         self.last_beat_ns = now_ns
 
     def ring(self) -> None:
@@ -138,10 +154,10 @@ class PeerLife:
     def ring(self) -> None:
         try:
             fd = os.open(self._bell_path, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError as error:
-            if error.errno in (errno.ENXIO, errno.ENOENT):  # nobody is there to hear it
-                return
-            raise
+        except OSError:
+            # Nobody is there to hear it, or it may not be touched any more; who lives looks by itself at the
+            # next tick. What was committed is committed: this must not undo that.
+            return
         try:
             with suppress(BlockingIOError, BrokenPipeError):
                 os.write(fd, b"p")

@@ -78,6 +78,7 @@ class Worker(threading.Thread):
         self._data_version = 0
         self._last_contact_ns = time.monotonic_ns()
         self._state = SessionState.CONNECTED
+        self._is_mute = False  # our heartbeats cannot be written
         self.watches = ArmedWatches()
 
         self._lock = threading.Lock()  # guards the next two between `submit` and the end
@@ -205,7 +206,13 @@ class Worker(threading.Thread):
         now = time.monotonic_ns()
         if now - self._life.last_beat_ns > self._patience_ns:
             return False
-        self._life.beat(now)
+        try:
+            self._life.beat(now)
+            self._is_mute = False
+        except StoreUnavailable:
+            # A disk that turned read-only, say. It may pass; until then nobody is told that all is well.
+            self._is_mute = True
+            self._become(SessionState.SUSPENDED)
         return True
 
     def _while_waiting(self) -> None:
@@ -261,7 +268,8 @@ class Worker(threading.Thread):
         except StoreUnavailable:
             self._become(SessionState.SUSPENDED)
             raise
-        self._become(SessionState.CONNECTED)
+        if not self._is_mute:
+            self._become(SessionState.CONNECTED)
         return outcome
 
     def _hear_news(self, reading: Reading) -> None:

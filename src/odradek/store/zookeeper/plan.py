@@ -9,7 +9,7 @@ asked for is a conflict and his to know.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from odradek.store.api import (
@@ -90,23 +90,31 @@ def batch_at(
     return batch
 
 
-def independent_at(
+def independent(
     writes: Sequence[ConditionalOps], start: int, fence: Fence | None, limit: int
-) -> list[list[ConditionalOps]]:
+) -> Iterator[list[Set]]:
     """Batches from `start` on that may be under way together: each group is one conditional set of a node of its
-    own, so it is all the same to it what becomes of the others."""
-    batches: list[list[ConditionalOps]] = []
+    own, so it is all the same to it what becomes of the others. Ends before the first batch with another group."""
     paths: set[str] = set() if fence is None else {fence.path}
-    while len(batches) < MAX_UNDER_WAY and start < len(writes):
-        batch = batch_at(writes, start, fence, limit)
-        for group in batch:
-            op = group.ops[0] if len(group.ops) == 1 and not group.parents else None
-            if not isinstance(op, Set) or op.version == ANY_VERSION or op.path in paths:
-                return batches
-            paths.add(op.path)
-        batches.append(batch)
-        start += len(batch)
-    return batches
+    batch: list[Set] = []
+    size = 0
+    for at in range(start, len(writes)):
+        group = writes[at]
+        op = group.ops[0] if len(group.ops) == 1 and not group.parents else None
+        if op.__class__ is not Set:
+            return
+        assert isinstance(op, Set)
+        path = op.path
+        if op.version == ANY_VERSION or path in paths:
+            return
+        paths.add(path)
+        op_bytes = len(path) + len(op.data) + _OP_BYTES
+        if batch and (size + op_bytes > MAX_BATCH_BYTES or len(batch) >= limit):
+            yield batch
+            batch, size = [], 0
+        batch.append(op)
+        size += op_bytes
+    yield batch
 
 
 def group_bytes(group: ConditionalOps) -> int:

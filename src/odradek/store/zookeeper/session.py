@@ -31,13 +31,14 @@ from odradek.store.api import (
     Put,
     SessionExpired,
     SessionState,
+    Set,
     Stat,
-    StoreError,
     StoreUnavailable,
     TooLarge,
     WatchEvent,
     WriteAnswer,
     check_path,
+    check_paths,
 )
 from odradek.store.session import SessionBase
 from odradek.store.zookeeper.link import (
@@ -48,7 +49,7 @@ from odradek.store.zookeeper.link import (
     error_of,
     translated,
 )
-from odradek.store.zookeeper.requests import MAX_PACKET_BYTES, ListMany, Multi, ReadMany, Refused
+from odradek.store.zookeeper.requests import MAX_PACKET_BYTES, ListMany, Multi, ReadMany, Refused, SetMany
 from odradek.store.zookeeper.security import OPEN, Security
 from odradek.store.zookeeper.watches import ArmedWatches, missed
 from odradek.store.zookeeper.write import write_groups
@@ -284,16 +285,26 @@ class ZooKeeperStore(SessionBase):
         self._check_usable()
         return await write_groups(self, writes, fence)
 
+    async def set_all(self, sets: Sequence[Set], fence: Fence | None) -> list[int]:
+        """The new version of each node; one transaction, behind a check of the fence."""
+        self._check_usable()
+        check_paths([op.path for op in sets])
+        request = SetMany(sets, fence)
+        _check_size(request, sets)
+
+        def read(outcome: list[list[int] | Refused]) -> list[int]:
+            (versions,) = outcome
+            if isinstance(versions, Refused):
+                place = versions.index - (fence is not None)
+                path = sets[place].path if place >= 0 or fence is None else fence.path
+                raise error_of(versions.code, path, versions.index)
+            return versions
+
+        return await self._ask(request, "", read)
+
     def _transaction(self, ops: Sequence[Op]) -> asyncio.Future[list[Applied]]:
         request = Multi(ops, self._acl_of)
-        if len(request) > MAX_PACKET_BYTES:
-            # The server would cut the connection, and again each time that we came back to it.
-            largest = max(ops, key=lambda op: len(getattr(op, "data", b"")))
-            raise TooLarge(
-                largest.path,
-                f"a transaction of {len(request)} bytes, most of them the value of {largest.path}, is more than "
-                f"ZooKeeper takes in one packet ({MAX_PACKET_BYTES}); a topic has at most about 10,000 partitions",
-            )
+        _check_size(request, ops)
 
         def read(outcomes: list[str | Stat | Refused | None], zxid: int) -> list[Applied]:
             first = outcomes[0]
@@ -335,7 +346,7 @@ class ZooKeeperStore(SessionBase):
                     # would see newer data before its watch fired.
                     raise StoreUnavailable(path, "the connection to ZooKeeper was lost on the way")
                 future.set_result(read(value, zxid) if with_zxid else read(value))
-            except StoreError as failure:
+            except Exception as failure:  # a mistake of ours too: whoever asked must hear of it
                 future.set_exception(failure)
 
         self._link.ask(request, settle)
@@ -460,6 +471,17 @@ class ZooKeeperStore(SessionBase):
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_PATIENCE_S):
                 await stopped
+
+
+def _check_size(request: Multi, ops: Sequence[Op]) -> None:
+    """A packet too large makes the server cut the connection, and again each time that we come back to it."""
+    if len(request) > MAX_PACKET_BYTES:
+        largest = max(ops, key=lambda op: len(getattr(op, "data", b"")))
+        raise TooLarge(
+            largest.path,
+            f"a transaction of {len(request)} bytes, most of them the value of {largest.path}, is more than "
+            f"ZooKeeper takes in one packet ({MAX_PACKET_BYTES}); a topic has at most about 10,000 partitions",
+        )
 
 
 def _each(paths: Sequence[str], answer: Sequence[T | int | None]) -> list[T | None]:

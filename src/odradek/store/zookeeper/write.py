@@ -8,7 +8,9 @@ groups is one round, each conflict costs two or three more, and where all confli
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Protocol
 
 from odradek.store.api import (
@@ -24,6 +26,7 @@ from odradek.store.api import (
     NoNode,
     NotEmpty,
     Op,
+    Set,
     Stored,
     StoreError,
     StoreUnavailable,
@@ -36,6 +39,7 @@ from odradek.store.zookeeper import plan as planning
 from odradek.store.zookeeper.plan import Planned
 
 _SMALL_BATCH = 16
+_REFUSALS = (NoNode, NodeExists, BadVersion, NotEmpty, NoChildrenForEphemerals)
 # Looks at a part of the tree that others keep changing, before we say so.
 _PLANS = 10
 
@@ -46,6 +50,10 @@ class MultiStore(Protocol):
     async def children_many(self, paths: Sequence[str]) -> list[list[str] | None]: ...
 
     async def multi(self, ops: Sequence[Op]) -> list[Applied]: ...
+
+    async def set_all(self, sets: Sequence[Set], fence: Fence | None) -> list[int]:
+        """As one multi, the fence checked first: the new version of each node. Sent before it waits."""
+        ...
 
 
 class _FenceMoved(Exception):
@@ -68,9 +76,10 @@ async def write_groups(
     answers: list[WriteAnswer] = []
     limit = planning.MAX_BATCH_GROUPS
     while len(answers) < len(writes):
-        together = planning.independent_at(writes, len(answers), fence, limit)
-        if len(together) > 1:
-            answers += await _write_together(store, together, fence)
+        batches = planning.independent(writes, len(answers), fence, limit)
+        first, second = next(batches, None), next(batches, None)
+        if first is not None and second is not None:
+            answers += await _write_together(store, chain((first, second), batches), fence)
             if isinstance(answers[-1], Fenced):
                 return answers + [Fenced()] * (len(writes) - len(answers))
             continue
@@ -85,25 +94,51 @@ async def write_groups(
 
 
 async def _write_together(
-    store: MultiStore, batches: Sequence[Sequence[ConditionalOps]], fence: Fence | None
+    store: MultiStore, batches: Iterable[Sequence[Set]], fence: Fence | None
 ) -> list[WriteAnswer]:
-    """All are sent, in order, before the first is answered. One that could not be done is done again by itself; what
-    the others did stands."""
-    outcomes = await asyncio.gather(
-        *[_commit(store, [Planned(group.ops) for group in batch], fence) for batch in batches],
-        return_exceptions=True,
-    )
+    """While the server does one, the next is made and sent. One that could not be done is done again by itself; what
+    the others did stands. Ends when the fence has moved."""
     answers: list[WriteAnswer] = []
-    for batch, outcome in zip(batches, outcomes, strict=True):
-        if isinstance(outcome, _FenceMoved):
-            answers += [Fenced()] * len(batch)
-        elif isinstance(outcome, _Failed):
-            answers += await write_groups(store, batch, fence)
-        elif isinstance(outcome, BaseException):
-            raise outcome
-        else:
-            answers += outcome
+    under_way: deque[tuple[Sequence[Set], asyncio.Future[list[int]]]] = deque()
+    stored: dict[int, Stored] = {}  # an answer for each version: there are few
+
+    async def next_answered() -> None:
+        sets, done = under_way.popleft()
+        try:
+            versions = await done
+        except _REFUSALS as error:
+            if error.index == 0 and fence is not None:
+                answers.extend([Fenced()] * len(sets))
+            else:
+                answers.extend(await write_groups(store, [ConditionalOps((op,)) for op in sets], fence))
+            return
+        for version in versions:
+            known = stored.get(version)
+            if known is None:
+                known = stored[version] = Stored(version)
+            answers.append(known)
+
+    try:
+        for sets in batches:
+            if len(under_way) >= planning.MAX_UNDER_WAY:
+                await next_answered()
+                if isinstance(answers[-1], Fenced):
+                    break
+            under_way.append((sets, asyncio.ensure_future(store.set_all(sets, fence))))
+            await asyncio.sleep(0)  # now it is sent
+        while under_way:
+            await next_answered()
+    finally:
+        for _, left in under_way:  # of a write that failed: nobody waits for the others
+            left.add_done_callback(_retrieve)
+            left.cancel()
     return answers
+
+
+def _retrieve(left: asyncio.Future[list[int]]) -> None:
+    """What failed with the one that was waited for says nothing more than that one."""
+    if not left.cancelled():
+        left.exception()
 
 
 async def _write_batch(
@@ -163,7 +198,7 @@ async def _commit(store: MultiStore, planned: Sequence[Planned], fence: Fence | 
     if ops:
         try:
             applied = await store.multi(ops)
-        except (NoNode, NodeExists, BadVersion, NotEmpty, NoChildrenForEphemerals) as error:
+        except _REFUSALS as error:
             if error.index < offset:
                 raise _FenceMoved from None
             raise _failed(planned, error, error.index - offset) from None
