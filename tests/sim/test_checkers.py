@@ -61,6 +61,11 @@ BAD_DELIVERIES: list[tuple[str, list[str], list[Sent | Polled]]] = [
         [sent("p", "a", (), "unknown"), polled("c", (4, "a"), (5, "a"))],
     ),
     (
+        "sent again after a kill, and there three times",
+        ["duplicate"],
+        [sent("p", "a", (), "unknown"), sent("p.1", "a", (5,)), polled("c", (4, "a"), (5, "a"), (6, "a"))],
+    ),
+    (
         "the second send has the lower offset",
         ["nonmonotonic-send"],
         [sent("p", "a", (1,)), sent("p", "b", (0,)), polled("c", (0, "b"), (1, "a"))],
@@ -139,6 +144,10 @@ def test_a_bad_history_of_clients_is_named(why: str, names: list[str], events: l
 
 
 GOOD_DELIVERIES: list[tuple[str, list[Sent | Polled]]] = [
+    (
+        "sent again after a kill, and there twice",
+        [sent("p", "a", (), "unknown"), sent("p.1", "a", (5,)), polled("c", (4, "a"), (5, "a"))],
+    ),
     ("all read in order", [A, B, polled("c", (0, "a")), polled("c", (1, "b"))]),
     ("an unknown send that was written", [sent("p", "a", (), "unknown"), polled("c", (0, "a"))]),
     ("an unknown send that was not", [sent("p", "a", (), "unknown"), B, polled("c", (1, "b"))]),

@@ -33,10 +33,10 @@ def called(*arguments: str) -> Result:
     return CliRunner().invoke(sim, list(arguments))
 
 
-def failed(code: int, plan: Plan | None = None) -> Outcome:
-    outcome = Outcome(3, code, "I1: t-0: something is gone", plan=plan or draw(3))
+def failed(code: int) -> Outcome:
+    outcome = Outcome(3, code, "I1: t-0: something is gone")
     outcome.anomalies = [Anomaly("I1", None, "something is gone"), Anomaly("I2", None, "and more")]
-    outcome.injected = list((plan or draw(3)).faults[1:2])
+    outcome.injected = list(draw(3).faults[1:2])
     outcome.notes = [(float(n), f"change {n}") for n in range(80)]
     return outcome
 

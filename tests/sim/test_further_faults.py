@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from odradek.sim import faults, further_faults
+from odradek.sim import faults
 from odradek.sim.disk_faults import _files
-from odradek.sim.plan import ACTIONS, FURTHER_KINDS, KINDS, Fault, Plan, draw
+from odradek.sim.plan import ACTIONS, BATCH_KINDS, CLIENT_KINDS, FURTHER_KINDS, KINDS, Fault, Plan, draw
 from odradek.sim.run import OK, Outcome, describe, run
-from odradek.sim.wire_faults import _control_frames
+from odradek.sim.wire_faults import control_frames
 from odradek.sim.world import World
 
 
@@ -26,6 +26,7 @@ def plan_with(*chosen: Fault, seed: int = 1) -> Plan:
         pause_between_sends_s=0.05,
         duration_s=12.0,
         flushes=False,
+        store_notices_death=True,
         faults=chosen,
         settings={"log.segment.bytes": "1500"},
     )
@@ -36,12 +37,12 @@ def notes(outcome: Outcome, text: str) -> list[str]:
 
 
 def test_every_kind_has_its_function() -> None:
-    assert set(KINDS) == set(faults.TABLE)
-    assert set(FURTHER_KINDS) == set(further_faults.TABLE)
-    assert not set(FURTHER_KINDS) & (set(KINDS) | set(ACTIONS))
+    drawn = [*KINDS, *FURTHER_KINDS, *CLIENT_KINDS, *BATCH_KINDS]
+    assert set(drawn) == set(faults.TABLE)
+    assert len({*drawn, *ACTIONS}) == len(drawn) + len(ACTIONS)
 
 
-@pytest.mark.parametrize("kind", sorted(FURTHER_KINDS))
+@pytest.mark.parametrize("kind", sorted([*FURTHER_KINDS, *CLIENT_KINDS, *BATCH_KINDS]))
 @pytest.mark.parametrize("target", [0.1, 0.9])
 def test_it_acts_and_is_survived(kind: str, target: float) -> None:
     outcome = run(plan_with(Fault(6.0, kind, target, 0.4, 3.0)))
@@ -80,8 +81,8 @@ def test_only_whole_frames_of_control_requests_are_taken_from_the_wire() -> None
     def frame(api_key: int, size: int = 20) -> bytes:
         return size.to_bytes(4, "big") + api_key.to_bytes(2, "big") + bytes(size - 2)
 
-    assert _control_frames(frame(4) + frame(1) + frame(6) + frame(5)[:-1]) == [frame(4), frame(6)]
-    assert _control_frames(b"\0\0\0") == []
+    assert control_frames(frame(4) + frame(1) + frame(6) + frame(5)[:-1]) == [frame(4), frame(6)]
+    assert control_frames(b"\0\0\0") == []
 
 
 def test_a_directory_fails_alone_and_its_broker_goes_on() -> None:

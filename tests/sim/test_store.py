@@ -120,3 +120,107 @@ def test_a_host_stopped_past_its_timeout_learns_of_it_when_it_goes_on() -> None:
 
     with pytest.raises(SessionExpired):
         world.run(session.create("/a"))
+
+
+def test_a_second_cut_does_not_end_the_session_by_the_clock_of_the_first() -> None:
+    """The store heard of the client in between: it has its whole timeout again."""
+    world = World()
+    session = world.run(world.link.open_session(6000))
+    start = world.loop.time()
+    world.link.cut()
+    world.loop.run_until(start + 3)
+    world.link.heal()
+    world.loop.run_until(start + 5.9)
+    world.link.cut()
+    world.loop.run_until(start + 9)
+    assert session.session_id in world.store.ensemble.sessions
+    assert session.state is SessionState.SUSPENDED
+    world.loop.run_until(start + 5.9 + 6.1)
+
+    assert session.session_id not in world.store.ensemble.sessions
+
+
+def test_a_store_that_is_away_ends_no_session_and_fires_no_watch() -> None:
+    """A broker that died while the store was away is gone a whole timeout after the store is back."""
+    world = World()
+    session = world.run(world.link.open_session(6000))
+    world.run(session.create("/a", ephemeral=True))
+    watcher = world.run(world.other_link.open_session(60_000), world.two)
+    heard: list[float] = []
+    states: list[SessionState] = []
+
+    async def watch() -> None:
+        watcher.listen(on_watch=lambda event: heard.append(world.loop.time()), on_session=states.append)
+        await watcher.exists("/a", watch=True)
+
+    world.run(watch(), world.two)
+    start = world.loop.time()
+    world.store.go_down()
+    world.one.kill()
+    world.link.host_killed(at_once=False)
+    with pytest.raises(StoreUnavailable):
+        world.run(watcher.exists("/a"), world.two)
+    world.loop.run_until(start + 20)
+    assert heard == [] and session.session_id in world.store.ensemble.sessions
+    world.store.come_up()
+    world.loop.run_until(start + 60)
+
+    assert states == [SessionState.SUSPENDED, SessionState.CONNECTED]
+    assert heard == [pytest.approx(start + 26, abs=0.01)]
+
+
+@pytest.mark.parametrize("forgets", [True, False])
+def test_watches_that_fire_while_a_connection_is_lost(forgets: bool) -> None:
+    """Lost for good is what came and went; what differs is told, in the order of what was armed, and armed again."""
+    world = World()
+    session = world.run(world.link.open_session(6000))
+    other = world.run(world.other_link.open_session(6000), world.two)
+    heard: list[tuple[str, str]] = []
+
+    async def watch() -> None:
+        session.listen(on_watch=lambda event: heard.append((event.kind.name, event.path)))
+        for path in ("/never", "/changed", "/gone", "/untouched"):
+            await session.exists(path, watch=True)
+        await session.children("/parent", watch=True)
+
+    for path in ("/changed", "/gone", "/untouched", "/parent"):
+        world.run(other.create(path), world.two)
+    world.run(watch())
+    world.link.cut(forgets_watches=forgets)
+    world.run(other.create("/parent/child"), world.two)
+    for path in ("/never", "/gone"):
+        if path == "/never":
+            world.run(other.create(path), world.two)
+        world.run(other.delete(path), world.two)
+    world.run(other.set("/changed", b"1"), world.two)
+    world.link.heal()
+    world.loop.run_until(world.loop.time() + 1)
+
+    told = [("CHANGED", "/changed"), ("DELETED", "/gone"), ("CHILDREN", "/parent")]
+    assert sorted(heard) == sorted(told if forgets else [*told, ("CREATED", "/never")])
+    heard.clear()
+    world.run(other.create("/never"), world.two)
+    world.run(other.set("/untouched", b"1"), world.two)
+    still_armed = [("CREATED", "/never"), ("CHANGED", "/untouched")]
+    assert heard == (still_armed if forgets else still_armed[1:])
+
+
+def test_a_lost_connection_that_was_never_missed_loses_what_was_late_neither() -> None:
+    world = World()
+    session = world.run(world.link.open_session(6000))
+    other = world.run(world.other_link.open_session(6000), world.two)
+    heard: list[str] = []
+
+    async def watch() -> None:
+        session.listen(on_watch=lambda event: heard.append(event.path))
+        await session.exists("/a", watch=True)
+
+    world.run(watch())
+    world.link.hold_watches()
+    world.run(other.create("/a"), world.two)
+    world.link.cut(forgets_watches=True)
+    world.link.heal()
+    assert heard == []
+    world.link.release_watches()
+
+    assert heard == ["/a"]

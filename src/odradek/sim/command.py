@@ -7,9 +7,11 @@ import json
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from odradek.sim.plan import Plan, draw
 from odradek.sim.run import CORRECTNESS, OK, Outcome, describe
@@ -23,40 +25,88 @@ class _Reproducible(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         asks_only = ctx.resilient_parsing or not args or "--help" in args or "-h" in args
-        if os.environ.get("PYTHONHASHSEED") is None and not asks_only:
+        if os.environ.get("PYTHONHASHSEED", "random") == "random" and not asks_only:
             os.environ["PYTHONHASHSEED"] = "0"
             os.execv(sys.executable, [sys.executable, "-m", "odradek.sim", *args])
         return super().parse_args(ctx, args)
 
 
+def _numbers(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    if value == NO_FAULTS:
+        return ()
+    numbers = [number.strip() for number in value.split(",")]
+    if not all(number.isdigit() for number in numbers):
+        raise click.BadParameter(f"{value!r} is no list of numbers, as in --only 3,7, and not {NO_FAULTS}")
+    return tuple(map(int, numbers))
+
+
+def _range(ctx: click.Context, parameter: click.Parameter, value: str | None) -> range | None:
+    if value is None:
+        return None
+    first, colon, last = value.partition(":")
+    if not colon or not first.isdigit() or not last.isdigit() or int(first) >= int(last):
+        raise click.BadParameter(
+            f"{value!r} names no seeds; FIRST:LAST runs FIRST to LAST - 1, as in --seeds 0:2000"
+        )
+    return range(int(first), int(last))
+
+
+def _writable(ctx: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
+    """Said before the run, not after it."""
+    if value is not None and not value.parent.is_dir():
+        raise click.BadParameter(f"there is no folder {value.parent}")
+    return value
+
+
+NO_FAULTS = "none"
+OUTPUT = click.Path(dir_okay=False, writable=True, path_type=Path)
+FOR_ONE = ("only", "duration", "partitions", "producers", "shrink", "trace", "html", "profile", "as_json")
+FOR_MANY = ("jobs", "count_faults")
+
+
 @click.command(cls=_Reproducible)
 @click.option("--seed", type=int, help="Run this seed and tell what happened.")
-@click.option("--seeds", metavar="FIRST:LAST", help="Run all seeds from FIRST to LAST - 1.")
+@click.option("--seeds", metavar="FIRST:LAST", callback=_range, help="Run all seeds from FIRST to LAST - 1.")
 @click.option("--twice", is_flag=True, help="Run each seed twice and compare the traces.")
-@click.option("--jobs", type=int, default=2, show_default=True, help="Processes for --seeds.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="With --seeds: processes."
+)
 @click.option("--count-faults", is_flag=True, help="With --seeds: how often each fault was injected.")
 @click.option(
-    "--shrink", is_flag=True, help="Leave out as many faults as possible while the seed still fails."
+    "--shrink",
+    is_flag=True,
+    help="Leave out as much as possible while the seed still fails, and say how to run the rest.",
 )
-@click.option("--only", metavar="N,N,...", help="With --seed: only these of its faults, as --shrink told.")
+@click.option(
+    "--only", metavar="N,N,...", callback=_numbers, help="With --seed: only these of its faults, or none."
+)
+@click.option("--duration", type=click.FloatRange(min=0.1), help="With --seed: seconds with faults.")
+@click.option("--partitions", type=click.IntRange(min=1), help="With --seed: so many, not as drawn.")
+@click.option("--producers", type=click.IntRange(min=1), help="With --seed: so many, not as drawn.")
 @click.option(
     "--trace",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OUTPUT,
+    callback=_writable,
     help="Every action as a line of JSON, in the names of hachikuji/kafka-specification.",
 )
-@click.option(
-    "--html", type=click.Path(dir_okay=False, path_type=Path), help="The run as a time line, in one file."
-)
+@click.option("--html", type=OUTPUT, callback=_writable, help="The run as a time line, in one file.")
 @click.option("--profile", is_flag=True, help="With --seed: which share is loop, codec, log and so on.")
 @click.option("--json", "as_json", is_flag=True, help="With --seed: what came of it as one JSON object.")
+@click.pass_context
 def sim(
+    ctx: click.Context,
     seed: int | None,
-    seeds: str | None,
+    seeds: range | None,
     twice: bool,
     jobs: int,
     count_faults: bool,
     shrink: bool,
-    only: str | None,
+    only: tuple[int, ...] | None,
+    duration: float | None,
+    partitions: int | None,
+    producers: int | None,
     trace: Path | None,
     html: Path | None,
     profile: bool,
@@ -68,16 +118,21 @@ def sim(
     """
     if (seed is None) == (seeds is None):
         raise click.UsageError("one of --seed and --seeds is wanted, e.g. --seed 42 or --seeds 0:100")
+    _refuse(ctx, FOR_ONE if seeds is not None else FOR_MANY, "--seed" if seeds is not None else "--seeds")
     if seeds is not None:
         from odradek.sim.sweep import sweep
 
-        sys.exit(sweep(_range(seeds), jobs=jobs, twice=twice, count_faults=count_faults, say=_say_at_once))
+        sys.exit(sweep(seeds, jobs=jobs, twice=twice, count_faults=count_faults, say=_say_at_once))
     assert seed is not None
-    plan = draw(seed)
-    if only is not None:
-        kept = {int(number) for number in only.split(",") if number}
-        plan = plan.without(set(range(len(plan.faults))) - kept)
-    outcome = _one(plan, twice=twice, shrink=shrink, trace=trace, html=html, profile=profile)
+    plan = _chosen(seed, only, duration, partitions, producers)
+    outcome = _profiled(plan) if profile else run_plan(plan)
+    if twice and run_plan(plan).trace_hash != outcome.trace_hash:
+        outcome.code, outcome.reason = CORRECTNESS, "two runs of this seed differ"
+    if shrink and outcome.code != OK:
+        plan, outcome, _ = shrunk(plan, outcome)
+        click.echo(f"left of it: {command_of(plan)}\n", err=True)
+    if trace is not None or html is not None:
+        _draw(plan, trace, html)
     if as_json:
         click.echo(json.dumps(outcome.as_dict()))
     else:
@@ -85,30 +140,51 @@ def sim(
     sys.exit(outcome.code)
 
 
-def _range(text: str) -> range:
-    first, colon, last = text.partition(":")
-    if not colon or not first.isdigit() or not last.isdigit():
-        raise click.UsageError(f"--seeds {text}: want FIRST:LAST, as in --seeds 0:2000")
-    return range(int(first), int(last))
+def _refuse(ctx: click.Context, names: tuple[str, ...], belongs_to: str) -> None:
+    for parameter in ctx.command.params:
+        given = ctx.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        if parameter.name in names and given:
+            raise click.UsageError(f"{parameter.opts[0]} goes with {belongs_to}")
+
+
+def _chosen(
+    seed: int,
+    only: tuple[int, ...] | None,
+    duration: float | None,
+    partitions: int | None,
+    producers: int | None,
+) -> Plan:
+    """What the seed draws, with what is given in its place."""
+    plan = draw(seed)
+    if only is not None:
+        count = len(plan.faults)
+        unknown = sorted(set(only) - set(range(count)))
+        if unknown:
+            raise click.UsageError(f"--only {unknown[0]}: seed {seed} has {count} faults, numbered from 0")
+        plan = plan.without(set(range(count)) - set(only))
+    return replace(
+        plan,
+        duration_s=plan.duration_s if duration is None else duration,
+        partitions=partitions or plan.partitions,
+        producers=producers or plan.producers,
+    )
+
+
+def command_of(plan: Plan) -> str:
+    """What runs this plan again, which is drawn but for what was left out."""
+    drawn = draw(plan.seed)
+    kept = [str(number) for number, fault in enumerate(drawn.faults) if fault in plan.faults]
+    words = ["odradek sim --seed", str(plan.seed), "--only", ",".join(kept) or NO_FAULTS]
+    for name in ("duration_s", "partitions", "producers"):
+        value = getattr(plan, name)
+        if value != getattr(drawn, name):
+            words += [f"--{name.removesuffix('_s')}", str(value)]
+    return " ".join(words)
 
 
 def _say_at_once(line: str) -> None:
     click.echo(line)
     sys.stdout.flush()
-
-
-def _one(
-    plan: Plan, *, twice: bool, shrink: bool, trace: Path | None, html: Path | None, profile: bool
-) -> Outcome:
-    outcome = _profiled(plan) if profile else run_plan(plan)
-    if twice and run_plan(plan).trace_hash != outcome.trace_hash:
-        outcome.code, outcome.reason = CORRECTNESS, "two runs of this seed differ"
-    if shrink and outcome.code != OK:
-        plan, outcome, kept = shrunk(plan, outcome)
-        click.echo(f"left: --only {','.join(map(str, kept))}, {len(kept)} of the faults; {plan}\n", err=True)
-    if trace is not None or html is not None:
-        _draw(plan, trace, html)
-    return outcome
 
 
 def _profiled(plan: Plan) -> Outcome:

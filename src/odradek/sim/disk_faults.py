@@ -6,29 +6,18 @@ taken it out, as an emptied one is (`faults.disk_emptied`): such a fault waits u
 """
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from odradek.log.memory_files import Choose, MemoryDisk, _Inode, _Node
+from odradek.records.batch import EPOCH_OFFSET, LENGTH_OFFSET, MAGIC_OFFSET, iter_batches
 from odradek.sim.plan import Fault
-from odradek.sim.world import SimBroker, World
+from odradek.sim.targets import later, pick, start_again, table_of
+from odradek.sim.world import World
 
-Act = Callable[[World, Fault], bool]
 INDEXES = (".index", ".timeindex")
+OFFSET_AND_EPOCH_BYTES = LENGTH_OFFSET + MAGIC_OFFSET - EPOCH_OFFSET
 # Made again from the batches, or guarded by a checksum: an error in one must not be noticed by anybody.
 DERIVED = (*INDEXES, ".snapshot", "leader-epoch-checkpoint")
-
-
-def _serving(world: World, fault: Fault) -> SimBroker | None:
-    running = [b for b in world.brokers.values() if b.is_running and b.is_serving]
-    return running[int(fault.target * len(running))] if running else None
-
-
-def _start_after(world: World, broker: SimBroker, seconds: float) -> None:
-    def start() -> None:
-        if not broker.is_running:
-            broker.start()
-
-    world.loop.call_later(seconds, start, context=world.world_context())
 
 
 def _survives_a_loss(world: World) -> bool:
@@ -36,12 +25,12 @@ def _survives_a_loss(world: World) -> bool:
 
 
 def _loses_unsynced(world: World, fault: Fault, choose: Choose | None) -> bool:
-    broker = _serving(world, fault)
+    broker = pick(world, fault)
     if broker is None or not _survives_a_loss(world):
         return False
     broker.kill(power_cut=True, choose=choose)
     broker.excuse()
-    _start_after(world, broker, fault.lasts_s)
+    start_again(world, broker, fault.lasts_s)
     return True
 
 
@@ -63,7 +52,7 @@ def torn_tail(world: World, fault: Fault) -> bool:
 
 def index_bit_flipped(world: World, fault: Fault) -> bool:
     """A killed broker finds one bit of a file wrong that is made from the batches."""
-    broker = _serving(world, fault)
+    broker = pick(world, fault)
     if broker is None:
         return False
     files = [found for disk in broker.disks for found in _files(disk, DERIVED) if found[2].data]
@@ -74,13 +63,13 @@ def index_bit_flipped(world: World, fault: Fault) -> bool:
     bit = int(world.loop.random.random() * len(inode.data) * 8)
     disk.flip_bit(path, bit)
     world.note(f"bit {bit} of {path} flipped")
-    _start_after(world, broker, fault.lasts_s)
+    start_again(world, broker, fault.lasts_s)
     return True
 
 
 def index_misdirected(world: World, fault: Fault) -> bool:
     """A killed broker finds a block of one index where a block of another belongs."""
-    broker = _serving(world, fault)
+    broker = pick(world, fault)
     if broker is None:
         return False
     files = [found for disk in broker.disks for found in _files(disk, INDEXES) if found[2].data]
@@ -93,13 +82,59 @@ def index_misdirected(world: World, fault: Fault) -> bool:
     for content in (written.data, written.durable):
         content[: len(block.data)] = block.data
     world.note(f"{source} written over {target}")
-    _start_after(world, broker, fault.lasts_s)
+    start_again(world, broker, fault.lasts_s)
     return True
+
+
+def _batch_bit_flipped(world: World, fault: Fault, *, cold: bool) -> bool:
+    """A bit of a batch is not what was written, while the other members of the ISR have the batch as it was.
+
+    None of base offset and leader epoch, which lie before the CRC: no reader of a Kafka log can tell those.
+    """
+    broker = pick(world, fault)
+    if broker is None or not _survives_a_loss(world):
+        return False
+    files = [found for disk in broker.disks for found in _batch_files(disk, cold=cold)]
+    if not files:
+        return False
+    disk, path, inode = files[int(fault.amount * len(files))]
+    random = world.loop.random
+    batches = list(iter_batches(bytes(inode.data)))
+    position, header = batches[int(random.random() * len(batches))]
+    at = position + int(random.random() * (header.size_bytes - OFFSET_AND_EPOCH_BYTES)) + LENGTH_OFFSET
+    if at >= position + EPOCH_OFFSET:
+        at += MAGIC_OFFSET - EPOCH_OFFSET
+    bit = at * 8 + int(random.random() * 8)
+    disk.flip_bit(path, bit)
+    world.note(f"bit {bit} of {path} flipped, in the batch at offset {header.base_offset}")
+    broker.excuse()
+    if random.random() < 0.5:  # found when the log is recovered, as far as that reads; else while it is used
+        broker.kill()
+        start_again(world, broker, fault.lasts_s)
+    return True
+
+
+def batch_bit_flipped_cold(world: World, fault: Fault) -> bool:
+    """In a segment that is not written any more."""
+    return _batch_bit_flipped(world, fault, cold=True)
+
+
+def batch_bit_flipped_hot(world: World, fault: Fault) -> bool:
+    """In the segment that is being written."""
+    return _batch_bit_flipped(world, fault, cold=False)
+
+
+def _batch_files(disk: MemoryDisk, *, cold: bool) -> list[tuple[MemoryDisk, str, _Inode]]:
+    logs: dict[str, list[tuple[MemoryDisk, str, _Inode]]] = {}
+    for found in _files(disk, (".log",)):
+        logs.setdefault(found[1].rsplit("/", 1)[0], []).append(found)
+    chosen = [segments[:-1] if cold else segments[-1:] for segments in logs.values()]
+    return [found for segments in chosen for found in segments if found[2].data]
 
 
 def directory_offline(world: World, fault: Fault) -> bool:
     """One of a broker's directories fails; the others go on. It is back when the broker is started again."""
-    broker = _serving(world, fault)
+    broker = pick(world, fault)
     if broker is None or len(broker.disks) < 2:
         return False
     disk = broker.disks[int(fault.amount * len(broker.disks))]
@@ -108,14 +143,14 @@ def directory_offline(world: World, fault: Fault) -> bool:
 
     def replaced() -> None:
         if world.excused:  # a second one does not end its life now, see `faults.inject`
-            world.loop.call_later(0.5, replaced, context=world.world_context())
+            later(world, 0.5, replaced)
             return
         disk.heal()
         if broker.is_running:
             broker.kill()
         broker.start()
 
-    world.loop.call_later(fault.lasts_s, replaced, context=world.world_context())
+    later(world, fault.lasts_s, replaced)
     return True
 
 
@@ -125,13 +160,13 @@ def _files(disk: MemoryDisk, endings: tuple[str, ...]) -> Iterator[tuple[MemoryD
             below = node.entries[name]
             if isinstance(below, _Node):
                 yield from walk(below, f"{path}{name}/")
-            elif name.endswith(endings) and "-delete/" not in path:
+            elif name.endswith(endings) and "-delete/" not in path and "-stray/" not in path:
                 yield disk, f"{path}{name}", below
 
     yield from walk(disk._top, "")
 
 
-TABLE: dict[str, Act] = {
-    function.__name__: function
-    for function in (power_cut_unflushed, torn_tail, index_bit_flipped, index_misdirected, directory_offline)
-}
+TABLE = table_of(
+    power_cut_unflushed, torn_tail, index_bit_flipped, index_misdirected, batch_bit_flipped_cold,
+    batch_bit_flipped_hot, directory_offline,
+)  # fmt: skip

@@ -14,9 +14,10 @@ tasks has a bug that a busy machine would show as well. What TCP keeps in order 
 
 import asyncio
 import heapq
+import inspect
 import random
 from asyncio import events as asyncio_events
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -26,12 +27,13 @@ if TYPE_CHECKING:
 
 _MASK = (1 << 64) - 1
 MOST_WAITS_IN_FINALLY = 20
+MOST_ENDED_TASKS = 100  # that a host still holds on to
 
 
 class Host:
     """One simulated process. `incarnation` counts its starts; a restarted process is a new `Host`."""
 
-    __slots__ = ("_kept", "incarnation", "is_alive", "name", "number", "paused_until")
+    __slots__ = ("_keep_at_most", "_kept", "incarnation", "is_alive", "name", "number", "paused_until")
 
     def __init__(self, name: str, number: int, incarnation: int = 0) -> None:
         self.name = name
@@ -40,10 +42,21 @@ class Host:
         self.is_alive = True
         self.paused_until = 0.0  # SIGSTOP: its callbacks wait until then
         self._kept: list[asyncio.Task[Any] | Coroutine[Any, Any, Any]] = []
+        self._keep_at_most = MOST_ENDED_TASKS
 
     def keep(self, thing: "asyncio.Task[Any] | Coroutine[Any, Any, Any]") -> None:
         """Holds on to a dead host's tasks: collecting one would run its `finally` blocks."""
-        self._kept.append(thing)
+        kept = self._kept
+        kept.append(thing)
+        if len(kept) >= self._keep_at_most:
+            self._kept = [one for one in kept if not _has_ended(one)]
+            self._keep_at_most = 2 * len(self._kept) + MOST_ENDED_TASKS
+
+    def unasked_failures(self) -> "Iterator[asyncio.Task[Any]]":
+        """Tasks that have failed, and nobody has asked them how they ended."""
+        for thing in self._kept:
+            if isinstance(thing, asyncio.Task) and thing.done() and _is_unasked_failure(thing):
+                yield thing
 
     def end(self) -> None:
         """Closes what was kept, here and now, so that nothing of it runs later, in the middle of another world.
@@ -70,6 +83,18 @@ class Host:
 
     def __repr__(self) -> str:
         return f"{self.name}#{self.incarnation}"
+
+
+def _has_ended(thing: "asyncio.Task[Any] | Coroutine[Any, Any, Any]") -> bool:
+    """Nothing of it would run any more, and nothing of it is worth knowing."""
+    if isinstance(thing, asyncio.Task):
+        return thing.done() and not _is_unasked_failure(thing)
+    return inspect.getcoroutinestate(thing) == inspect.CORO_CLOSED
+
+
+def _is_unasked_failure(task: "asyncio.Task[Any]") -> bool:
+    """asyncio's own mark for "exception was never retrieved"; asking the task itself would take it off."""
+    return bool(task._log_traceback)
 
 
 NOBODY = Host("world", 0)
@@ -335,7 +360,10 @@ class SimLoop(asyncio.AbstractEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> "asyncio.Future[Any]":
-        """Blocking work is done in one piece, at a later moment the seed chooses."""
+        return self.run_blocking(0.0, func, *args)
+
+    def run_blocking(self, longer_s: float, func: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
+        """Blocking work is done in one piece, at a moment the seed chooses after `longer_s`."""
         future = self.create_future()
 
         def work() -> None:
@@ -348,10 +376,19 @@ class SimLoop(asyncio.AbstractEventLoop):
             else:
                 future.set_result(result)
 
-        self.call_later(self.random.random() * 0.005, work)
+        self.call_later(longer_s + self.random.random() * 0.005, work)
         return future
 
     # --- errors
+
+    def unasked_failures(self) -> "list[asyncio.Task[Any]]":
+        """Of hosts that are alive and not stopped: there somebody could have asked."""
+        return [
+            task
+            for host in self._contexts
+            if host.is_alive and host.paused_until <= self._now
+            for task in host.unasked_failures()
+        ]
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         self.unhandled.append(context)

@@ -153,8 +153,12 @@ class SimTransport(asyncio.Transport):
         copied = bytes(data)
         for tap in self.network.taps:
             tap(self, copied)
-        self._unsent.append(copied)
-        self._unsent_bytes += len(copied)
+        if self.network.keeps is None or not self.network.keeps(self, copied):
+            self.send(copied)
+
+    def send(self, data: bytes) -> None:
+        self._unsent.append(data)
+        self._unsent_bytes += len(data)
         self._pump()
         if self._unsent_bytes > self._high and not self._is_writing_paused:
             self._is_writing_paused = True
@@ -317,6 +321,8 @@ class Network:
         self.split_probability = 0.1  # how often a read gives only part of what has arrived
         # Whoever listens on the wire: (transport, what was written).
         self.taps: list[Callable[[SimTransport, bytes], None]] = []
+        # Whoever keeps back what was written, and sends it later (`withheld`).
+        self.keeps: Callable[[SimTransport, bytes], bool] | None = None
         self._links: dict[tuple[str, str], Link] = {}
         self._next_port = 40000
 

@@ -1,7 +1,7 @@
 """What one seed will do: settings, workload, and every fault with its time, drawn before anything runs.
 
 The plan is a value, apart from the run: a shrunk plan is the same plan with faults left out. Swarm testing: each
-seed draws a subset of the kinds of fault and their intensity; a quarter of the time is free of faults. What
+seed draws a subset of the kinds of fault and their intensity; a quarter of its time is free of faults. What
 administrators do in the meantime is drawn in the same way, from a generator of its own.
 """
 
@@ -52,10 +52,12 @@ KINDS: dict[str, tuple[str, int, float, float]] = {
 # Of disks, of wires and of time, in modules of their own (`disk_faults`, `wire_faults`), and drawn by themselves.
 FURTHER_KINDS: dict[str, tuple[str, int, float, float]] = {
     "kill_controller_between_steps": ("F2", 4, 0.5, 5.0),
+    "pause_controller_between_steps": ("F5", 3, 0.5, 12.0),
     "cut_to_a_ring": ("F9", 2, 0.5, 12.0),
     "swizzle": ("F9", 2, 2.0, 12.0),
     "thin_link": ("F10", 2, 0.5, 6.0),
     "late_control_requests": ("F11", 4, 1.0, 6.0),
+    "lost_watches": ("F12", 3, 0.05, 3.0),
     "lost_calls": ("F13", 2, 0.5, 6.0),
     "clock_strobe": ("F14", 1, 0.5, 5.0),
     "power_cut_unflushed": ("F15", 3, 0.5, 5.0),
@@ -64,11 +66,20 @@ FURTHER_KINDS: dict[str, tuple[str, int, float, float]] = {
     "index_misdirected": ("F21", 2, 0.5, 5.0),
     "directory_offline": ("F23", 2, 0.5, 8.0),
 }
-# One broker may lose what it had not flushed, while all others are well: not where one copy may be all there is.
-LOSE_ONE = frozenset({"power_cut_unflushed", "torn_tail"})
-# A log whose disk was away while it was deleted is there twice when the disk is back, and refuses the next topic of that
-# name (KAFKA-16157): docs/simulator.md, "not mended yet". Until then this is not drawn beside `recreate_topic`.
-BRING_OLD_LOGS_BACK = frozenset({"directory_offline"})
+# Of clients (`client_faults`), drawn by themselves too.
+CLIENT_KINDS: dict[str, tuple[str, int, float, float]] = {
+    "producer_killed": ("F31", 3, 0.1, 4.0),
+    "producer_restarts": ("F31", 3, 0.0, 2.0),
+    "consumer_killed": ("F31", 2, 0.1, 4.0),
+    "clients_reconnect": ("F31", 1, 0.3, 3.0),
+}
+# Of record batches, drawn by themselves too: they want the logs read again all the time.
+BATCH_KINDS: dict[str, tuple[str, int, float, float]] = {
+    "batch_bit_flipped_cold": ("F20", 1, 0.5, 5.0),
+    "batch_bit_flipped_hot": ("F20", 1, 0.5, 5.0),
+}
+# One broker may lose what others have, while all others are well: not where one copy may be all there is.
+LOSE_ONE = frozenset({"power_cut_unflushed", "torn_tail", *BATCH_KINDS})
 WANT_INDEXES = frozenset({"index_bit_flipped", "index_misdirected"})
 # What administrators do (`administration`), in the same terms. Half of the seeds have administrators.
 ACTIONS: dict[str, tuple[str, int, float, float]] = {
@@ -85,6 +96,7 @@ ACTIONS: dict[str, tuple[str, int, float, float]] = {
     "list_offsets": ("-", 1, 0.0, 0.0),
     "depose": ("F12", 0, 0.0, 0.0),
 }
+QUIET_SHARE = 0.25  # of the time of every seed
 # May lose acknowledged records, with everybody's consent: few seeds, so that most can demand everything.
 UNCLEAN = frozenset({"elect_unclean", "allow_unclean"})
 # Records below the log start are gone because somebody asked for it.
@@ -146,28 +158,25 @@ def draw(seed: int) -> Plan:
         chosen = [kind for kind in chosen if kind not in SINGLE]
     faults: list[Fault] = []
     mean_gap_s = rng.choice((0.6, 1.5, 4.0))
-    now, quiet_until = rng.uniform(0.2, 1.0), 0.0
+    now = rng.uniform(0.2, 1.0)
     while now < duration_s and chosen:
-        if now >= quiet_until:
-            kind = rng.choices(chosen, [KINDS[k][1] for k in chosen])[0]
-            if kind in SINGLE:
-                chosen.remove(kind)
-            _, _, shortest, longest = KINDS[kind]
-            faults.append(Fault(now, kind, rng.random(), rng.random(), rng.uniform(shortest, longest)))
-            if rng.random() < 0.1:
-                quiet_until = now + 0.25 * duration_s
+        kind = rng.choices(chosen, [KINDS[k][1] for k in chosen])[0]
+        if kind in SINGLE:
+            chosen.remove(kind)
+        _, _, shortest, longest = KINDS[kind]
+        faults.append(Fault(now, kind, rng.random(), rng.random(), rng.uniform(shortest, longest)))
         now += rng.expovariate(1 / mean_gap_s)
     further = _further_faults(
         seed, duration_s, may_lose_one=replication_factor == 3 and min_insync_replicas == 2
     )
+    if replication_factor == 3 and min_insync_replicas == 2:
+        further += _flips(seed, duration_s)
     kinds = frozenset(chosen) | {fault.kind for fault in further}
     actions, settings = _administration(seed, duration_s, kinds)
-    if any(action.kind == "recreate_topic" for action in actions):
-        further = [fault for fault in further if fault.kind not in BRING_OLD_LOGS_BACK]
-        faults = [fault for fault in faults if fault.kind not in BRING_OLD_LOGS_BACK]
-    if not kinds.isdisjoint(WANT_INDEXES):
+    if not kinds.isdisjoint(WANT_INDEXES | BATCH_KINDS.keys()):
         settings.setdefault("log.segment.bytes", "2000")  # an index is written when its segment ends
     faults += _deposals(seed, duration_s)
+    faults += _client_faults(seed, duration_s)
     return Plan(
         seed=seed,
         brokers=brokers,
@@ -182,9 +191,26 @@ def draw(seed: int) -> Plan:
         duration_s=duration_s,
         flushes=flushes,
         store_notices_death=rng.random() < 0.5,
-        faults=tuple(sorted([*faults, *further, *actions])),
+        faults=with_a_quiet_quarter(seed, duration_s, [*faults, *further, *actions]),
         settings=settings,
     )
+
+
+def with_a_quiet_quarter(seed: int, duration_s: float, faults: list[Fault]) -> tuple[Fault, ...]:
+    """In order, and a quarter of the time, in one piece, without any.
+
+    The faults move together to make room for it, and what would last into it ends where it begins.
+    """
+    quiet_s = QUIET_SHARE * duration_s
+    begin = random.Random(f"quiet-{seed}").uniform(0.0, duration_s - quiet_s)
+    moved = []
+    for fault in sorted(faults):
+        at_s = fault.at_s * (1 - QUIET_SHARE)
+        if at_s < begin:
+            moved.append(fault._replace(at_s=at_s, lasts_s=min(fault.lasts_s, begin - at_s)))
+        else:
+            moved.append(fault._replace(at_s=at_s + quiet_s))
+    return tuple(moved)
 
 
 def _deposals(seed: int, duration_s: float) -> list[Fault]:
@@ -193,6 +219,34 @@ def _deposals(seed: int, duration_s: float) -> list[Fault]:
     if rng.random() >= 0.1:
         return []
     return [Fault(rng.uniform(0.2, duration_s), "depose", 0.0, 0.0) for _ in range(rng.choice((1, 1, 2)))]
+
+
+def _client_faults(seed: int, duration_s: float) -> list[Fault]:
+    """In a quarter of the seeds, beside whatever else there is."""
+    rng = random.Random(f"clients-{seed}")
+    if rng.random() >= 0.25:
+        return []
+    chosen = [kind for kind in CLIENT_KINDS if rng.random() < 0.6]
+    mean_gap_s = rng.choice((0.5, 1.5, 4.0))
+    faults: list[Fault] = []
+    now = rng.uniform(0.2, 2.0)
+    while now < duration_s and chosen:
+        kind = rng.choices(chosen, [CLIENT_KINDS[k][1] for k in chosen])[0]
+        _, _, shortest, longest = CLIENT_KINDS[kind]
+        faults.append(Fault(now, kind, rng.random(), rng.random(), rng.uniform(shortest, longest)))
+        now += rng.expovariate(1 / mean_gap_s)
+    return faults
+
+
+def _flips(seed: int, duration_s: float) -> list[Fault]:
+    """In one of six of the seeds in which one copy may be lost."""
+    rng = random.Random(f"flips-{seed}")
+    if rng.random() >= 1 / 6:
+        return []
+    return [
+        Fault(rng.uniform(1.0, duration_s), kind, rng.random(), rng.random(), rng.uniform(0.5, 5.0))
+        for kind in rng.choices(sorted(BATCH_KINDS), k=rng.choice((1, 2, 4)))
+    ]
 
 
 def _further_faults(seed: int, duration_s: float, *, may_lose_one: bool) -> list[Fault]:

@@ -15,7 +15,7 @@ EVERY_S = 0.001
 SHARES = (
     ("loop", ("sim/loop", "sim/network", "sim/store")),
     ("checkers", ("sim/checkers", "sim/views", "sim/watch", "sim/restart", "sim/topics", "controller/invariants")),
-    ("clients", ("sim/client", "sim/administration", "sim/run", "sim/world")),
+    ("clients", ("sim/client", "sim/producer", "sim/consumer", "sim/workload", "sim/administration", "sim/run", "sim/world")),
     ("codec", ("protocol/", "client/", "server/connection")),
     ("log", ("log/", "records/")),
     ("store", ("store/",)),

@@ -5,6 +5,7 @@ the same exit code, and the same invariant by name. Leaving a fault out shifts e
 not unique; what comes out is minimal in the sense that no single fault can be left out any more.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ Signature = tuple[int, str]
 
 
 def signature(outcome: Outcome) -> Signature:
-    return outcome.code, outcome.anomalies[0].name if outcome.anomalies else ""
+    return outcome.code, outcome.anomalies[0].name if outcome.anomalies else outcome.error
 
 
 def shrunk(
@@ -69,7 +70,8 @@ def _pieces(items: list[int], count: int) -> Iterator[frozenset[int]]:
 
 def _simpler(plan: Plan) -> Iterator[Plan]:
     """Each on top of `plan`, the last one with everything."""
-    shorter = min(plan.duration_s, max((f.at_s + f.lasts_s for f in plan.faults), default=1.0) + 1.0)
+    end = max((f.at_s + f.lasts_s for f in plan.faults), default=1.0) + 1.0
+    shorter = min(plan.duration_s, math.ceil(end))  # a number somebody can type
     yield replace(plan, duration_s=shorter)
     yield replace(plan, duration_s=shorter, partitions=1)
     yield replace(plan, duration_s=shorter, partitions=1, producers=1)

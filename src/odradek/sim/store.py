@@ -2,15 +2,16 @@
 
 The tree itself is `store.memory`, the same that tests and one-process clusters use. What a real network and a real
 ensemble add is here: a call takes time before and after it takes effect, so an answer can be lost although the write
-happened; watches may come late; a session that is out of touch for its timeout ends, and its client must think
-itself gone *before* the store does.
+happened; watches may come late, or be lost with a connection; a session that is out of touch for its timeout ends,
+and its client must think itself gone *before* the store does.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from odradek.sim.loop import NOBODY, Host, SimLoop, current_host, wake
-from odradek.store.api import OnSession, OnWatch, StoreUnavailable
+from odradek.sim.lost_watches import Armed, arm_again, armed
+from odradek.store.api import OnSession, OnWatch, SessionState, StoreUnavailable
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 
 # A client stops trusting its session after this share of the timeout without an answer.
@@ -25,11 +26,18 @@ class StoreLink:
         self.host = host
         self.is_cut = False
         self.answers_take_s = 0.0  # on top of the usual delay
+        self.calls_take_s = 0.0  # likewise, before they take effect
         self.sessions: list[MemorySession] = []
+        self._losses = 0  # how often it has lost touch with the store
+        self._forgotten: dict[int, Armed] = {}  # session id -> the watches that went with the connection
+
+    @property
+    def is_out_of_touch(self) -> bool:
+        return self.is_cut or self.store.is_down
 
     async def open_session(self, session_timeout_ms: int = 6000) -> "HostSession":
         await self.store.delay()
-        if self.is_cut:
+        if self.is_out_of_touch:
             raise StoreUnavailable(message=f"{self.host} cannot reach the store")
         session = self.store.ensemble.open(session_timeout_ms)
         self.sessions.append(session)
@@ -41,38 +49,53 @@ class StoreLink:
 
     # --- what the world does to it
 
-    def cut(self) -> None:
+    def cut(self, *, forgets_watches: bool = False) -> None:
         """Calls fail from now on; if it lasts, the client gives up first, then the store expires the session."""
-        if self.is_cut:
-            return
-        self.is_cut = True
-        for session in self._live():
-            self._tell(session.disconnect)
-            self._expire_unless_healed(session)
+        if not self.is_cut:
+            was_in_touch = not self.is_out_of_touch
+            self.is_cut = True
+            if was_in_touch:
+                self.lose_touch(forgets_watches=forgets_watches)
 
     def heal(self) -> None:
-        if not self.is_cut:
-            return
-        self.is_cut = False
+        if self.is_cut:
+            self.is_cut = False
+            if not self.is_out_of_touch:
+                self.regain_touch()
+
+    def lose_touch(self, *, forgets_watches: bool) -> None:
+        self._losses += 1
+        for session in self._live():
+            if forgets_watches and session.state is SessionState.CONNECTED:
+                self._forgotten[session.session_id] = armed(self.store.ensemble.tree, session)
+            self._tell(session.disconnect)
+            self._end_unless_back(session, self._losses)
+
+    def regain_touch(self) -> None:
         for session in self.sessions:  # also those that have ended: that is what their clients learn now
+            then = self._forgotten.pop(session.session_id, None)
+            if (
+                then is not None
+                and session.state is SessionState.SUSPENDED
+                and session.session_id in self.store.ensemble.sessions
+            ):
+                arm_again(self.store.ensemble.tree, session, then)
             self._tell(session.connect)
 
     def host_killed(self, *, at_once: bool) -> None:
         """`at_once`: the kernel told the store (embedded); else the session goes by its timeout (ZooKeeper)."""
         for session in self._live():
             session.hold_watches()
-            delay = 0.002 if at_once else session.session_timeout_ms / 1000
-            self.store.loop.call_later(delay, self._end, session, context=self.store.world_context())
+            self._end_after(session, 0.002 if at_once else _timeout_s(session), lambda: True)
 
     def host_paused(self, seconds: float) -> None:
         """A stopped process sends no heartbeats. It hears nothing, and learns of its end when it goes on."""
+        loop, host = self.store.loop, self.host
         for session in self._live():
             session.hold_watches()
-            self.store.loop.call_later(seconds, self._resume, session, context=self.store.world_context())
-            if seconds * 1000 > session.session_timeout_ms:
-                self.store.loop.call_later(
-                    session.session_timeout_ms / 1000, self._end, session, context=self.store.world_context()
-                )
+            loop.call_later(seconds, self._resume, session, context=self.store.world_context())
+            if seconds > _timeout_s(session):
+                self._end_after(session, _timeout_s(session), lambda: host.paused_until > loop.time())
 
     def expire(self) -> None:
         """The store gives up the newest session although its client is well."""
@@ -98,27 +121,43 @@ class StoreLink:
             self._tell(self.store.ensemble.expire, session.session_id)
 
     def _resume(self, session: MemorySession) -> None:
-        self._tell(session.release_watches)
+        if self.host.paused_until <= self.store.loop.time():
+            self._tell(session.release_watches)
 
-    def _expire_unless_healed(self, session: MemorySession) -> None:
-        timeout_s = session.session_timeout_ms / 1000
+    def _end_unless_back(self, session: MemorySession, losses: int) -> None:
+        """`losses`: a client that was back in between, however briefly, has its whole timeout again."""
+        timeout_s = _timeout_s(session)
+
+        def is_still_away() -> bool:
+            return self.is_out_of_touch and self._losses == losses
 
         def give_up() -> None:
-            if self.is_cut:
+            if is_still_away():
                 self._tell(session.give_up)
-
-        def expire() -> None:
-            # A client that has given up will not come back to this session, link or no link.
-            if self.is_cut or session.state.value == "expired":
-                self._end(session)
 
         world = self.store.world_context()
         self.store.loop.call_later(timeout_s * CLIENT_GIVES_UP_AFTER, give_up, context=world)
-        self.store.loop.call_later(timeout_s, expire, context=world)
+        # A client that has given up will not come back to this session, link or no link.
+        self._end_after(session, timeout_s, lambda: is_still_away() or session.state is SessionState.EXPIRED)
+
+    def _end_after(self, session: MemorySession, seconds: float, is_due: Callable[[], bool]) -> None:
+        """An ensemble that is away ends no session: its clocks begin anew when it is back, as ZooKeeper's do."""
+
+        def end() -> None:
+            if self.store.is_down:
+                self.store.when_up.append(lambda: self._end_after(session, seconds, is_due))
+            elif is_due():
+                self._end(session)
+
+        self.store.loop.call_later(seconds, end, context=self.store.world_context())
 
     def _tell(self, function: Callable[..., Any], *args: Any) -> None:
         """Listeners of other hosts that this reaches are put into their own context by `HostSession.listen`."""
         self.store.context_of(self.host).copy().run(function, *args)
+
+
+def _timeout_s(session: MemorySession) -> float:
+    return session.session_timeout_ms / 1000
 
 
 class HostSession:
@@ -162,12 +201,36 @@ class SimStore:
         self.lost_answer_probability = 0.0  # the write happened, the client hears StoreUnavailable (F13)
         self.lost_call_probability = 0.0
         self.lost_answers = 0
-        self.is_down = False  # the ensemble is being restarted
+        self.is_down = False  # the ensemble is being restarted: `go_down`, `come_up`
+        self.when_up: list[Callable[[], None]] = []
+        self.links: list[StoreLink] = []
         # Looks at the tree after every write, before anybody else does.
         self.on_write: Callable[[], None] | None = None
 
     def link_for(self, host: Host) -> StoreLink:
-        return StoreLink(self, host)
+        link = StoreLink(self, host)
+        self.links = [*(known for known in self.links if known.host.is_alive), link]
+        return link
+
+    def go_down(self, *, forgets_watches: bool = False) -> None:
+        """Every client loses touch, no watch fires and no session ends. Sessions outlive it if it is short."""
+        if self.is_down:
+            return
+        in_touch = [link for link in self.links if link.host.is_alive and not link.is_out_of_touch]
+        self.is_down = True
+        for link in in_touch:
+            link.lose_touch(forgets_watches=forgets_watches)
+
+    def come_up(self) -> None:
+        if not self.is_down:
+            return
+        self.is_down = False
+        for link in self.links:
+            if link.host.is_alive and not link.is_out_of_touch:
+                link.regain_touch()
+        waiting, self.when_up = self.when_up, []
+        for begin in waiting:
+            begin()
 
     def context_of(self, host: Host) -> Any:
         return self.loop.context_of(host)
@@ -184,7 +247,8 @@ class SimStore:
     # --- the gate (`store.memory_session.Gate`)
 
     async def before(self, session_id: int, call: str) -> None:
-        await self.delay()
+        link = self.owner.get(session_id)
+        await self.delay(0.0 if link is None else link.calls_take_s)
         self._fail_if_unreachable(session_id)
         if self.lost_call_probability and self.loop.random.random() < self.lost_call_probability:
             raise StoreUnavailable(message=f"the call {call} was lost")
@@ -207,5 +271,5 @@ class SimStore:
 
     def _fail_if_unreachable(self, session_id: int) -> None:
         link = self.owner.get(session_id)
-        if self.is_down or (link is not None and link.is_cut):
+        if self.is_down or (link is not None and link.is_out_of_touch):
             raise StoreUnavailable(message="the store cannot be reached")

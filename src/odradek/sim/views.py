@@ -57,7 +57,7 @@ class BrokerLogs:
     def __init__(self, broker: "SimBroker") -> None:
         self._broker = broker
         self._readers: dict[TopicPartition, LogReader] = {}
-        self._seen_steps = [0] * len(broker.disks)
+        self._seen_steps: dict[str, int] = {}  # of each disk's trace
 
     def batches(self, partition: TopicPartition, log: Any) -> Batches:
         self._forget_what_was_cut()
@@ -74,14 +74,14 @@ class BrokerLogs:
         self._readers.clear()
 
     def _forget_what_was_cut(self) -> None:
-        for number, disk in enumerate(self._broker.disks):
-            seen = self._seen_steps[number]
+        for disk in self._broker.disks:
+            seen = self._seen_steps.get(disk.path, 0)
             if len(disk.trace) > seen:
                 for step in disk.trace[seen:]:
                     operation, _, path = step.partition(" ")
                     if operation in CHANGES_A_LOG and ".log" in path:
                         self._readers.pop(_partition_of(path), None)
-                self._seen_steps[number] = len(disk.trace)
+                self._seen_steps[disk.path] = len(disk.trace)
 
 
 def _partition_of(path: str) -> TopicPartition:
@@ -149,10 +149,11 @@ class Views:
             term = runtime.controller._term
             if term is not None:
                 controllers.append((broker_id, term.epoch))
-                if term.is_loaded and term.epoch > cached_epoch:
+                context = (
+                    term.core.context
+                )  # None as well once it has resigned, in the very step we look after
+                if term.is_loaded and context is not None and term.epoch > cached_epoch:
                     cached_epoch = term.epoch
-                    context = term.core.context
-                    assert context is not None, "a term that is loaded has a context"
                     cached = {p: s.leader_and_isr for p, s in context.leaderships.items()}
         to_delete = world.topics.to_delete()
         assigned = {broker_id for replicas_of in self._assignments.values() for broker_id in replicas_of}

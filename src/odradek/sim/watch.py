@@ -5,12 +5,14 @@ random number is drawn, nothing is scheduled, so a watched run has the trace of 
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from odradek.controller.invariants import violations
 from odradek.model.ids import TopicPartition
 from odradek.sim.checkers import replicas
 from odradek.sim.checkers.history import Anomaly
+from odradek.sim.controller_writes import ControllerWrites
 from odradek.sim.world import SimBroker, World
 
 
@@ -23,6 +25,7 @@ class Watch:
         self.looks = 0
         self.committed = replicas.Committed()
         self._memories = (self.committed, replicas.Leaders(), replicas.HighWatermarks())
+        self._writes = ControllerWrites(world)
         self._on_broken = on_broken
         world.on_controller_step.append(self._controller_stepped)
 
@@ -32,7 +35,7 @@ class Watch:
 
     def look(self) -> list[Anomaly]:
         self.looks += 1
-        view = self.world.view()
+        view = replace(self.world.view(), controller_writes=self._writes.take())
         found = [anomaly for check in replicas.STEP_CHECKS for anomaly in check(view)]
         for memory in self._memories:
             found += memory.observe(view)

@@ -35,6 +35,7 @@ DEFAULT_SETTINGS = {
     "replica.lag.time.max.ms": "10000",
     "log.segment.bytes": "65536",
     "log.index.interval.bytes": "512",
+    "odradek.log.scrub.bytes.per.second": "0",  # a seed that turns bits has it looked for
 }
 
 
@@ -47,7 +48,7 @@ class SimSeams(Seams):
 
     def __init__(self, world: "World", broker: "SimBroker") -> None:
         name = broker.name
-        self.loop = world.loop
+        self.loop: SimLoop = world.loop
         self._world = world
         self._broker = broker
         self.clock = Clock(
@@ -59,7 +60,7 @@ class SimSeams(Seams):
         return self._world.loop.random.randbytes(count)
 
     def run_blocking(self, function: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
-        return self.loop.run_in_executor(None, function, *args)
+        return self.loop.run_blocking(self._broker.blocking_takes_s, function, *args)
 
     def controller_stepped(self, event: object, effects: object) -> None:
         self._world.controller_stepped(self._broker, event, effects)
@@ -79,6 +80,8 @@ class SimBroker:
         # One directory, or several of which one may fail alone (F23).
         paths = [f"/{self.name}"] if count == 1 else [f"/{self.name}/d{n}" for n in range(count)]
         self.disks = [MemoryDisk(path) for path in paths]
+        self.disks_taken: list[MemoryDisk] = []  # out of the machine, and out of `log.dirs`
+        self.blocking_takes_s = 0.0  # on top of the usual delay: a slow disk
         self.host: Host | None = None
         self.link: StoreLink | None = None
         self.runtime: BrokerRuntime | None = None
@@ -253,11 +256,13 @@ class World:
         self.clock_offsets: dict[str, float] = {}
         self.cut_from_store: dict[str, None] = {}
         self.starts = 0
+        self.is_healed = False
         self.notes: list[tuple[float, str]] = []
         # (broker, partition) that has lost records -> the life in which the ISR still counts on it
         self.excused: dict[tuple[BrokerId, TopicPartition], int] = {}
         self.topics = Topics(self.store.ensemble.tree)
         self.administration: Any = None  # of a seed with administrators (`administration`)
+        self.clients: Any = None  # of a run (`workload`)
         self.waiting_for_stop: dict[str, list[Callable[[], None]]] = {}
         self.on_broker_stopped: list[Callable[[SimBroker, BaseException], None]] = []
         # (broker, event, effects) after each step of a controller, before anything of it is written or told
@@ -396,11 +401,13 @@ class World:
         self.note(f"heal {source} -> {target}")
         self.network.heal(source, target)
 
-    def cut_store(self, broker: SimBroker) -> None:
+    def cut_store(self, broker: SimBroker, *, forgets_watches: bool | None = None) -> None:
+        """`forgets_watches`: as ZooKeeper's servers do; None: if the store of this world is one that does."""
         self.note(f"cut {broker.name} -> store")
         self.cut_from_store[broker.name] = None
         if broker.link is not None:
-            broker.link.cut()
+            forgets = not self.store_notices_death if forgets_watches is None else forgets_watches
+            broker.link.cut(forgets_watches=forgets)
 
     def heal_store(self, broker: SimBroker) -> None:
         if broker.name in self.cut_from_store:
@@ -410,18 +417,21 @@ class World:
                 broker.link.heal()
 
     def heal_all(self) -> None:
-        """Everything works again, and everybody runs."""
+        """Everything works again, and everybody runs. No fault strikes from now on."""
         self.note("heal everything")
+        self.is_healed = True
         self.network.heal_all()
         for broker in self.brokers.values():
             self.heal_store(broker)
             for disk in broker.disks:
                 disk.heal()
-        self.store.is_down = False
+        self.store.come_up()
         self.store.lost_answer_probability = self.store.lost_call_probability = 0.0
         for broker in self.brokers.values():
             if broker.host is not None and broker.host.paused_until > self.loop.time():
                 broker.host.paused_until = self.loop.time()
+            if broker.link is not None:
+                broker.link.release_watches()
             if not broker.is_running:
                 broker.start()
 
@@ -435,5 +445,12 @@ class World:
         return self._views.life_in_isr(broker_id, partition)
 
     def controller_stepped(self, broker: SimBroker, event: object, effects: object) -> None:
-        for observer in self.on_controller_step:
-            observer(broker, event, effects)
+        """An observer that fails is a mistake of the simulator: the broker it looked at must not hear of it."""
+        for observer in tuple(self.on_controller_step):
+            try:
+                observer(broker, event, effects)
+            except Exception as error:
+                self.loop.call_exception_handler(
+                    {"message": "whoever watched a controller", "exception": error}
+                )
+                self.loop.interrupt()

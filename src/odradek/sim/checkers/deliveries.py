@@ -18,7 +18,7 @@ After an unclean election (`lossy`) records may be gone and their offsets taken 
 an offset *and leader epoch*, and one place of a value in what the last reader got.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 
 from odradek.model.ids import TopicPartition
@@ -149,12 +149,14 @@ def _aborted_reads(partition: TopicPartition, sends: list[Sent], polls: list[Pol
 
 def _duplicates(partition: TopicPartition, sends: list[Sent], versions: Versions) -> Iterator[Anomaly]:
     idempotent = {value for send in sends if send.is_idempotent for value in send.values}
+    # What an application sends again after it was killed comes from another producer: once for each of them.
+    times = Counter(value for send in sends for value in send.values)
     places: dict[Value, list[int]] = defaultdict(list)
     for offset, values in versions.items():
         for value in sorted(values):
             places[value].append(offset)
     for value, offsets in places.items():
-        if len(offsets) > 1 and value in idempotent:
+        if len(offsets) > times[value] and value in idempotent:
             yield Anomaly("duplicate", partition, f"{_show([value])} stands at offsets {offsets}")
 
 

@@ -14,7 +14,7 @@ from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim.checkers.batches import Batches, BatchList, BatchView
 from odradek.sim.checkers.history import Anomaly
 
-__all__ = ["BatchView", "ClusterView", "PartitionView", "ReplicaView"]
+__all__ = ["BatchView", "ClusterView", "ControllerWrite", "PartitionView", "ReplicaView"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,16 @@ class PartitionView:
 
 
 @dataclass(frozen=True, slots=True)
+class ControllerWrite:
+    """A write of a controller to a node of the store, that took effect."""
+
+    controller: BrokerId
+    controller_epoch: int  # of its term
+    elected_epoch: int  # of the newest term when it took effect, as `/controller_epoch` says
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterView:
     partitions: Mapping[TopicPartition, PartitionView]
     # (broker, controller epoch) of everyone who acts as controller
@@ -58,6 +68,7 @@ class ClusterView:
     # (broker, partition) of logs that nobody assigned to that broker: left of a deletion or a reassignment
     strays: tuple[tuple[BrokerId, TopicPartition], ...] = ()
     topics_to_delete: tuple[str, ...] = ()
+    controller_writes: tuple[ControllerWrite, ...] = ()  # since the last view
 
 
 def leader_in_isr(view: ClusterView) -> Iterator[Anomaly]:
@@ -197,6 +208,18 @@ def one_leader_and_one_controller(view: ClusterView) -> Iterator[Anomaly]:
     for epoch, brokers in by_controller_epoch.items():
         if len(brokers) > 1:
             yield Anomaly("I10", None, f"brokers {brokers} all act as controller in epoch {epoch}")
+
+
+def stale_writes_fenced(view: ClusterView) -> Iterator[Anomaly]:
+    """I10: no write of a controller takes effect once another has been elected (KAFKA-6082)."""
+    for write in view.controller_writes:
+        if write.controller_epoch < write.elected_epoch:
+            yield Anomaly(
+                "I10",
+                None,
+                f"broker {write.controller} wrote {write.path} as controller of epoch {write.controller_epoch}, "
+                f"after epoch {write.elected_epoch} had begun",
+            )
 
 
 def converged(view: ClusterView) -> Iterator[Anomaly]:
@@ -417,5 +440,6 @@ def _first_difference(one: ReplicaView, other: ReplicaView, limit: int) -> int |
 # After every step of a controller, and at every look besides.
 STEP_CHECKS = (
     type_ok, leader_in_isr, valid_high_watermark, weak_isr, strong_isr, one_leader_and_one_controller,
+    stale_writes_fenced,
 )  # fmt: skip
 REST_CHECKS = (converged, identical_logs)

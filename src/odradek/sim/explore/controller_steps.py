@@ -5,7 +5,7 @@ replica is left open. So brokers are interchangeable, and all elections a reassi
 lead to are among the outcomes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import permutations
 from typing import Any, NamedTuple
 
@@ -37,6 +37,7 @@ from odradek.controller.settle import settle
 from odradek.model.cluster import BrokerRegistration, LeaderAndIsr, ReplicaAssignment
 from odradek.model.facts import BrokersChanged, MetadataLoaded, StoredPartitionState, TopicAssignment
 from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch
+from odradek.server.controller_writes import decode_answers, encode_writes
 from odradek.sim.explore.values import (
     TOPIC_ID,
     TP,
@@ -45,7 +46,13 @@ from odradek.sim.explore.values import (
     ControllerValue,
     LeaderAndIsrMessage,
     Leadership,
+    Names,
+    Registered,
 )
+from odradek.store import api as store
+from odradek.store import layout
+from odradek.store.api import Create, Fence, Set
+from odradek.store.memory import Tree
 
 CONTROLLER = BrokerId(0)  # a machine of its own: what happens to brokers happens to no controller
 
@@ -58,6 +65,14 @@ class Decision(NamedTuple):
     tells: tuple[LeaderAndIsrMessage, ...]
     answer: AlterPartitionAnswer | None
     on_the_way: tuple[Leadership, ...]
+
+    def renamed(self, names: Names) -> "Decision":
+        return Decision(
+            self.after.renamed(names),
+            tuple(sorted(message.renamed(names) for message in self.tells)),
+            None if self.answer is None else self.answer.renamed(names),
+            tuple(stored.renamed(names) for stored in self.on_the_way),
+        )
 
 
 class Controllers:
@@ -78,30 +93,41 @@ class Controllers:
 
     # ---------------------------------------------------------------------------------------------- the events
 
-    def brokers_changed(
-        self, value: ControllerValue, registered: tuple[tuple[int, int], ...]
-    ) -> set[Decision]:
+    def brokers_changed(self, value: ControllerValue, registered: Registered) -> set[Decision]:
+        if len({broker for broker, _ in set(value.live) ^ set(registered)}) < 2:
+            return self._brokers_changed(value, registered)
+        return self._whatever_the_names(self._brokers_changed, value, registered)
+
+    def _brokers_changed(self, value: ControllerValue, registered: Registered) -> set[Decision]:
         return self._decide(value, BrokersChanged(_registrations(registered)), registered)
+
+    def _whatever_the_names(
+        self,
+        decide: Callable[[ControllerValue, Registered], set[Decision]],
+        value: ControllerValue,
+        registered: Registered,
+    ) -> set[Decision]:
+        """Of several brokers that die or return at once the smallest id has its turn first. Ids say nothing here, so
+        each order of turns is tried."""
+        decisions = set()
+        for order in self.orders:
+            names: Names = tuple(int(b) for b in order)
+            back = tuple(names.index(b) for b in range(len(names)))
+            there = tuple(sorted((names[b], epoch) for b, epoch in registered))
+            decisions |= {d.renamed(back) for d in decide(value.renamed(names), there)}
+        return decisions
 
     def elect_preferred(self, value: ControllerValue) -> set[Decision]:
         return self._decide(value, ElectLeadersRequested(1, False, (TP,)), value.live)
 
     def alter_partition(self, value: ControllerValue, message: AlterPartitionMessage) -> set[Decision]:
-        item = AlterPartitionItem(
-            TP.topic,
-            TOPIC_ID,
-            TP.partition,
-            LeaderEpoch(message.leader_epoch),
-            PartitionEpoch(message.partition_epoch),
-            tuple(IsrMember(BrokerId(b), BrokerEpoch(e)) for b, e in message.new_isr),
-        )
-        event = AlterPartitionRequested(
-            1, 3, BrokerId(message.source), BrokerEpoch(message.broker_epoch), (item,)
-        )
-        return self._decide(value, event, value.live, asked=message)
+        return self._decide(value, _asked(message), value.live, asked=message)
 
-    def elected(self, value: ControllerValue, registered: tuple[tuple[int, int], ...]) -> set[Decision]:
+    def elected(self, value: ControllerValue, registered: Registered) -> set[Decision]:
         """Another controller reads everything, and takes over."""
+        return self._whatever_the_names(self._elected, value, registered)
+
+    def _elected(self, value: ControllerValue, registered: Registered) -> set[Decision]:
         decisions = set()
         for order in self.orders:
             snapshot = self._snapshot(registered, value.stored, order)
@@ -110,13 +136,46 @@ class Controllers:
             decisions.add(self._settled(core, event, value, registered, value.epoch + 1, None))
         return decisions
 
+    def deposed(
+        self, value: ControllerValue, what: str, message: AlterPartitionMessage | None
+    ) -> set[Decision]:
+        """The one that was deposed and has not noticed goes on, over a real tree: what it writes, it writes under the
+        fence of its election (KAFKA-6082)."""
+        old = value.deposed
+        assert old is not None
+        live = old.live
+        event: Event
+        if what == "brokers_changed":
+            live = old.will_hear  # should it change anything, the write is fenced: ids do not matter here
+            event = BrokersChanged(_registrations(live))
+        elif what == "elect_preferred":
+            event = ElectLeadersRequested(1, False, (TP,))
+        else:
+            assert message is not None
+            event = _asked(message)
+        decisions = set()
+        before = ControllerValue(True, old.epoch, old.live, old.stored)
+        for order in self.orders:
+            core = self._core(before, order)
+            written: list[Leadership] = []
+            effects = settle(core, event, 0, _tree(value, core.fence, written))
+            if effects.resign is not None and not written:
+                decisions.add(Decision(value._replace(deposed=None), (), None, ()))
+                continue
+            after = value._replace(deposed=old._replace(live=live))
+            if written:
+                after = after._replace(stored=written[-1], stale_write=old.epoch)
+            answer = None if message is None else _answer(message, effects.answers)
+            decisions.add(Decision(after, _tells(effects.requests), answer, ()))
+        return decisions
+
     # ---------------------------------------------------------------------------------------------- one event
 
     def _decide(
         self,
         value: ControllerValue,
         event: Event,
-        live: tuple[tuple[int, int], ...],
+        live: Registered,
         asked: AlterPartitionMessage | None = None,
     ) -> set[Decision]:
         return {
@@ -129,7 +188,7 @@ class Controllers:
         core: ControllerCore,
         event: Event,
         value: ControllerValue,
-        live: tuple[tuple[int, int], ...],
+        live: Registered,
         epoch: int,
         asked: AlterPartitionMessage | None,
     ) -> Decision:
@@ -139,7 +198,7 @@ class Controllers:
             f"the controller resigned: {effects.resign}"
         )
         stored = writes[-1] if writes else value.stored
-        after = ControllerValue(True, epoch, tuple(sorted(live)), stored)
+        after = value._replace(is_acting=True, epoch=epoch, live=tuple(sorted(live)), stored=stored)
         self._assert_same_memory(core, after)
         answer = _answer(asked, effects.answers) if asked is not None else None
         return Decision(after, _tells(effects.requests), answer, tuple(writes[:-1]))
@@ -178,14 +237,26 @@ class Controllers:
             assert ours == theirs, f"{name}: {ours} in memory, {theirs} in the model"
 
     def _snapshot(
-        self, live: tuple[tuple[int, int], ...], stored: Leadership | None, order: tuple[BrokerId, ...]
+        self, live: Registered, stored: Leadership | None, order: tuple[BrokerId, ...]
     ) -> MetadataLoaded:
         topic = TopicAssignment(TP.topic, TOPIC_ID, {TP.partition: ReplicaAssignment(order)})
         states = {} if stored is None else {TP: _stored(stored)}
         return MetadataLoaded(_registrations(live), (topic,), states)
 
 
-def _registrations(live: tuple[tuple[int, int], ...]) -> tuple[BrokerRegistration, ...]:
+def _asked(message: AlterPartitionMessage) -> AlterPartitionRequested:
+    item = AlterPartitionItem(
+        TP.topic,
+        TOPIC_ID,
+        TP.partition,
+        LeaderEpoch(message.leader_epoch),
+        PartitionEpoch(message.partition_epoch),
+        tuple(IsrMember(BrokerId(b), BrokerEpoch(e)) for b, e in message.new_isr),
+    )
+    return AlterPartitionRequested(1, 3, BrokerId(message.source), BrokerEpoch(message.broker_epoch), (item,))
+
+
+def _registrations(live: Registered) -> tuple[BrokerRegistration, ...]:
     return tuple(BrokerRegistration(BrokerId(b), BrokerEpoch(e), ()) for b, e in sorted(live))
 
 
@@ -233,6 +304,31 @@ def _store(written: list[Leadership]) -> Any:
             written.append(_leadership_of(state, write.isr_broker_epochs, version=version))
             answers.append(Stored(version))
         return tuple(answers)
+
+    return answer
+
+
+def _tree(value: ControllerValue, fence: int, written: list[Leadership]) -> Any:
+    """The store as it stands now, `/controller_epoch` at the version the newest election gave it."""
+    tree = Tree()
+    session = tree.open_session(6000)
+    path = layout.state_path(TP)
+    parents = [path[:end] for end in range(1, len(path)) if path[end] == "/"]
+    node = layout.encode_partition_state(
+        (stored := _stored(value.stored)).leader_and_isr, stored.controller_epoch, stored.isr_broker_epochs
+    )
+    epoch = layout.encode_controller_epoch(ControllerEpoch(value.epoch))
+    tree.multi(session, [*map(Create, parents), Create(layout.CONTROLLER_EPOCH, epoch), Create(path, node)])
+    tree.multi(session, [Set(layout.CONTROLLER_EPOCH, epoch)] * value.epoch)
+    tree.multi(session, [Set(path, node)] * value.stored.partition_epoch)
+
+    def answer(writes: tuple[Write, ...]) -> tuple[WriteAnswer, ...]:
+        answers, _ = tree.write(session, encode_writes(writes), Fence(fence))
+        if any(isinstance(answer, store.Stored) for answer in answers):
+            found = tree.get(session, path, False)
+            now = layout.decode_partition_state(path, found.data, found.stat.version)
+            written.append(_leadership_of(now, now.isr_broker_epochs, version=found.stat.version))
+        return decode_answers(writes, answers).answers
 
     return answer
 

@@ -1,10 +1,11 @@
 """The simulator's own checkers over every state of the search: `TypeOk`, `LeaderInIsr`, `ValidHighWatermark`,
-`WeakIsr`, `StrongIsr`, and one leader an epoch (I10).
+`WeakIsr`, `StrongIsr`, one leader an epoch and fenced writes (I10); where the power may be cut also what the ISR must hold (I8).
 
 All of them are about one replica, two replicas, or the state node. So they are asked of each pair of replicas, which
 repeat over and over, and the answer is remembered.
 """
 
+from dataclasses import replace
 from itertools import combinations
 
 from odradek.model.cluster import LeaderAndIsr
@@ -14,20 +15,27 @@ from odradek.sim.checkers.replicas import (
     STEP_CHECKS,
     BatchView,
     ClusterView,
+    Committed,
+    ControllerWrite,
     PartitionView,
     ReplicaView,
     leader_in_isr,
     one_leader_and_one_controller,
+    stale_writes_fenced,
     strong_isr,
     type_ok,
     valid_high_watermark,
     weak_isr,
 )
+from odradek.sim.explore.controller_steps import CONTROLLER
 from odradek.sim.explore.model import Model, State
-from odradek.sim.explore.values import TP, Leadership, ReplicaValue
+from odradek.sim.explore.values import TP, ControllerValue, Leadership, Record, ReplicaValue
+from odradek.store.layout import state_path
 
 PAIR_CHECKS = (type_ok, valid_high_watermark, weak_isr, strong_isr, one_leader_and_one_controller)
-NODE_CHECKS = (type_ok, leader_in_isr)
+NOBODY_EXCUSED: frozenset[int] = frozenset()
+TEACHER = BrokerId(-2)
+NODE_CHECKS = (type_ok, leader_in_isr, stale_writes_fenced)
 
 
 class Invariants:
@@ -35,6 +43,7 @@ class Invariants:
         self.model = model
         self._pairs: dict[tuple[int, ...], tuple[str, ...]] = {}
         self._nodes: dict[int, tuple[str, ...]] = {}
+        self._complete: dict[tuple[int, int, tuple[Record, ...]], tuple[str, ...]] = {}
         self._isr: dict[int, tuple[int, ...]] = {}
         self._combinations = tuple(combinations(model.brokers, 2))
 
@@ -46,25 +55,47 @@ class Invariants:
             names = self._node(controller)
         isr = self._isr[controller]
         replicas = state.replicas
+        excused: frozenset[int] = NOBODY_EXCUSED
+        if self.model.scope.power_cuts:
+            excused = _excused(self.model, state)
+            isr = tuple(b for b in isr if b not in excused)
+            committed = self.model.counts.of[state.counts].committed
+            for member in isr if committed else ():
+                names = (*names, *self._completeness(member, replicas[member], committed))
         for one, other in self._combinations:
-            key = (one, replicas[one], one in isr, other, replicas[other], other in isr)
+            # Where nobody is excused the last two say nothing, and cost little.
+            key = (
+                one, replicas[one], one in isr, other, replicas[other], other in isr, one in excused, other in excused,
+            )  # fmt: skip
             found = self._pairs.get(key)
             if found is None:
-                found = self._pairs[key] = self._pair(one, other, state, isr)
+                found = self._pairs[key] = self._pair(one, other, state, isr, excused)
             if found:
                 names = (*names, *found)
         return tuple(dict.fromkeys(names)) if names else ()
 
     def _node(self, controller: int) -> tuple[str, ...]:
-        stored = self.model.controller_values.of[controller].stored
+        value = self.model.controller_values.of[controller]
+        stored = value.stored
         self._isr[controller] = stored.isr
-        view = ClusterView({TP: PartitionView((), _node_view(stored), None, _brokers(self.model))})
+        partition = PartitionView((), _node_view(stored), None, _brokers(self.model))
+        view = ClusterView({TP: partition}, controller_writes=_stale_writes(value))
         names = self._nodes[controller] = tuple(a.name for check in NODE_CHECKS for a in check(view))
         return names
 
-    def _pair(self, one: int, other: int, state: State, isr: tuple[int, ...]) -> tuple[str, ...]:
+    def _completeness(self, member: int, replica: int, committed: tuple[Record, ...]) -> tuple[str, ...]:
+        key = (member, replica, committed)
+        found = self._complete.get(key)
+        if found is None:
+            view = replica_view(member, self.model.replica_values.of[replica])
+            found = self._complete[key] = tuple(a.name for a in _incomplete(view, committed))
+        return found
+
+    def _pair(
+        self, one: int, other: int, state: State, isr: tuple[int, ...], excused: frozenset[int]
+    ) -> tuple[str, ...]:
         of = self.model.replica_values.of
-        replicas = tuple(replica_view(b, of[state.replicas[b]]) for b in (one, other))
+        replicas = tuple(_without(replica_view(b, of[state.replicas[b]]), excused) for b in (one, other))
         stored = LeaderAndIsr(
             BrokerId(-1), LeaderEpoch(0), tuple(BrokerId(b) for b in isr if b in (one, other))
         )
@@ -74,14 +105,64 @@ class Invariants:
 
 def anomalies(model: Model, state: State) -> list[Anomaly]:
     """The checkers as the simulator runs them, over the whole state at once."""
-    return [anomaly for check in STEP_CHECKS for anomaly in check(view_of(model, state))]
+    view = view_of(model, state)
+    found = [anomaly for check in STEP_CHECKS for anomaly in check(view)]
+    committed = model.counts.of[state.counts].committed
+    state_view = view.partitions[TP]
+    assert state_view.stored is not None
+    for replica in state_view.replicas:
+        if replica.broker in state_view.stored.isr:
+            found += _incomplete(replica, committed)
+    return found
 
 
 def view_of(model: Model, state: State) -> ClusterView:
+    """As the world shows its brokers: who has lost records is in no ISR before the ISRs have been told."""
     of = model.replica_values.of
-    replicas = tuple(replica_view(b, of[r]) for b, r in enumerate(state.replicas))
-    stored = _node_view(model.controller_values.of[state.controller].stored)
-    return ClusterView({TP: PartitionView(replicas, stored, None, _brokers(model))})
+    excused = _excused(model, state) if model.scope.power_cuts else NOBODY_EXCUSED
+    replicas = tuple(_without(replica_view(b, of[r]), excused) for b, r in enumerate(state.replicas))
+    controller = model.controller_values.of[state.controller]
+    stored = _node_view(controller.stored)
+    if excused:
+        stored = replace(stored, isr=tuple(b for b in stored.isr if b not in excused or b == stored.leader))
+    partition = PartitionView(replicas, stored, None, _brokers(model))
+    return ClusterView({TP: partition}, controller_writes=_stale_writes(controller))
+
+
+def _excused(model: Model, state: State) -> frozenset[int]:
+    return frozenset(broker for broker, is_excused in enumerate(model.excused(state)) if is_excused)
+
+
+def _without(view: ReplicaView, excused: frozenset[int]) -> ReplicaView:
+    return replace(view, isr=tuple(b for b in view.isr if b not in excused)) if excused else view
+
+
+def _incomplete(member: ReplicaView, committed: tuple[Record, ...]) -> list[Anomaly]:
+    """I8 by the simulator's checker: somebody led who had all that was ever committed; does `member` have it?"""
+    if not committed:
+        return []
+    teacher = replace(
+        member,
+        broker=TEACHER,
+        is_alive=True,
+        is_leader=True,
+        leader_epoch=0,
+        log_end_offset=len(committed),
+        high_watermark=len(committed),
+        batches=_batches(committed),
+    )
+    stored = LeaderAndIsr(TEACHER, LeaderEpoch(0), (member.broker,))
+    return list(Committed().observe(ClusterView({TP: PartitionView((teacher, member), stored)})))
+
+
+def _batches(records: tuple[Record, ...]) -> tuple[BatchView, ...]:
+    return tuple(BatchView(n, n, r.epoch, r.number) for n, r in enumerate(records))
+
+
+def _stale_writes(value: ControllerValue) -> tuple[ControllerWrite, ...]:
+    if not value.stale_write:
+        return ()
+    return (ControllerWrite(CONTROLLER, value.stale_write, value.epoch, state_path(TP)),)
 
 
 def replica_view(broker: int, value: ReplicaValue) -> ReplicaView:
@@ -95,7 +176,7 @@ def replica_view(broker: int, value: ReplicaValue) -> ReplicaView:
         high_watermark=value.high_watermark,
         isr=tuple(map(BrokerId, value.isr)),
         maximal_isr=tuple(map(BrokerId, value.maximal_isr)),
-        batches=tuple(BatchView(n, n, r.epoch, r.number) for n, r in enumerate(value.log)),
+        batches=_batches(value.log),
     )
 
 

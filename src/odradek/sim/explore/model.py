@@ -20,11 +20,13 @@ from odradek.sim.explore.values import (
     AlterPartitionAnswer,
     AlterPartitionMessage,
     ControllerValue,
+    Deposed,
     FetchAnswer,
     FetchMessage,
     LeaderAndIsrMessage,
     Message,
     Names,
+    Record,
     ReplicaValue,
 )
 
@@ -46,6 +48,10 @@ class Scope(NamedTuple):
         0  # of a replica outside the ISR; what a leader believes meanwhile (WeakIsr) is then void
     )
     min_insync_replicas: int = 1
+    deposals: int = 0  # of a controller that does not notice, and acts on
+    # Of one broker while all are well. What it has lost is asked of nobody before the ISR has been told, and no other
+    # broker dies meanwhile: two such losses are survived by nobody.
+    power_cuts: int = 0
 
 
 class Counts(NamedTuple):
@@ -55,6 +61,9 @@ class Counts(NamedTuple):
     lost_connections: int = 0
     controller_crashes: int = 0
     lost_disks: int = 0
+    deposals: int = 0
+    power_cuts: int = 0
+    committed: tuple[Record, ...] = ()  # ever; remembered only where the power may be cut
 
 
 class State(NamedTuple):
@@ -166,7 +175,13 @@ class Model:
                             yield step.label, self._after(state, broker, step, counts=number)
             value = self.replica_values.of[replica]
             if value.is_alive:
-                if counts.broker_crashes < scope.broker_crashes:
+                if counts.power_cuts < scope.power_cuts and self._is_everybody_well(state):
+                    number = self.counts.number(counts._replace(power_cuts=counts.power_cuts + 1))
+                    for keeps in range(len(value.log)):
+                        after = self.replica_values.number(self.replicas.power_cut(value, keeps))
+                        label = f"PowerCut({broker}, keeps={keeps})"
+                        yield label, self._after(state, broker, Step("", after), counts=number)
+                if counts.broker_crashes < scope.broker_crashes and not self._waits_for_news(state):
                     after = self.replica_values.number(self.replicas.crashed(value))
                     crashed = counts._replace(broker_crashes=counts.broker_crashes + 1)
                     number = self.counts.number(crashed)
@@ -205,6 +220,8 @@ class Model:
                 after = self.replica_values.number(value._replace(log=(), epochs=()))
                 number = self.counts.number(counts._replace(lost_disks=counts.lost_disks + 1))
                 yield f"BrokerLosesDisk({broker})", self._after(state, broker, Step("", after), counts=number)
+            if scope.deposals:
+                yield from self._hears_of_controller(state, broker, value, present)
             asked = self._late_fetch(broker, replica, present) if value.is_alive else ()
             if asked:
                 about = self.messages.of[asked[0]]
@@ -214,6 +231,65 @@ class Model:
                     for step in self._step(self._answer_fetch, leader, state.replicas[leader], asked[0]):
                         yield step.label, self._after(state, leader, step)
         yield from self._controller_moves(state, counts, present)
+
+    def _hears_of_controller(
+        self, state: State, broker: int, value: ReplicaValue, present: tuple[int, ...]
+    ) -> Iterator[tuple[str, State]]:
+        """It asks the newest from now on; what the one before has not answered is lost with the connection."""
+        controller = self.controller_values.of[state.controller]
+        if value.is_alive and controller.is_acting and value.asks != controller.epoch:
+            after = self.replica_values.number(value._replace(asks=controller.epoch))
+            lost = [m for m in present if self._answers_proposal_of(m, broker)]
+            yield (
+                f"BrokerHearsOfController({broker})",
+                self._after(state, broker, Step("", after, tuple(lost))),
+            )
+
+    def _answers_proposal_of(self, message: int, broker: int) -> bool:
+        about = self.messages.of[message]
+        return isinstance(about, AlterPartitionAnswer) and about.asked.source == broker
+
+    def _is_everybody_well(self, state: State) -> bool:
+        """Alive, registered, and in the ISR in this life."""
+        of = self.replica_values.of
+        stored = self.controller_values.of[state.controller].stored
+        lives = dict(zip(stored.isr, stored.isr_broker_epochs, strict=True))
+        replicas = [of[r] for r in state.replicas]
+        return all(r.is_alive and r.registered == lives.get(b) for b, r in enumerate(replicas))
+
+    def _waits_for_news(self, state: State) -> bool:
+        """Somebody has lost records, and the controller still takes its former life for live."""
+        if not self.scope.power_cuts:
+            return False
+        live = dict(self.controller_values.of[state.controller].live)
+        replicas = [self.replica_values.of[r] for r in state.replicas]
+        return any(self.excused(state)) or any(
+            r.lost_life and live.get(b, r.lost_life + 1) <= r.lost_life for b, r in enumerate(replicas)
+        )
+
+    def excused(self, state: State) -> tuple[bool, ...]:
+        """Which replicas have lost records in a life that the ISR still counts on, the stored one or that of a leader
+        who has not heard of what is stored."""
+        key = ("excused", state.replicas, state.controller)
+        found = self._memory.get(key)
+        if found is None:
+            of = self.replica_values.of
+            replicas = [of[r] for r in state.replicas]
+            stored = self.controller_values.of[state.controller].stored
+            lives = dict(zip(stored.isr, stored.isr_broker_epochs, strict=True))
+            counting = [
+                r.maximal_isr
+                for r in replicas
+                if r.is_alive
+                and r.is_leader
+                and (r.leader_epoch, r.partition_epoch) < (stored.leader_epoch, stored.partition_epoch)
+            ]
+            found = self._memory[key] = tuple(
+                bool(r.lost_life)
+                and (lives.get(b, r.lost_life + 1) <= r.lost_life or any(b in isr for isr in counting))
+                for b, r in enumerate(replicas)
+            )
+        return found  # type: ignore[no-any-return]
 
     def _is_known_dead(self, broker: int, state: State) -> bool:
         """Out of the ISR, and the controller knows. A disk lost before that is a lost member of the ISR: no rule of
@@ -375,29 +451,40 @@ class Model:
     ) -> Iterator[tuple[str, State]]:
         value = self.controller_values.of[state.controller]
         registered = self._registered(state.replicas)
+        if value.deposed is not None:
+            yield from self._deposed_moves(state, value.deposed, present)
         if not value.is_acting:
-            for decision in self._decisions("elected", state.controller, registered):
+            for decision in self.decisions("elected", state.controller, registered):
                 yield "ControllerElected", self._decided(state, decision)
             return
         can_crash = counts.controller_crashes < self.scope.controller_crashes
         if can_crash:
             yield "ControllerCrash", self._without_controller(state, counts, value)
+        if value.deposed is None and counts.deposals < self.scope.deposals:
+            number = self.counts.number(counts._replace(deposals=counts.deposals + 1))
+            old = Deposed(value.epoch, value.live, value.stored, registered)
+            for decision in self.decisions("elected", state.controller, registered):
+                decision = decision._replace(after=decision.after._replace(deposed=old))
+                yield (
+                    "ControllerElected, the one before does not notice",
+                    self._decided(state._replace(counts=number), decision),
+                )
         if value.live != registered:
-            for decision in self._decisions("brokers_changed", state.controller, registered):
+            for decision in self.decisions("brokers_changed", state.controller, registered):
                 yield self._name(value, decision), self._decided(state, decision)
                 for stored in decision.on_the_way if can_crash else ():
                     yield (
                         "ControllerCrash, in the middle of its writes",
                         self._without_controller(state, counts, value._replace(stored=stored)),
                     )
-        for decision in self._decisions("elect_preferred", state.controller, ()):
+        for decision in self.decisions("elect_preferred", state.controller, ()):
             if decision.after != value:
                 yield self._name(value, decision), self._decided(state, decision)
         for message in present:
             about = self.messages.of[message]
-            if not isinstance(about, AlterPartitionMessage):
+            if not isinstance(about, AlterPartitionMessage) or not self._is_asked(value.epoch, about, state):
                 continue
-            for decision in self._decisions("alter_partition", state.controller, message):
+            for decision in self.decisions("alter_partition", state.controller, message):
                 changes = decision.after != value
                 label = f"ControllerAlterPartition(isr={decision.after.stored.isr}, from={about.source})"
                 if changes:
@@ -405,11 +492,41 @@ class Model:
                 if decision.answer is not None:
                     yield label, self._decided(state, decision, answers=True)
 
+    def _is_asked(self, epoch: int, about: AlterPartitionMessage, state: State) -> bool:
+        """By whoever sent it: of two controllers a leader asks the one it has heard of."""
+        source = self.replica_values.of[state.replicas[about.source]]
+        return not self.scope.deposals or not source.is_alive or source.asks == epoch
+
+    def _deposed_moves(
+        self, state: State, old: Deposed, present: tuple[int, ...]
+    ) -> Iterator[tuple[str, State]]:
+        value = self.controller_values.of[state.controller]
+
+        def moves(what: str, label: str, message: int = -1) -> Iterator[tuple[str, State]]:
+            for decision in self.decisions("deposed", state.controller, (what, message)):
+                if decision.after.deposed is None:
+                    yield f"{label}, fenced", self._decided(state, decision)
+                    continue
+                if decision.after != value:
+                    yield label, self._decided(state, decision)
+                if decision.answer is not None:
+                    yield label, self._decided(state, decision, answers=True)
+
+        if old.live != old.will_hear:
+            yield from moves("brokers_changed", "OldControllerHearsOfBrokers")
+        yield from moves("elect_preferred", "OldControllerElectsLeader")
+        for message in present:
+            about = self.messages.of[message]
+            if isinstance(about, AlterPartitionMessage) and self._is_asked(old.epoch, about, state):
+                yield from moves(
+                    "alter_partition", f"OldControllerAlterPartition(from={about.source})", message
+                )
+
     def _registered(self, replicas: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
         of = self.replica_values.of
         return tuple([(b, of[r].registered) for b, r in enumerate(replicas) if of[r].registered])
 
-    def _decisions(self, what: str, controller: int, about: Any) -> list[Decision]:
+    def decisions(self, what: str, controller: int, about: Any) -> list[Decision]:
         key = (what, controller, about)
         found = self._memory.get(key)
         if found is None:
@@ -420,6 +537,11 @@ class Model:
                 made = self.controllers.brokers_changed(value, about)
             elif what == "elect_preferred":
                 made = self.controllers.elect_preferred(value)
+            elif what == "deposed":
+                kind, number = about
+                asked = self.messages.of[number] if number >= 0 else None
+                assert asked is None or isinstance(asked, AlterPartitionMessage)
+                made = self.controllers.deposed(value, kind, asked)
             else:
                 message = self.messages.of[about]
                 assert isinstance(message, AlterPartitionMessage)
@@ -472,8 +594,23 @@ class Model:
         messages = set(self.message_sets.of[state.messages])
         messages.difference_update(step.removes)
         messages.update(step.adds)
-        after = State(replicas, state.controller, state.messages, state.counts if counts is None else counts)
+        counts = state.counts if counts is None else counts
+        if self.scope.power_cuts:
+            counts = self._with_committed(counts, step.replica, state.controller)
+        after = State(replicas, state.controller, state.messages, counts)
         return self.canonical(self._tidied(after, messages))
+
+    def _with_committed(self, counts: int, replica: int, controller: int) -> int:
+        value, stored = self.replica_values.of[replica], self.controller_values.of[controller].stored
+        known = self.counts.of[counts]
+        if (
+            value.is_leader
+            and value.is_alive
+            and value.leader_epoch == stored.leader_epoch
+            and value.high_watermark > len(known.committed)
+        ):
+            return self.counts.number(known._replace(committed=value.log[: value.high_watermark]))
+        return counts
 
     def _tidied(self, state: State, messages: set[int] | None) -> State:
         """Without the messages that cannot have any effect any more."""

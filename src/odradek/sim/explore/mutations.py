@@ -16,6 +16,7 @@ from odradek.replication.isr import PendingExpandIsr, PendingShrinkIsr
 from odradek.replication.partition import Partition
 from odradek.replication.replica import Replica
 from odradek.sim.explore.model import Model, Scope
+from odradek.store.memory import Tree
 
 
 class Mutation(NamedTuple):
@@ -82,8 +83,9 @@ def counted_before_cut() -> Any:
 
     def change(old: Any) -> Any:
         def look(self: FetchWait, wanted: Any, so_far: int, now_ms: int) -> Any:
-            if wanted.current_leader_epoch == wanted.partition.leader_epoch and wanted.partition.is_leader:
-                self._note_position(wanted.partition, wanted, now_ms)
+            partition = wanted.partition or self._resolve(wanted)
+            if wanted.current_leader_epoch == partition.leader_epoch and partition.is_leader:
+                self._note_position(partition, wanted, now_ms)
             return old(self, wanted, so_far, now_ms)
 
         return look
@@ -146,6 +148,15 @@ def shorter_is_a_prefix() -> Any:
     return _patched(Replica, "is_diverging", change)
 
 
+def writes_without_fence() -> Any:
+    """KAFKA-6082: the store takes a write of a controller whether or not another was elected since."""
+
+    def change(old: Any) -> Any:
+        return lambda self, session_id, writes, fence: old(self, session_id, writes, None)
+
+    return _patched(Tree, "write", change)
+
+
 QUIET = Scope(
     broker_crashes=0, session_expirations=0, lost_connections=0, controller_crashes=0, partition_epochs=5
 )
@@ -166,6 +177,7 @@ MUTATIONS: tuple[Mutation, ...] = tuple(
         (any_incarnation_joins, "StrongIsr", TWO._replace(broker_crashes=1, lost_disks=1)),
         (names_the_next_life, "StrongIsr", TWO._replace(records=1, broker_crashes=1, lost_disks=1)),
         (shorter_is_a_prefix, "StrongIsr", QUIET),
+        (writes_without_fence, "I10", TWO._replace(deposals=1)),
     )
 )
 

@@ -15,6 +15,7 @@ from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.replica_manager import Leadership as Told
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.topic_configs import TopicConfigs
+from odradek.log.leader_epochs import LeaderEpochs
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -154,6 +155,16 @@ class Replicas:
             broker_epoch=value.broker_epoch,
             log=value.log,
             epochs=value.epochs,
+            lost_life=value.lost_life,
+        )
+
+    def power_cut(self, value: ReplicaValue, keeps: int) -> ReplicaValue:
+        """Of what was not synced any prefix is left. Recovery ends the epochs where the log ends (KIP-101); it would
+        make them anew from the batches where they contradict it, and says the same then."""
+        epochs = LeaderEpochs(value.epochs)
+        epochs.truncate_from_end(keeps)
+        return self.crashed(value)._replace(
+            log=value.log[:keeps], epochs=tuple(epochs.entries), lost_life=value.broker_epoch
         )
 
     # -------------------------------------------------------------------------------------- controller's word
@@ -348,9 +359,13 @@ class _Logs:
     def __init__(self, value: ReplicaValue) -> None:
         self.log = TinyLog(value.log, value.epochs)
         self.offline_directories: dict[str, str] = {}
+        self.refused: dict[object, object] = {}
         # A replica that never held anything has no directory either.
         self.logs = {TP: self.log}
         self.mark = value.high_watermark
+
+    def settle(self, topic_partition: object, topic_id: object, now_ms: int) -> list[str]:
+        return []  # nothing of another topic
 
     def get_or_create(self, topic_partition: object, topic_id: object, *, now_ms: int) -> TinyLog:
         return self.log

@@ -7,14 +7,17 @@ from typing import NamedTuple
 
 from odradek.sim.explore.invariants import Invariants, anomalies
 from odradek.sim.explore.model import Model, State
+from odradek.sim.explore.story import story_of
 
 
 class CounterExample(NamedTuple):
-    """`text` is a scenario: the actions, one a line, then what they broke."""
+    """`text`: the actions, one a line, then what they broke. `story`: the same for whole brokers (`story`), without
+    outcomes."""
 
     broken: tuple[str, ...]
     actions: tuple[str, ...]
     text: str
+    story: str
 
 
 class Exploration(NamedTuple):
@@ -94,6 +97,7 @@ def _path(seen: dict[State, int], parents: "array[int]", last: State) -> list[St
 def _retold(model: Model, path: list[State], broken: tuple[str, ...]) -> CounterExample:
     """With the same names from the beginning to the end: a canonical state may have renamed its brokers."""
     actions: list[str] = []
+    states = [path[0]]
     with model.keeping_names():
         state = path[0]
         for wanted in path[1:]:
@@ -103,6 +107,7 @@ def _retold(model: Model, path: list[State], broken: tuple[str, ...]) -> Counter
                 if model.canonical(after, renames=True) == wanted
             )
             actions.append(action)
+            states.append(state)
         sentences = [f"{a.name}: {a.detail}" for a in anomalies(model, state)]
     text = "\n".join([*actions, "----", *(f"broken {sentence}" for sentence in sentences)])
-    return CounterExample(broken, tuple(actions), text)
+    return CounterExample(broken, tuple(actions), text, story_of(model, actions, states, broken))

@@ -57,6 +57,8 @@ class ReplicaValue(NamedTuple):
     moving: tuple[int, ...] = ()  # joining or leaving
     followers: tuple[Follower, ...] = ()
     fetch_state: str = FETCHING
+    asks: int = 1  # epoch of the controller it asks; counts only where two may act at once
+    lost_life: int = 0  # the incarnation whose records went with the power
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
@@ -81,6 +83,8 @@ class ReplicaValue(NamedTuple):
             (len(self.moving), broker in self.moving),
             sorted(f[1:] for f in self.followers),
             self.fetch_state,
+            self.asks,
+            self.lost_life,
         )
 
 
@@ -107,17 +111,39 @@ class Leadership(NamedTuple):
         )
 
 
+Registered = tuple[tuple[int, int], ...]  # (broker, broker epoch)
+
+
+class Deposed(NamedTuple):
+    """A controller that has not noticed that another was elected, and what it remembers. Its watches come in order,
+    so of brokers it may still hear what was so when it was deposed, and nothing later."""
+
+    epoch: int
+    live: Registered
+    stored: Leadership
+    will_hear: Registered
+
+    def renamed(self, names: Names) -> "Deposed":
+        live, will_hear = _named(self.live, names), _named(self.will_hear, names)
+        return self._replace(live=live, will_hear=will_hear, stored=self.stored.renamed(names))
+
+
 class ControllerValue(NamedTuple):
     """Epoch and memory of the controller; `is_acting` False: it died and nobody was elected yet."""
 
     is_acting: bool
     epoch: int
-    live: tuple[tuple[int, int], ...]  # (broker, broker epoch) as it knows them
+    live: Registered  # as it knows them
     stored: Leadership
+    deposed: Deposed | None = None
+    stale_write: int = 0  # the term that was over when it wrote; 0: none ever
 
     def renamed(self, names: Names) -> "ControllerValue":
-        live = tuple(sorted((names[b], e) for b, e in self.live))
-        return self._replace(live=live, stored=self.stored.renamed(names))
+        return self._replace(
+            live=_named(self.live, names),
+            stored=self.stored.renamed(names),
+            deposed=None if self.deposed is None else self.deposed.renamed(names),
+        )
 
 
 # ------------------------------------------------------------------------------------------------- in flight
@@ -195,6 +221,10 @@ class AlterPartitionAnswer(NamedTuple):
 Message = LeaderAndIsrMessage | FetchMessage | FetchAnswer | AlterPartitionMessage | AlterPartitionAnswer
 
 
+def _named(registered: Registered, names: Names) -> Registered:
+    return tuple(sorted((names[b], e) for b, e in registered))
+
+
 def _renamed(brokers: tuple[int, ...], names: Names) -> tuple[int, ...]:
     return tuple(sorted(names[b] for b in brokers))
 
@@ -254,7 +284,7 @@ class TinyLog:
         self.records = (*self.records, Record(leader_epoch, records))
         return _Appended(base_offset, False)
 
-    def append_as_follower(self, records: tuple[Record, ...], *, now_ms: int) -> None:
+    def append_as_follower(self, records: tuple[Record, ...], *, now_ms: int, leader_epoch: int) -> None:
         for record in records:
             if record.epoch > self.epochs.latest:
                 self.epochs.assign(record.epoch, len(self.records))
@@ -263,6 +293,9 @@ class TinyLog:
     def read(self, offset: int, *, max_bytes: int, upper_bound_offset: int, min_one_batch: bool) -> _Read:
         found = self.records[offset:upper_bound_offset]
         return _Read(found, len(found))
+
+    def check_batch(self, offset: int) -> None:
+        """Nothing turns bits here."""
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         if offset < len(self.records):

@@ -13,8 +13,6 @@ from odradek.sim.museum.mutation import applied
 from odradek.sim.plan import draw
 from odradek.sim.run import CORRECTNESS, CRASH, LIVENESS, OK, run
 
-# From each of these seeds on it is counted how many it takes.
-STARTING_POINTS = (0, 10_000, 20_000)
 # Seconds of the processor that a story or a seed may take; the real ones take half a second and two.
 LONGEST_STORY_S, LONGEST_SEED_S = 2.0, 6.0
 KINDS = {CRASH: "crash", LIVENESS: "liveness", CORRECTNESS: "correctness"}
@@ -27,17 +25,6 @@ class TooLong(BaseException):
 class Caught(NamedTuple):
     by: str  # name of the story
     how: str
-
-
-class Counted(NamedTuple):
-    seeds: tuple[int | None, ...]  # from each starting point; None: not within the limit
-    how: str
-
-    @property
-    def median(self) -> int | None:
-        """None if it was not found from most starting points."""
-        middle = sorted(self.seeds, key=lambda n: (n is None, n))[len(self.seeds) // 2]
-        return middle
 
 
 def by_text(exhibit: Exhibit | None, text: str) -> str:
@@ -70,19 +57,14 @@ def by_stories(exhibit: Exhibit, stories: Sequence[Path]) -> Caught | None:
     return None
 
 
-def by_seeds(exhibit: Exhibit, limit: int, starting_points: Sequence[int] = STARTING_POINTS) -> Counted:
-    counts: list[int | None] = []
-    first = ""
-    with applied(exhibit.changes):
-        for start in starting_points:
-            counts.append(None)
-            for seed in range(start, start + limit):
-                how = _fails(seed)
-                if how:
-                    counts[-1] = seed - start + 1
-                    first = first or how
-                    break
-    return Counted(tuple(counts), first)
+def by_seeds(exhibit: Exhibit, begin: int, end: int) -> tuple[int, str] | None:
+    """The first seed of these that fails under the change, and does not without it; and how it fails."""
+    for seed in range(begin, end):
+        with applied(exhibit.changes):
+            how = _fails(seed)
+        if how and not _fails(seed):
+            return seed, how
+    return None
 
 
 def _fails(seed: int) -> str:

@@ -1,10 +1,11 @@
 """Everything the museum shows."""
 
-from odradek.sim.museum import controller_bugs, replication_bugs, storage_bugs
+from odradek.sim.museum import controller_bugs, own_bugs, replication_bugs, storage_bugs
 from odradek.sim.museum.exhibit import Exhibit
 
 EXHIBITS: tuple[Exhibit, ...] = (
     *replication_bugs.EXHIBITS,
     *controller_bugs.EXHIBITS,
     *storage_bugs.EXHIBITS,
+    *own_bugs.EXHIBITS,
 )

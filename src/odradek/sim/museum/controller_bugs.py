@@ -3,7 +3,14 @@
 from odradek.broker.core import Broker
 from odradek.broker.isr_channel import IsrChannel
 from odradek.broker.replica_manager import ReplicaManager
-from odradek.controller import alter_partition, broker_changes, reassignment, topic_changes
+from odradek.controller import (
+    alter_partition,
+    broker_changes,
+    reassignment,
+    reassignment_start,
+    topic_changes,
+    topic_nodes,
+)
 from odradek.controller.alter_partition import AlterPartition
 from odradek.controller.context import ControllerContext
 from odradek.controller.replica_states import LeaveIsr
@@ -205,15 +212,28 @@ EXHIBITS = (
         ),
     ),
     Exhibit(
+        "6193",
+        "d543e19a09e",
+        "one of several reassignments ends, and what is noted of the others goes with it",
+        (
+            Change(
+                topic_nodes,
+                "topic_write",
+                "context.stored_assignment(topic_partition)",
+                "ReplicaAssignment(context.stored_assignment(topic_partition).replicas)",
+            ),
+        ),
+    ),
+    Exhibit(
         "13972",
         "653e284fcce",
         "a reassignment is cancelled, and the replicas that were being added stay for ever",
         (
             Change(
-                reassignment.DropReplicas,
+                reassignment_start.DropReplicas,
                 "plan",
-                "_plan_leaver(plan, topic_partition, broker)",
-                "plan.forget_replica(topic_partition, broker, _stray(topic_partition, broker))",
+                "plan_leaver(plan, topic_partition, broker)",
+                "plan.forget_replica(topic_partition, broker, 'forgotten')",
             ),
         ),
     ),

@@ -1,42 +1,37 @@
-"""The tables of docs/museum.md from what is known: `python -m odradek.sim.museum --page COUNTS`.
-
-COUNTS is a file of lines `number|seeds from 0|from 10000|from 20000`, `-` where it was not within the limit.
-"""
+"""The tables of docs/museum.md: `python -m odradek.sim.museum --page COUNTS`, a file as `counting` writes it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from odradek.sim.museum import collection, shown
+from odradek.sim.museum import collection, own_bugs, shown
+from odradek.sim.museum.counting import Counted
 from odradek.sim.museum.exhibit import Exhibit
 
-Counts = Mapping[str, Sequence[int | None]]
 
-
-def read_counts(text: str) -> dict[str, tuple[int | None, ...]]:
-    found = {}
-    for line in text.splitlines():
-        number, *seeds = line.split("|")
-        found[number] = tuple(None if seed == "-" else int(seed) for seed in seeds)
-    return found
-
-
-def median(seeds: Sequence[int | None]) -> int | None:
-    """None where most starting points did not find it."""
-    return sorted(seeds, key=lambda n: (n is None, n))[len(seeds) // 2]
-
-
-def tables(counts: Counts) -> Iterator[str]:
+def tables(counts: Mapping[str, Counted]) -> Iterator[str]:
     caught = [e for e in collection.EXHIBITS if e.number not in shown.HARMLESS]
     harmless = [e for e in collection.EXHIBITS if e.number in shown.HARMLESS]
-    yield f"{len(collection.EXHIBITS)} exhibits: {len(caught)} are caught, {len(harmless)} do no harm here."
+    own = [e for e in caught if e in own_bugs.EXHIBITS]
+    yield (
+        f"{len(collection.EXHIBITS)} exhibits, {len(own)} of them bugs of our own: {len(caught)} are caught, "
+        f"{len(harmless)} do no harm here."
+    )
+    counted = [counts[e.number] for e in caught if e.number in counts]
+    if counted:
+        medians = sorted(c.median for c in counted if c.median is not None)
+        yield ""
+        yield (
+            f"Seeds were counted for {len(counted)}. {len(medians)} of them were found by seeds from two of three "
+            f"starting points or more"
+            + (f", with a median of {medians[len(medians) // 2]} seeds." if medians else ".")
+        )
     yield ""
     yield "| KAFKA | mended there by | what users met | changed here | caught by | seeds | median |"
-    yield "|---|---|---|---|---|---|---|"
-    for exhibit in caught:
-        seeds = counts.get(exhibit.number, ())
-        each = ", ".join("-" if n is None else str(n) for n in seeds) or "not counted"
-        middle = median(seeds) if seeds else None
-        cells = [*_first_cells(exhibit), caught_by(exhibit), each, "-" if middle is None else str(middle)]
-        yield "| " + " | ".join(cells) + " |"
+    yield from _rows([e for e in caught if e not in own], counts)
+    yield ""
+    yield "## Our own"
+    yield ""
+    yield "| found as | mended by | what came of it | changed here | caught by | seeds | median |"
+    yield from _rows(own, counts)
     yield ""
     yield "## Put back, and harmless"
     yield ""
@@ -44,6 +39,15 @@ def tables(counts: Counts) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for exhibit in harmless:
         yield "| " + " | ".join([*_first_cells(exhibit), shown.HARMLESS[exhibit.number]]) + " |"
+
+
+def _rows(exhibits: Sequence[Exhibit], counts: Mapping[str, Counted]) -> Iterator[str]:
+    yield "|---|---|---|---|---|---|---|"
+    for exhibit in exhibits:
+        counted = counts.get(exhibit.number)
+        seeds = "not counted" if counted is None else ", ".join(map(str, counted.counts))
+        median = "-" if counted is None else counted.median_in_words
+        yield "| " + " | ".join([*_first_cells(exhibit), caught_by(exhibit), seeds, median]) + " |"
 
 
 def _first_cells(exhibit: Exhibit) -> list[str]:

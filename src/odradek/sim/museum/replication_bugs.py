@@ -5,6 +5,7 @@ from odradek.broker.handlers.fetch import FetchWait
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.log import cutting
 from odradek.log.log_manager import LogManager
+from odradek.replication.followed import FollowedPartition
 from odradek.replication.follower import FollowerFetcher
 from odradek.replication.isr import PendingExpandIsr, PendingShrinkIsr
 from odradek.replication.partition import Partition
@@ -61,8 +62,8 @@ EXHIBITS = (
         "a follower ahead of its new leader throws its whole log away instead of cutting it",
         (
             Change(
-                FollowerFetcher,
-                "_log_ends",
+                FollowedPartition,
+                "log_end_found",
                 "partition.truncate_to(offset, now_ms)",
                 "partition.restart_at(0, now_ms)",
             ),
@@ -269,9 +270,9 @@ EXHIBITS = (
             Change(
                 FollowerFetcher,
                 "_partition_fetched",
-                "self._truncate(followed, *diverging, now_ms)",
+                "followed.truncate(self.leader, *diverging, now_ms, self._tell)",
                 "followed.is_prefix = True; self._take_heard_mark(followed, now_ms); "
-                "self._truncate(followed, *diverging, now_ms)",
+                "followed.truncate(self.leader, *diverging, now_ms, self._tell)",
             ),
         ),
     ),

@@ -47,4 +47,17 @@ EXHIBITS = (
             Change(flushing.FlushPlan, "run", "self._parent.sync()", "pass"),
         ),
     ),
+    Exhibit(
+        "16157",
+        "4454d178669",
+        "a topic is made again while a disk with the old one is away, and its broker refuses the new one for ever",
+        (
+            Change(
+                LogManager,
+                "settle",
+                "return [self._set_aside(topic_partition, stray, STRAY_SUFFIX, now_ms) for stray in strays]",
+                "raise StorageError(f'{topic_partition} is here already, of another topic')",
+            ),
+        ),
+    ),
 )

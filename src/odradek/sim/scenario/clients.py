@@ -1,4 +1,11 @@
-"""Verbs of stories that produce and read."""
+"""Verbs of stories that produce and read; those of impatient clients do not wait for the answer.
+
+| command | does, and prints |
+|---|---|
+| `send P VALUE as=NAME [acks=all] [timeout=MS]` | produces without waiting; `answer NAME` prints what came of it, or `not yet` |
+| `fetch P as=NAME at=OFFSET [wait=MS] [from=BROKER] [epoch=E]` | a consumer's long poll, likewise; `epoch`: of the record before, so that it is told if its log was cut |
+| `fill P COUNT` | produces as many small records, acks=all, and prints how many were acknowledged |
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -6,12 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.model.error_codes import INVALID_METADATA, RETRIABLE, ErrorCode
 from odradek.model.ids import TopicPartition
+from odradek.protocol.messages import fetch
 from odradek.protocol.messages import produce as pm
+from odradek.records.batch import iter_batches
 from odradek.records.builder import NewRecord, build_batch
+from odradek.records.reader import decode_batch
 from odradek.sim.checkers.history import History, Polled, Sent
-from odradek.sim.client import EPOCH_MS, RequestFailed, SimClient, SimConsumer
-from odradek.sim.scenario_admin import partition_of
-from odradek.sim.scenario_text import Words
+from odradek.sim.client import EPOCH_MS, RequestFailed, SimClient
+from odradek.sim.consumer import SimConsumer
+from odradek.sim.loop import Host
+from odradek.sim.scenario.text import Words, partition_of
 from odradek.sim.watch import Watch
 from odradek.sim.world import PORT, World
 
@@ -33,6 +44,8 @@ class Producing:
     _stored: Callable[[TopicPartition], Any]
     _ids: dict[str, tuple[int, int]]
     _sequences: dict[tuple[str, TopicPartition], int]
+    _host: Host
+    _sending: dict[str, str]
 
     def do_produce(self, words: Words) -> Iterator[str]:
         partition = partition_of(words.plain[0])
@@ -150,3 +163,103 @@ class Producing:
         partition = partition_of(words.plain[0])
         self.watch.forget(partition)
         self.history.events = [e for e in self.history.events if e.topic_partition != partition]
+
+    # --- clients that do not wait
+
+    def do_send(self, words: Words) -> None:
+        partition, (value,) = partition_of(words.plain[0]), words.plain[1:]
+        name = words.named["as"]
+        batch = build_batch(
+            [NewRecord(None, value.encode(), EPOCH_MS + int(self.world.loop.time() * 1000))],
+            producer_id=-1,
+            producer_epoch=-1,
+            base_sequence=-1,
+        )
+        request = pm.ProduceRequest(
+            acks={"all": -1, "1": 1}[words.named.get("acks", "all")],
+            timeout_ms=int(words.named.get("timeout", "4000")),
+            topic_data=[
+                pm.TopicProduceData(
+                    name=partition.topic,
+                    partition_data=[pm.PartitionProduceData(index=partition.partition, records=batch)],
+                )
+            ],
+        )
+
+        def said(answer: Any) -> str:
+            row = answer.responses[0].partition_responses[0]
+            error = ErrorCode(row.error_code)
+            return f"{value}@{row.base_offset}" if error == ErrorCode.NONE else error.name
+
+        self._ask_later(name, partition, request, said)
+
+    def do_fetch(self, words: Words) -> None:
+        partition, name = partition_of(words.plain[0]), words.named["as"]
+        self._call(self.client.refresh([partition.topic]))
+        row = fetch.FetchPartition(
+            partition=partition.partition,
+            fetch_offset=int(words.named.get("at", "0")),
+            last_fetched_epoch=int(words.named.get("epoch", "-1")),
+            partition_max_bytes=1 << 20,
+        )
+        request = fetch.FetchRequest(
+            max_wait_ms=int(words.named.get("wait", "30000")),
+            min_bytes=1,
+            max_bytes=1 << 20,
+            session_epoch=-1,
+            topics=[fetch.FetchTopic(topic_id=self.client.topic_ids[partition.topic], partitions=[row])],
+        )
+
+        def said(answer: Any) -> str:
+            found = answer.responses[0].partitions[0] if answer.responses else None
+            if found is None:
+                return ErrorCode(answer.error_code).name
+            if found.error_code:
+                return ErrorCode(found.error_code).name
+            if found.diverging_epoch is not None and found.diverging_epoch.end_offset >= 0:
+                return f"epoch {found.diverging_epoch.epoch} ends at {found.diverging_epoch.end_offset}"
+            values = []
+            view = memoryview(found.records or b"")
+            for position, header in iter_batches(view):
+                batch = decode_batch(view[position : position + header.size_bytes])
+                values += [(record.value or b"").decode() for record in batch]
+            return " ".join(values) or "nothing"
+
+        self._ask_later(name, partition, request, said, words.named.get("from"))
+
+    def do_fill(self, words: Words) -> Iterator[str]:
+        text, count = words.plain
+        values = [f"filler-{n:03}" for n in range(int(count))]
+        (said,) = self.do_produce(Words([text, *values]))
+        yield f"{said.count('@')} acknowledged"
+
+    def _ask_later(
+        self,
+        name: str,
+        partition: TopicPartition,
+        request: Any,
+        said: Callable[[Any], str],
+        broker: str | None = None,
+    ) -> None:
+        """Over a connection of its own: whatever comes behind it on the same one would wait with it."""
+        self._sending[name] = "not yet"
+        addresses = [(broker.name, PORT) for broker in self.world.brokers.values()]
+        client = SimClient(self.world.loop, self._host, addresses, request_timeout_ms=600_000)
+        self._call(client.refresh([partition.topic]))
+
+        async def ask() -> None:
+            address, _ = await client.leader_of(partition)
+            if broker is not None:
+                address = (f"b{broker}", PORT)
+            assert address is not None
+            try:
+                self._sending[name] = said(await client.ask(address, request))
+            except RequestFailed:
+                self._sending[name] = "no answer"
+
+        self.world.spawn(self._host, ask())
+        self.world.run_for(0.05)
+
+    def do_answer(self, words: Words) -> Iterator[str]:
+        for name in words.plain:
+            yield f"{name}: {self._sending[name]}"

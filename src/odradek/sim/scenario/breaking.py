@@ -1,15 +1,20 @@
 """Verbs of stories that break things and mend them: brokers, links, the store, control requests by hand."""
 
+import errno
 from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any
 
+from odradek.log.memory_files import MemoryDisk
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import leader_and_isr as lai
 from odradek.protocol.messages import stop_replica as sr
 from odradek.sim.client import RequestFailed, SimClient
-from odradek.sim.scenario_admin import listed, partition_of
-from odradek.sim.scenario_text import Words
+from odradek.sim.scenario.text import Words, listed, partition_of
 from odradek.sim.world import PORT, SimBroker, World
+
+
+def _nothing_survives(count: int) -> int:
+    return 0
 
 
 class Breaking:
@@ -29,9 +34,10 @@ class Breaking:
     # --- brokers
 
     def do_kill(self, words: Words) -> None:
+        choose = _nothing_survives if words.named.get("power") == "all-lost" else None
         for text in words.plain:
             if text != "power":
-                self._broker(text).kill(power_cut="power" in words.plain)
+                self._broker(text).kill(power_cut="power" in words.plain or choose is not None, choose=choose)
 
     def do_start(self, words: Words) -> None:
         for text in words.plain:
@@ -53,6 +59,44 @@ class Breaking:
 
     def do_wipe(self, words: Words) -> None:
         self._broker(words.plain[0]).wipe_disk()
+
+    def do_slow_disk(self, words: Words) -> None:
+        self._broker(words.plain[0]).blocking_takes_s = float(words.plain[1])
+
+    def _disk_of(self, broker: SimBroker, text: str) -> MemoryDisk:
+        assert broker.runtime is not None
+        path = broker.runtime.logs.directory_of(partition_of(text))
+        return next(disk for disk in broker.disks if disk.path == path)
+
+    def do_break_disk(self, words: Words) -> None:
+        disk = self._disk_of(self._broker(words.plain[0]), words.named["of"])
+        for operation in ("append", "read", "sync", "replace", "truncate"):
+            disk.inject(operation, errno.EIO, name=disk.path)
+
+    def do_mend_disk(self, words: Words) -> None:
+        broker = self._broker(words.plain[0])
+        for disk in broker.disks:
+            disk.heal()
+        self._start_anew(broker)
+
+    def do_take_disk(self, words: Words) -> None:
+        broker = self._broker(words.plain[0])
+        disk = self._disk_of(broker, words.named["of"])
+        broker.disks.remove(disk)
+        broker.disks_taken.append(disk)
+        self._start_anew(broker)
+
+    def do_give_disk(self, words: Words) -> None:
+        broker = self._broker(words.plain[0])
+        broker.disks += broker.disks_taken
+        broker.disks_taken.clear()
+        self._start_anew(broker)
+
+    def _start_anew(self, broker: SimBroker) -> None:
+        if broker.is_running:
+            broker.kill(at_once=True)
+        broker.start()
+        self._until(lambda: self.world.is_ready(), f"{broker.name} is back")
 
     def do_expire(self, words: Words) -> None:
         link = self._broker(words.plain[0]).link
@@ -94,7 +138,8 @@ class Breaking:
         self.world.store.lost_answer_probability = float(words.plain[0])
 
     def do_store(self, words: Words) -> None:
-        self.world.store.is_down = words.plain[0] == "down"
+        store = self.world.store
+        store.go_down() if words.plain[0] == "down" else store.come_up()
 
     def do_hold_watches(self, words: Words) -> None:
         link = self._broker(words.plain[0]).link

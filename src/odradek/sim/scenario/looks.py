@@ -1,12 +1,12 @@
 """Verbs of stories that look, and that wait until something is so."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from odradek.model.ids import TopicPartition
 from odradek.sim.checkers import replicas as checkers
-from odradek.sim.scenario_admin import listed, partition_of
-from odradek.sim.scenario_text import Words
+from odradek.sim.scenario.text import Words, listed, partition_of
 from odradek.sim.world import SimBroker, World
 from odradek.store import layout
 
@@ -91,6 +91,14 @@ class Looking:
                 f"mark {replica.high_watermark} epochs {epochs or '-'}"
             )
 
+    def do_disks(self, words: Words) -> Iterator[str]:
+        """The logs in each directory of a broker; a number that depends on the time is left out."""
+        broker = self._broker(words.plain[0])
+        for disk in broker.disks:
+            logs = [n for n in sorted(disk._top.entries) if re.search(r"-(\d+|delete|stray)$", n)]
+            shown = " ".join(re.sub(r"\.[0-9a-f]{32}-", " set aside as -", name) for name in logs)
+            yield f"{disk.path}: {shown or 'no log'}"
+
     def do_controller(self, words: Words) -> Iterator[str]:
         acting = self.world.view(with_batches=False).controllers
         for broker, epoch in acting:
@@ -153,10 +161,7 @@ class Looking:
             yield from self._look()
 
     def _why_not_at_rest(self) -> str | None:
-        from odradek.sim.run import why_not_at_rest
+        from odradek.sim.rest import pending
 
-        reason = why_not_at_rest(self.world)
-        if reason is None:
-            found = list(checkers.identical_logs(self.world.view()))
-            reason = str(found[0]) if found else None
-        return reason
+        found = pending(self.world) or list(checkers.identical_logs(self.world.view()))
+        return str(found[0]) if found else None

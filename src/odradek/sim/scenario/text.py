@@ -4,6 +4,8 @@ import re
 import shlex
 from dataclasses import dataclass, field
 
+from odradek.model.ids import TopicPartition
+
 LINE = "----"
 
 
@@ -59,3 +61,21 @@ def words_of(command: str) -> tuple[str, Words]:
         else:
             words.plain.append(word)
     return verb, words
+
+
+SHORT = {
+    "min": "min.insync.replicas",
+    "unclean": "unclean.leader.election.enable",
+    "flush": "flush.messages",
+    "segment": "segment.bytes",
+    "retention": "retention.ms",
+}
+
+
+def partition_of(text: str) -> TopicPartition:
+    topic, _, number = text.rpartition("-")
+    return TopicPartition(topic, int(number))
+
+
+def listed(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(",") if part)

@@ -1,36 +1,7 @@
-"""Stories in text, told on the same world as the simulator's seeds.
-
-A file is a list of paragraphs: lines with the reason (`#`), commands, a line `----`, and what came of them. The
-outcome is compared; `python -m odradek.sim.scenario --rewrite FILES` writes it anew. Nothing that depends on the
-seed is printed, so a story must come out the same however the callbacks of the loop are shuffled.
-
-After each command the invariants are looked at, as in a seed; what they say is part of the outcome (`! WeakIsr: ...`).
-
-| command | does, and prints |
-|---|---|
-| `cluster [brokers=3] [seed=0] [notices=yes] [name=value ...]` | starts brokers, 1 first, so that it is controller |
-| `topic NAME replicas=1,2,3[;2,3,1] [name=value ...]` | creates a topic; prints each partition's state |
-| `produce P VALUES [acks=all] [to=BROKER] [id=PRODUCER [again=yes]]` | one batch each; prints `value@offset` or the error. `to`: to that broker as if it led, once; `again`: with the last sequence, a retry |
-| `read P [from=BROKER] [at=0]` | prints what a consumer gets up to the high watermark |
-| `state P` | prints the stored leader, epoch and ISR |
-| `roles P` | prints who believes what: `1 leads in 3`, `2 follows 1 in 3` |
-| `log P` | prints each broker's records, log end, high watermark and epochs |
-| `controller` | prints who acts as controller, and in which epoch |
-| `kill B [power]`, `start B`, `bounce B`, `stop B`, `pause B SECONDS`, `wipe B`, `expire B` | the lives of brokers; `power` loses what was not flushed |
-| `cut A B`, `cut A > B`, `cut A store`, `heal [...]` | links, both ways or one way; `heal` alone heals everything |
-| `lose-answers P`, `hold-watches B`, `release-watches B`, `store down|up` | the store |
-| `replay B [P] kind=leader-and-isr|stop-delete leader=L epoch=E isr=... broker-epoch=N controller-epoch=N` | a control request by hand, late or of a zombie |
-| `reassign`, `delete`, `config`, `elect`, `send`, ... | what administrators do, and clients that do not wait: `scenario_admin` |
-| `consent P` | records may have been lost, and we agreed to that (an unclean election) |
-| `run SECONDS` | lets time pass |
-| `wait P leader=2 isr=2,3`, `wait controller=2`, `wait P end=B:OFFSET` | until it is so, 60 simulated seconds at most |
-| `settle` | until everything is at rest; prints `at rest`, or why it is not |
-"""
+"""The world of one story, and playing it."""
 
 import logging
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from odradek.model.error_codes import ErrorCode
@@ -39,15 +10,16 @@ from odradek.sim.checkers.deliveries import check
 from odradek.sim.checkers.history import History
 from odradek.sim.client import SimClient
 from odradek.sim.loop import Host
-from odradek.sim.scenario_admin import SHORT, Administrating, listed
-from odradek.sim.scenario_breaking import Breaking
-from odradek.sim.scenario_clients import Producing
-from odradek.sim.scenario_looks import PATIENCE_S, Looking
-from odradek.sim.scenario_text import Words, Wrong, parse, render, words_of
+from odradek.sim.scenario.admin import Administrating
+from odradek.sim.scenario.breaking import Breaking
+from odradek.sim.scenario.clients import Producing
+from odradek.sim.scenario.looks import PATIENCE_S, Looking
+from odradek.sim.scenario.repeating import Repeating
+from odradek.sim.scenario.text import SHORT, Words, Wrong, listed, parse, render, words_of
+from odradek.sim.scenario.withholding import Withholding
 from odradek.sim.watch import Watch
+from odradek.sim.withheld import Withheld
 from odradek.sim.world import PORT, NotInTime, SimBroker, World
-
-__all__ = ["Wrong", "main", "parse", "play"]
 
 
 def play(text: str, *, seed: int | None = None) -> str:
@@ -69,7 +41,7 @@ def play(text: str, *, seed: int | None = None) -> str:
     return render(paragraphs)
 
 
-class Stage(Administrating, Breaking, Producing, Looking):
+class Stage(Administrating, Breaking, Producing, Looking, Repeating, Withholding):
     """The world of one story, and what its commands do."""
 
     def __init__(self, seed: int | None = None) -> None:
@@ -81,8 +53,10 @@ class Stage(Administrating, Breaking, Producing, Looking):
         self._ids: dict[str, tuple[int, int]] = {}
         self._sequences: dict[tuple[str, TopicPartition], int] = {}
         self._watch: Watch | None = None
+        self._withheld: Withheld | None = None
         self._told: set[str] = set()
         self._sending: dict[str, str] = {}  # name -> what came of it
+        self._overheard: dict[str, list[bytes]] = {}  # broker -> what controllers wrote to it
 
     @property
     def world(self) -> World:
@@ -147,12 +121,14 @@ class Stage(Administrating, Breaking, Producing, Looking):
         count = int(named.pop("brokers", "3"))
         seed = int(named.pop("seed", "0"))
         notices = named.pop("notices", "yes") == "yes"
+        disks = int(named.pop("disks", "1"))
         settings = {"auto.leader.rebalance.enable": "false", **named}
         self._world = World(
             seed if self._seed is None else self._seed,
             brokers=count,
             settings=settings,
             store_notices_death=notices,
+            disks_per_broker=disks,
         )
         world = self._world
         self._watch = Watch(world)
@@ -191,31 +167,3 @@ class Stage(Administrating, Breaking, Producing, Looking):
 
     def _until(self, condition: Callable[[], bool], what: str) -> None:
         self.world.run_while(lambda: not condition(), PATIENCE_S, what)
-
-
-def main(arguments: list[str]) -> int:
-    """Plays files; with `--rewrite` the outcomes are written into them, else differences are shown."""
-    import difflib
-
-    rewrite = "--rewrite" in arguments
-    failed = 0
-    for name in arguments:
-        if name.startswith("--"):
-            continue
-        path = Path(name)
-        before = path.read_text(encoding="utf-8")
-        after = play(before)
-        if after == before:
-            continue
-        if rewrite:
-            path.write_text(after, encoding="utf-8")
-            sys.stdout.write(f"{name}: rewritten\n")
-        else:
-            failed += 1
-            lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, "played", lineterm="")
-            sys.stdout.write("\n".join(lines) + "\n")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,21 +1,19 @@
-"""Verbs of stories that administrators and impatient clients use; `scenario` has the others.
+"""Verbs of stories that administrators use; `scenario` and `scenario.clients` have the others.
 
 | command | does, and prints |
 |---|---|
-| `send P VALUE as=NAME [acks=all] [timeout=MS]` | produces without waiting; `answer NAME` prints what came of it, or `not yet` |
-| `fetch P as=NAME at=OFFSET [wait=MS] [from=BROKER] [epoch=E]` | a consumer's long poll, likewise; `epoch`: of the record before, so that it is told if its log was cut |
-| `fill P COUNT` | produces as many small records, acks=all, and prints how many were acknowledged |
 | `terminate B` | begins an orderly stop and does not wait for it |
 | `delete TOPIC` | asks for the deletion; `wait-gone TOPIC` until the store has forgotten it |
 | `add-partitions TOPIC COUNT` | prints the error, if there is one |
 | `grow-node TOPIC COUNT` | the same by hand, in the store |
 | `reassign P to=3,2`, `cancel P` | moves a partition, or gives that up; prints the error, if there is one |
 | `assignment P` | prints the assigned replicas, and those being added and removed |
-| `elect preferred|unclean P` | prints the error, or NONE |
+| `elect preferred|unclean P [via=B]` | prints the error, or NONE; `via`: asks that broker as if it were controller |
 | `config TOPIC name=value ...` | changes a topic's configuration; prints the error, if there is one |
 | `delete-records P UP_TO` | prints the error, if there is one, and where the log begins |
 | `latest P` | prints what ListOffsets says: the high watermark as the leader has it |
 | `slow-store B SECONDS` | answers of the store to that broker take so long; the calls themselves do not |
+| `slow-calls B SECONDS` | the other way round: calls of that broker take so long to reach the store |
 | `depose` | removes `/controller` by hand |
 | `retain B` | lets a broker apply its retention now |
 """
@@ -32,43 +30,21 @@ from odradek.protocol.messages import (
     delete_records,
     delete_topics,
     elect_leaders,
-    fetch,
     incremental_alter_configs,
     list_offsets,
-    produce,
 )
-from odradek.records.batch import iter_batches
-from odradek.records.builder import NewRecord, build_batch
-from odradek.records.reader import decode_batch
 from odradek.sim.checkers.history import History
-from odradek.sim.client import EPOCH_MS, RequestFailed, SimClient
-from odradek.sim.loop import Host
+from odradek.sim.client import RequestFailed, SimClient
+from odradek.sim.scenario.text import SHORT, Words, listed, partition_of
 from odradek.sim.world import PORT
 from odradek.store import layout
 from odradek.store.api import Set
 
 if TYPE_CHECKING:
-    from odradek.sim.scenario_text import Words
     from odradek.sim.world import SimBroker, World
 
 TOPIC_RESOURCE, SET = 2, 0
 LATEST = -1
-SHORT = {
-    "min": "min.insync.replicas",
-    "unclean": "unclean.leader.election.enable",
-    "flush": "flush.messages",
-    "segment": "segment.bytes",
-    "retention": "retention.ms",
-}
-
-
-def partition_of(text: str) -> TopicPartition:
-    topic, _, number = text.rpartition("-")
-    return TopicPartition(topic, int(number))
-
-
-def listed(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(",") if part)
 
 
 class Administrating:
@@ -81,140 +57,44 @@ class Administrating:
         @property
         def client(self) -> SimClient: ...
 
-    do_produce: Callable[["Words"], Iterator[str]]
     history: History
-    _host: Host
     _call: Callable[[Coroutine[Any, Any, Any]], Any]
     _until: Callable[[Callable[[], bool], str], None]
     _broker: "Callable[[str], SimBroker]"
-    _sending: dict[str, Any]
-
-    # --- clients that do not wait
-
-    def do_send(self, words: "Words") -> None:
-        partition, (value,) = partition_of(words.plain[0]), words.plain[1:]
-        name = words.named["as"]
-        batch = build_batch(
-            [NewRecord(None, value.encode(), EPOCH_MS + int(self.world.loop.time() * 1000))],
-            producer_id=-1,
-            producer_epoch=-1,
-            base_sequence=-1,
-        )
-        request = produce.ProduceRequest(
-            acks={"all": -1, "1": 1}[words.named.get("acks", "all")],
-            timeout_ms=int(words.named.get("timeout", "4000")),
-            topic_data=[
-                produce.TopicProduceData(
-                    name=partition.topic,
-                    partition_data=[produce.PartitionProduceData(index=partition.partition, records=batch)],
-                )
-            ],
-        )
-
-        def said(answer: Any) -> str:
-            row = answer.responses[0].partition_responses[0]
-            error = ErrorCode(row.error_code)
-            return f"{value}@{row.base_offset}" if error == ErrorCode.NONE else error.name
-
-        self._ask_later(name, partition, request, said)
-
-    def do_fetch(self, words: "Words") -> None:
-        partition, name = partition_of(words.plain[0]), words.named["as"]
-        self._call(self.client.refresh([partition.topic]))
-        row = fetch.FetchPartition(
-            partition=partition.partition,
-            fetch_offset=int(words.named.get("at", "0")),
-            last_fetched_epoch=int(words.named.get("epoch", "-1")),
-            partition_max_bytes=1 << 20,
-        )
-        request = fetch.FetchRequest(
-            max_wait_ms=int(words.named.get("wait", "30000")),
-            min_bytes=1,
-            max_bytes=1 << 20,
-            session_epoch=-1,
-            topics=[fetch.FetchTopic(topic_id=self.client.topic_ids[partition.topic], partitions=[row])],
-        )
-
-        def said(answer: Any) -> str:
-            found = answer.responses[0].partitions[0] if answer.responses else None
-            if found is None:
-                return ErrorCode(answer.error_code).name
-            if found.error_code:
-                return ErrorCode(found.error_code).name
-            if found.diverging_epoch is not None and found.diverging_epoch.end_offset >= 0:
-                return f"epoch {found.diverging_epoch.epoch} ends at {found.diverging_epoch.end_offset}"
-            values = []
-            view = memoryview(found.records or b"")
-            for position, header in iter_batches(view):
-                batch = decode_batch(view[position : position + header.size_bytes])
-                values += [(record.value or b"").decode() for record in batch]
-            return " ".join(values) or "nothing"
-
-        self._ask_later(name, partition, request, said, words.named.get("from"))
-
-    def do_fill(self, words: "Words") -> Iterator[str]:
-        text, count = words.plain
-        values = [f"filler-{n:03}" for n in range(int(count))]
-        (said,) = self.do_produce(type(words)([text, *values]))
-        yield f"{said.count('@')} acknowledged"
-
-    def _ask_later(
-        self,
-        name: str,
-        partition: TopicPartition,
-        request: Any,
-        said: Callable[[Any], str],
-        broker: str | None = None,
-    ) -> None:
-        """Over a connection of its own: whatever comes behind it on the same one would wait with it."""
-        self._sending[name] = "not yet"
-        addresses = [(broker.name, PORT) for broker in self.world.brokers.values()]
-        client = SimClient(self.world.loop, self._host, addresses, request_timeout_ms=600_000)
-        self._call(client.refresh([partition.topic]))
-
-        async def ask() -> None:
-            address, _ = await client.leader_of(partition)
-            if broker is not None:
-                address = (f"b{broker}", PORT)
-            assert address is not None
-            try:
-                self._sending[name] = said(await client.ask(address, request))
-            except RequestFailed:
-                self._sending[name] = "no answer"
-
-        self.world.spawn(self._host, ask())
-        self.world.run_for(0.05)
-
-    def do_answer(self, words: "Words") -> Iterator[str]:
-        for name in words.plain:
-            yield f"{name}: {self._sending[name]}"
 
     # --- brokers
 
-    def do_terminate(self, words: "Words") -> None:
+    def do_terminate(self, words: Words) -> None:
         self._broker(words.plain[0]).stop()
 
-    def do_retain(self, words: "Words") -> Iterator[str]:
+    def do_retain(self, words: Words) -> Iterator[str]:
         runtime = self._broker(words.plain[0]).runtime
         assert runtime is not None
         replicas = runtime.broker.replicas
         marks = {partition: replica.high_watermark for partition, replica in replicas.partitions.items()}
         yield from replicas.logs.apply_retention(runtime._now_ms(), marks)
 
-    def do_slow_store(self, words: "Words") -> None:
+    def do_slow_store(self, words: Words) -> None:
         link = self._broker(words.plain[0]).link
         assert link is not None
         link.answers_take_s = float(words.plain[1])
 
-    def do_depose(self, words: "Words") -> None:
+    def do_slow_calls(self, words: Words) -> None:
+        link = self._broker(words.plain[0]).link
+        assert link is not None
+        link.calls_take_s = float(words.plain[1])
+
+    def do_depose(self, words: Words) -> None:
         self.world.depose()
 
     # --- topics
 
-    def _asked(self, request: Any, code_of: Callable[[Any], int]) -> str:
+    def _asked(self, request: Any, code_of: Callable[[Any], int], via: str | None = None) -> str:
         self._call(self.client.refresh([]))
+        client = self.client
+        ask = client.ask_controller(request) if via is None else client.ask((f"b{via}", PORT), request)
         try:
-            answer = self._call(self.client.ask_controller(request))
+            answer = self._call(ask)
         except RequestFailed:
             return "no answer"
         return ErrorCode(code_of(answer)).name
@@ -223,7 +103,7 @@ class Administrating:
         if said != ErrorCode.NONE.name:
             yield said
 
-    def do_delete(self, words: "Words") -> Iterator[str]:
+    def do_delete(self, words: Words) -> Iterator[str]:
         (topic,) = words.plain
         request = delete_topics.DeleteTopicsRequest(
             topics=[delete_topics.DeleteTopicState(name=topic)], timeout_ms=1_000
@@ -232,11 +112,11 @@ class Administrating:
         self.history.events = [e for e in self.history.events if e.topic_partition.topic != topic]
         yield from self._unless_none(self._asked(request, lambda answer: answer.responses[0].error_code))
 
-    def do_wait_gone(self, words: "Words") -> None:
+    def do_wait_gone(self, words: Words) -> None:
         (topic,) = words.plain
         self._until(lambda: self.world.topics.assignment(topic) is None, f"{topic} is gone")
 
-    def do_grow_node(self, words: "Words") -> None:
+    def do_grow_node(self, words: Words) -> None:
         """As tools did that wrote to the store themselves."""
         topic, count = words.plain
         found = self.world.topics.assignment(topic)
@@ -244,7 +124,7 @@ class Administrating:
         grown = replace(found, partitions={n: found.partitions[0] for n in range(int(count))})
         self.world.write_by_hand(Set(layout.topic_path(topic), layout.encode_topic(grown)))
 
-    def do_add_partitions(self, words: "Words") -> Iterator[str]:
+    def do_add_partitions(self, words: Words) -> Iterator[str]:
         topic, count = words.plain
         request = create_partitions.CreatePartitionsRequest(
             topics=[create_partitions.CreatePartitionsTopic(name=topic, count=int(count), assignments=None)],
@@ -255,10 +135,10 @@ class Administrating:
 
     # --- replicas and leaders
 
-    def do_reassign(self, words: "Words") -> Iterator[str]:
+    def do_reassign(self, words: Words) -> Iterator[str]:
         yield from self._alter(partition_of(words.plain[0]), list(listed(words.named["to"])))
 
-    def do_cancel(self, words: "Words") -> Iterator[str]:
+    def do_cancel(self, words: Words) -> Iterator[str]:
         yield from self._alter(partition_of(words.plain[0]), None)
 
     def _alter(self, partition: TopicPartition, target: list[int] | None) -> Iterator[str]:
@@ -275,7 +155,7 @@ class Administrating:
             )
         )
 
-    def do_assignment(self, words: "Words") -> Iterator[str]:
+    def do_assignment(self, words: Words) -> Iterator[str]:
         for text in words.plain:
             partition = partition_of(text)
             found = self.world.topics.assignment(partition.topic)
@@ -290,7 +170,7 @@ class Administrating:
                 said += f" removing {','.join(map(str, held.removing_replicas))}"
             yield said
 
-    def do_elect(self, words: "Words") -> Iterator[str]:
+    def do_elect(self, words: Words) -> Iterator[str]:
         kind, text = words.plain
         partition = partition_of(text)
         request = elect_leaders.ElectLeadersRequest(
@@ -305,11 +185,11 @@ class Administrating:
             rows = [row.error_code for t in answer.replica_election_results for row in t.partition_result]
             return int(answer.error_code or (rows[0] if rows else 0))
 
-        yield self._asked(request, code_of)
+        yield self._asked(request, code_of, words.named.get("via"))
 
     # --- configuration and records
 
-    def do_config(self, words: "Words") -> Iterator[str]:
+    def do_config(self, words: Words) -> Iterator[str]:
         request = incremental_alter_configs.IncrementalAlterConfigsRequest(
             resources=[
                 incremental_alter_configs.AlterConfigsResource(
@@ -328,7 +208,7 @@ class Administrating:
         yield from self._unless_none(self._asked(request, lambda answer: answer.responses[0].error_code))
         self.world.run_for(0.1)  # brokers hear of it through the store
 
-    def do_delete_records(self, words: "Words") -> Iterator[str]:
+    def do_delete_records(self, words: Words) -> Iterator[str]:
         partition = partition_of(words.plain[0])
         row = delete_records.DeleteRecordsPartition(
             partition_index=partition.partition, offset=int(words.plain[1])
@@ -340,7 +220,7 @@ class Administrating:
         answer = self._ask_leader(partition, request).topics[0].partitions[0]
         yield from self._unless_none(ErrorCode(answer.error_code).name)
 
-    def do_latest(self, words: "Words") -> Iterator[str]:
+    def do_latest(self, words: Words) -> Iterator[str]:
         partition = partition_of(words.plain[0])
         row = list_offsets.ListOffsetsPartition(partition_index=partition.partition, timestamp=LATEST)
         request = list_offsets.ListOffsetsRequest(

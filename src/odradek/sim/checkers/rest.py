@@ -1,0 +1,56 @@
+"""I12: once everything is healed the cluster comes to rest within bounded time. What keeps it from that, by name.
+
+`Rest` is a plain value that `sim.rest` fills from a world. Nothing here says how long to wait: the run asks again and
+again, and what is pending when its patience is over is what it failed for.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from odradek.model.ids import BrokerId, TopicPartition
+from odradek.sim.checkers.history import Anomaly
+from odradek.sim.checkers.replicas import ClusterView, converged
+
+
+class Rest(NamedTuple):
+    view: ClusterView
+    not_running: Sequence[str] = ()  # brokers, and what ended them
+    directories_offline: Sequence[str] = ()  # mended by then, and back when their broker is started again
+    is_acquainted: bool = True  # every broker knows all others and a controller
+    in_doubt: Sequence[tuple[BrokerId, TopicPartition]] = ()  # an ISR counts on records that broker has lost
+    unfinished: Sequence[str] = ()  # what clients and administrators still wait for
+
+
+def pending(rest: Rest) -> Iterator[Anomaly]:
+    """Why it is not done; nothing when everybody runs, every ISR is whole, and every replica knows and has all."""
+    for what in rest.unfinished:
+        yield _anomaly(f"{what} not finished")
+    for what in rest.not_running:
+        yield _anomaly(f"{what} does not run")
+    for what in rest.directories_offline:
+        yield _anomaly(f"{what} is offline")
+    if not rest.is_acquainted:
+        yield _anomaly("not every broker knows the others and the controller")
+    if not rest.view.controllers:
+        yield _anomaly("nobody acts as controller")
+    for broker, partition in rest.in_doubt:
+        yield _anomaly(f"its ISR counts on broker {broker}, which has lost its records", partition)
+    for partition, state in sorted(rest.view.partitions.items()):
+        if state.stored is None or state.stored.leader < 0:
+            yield _anomaly(f"it has no leader: {state.stored}", partition)
+            continue
+        if set(state.stored.isr) != set(state.assignment):
+            yield _anomaly(f"its ISR is {list(state.stored.isr)} of {list(state.assignment)}", partition)
+        assigned = [r for r in state.replicas if r.broker in state.assignment]
+        missing = sorted(set(state.assignment) - {r.broker for r in assigned})
+        if missing:
+            yield _anomaly(f"no replica at {missing}", partition)
+        ends = {r.broker: (r.log_end_offset, r.high_watermark) for r in assigned}
+        if len(set(ends.values())) > 1 or any(end != mark for end, mark in ends.values()):
+            yield _anomaly(f"log ends and high watermarks differ: {ends}", partition)
+    for anomaly in converged(rest.view):
+        yield _anomaly(anomaly.detail, anomaly.topic_partition)
+
+
+def _anomaly(detail: str, partition: TopicPartition | None = None) -> Anomaly:
+    return Anomaly("I12", partition, detail)

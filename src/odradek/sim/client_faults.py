@@ -1,0 +1,117 @@
+"""Faults of clients (F31): what a process that dies leaves behind, and what its successor makes of it.
+
+A producer that is killed never learns what became of its sends: the history keeps them as `unknown`. Producer ids
+without a transaction are not for ever (KIP-98): whoever takes its place is given another one, so what the application
+sends again may stand twice, once for each of them, and no more often.
+"""
+
+from odradek.sim import targets
+from odradek.sim.plan import Fault
+from odradek.sim.workload import ClientProcess, ConsumerProcess, Workload
+from odradek.sim.world import World
+
+# A send is this old at most when its producer dies: before it left, before it was written, before it was committed.
+LONGEST_IN_FLIGHT_S = 0.03
+MOST_NEWCOMERS = 30
+
+
+def _workload(world: World) -> Workload | None:
+    workload = world.clients
+    return None if workload is None or workload.is_over else workload
+
+
+def _back_after(world: World, workload: Workload, process: ClientProcess, seconds: float) -> None:
+    def start() -> None:
+        if not workload.is_over and not process.is_running:
+            process.start()
+
+    targets.later(world, seconds, start)
+
+
+def _kill_in_a_send(world: World, fault: Fault, *, sends_again: bool) -> bool:
+    workload = _workload(world)
+    running = [] if workload is None else [p for p in workload.producers if p.is_running]
+    if workload is None or not running:
+        return False
+    producer = running[int(fault.target * len(running))]
+    host = producer.host
+    age_s = fault.amount * LONGEST_IN_FLIGHT_S
+
+    def kill() -> None:
+        nonlocal age_s
+        if producer.host is not host or not producer.is_running or workload.is_over:
+            return
+        in_flight = producer.in_flight
+        if in_flight is None:  # this one was answered too soon
+            age_s /= 2
+            producer.on_next_send = soon
+            return
+        if sends_again:
+            producer.to_send_again.append(in_flight)
+        world.note(f"producer {producer.number} dies with {in_flight[1]} to {in_flight[0]} in flight")
+        producer.kill()
+        _back_after(world, workload, producer, fault.lasts_s)
+
+    def soon() -> None:
+        targets.later(world, age_s, kill)
+
+    if producer.is_sending:
+        soon()  # perhaps a retry of one that has been under way for seconds
+    else:
+        producer.on_next_send = soon
+    return True
+
+
+def producer_killed(world: World, fault: Fault) -> bool:
+    """With a send in flight; its successor goes on behind it."""
+    return _kill_in_a_send(world, fault, sends_again=False)
+
+
+def producer_restarts(world: World, fault: Fault) -> bool:
+    """With a send in flight; its application sends that once more in its next life."""
+    return _kill_in_a_send(world, fault, sends_again=True)
+
+
+def consumer_killed(world: World, fault: Fault) -> bool:
+    """It goes on behind the last record it has seen, and must miss none."""
+    workload = _workload(world)
+    running = [] if workload is None else [c for c in workload.consumers if c.is_running]
+    if workload is None or not running:
+        return False
+    consumer = running[int(fault.target * len(running))]
+    consumer.kill()
+    _back_after(world, workload, consumer, fault.lasts_s)
+    return True
+
+
+def clients_reconnect(world: World, fault: Fault) -> bool:
+    """Every connection of every client breaks at once, and newcomers arrive with those who come back: each looks
+    around and reads everything from the beginning, until all newcomers are killed together."""
+    workload = _workload(world)
+    if workload is None:
+        return False
+    processes: list[ClientProcess] = [*workload.producers, *workload.consumers]
+    hosts = [process.host for process in processes if process.is_running]
+    for transport in list(world.network.transports):
+        if any(transport.host is host for host in hosts):
+            world.network.reset(transport)
+    newcomers = [
+        ConsumerProcess(
+            workload,
+            workload.partitions[number % len(workload.partitions)],
+            f"new-{len(world.notes)}-{number}",
+        )
+        for number in range(5 + int(fault.amount * (MOST_NEWCOMERS - 5)))
+    ]
+    for newcomer in newcomers:
+        newcomer.start()
+
+    def leave() -> None:
+        for newcomer in newcomers:
+            newcomer.kill()
+
+    targets.later(world, fault.lasts_s, leave)
+    return True
+
+
+TABLE = targets.table_of(producer_killed, producer_restarts, consumer_killed, clients_reconnect)

@@ -1,0 +1,150 @@
+"""A well-behaved consumer of one partition. What it polled stands in a `History`."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages import fetch, list_offsets
+from odradek.records.batch import iter_batches
+from odradek.records.errors import CorruptBatch
+from odradek.records.reader import decode_batch
+from odradek.sim.checkers.history import History, Polled
+from odradek.sim.client import RETRY_S, Address, RequestFailed, SimClient
+
+EARLIEST = -2
+
+
+class SimConsumer:
+    """Reads one partition by assignment from where it is, and never past what the leader calls committed."""
+
+    def __init__(
+        self,
+        client: SimClient,
+        name: str,
+        partition: TopicPartition,
+        history: History,
+        offset: int = 0,
+        *,
+        named: Callable[[TopicPartition, Any], TopicPartition] | None = None,
+        may_start_over: bool = False,
+    ) -> None:
+        """`named` tells what the history calls the topic with this id. `may_start_over`: out of range is no bug,
+        because somebody deletes records or elects from outside the ISR: go on at the log start."""
+        self._named = named
+        self._may_start_over = may_start_over
+        self._topic_id: Any = None
+        self._times_started_over = 0
+        self._first_name = name
+        self.client = client
+        self.name = name
+        self.partition = partition
+        self.history = history
+        self.offset = offset
+        self.high_watermark = -1
+
+    async def poll(self, *, max_wait_ms: int = 500) -> int:
+        """One fetch; how many records came, or -1 when nothing could be learnt."""
+        address, epoch = await self.client.leader_of(self.partition)
+        assert address is not None
+        topic_id = self.client.topic_ids.get(self.partition.topic)
+        if topic_id is None:
+            await self.client.refresh([self.partition.topic])
+            return -1
+        if self._named is not None and self._topic_id not in (None, topic_id):
+            self._start_over(0)
+        self._topic_id = topic_id
+        request = fetch.FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[
+                fetch.FetchTopic(
+                    topic_id=topic_id,
+                    partitions=[
+                        fetch.FetchPartition(
+                            partition=self.partition.partition,
+                            current_leader_epoch=epoch,
+                            fetch_offset=self.offset,
+                            partition_max_bytes=1 << 20,
+                        )
+                    ],
+                )
+            ],
+        )
+        try:
+            answer = await self.client.ask(address, request)
+        except RequestFailed:
+            await asyncio.sleep(RETRY_S)
+            await self.client.refresh([self.partition.topic])
+            return -1
+        if answer.error_code or not answer.responses:
+            await asyncio.sleep(RETRY_S)
+            return -1
+        part = answer.responses[0].partitions[0]
+        if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and self._may_start_over:
+            await self._go_to_log_start(address)
+            return -1
+        if part.error_code:
+            await asyncio.sleep(RETRY_S)
+            await self.client.refresh([self.partition.topic])
+            return -1
+        self.high_watermark = part.high_watermark
+        try:
+            records, epochs = self._records(part.records)
+        except CorruptBatch:  # as other clients do: what does not fit its checksum is nothing
+            await asyncio.sleep(RETRY_S)
+            return -1
+        if records:
+            self.offset = records[-1][0] + 1
+            partition = self.partition if self._named is None else self._named(self.partition, topic_id)
+            at_ms = int(self.client.loop.time() * 1000)
+            self.history.events.append(Polled(self.name, partition, tuple(records), at_ms, tuple(epochs)))
+        return len(records)
+
+    def _start_over(self, offset: int) -> None:
+        """From now on another consumer, as far as the order of its polls goes."""
+        self._times_started_over += 1
+        self.name = f"{self._first_name}.{self._times_started_over}"
+        self.offset, self.high_watermark = offset, -1
+
+    async def _go_to_log_start(self, address: Address) -> None:
+        request = list_offsets.ListOffsetsRequest(
+            replica_id=-1,
+            topics=[
+                list_offsets.ListOffsetsTopic(
+                    name=self.partition.topic,
+                    partitions=[
+                        list_offsets.ListOffsetsPartition(
+                            partition_index=self.partition.partition, timestamp=EARLIEST
+                        )
+                    ],
+                )
+            ],
+        )
+        try:
+            answer = await self.client.ask(address, request)
+        except RequestFailed:
+            await asyncio.sleep(RETRY_S)
+            return
+        part = answer.topics[0].partitions[0]
+        if part.error_code == ErrorCode.NONE:
+            self._start_over(part.offset)
+        await asyncio.sleep(RETRY_S)
+
+    def _records(self, data: Any) -> tuple[list[tuple[int, bytes]], list[int]]:
+        found: list[tuple[int, bytes]] = []
+        epochs: list[int] = []
+        if not data:
+            return found, epochs
+        view = memoryview(data)
+        for position, header in iter_batches(view):
+            for record in decode_batch(view[position : position + header.size_bytes]):
+                if record.offset >= self.offset:
+                    found.append((record.offset, record.value or b""))
+                    epochs.append(header.leader_epoch)
+        return found, epochs

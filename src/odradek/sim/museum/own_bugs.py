@@ -1,0 +1,199 @@
+"""Bugs of our own that the simulator, a story or the exhaustive search found; docs/simulator.md tells how each showed.
+
+Where a seed found one, it stands under that seed's number, though what the seed does has shifted since with the code.
+"""
+
+from odradek.broker.control_order import ControlOrder
+from odradek.broker.fetch_sessions import FetchSession
+from odradek.broker.handlers.fetch import FetchWait
+from odradek.broker.replica_manager import ReplicaManager
+from odradek.controller import eligible, failover, reassignment_start, stop_answers
+from odradek.controller.plan import Plan
+from odradek.log.log_manager import LogManager
+from odradek.replication.follower import FollowerFetcher
+from odradek.replication.partition import Partition
+from odradek.server.controller_runtime import ControllerRuntime
+from odradek.server.store_sessions import StoreSessions
+from odradek.sim.museum.exhibit import Exhibit
+from odradek.sim.museum.mutation import Change
+
+EXHIBITS = (
+    Exhibit(
+        "same epoch",
+        "b7f1e0f",
+        "a leader that restarts before any controller has seen its death leads on in the same leader epoch",
+        (
+            Change(
+                failover,
+                "_was_restarted",
+                "return stored.isr_broker_epochs[stored.leader_and_isr.isr.index(member)] != epoch",
+                "return False",
+            ),
+            Change(
+                ReplicaManager,
+                "_is_of_a_former_life",
+                "return log.latest_epoch >= leadership.leader_epoch",
+                "return False",
+            ),
+        ),
+    ),
+    Exhibit(
+        "idle follower",
+        "b7f1e0f",
+        "a follower of an idle partition that was cut is never told the high watermark again",
+        (
+            Change(FetchWait, "_look", "wanted.is_refused = True", "pass"),
+            Change(
+                FollowerFetcher,
+                "_partition_fetched",
+                "if error == 0 and leader_high_watermark > followed.heard_mark:",
+                "if error == 0 and diverging is None and leader_high_watermark > followed.heard_mark:",
+            ),
+        ),
+    ),
+    Exhibit(
+        "cut off",
+        "b7f1e0f",
+        "a controller resigns while it is cut off, its session outlives that, and /controller is held by nobody",
+        (Change(ControllerRuntime, "_end_term", "self._vacant.set()", "pass"),),
+    ),
+    Exhibit(
+        "checkpoints",
+        "b7f1e0f",
+        "a topic that is made again is judged by the checkpoints of the deleted one",
+        (Change(LogManager, "get_or_create", "self._forget_former(directory, topic_partition)", "pass"),),
+    ),
+    Exhibit(
+        "seed 360",
+        "be41b02",
+        "who comes back while a topic goes is told who leads it, and makes what it has deleted again",
+        (
+            Change(
+                eligible,
+                "plan_unclean_return",
+                " or topic_partition.topic in plan.context.topics_to_delete",
+                "",
+            ),
+        ),
+    ),
+    Exhibit(
+        "new registration",
+        "ac5d83d",
+        "a broker that registers anew is never taken into the ISR of an idle partition",
+        (Change(FollowerFetcher, "_fetch", "if broker_epoch != self._session_broker_epoch:", "if False:"),),
+    ),
+    Exhibit(
+        "store away",
+        "ac5d83d",
+        "the store goes away between a new session and the registration in it, and the broker stops",
+        (
+            Change(
+                StoreSessions,
+                "live",
+                "except api.StoreUnavailable as error:",
+                "except ZeroDivisionError as error:",
+            ),
+        ),
+    ),
+    Exhibit(
+        "H1",
+        "b7f1e0f",
+        "a proposal that is sent again names the newest life of a follower that has come back empty",
+        (
+            Change(
+                Partition,
+                "proposal",
+                "**self._proposed_epochs",
+                "**{f.broker: f.broker_epoch for f in self._followers}",
+            ),
+        ),
+    ),
+    Exhibit(
+        "seed 596",
+        "37086b9",
+        "who leaves because the partition moves away stays eligible, though it deletes its copy",
+        (
+            Change(Plan, "forget_eligible", "if drafted is not None and (", "if False and ("),
+            Change(
+                Plan,
+                "eligible_outside",
+                "return tuple([b for b in eligible if b in assigned]), tuple([b for b in known if b in assigned])",
+                "return eligible, known",
+            ),
+        ),
+    ),
+    Exhibit(
+        "seed 475",
+        "37086b9",
+        "an eligible replica returns without its records and is elected by what was stored of its former life",
+        (Change(Plan, "eligible", "return stored if drafted is None else", "return stored if True else"),),
+    ),
+    Exhibit(
+        "seed 343",
+        "37086b9",
+        "at the end of a move the new leader commits without those that leave while they are still in the ISR",
+        (Change(Partition, "_advance_high_watermark", " or self._has_strangers_in_isr", ""),),
+    ),
+    Exhibit(
+        "seed 633",
+        "37086b9",
+        "the partition moves while a follower's flush is under way, and nobody wakes the fetcher that waited for it",
+        (Change(ReplicaManager, "_stop_fetching", "self._effects.append(WakeFetcher(leader))", "pass"),),
+    ),
+    Exhibit(
+        "seed 116",
+        "37086b9",
+        "a follower that begins a leader epoch drops what was under way, and is not told the high watermark again",
+        (Change(FetchSession, "want", "wanted.sent_high_watermark = wanted.sent_log_start = -1", "pass"),),
+    ),
+    Exhibit(
+        "seed 258",
+        "ff0aed2",
+        "a deletion is answered before it is on the disk, and a power cut brings the log back",
+        (Change(ReplicaManager, "commit_stops", "self.logs.sync_deletions()", "{}"),),
+    ),
+    Exhibit(
+        "seed 1823",
+        "ad82716",
+        "who is controller is heard while the store is away, and the former one is asked for ever",
+        (
+            Change(
+                StoreSessions,
+                "_session",
+                "undelivered.extend(await facts.take())",
+                "undelivered = deque(await facts.take())",
+            ),
+        ),
+    ),
+    Exhibit(
+        "seed 376",
+        "0000000",
+        "added and taken away twice while its broker cannot be reached, a replica is told so once, and stays",
+        (
+            Change(
+                reassignment_start,
+                "_plan_wanted_again",
+                "if broker not in before and state in",
+                "if False and",
+            ),
+        ),
+    ),
+    Exhibit(
+        "seed 1696",
+        "0000000",
+        "the answer to one StopReplica is taken for that to the next, behind which the replica was made anew",
+        (Change(stop_answers, "commit_stop_answered", "if event.number is None:", "if True:"),),
+    ),
+    Exhibit(
+        "seed 538",
+        "0000000",
+        "a replica that was told to delete, or has, is told of the new epoch by the next reassignment",
+        (Change(Plan, "tell_leader_and_isr", "if state in DELETED:", "if False:"),),
+    ),
+    Exhibit(
+        "seed 327",
+        "0000000",
+        "a control request is read after newer ones of its term, and obeyed",
+        (Change(ControlOrder, "why_late", "and not _is_after(correlation_id, self._last)", "and False"),),
+    ),
+)

@@ -1,0 +1,30 @@
+"""What a world still waits for, for `checkers.rest`."""
+
+from collections.abc import Sequence
+
+from odradek.sim.checkers.history import Anomaly
+from odradek.sim.checkers.rest import Rest
+from odradek.sim.checkers.rest import pending as pending_of
+from odradek.sim.world import World
+
+
+def pending(world: World, unfinished: Sequence[str] = ()) -> list[Anomaly]:
+    """Empty when it is done; else why it is not, the most telling first."""
+    brokers = world.brokers.values()
+    return list(
+        pending_of(
+            Rest(
+                world.view(with_batches=False),
+                [f"{b.name} ({b.exit_reason!r})" for b in brokers if not b.is_running],
+                [
+                    f"{path} of {b.name}"
+                    for b in brokers
+                    if b.is_serving and b.runtime is not None
+                    for path in b.runtime.broker.replicas.logs.offline_directories
+                ],
+                world.is_ready(),
+                list(world.excused),
+                unfinished,
+            )
+        )
+    )

@@ -1,0 +1,39 @@
+"""Stories in text, told on the same world as the simulator's seeds.
+
+A file is a list of paragraphs: lines with the reason (`#`), commands, a line `----`, and what came of them. The
+outcome is compared; `python -m odradek.sim.scenario --rewrite FILES` writes it anew. Nothing that depends on the
+seed is printed, so a story must come out the same however the callbacks of the loop are shuffled.
+
+After each command the invariants are looked at, as in a seed; what they say is part of the outcome (`! WeakIsr: ...`).
+
+| command | does, and prints |
+|---|---|
+| `cluster [brokers=3] [seed=0] [notices=yes] [disks=1] [name=value ...]` | starts brokers, 1 first, so that it is controller |
+| `topic NAME replicas=1,2,3[;2,3,1] [name=value ...]` | creates a topic; prints each partition's state |
+| `produce P VALUES [acks=all] [to=BROKER] [id=PRODUCER [again=yes]]` | one batch each; prints `value@offset` or the error. `to`: to that broker as if it led, once; `again`: with the last sequence, a retry |
+| `read P [from=BROKER] [at=0]` | prints what a consumer gets up to the high watermark |
+| `state P` | prints the stored leader, epoch and ISR |
+| `roles P` | prints who believes what: `1 leads in 3`, `2 follows 1 in 3` |
+| `log P` | prints each broker's records, log end, high watermark and epochs |
+| `disks B` | prints the logs in each directory of a broker |
+| `controller` | prints who acts as controller, and in which epoch |
+| `kill B [power]`, `start B`, `bounce B`, `stop B`, `pause B SECONDS`, `wipe B`, `expire B` | the lives of brokers; `power` loses what was not synced, in any combination, `power=all-lost` all of it |
+| `slow-disk B SECONDS` | what blocks that broker, flushes above all, takes so much longer |
+| `break-disk B of=P`, `mend-disk B` | the directory of B that holds P fails; mended, B is started again |
+| `take-disk B of=P`, `give-disk B` | B is started again without that directory in its `log.dirs`; and with it |
+| `cut A B`, `cut A > B`, `cut A store`, `heal [...]` | links, both ways or one way; `heal` alone heals everything |
+| `lose-answers P`, `hold-watches B`, `release-watches B`, `store down|up` | the store |
+| `replay B [P] kind=leader-and-isr|stop-delete leader=L epoch=E isr=... broker-epoch=N controller-epoch=N` | a control request by hand, late or of a zombie |
+| `reassign`, `delete`, `config`, `elect`, `send`, ... | what administrators do: `scenario.admin`; clients that do not wait: `scenario.clients` |
+| `overhear B`, `repeat B` | what controllers write to B is read by it a second time, late: `scenario.repeating` |
+| `withhold`, `let`, `release`, `lag`, ... | single requests and answers between brokers: `scenario.withholding` |
+| `consent P` | records may have been lost, and we agreed to that (an unclean election) |
+| `run SECONDS` | lets time pass |
+| `wait P leader=2 isr=2,3`, `wait controller=2`, `wait P end=B:OFFSET` | until it is so, 60 simulated seconds at most |
+| `settle` | until everything is at rest; prints `at rest`, or why it is not |
+"""
+
+from odradek.sim.scenario.stage import play
+from odradek.sim.scenario.text import Wrong, parse
+
+__all__ = ["Wrong", "parse", "play"]

@@ -1,0 +1,179 @@
+"""The clients of a run: producers and consumers, each a process of its own on the clients' machine.
+
+They live until the run heals. `client_faults` kills them, lets others take their place, and breaks their connections.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from odradek.model.ids import TopicPartition
+from odradek.sim.checkers.history import History
+from odradek.sim.client import SimClient
+from odradek.sim.consumer import SimConsumer
+from odradek.sim.loop import Host
+from odradek.sim.plan import MOVE_THE_LOG_START, UNCLEAN, Plan
+from odradek.sim.producer import SimProducer, by_its_name
+from odradek.sim.world import PORT, World
+
+MACHINE, NUMBER = "c1", 101
+
+
+class ClientProcess:
+    """One process of the clients' machine, started again as another one."""
+
+    def __init__(self, workload: "Workload") -> None:
+        self.workload = workload
+        self.lives = 0
+        self.host: Host | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self.host is not None and self.host.is_alive
+
+    def start(self) -> None:
+        assert not self.is_running
+        self.host = self.workload.new_host()
+        self.lives += 1
+        self.workload.world.spawn(self.host, self.live(self.host))
+
+    def kill(self) -> None:
+        """kill -9: the kernel closes its sockets, and nobody tells the brokers anything else."""
+        if self.host is not None and self.host.is_alive:
+            self.host.kill()
+            self.workload.world.network.host_killed(self.host)
+
+    async def live(self, host: Host) -> None:
+        raise NotImplementedError
+
+
+class ProducerProcess(ClientProcess):
+    """`p0`; who takes its place is `p0.1`, another producer with another producer id."""
+
+    def __init__(self, workload: "Workload", number: int) -> None:
+        super().__init__(workload)
+        self.number = number
+        self.is_sending = False
+        # What its application does not know the fate of, and sends again in its next life.
+        self.to_send_again: list[tuple[TopicPartition, list[bytes]]] = []
+        self.on_next_send: Callable[[], None] | None = None
+        self._producer: SimProducer | None = None
+        self._count = 0
+
+    def kill(self) -> None:
+        if self.is_running and self._producer is not None:
+            self._producer.abandon()
+        self.is_sending = False
+        super().kill()
+
+    async def live(self, host: Host) -> None:
+        workload = self.workload
+        plan = workload.plan
+        client = await workload.connected()
+        producer = self._producer = SimProducer(
+            client,
+            f"p{self.number}" + (f".{self.lives - 1}" if self.lives > 1 else ""),
+            workload.history,
+            acks=plan.acks,
+            is_idempotent=plan.is_idempotent,
+            named=workload.world.topics.now if plan.is_administered else by_its_name,
+        )
+        await producer.open()
+        while not workload.is_over:
+            if self.to_send_again:
+                partition, values = self.to_send_again.pop()
+            else:
+                partitions = workload.partitions
+                partition = partitions[(self._count + self.number) % len(partitions)]
+                values = [f"{self.number}-{self._count + n}".encode() for n in range(plan.records_per_batch)]
+                self._count += plan.records_per_batch
+            self.is_sending = True
+            if self.on_next_send is not None:
+                happens, self.on_next_send = self.on_next_send, None
+                happens()
+            await producer.send(partition, values)
+            self.is_sending = False
+            await asyncio.sleep(plan.pause_between_sends_s)
+
+    @property
+    def in_flight(self) -> tuple[TopicPartition, list[bytes]] | None:
+        return None if self._producer is None else self._producer.in_flight
+
+
+class ConsumerProcess(ClientProcess):
+    """Reads one partition by assignment; its next life goes on behind the last record it has seen."""
+
+    def __init__(self, workload: "Workload", partition: TopicPartition, name: str) -> None:
+        super().__init__(workload)
+        self.partition = partition
+        self.name = name
+        self._consumer: SimConsumer | None = None
+
+    async def live(self, host: Host) -> None:
+        workload = self.workload
+        client = await workload.connected()
+        if self._consumer is None:
+            self._consumer = workload.consumer(client, self.name, self.partition)
+        self._consumer.client = client
+        while not workload.is_over:
+            await self._consumer.poll()
+
+
+class Workload:
+    def __init__(self, world: World, plan: Plan, history: History, topic: str) -> None:
+        self.world = world
+        self.plan = plan
+        self.history = history
+        self.topic = topic
+        self.is_over = False
+        self.partitions = [TopicPartition(topic, n) for n in range(plan.partitions)]
+        self.producers = [ProducerProcess(self, number) for number in range(plan.producers)]
+        self.consumers: list[ConsumerProcess] = []
+        self._processes = 0
+
+    def start(self) -> None:
+        for producer in self.producers:
+            producer.start()
+        for partition in self.partitions:
+            self._follow(partition)
+
+    @property
+    def sends_under_way(self) -> int:
+        return sum(producer.is_sending for producer in self.producers)
+
+    def partitions_are(self, count: int) -> None:
+        """Partitions that were added get their consumer; producers find them by themselves."""
+        for number in range(len(self.partitions), count):
+            self.partitions.append(TopicPartition(self.topic, number))
+            if not self.is_over:
+                self._follow(self.partitions[-1])
+
+    def _follow(self, partition: TopicPartition) -> None:
+        self.consumers.append(ConsumerProcess(self, partition, f"follow-{partition.partition}"))
+        self.consumers[-1].start()
+
+    # --- what every process needs
+
+    def new_host(self) -> Host:
+        self._processes += 1
+        return Host(MACHINE, NUMBER, self._processes)
+
+    def client(self) -> SimClient:
+        return SimClient(
+            self.world.loop, Host(MACHINE, NUMBER), [(b.name, PORT) for b in self.world.brokers.values()]
+        )
+
+    async def connected(self) -> SimClient:
+        client = self.client()
+        await client.refresh([self.topic])
+        return client
+
+    def consumer(self, client: SimClient, name: str, partition: TopicPartition) -> SimConsumer:
+        plan = self.plan
+        return SimConsumer(
+            client,
+            name,
+            partition,
+            self.history,
+            named=self.world.topics.named if plan.is_administered else None,
+            may_start_over=plan.has(UNCLEAN | MOVE_THE_LOG_START),
+        )

@@ -1,0 +1,87 @@
+"""How many seeds an exhibit takes: counted from three starting points, kept in a file, shown on the page."""
+
+from pathlib import Path
+
+import pytest
+
+from odradek.sim.museum import catch, collection, counting, shown
+from odradek.sim.museum.counting import Count, Counted, count_all
+from odradek.sim.museum.page import tables
+
+SPLIT_BRAIN = next(exhibit for exhibit in collection.EXHIBITS if exhibit.number == "1483")
+PAGE = Path(__file__).parents[2] / "docs" / "museum.md"
+
+
+def counted(*counts: int) -> Counted:
+    """Negative: not within so many."""
+    return Counted(tuple(Count(abs(count), count > 0) for count in counts))
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ((2, 9, 4), "4"),
+        ((2, -60, 4), "4"),
+        ((-60, -60, 1), "not within 60"),
+        ((-8, -24, -24), "not within 8"),
+    ],
+)
+def test_the_median_is_of_all_three(counts: tuple[int, ...], words: str) -> None:
+    assert counted(*counts).median_in_words == words
+
+
+def test_what_is_counted_is_kept_and_goes_on_from_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def by_seeds(exhibit: object, begin: int, end: int) -> tuple[int, str] | None:
+        asked.append((begin, end))
+        return (20_003, "liveness: a | b") if begin <= 20_003 < end else None
+
+    monkeypatch.setattr(counting, "by_seeds", by_seeds)
+    file = tmp_path / "counts"
+    count_all([SPLIT_BRAIN], 2, file)
+    found = count_all([SPLIT_BRAIN], 30, file)["1483"]
+
+    assert asked == [
+        (0, 2), (10_000, 10_002), (20_000, 20_002),
+        (2, 8), (10_002, 10_008), (20_002, 20_008),
+        (8, 24), (10_008, 10_024),
+        (24, 30), (10_024, 10_030),
+    ]  # fmt: skip
+    assert found == Counted((Count(30, False), Count(30, False), Count(4, True)), "liveness: a / b")
+    assert counting.read(file.read_text().splitlines()) == {"1483": found}
+
+
+def test_a_seed_counts_that_fails_with_the_bug_and_not_without_it() -> None:
+    found = catch.by_seeds(SPLIT_BRAIN, 0, 3)
+
+    assert found is not None and found[1].startswith("correctness: ")
+    assert catch.by_seeds(SPLIT_BRAIN._replace(changes=()), 0, 1) is None
+
+
+def test_a_seed_that_fails_without_the_bug_too_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catch, "_fails", lambda seed: "liveness: always")
+
+    assert catch.by_seeds(SPLIT_BRAIN, 0, 3) is None
+
+
+def test_the_page_says_what_is_known() -> None:
+    lines = list(tables({"1483": counted(1, -60, 3), "9198": counted(-60, -60, 7)}))
+
+    assert next(line for line in lines if line.startswith("| 1483 |")).endswith("| 1, >60, 3 | 3 |")
+    assert next(line for line in lines if line.startswith("| 9198 |")).endswith(
+        "| >60, >60, 7 | not within 60 |"
+    )
+    assert next(line for line in lines if line.startswith("| 725 |")).endswith("| not counted | - |")
+    assert any("1 of them" in line and "median of 3 seeds" in line for line in lines)
+
+
+def test_the_page_names_every_exhibit() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+
+    for exhibit in collection.EXHIBITS:
+        assert f"| {exhibit.number} |" in text, exhibit.number
+    for number, story in shown.STORIES.items():
+        assert f"`{story}`" in text, number

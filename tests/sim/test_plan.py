@@ -1,0 +1,46 @@
+"""What a seed draws before anything runs."""
+
+import pytest
+
+from odradek.sim.plan import QUIET_SHARE, Fault, draw, with_a_quiet_quarter
+
+
+def longest_quiet_s(faults: tuple[Fault, ...], duration_s: float) -> float:
+    longest, until = 0.0, 0.0
+    for fault in sorted(faults):
+        longest = max(longest, fault.at_s - until)
+        until = max(until, fault.at_s + fault.lasts_s)
+    return max(longest, duration_s - until)
+
+
+def test_a_quarter_of_the_time_of_every_seed_is_free_of_faults() -> None:
+    for seed in range(500):
+        plan = draw(seed)
+        assert longest_quiet_s(plan.faults, plan.duration_s) >= QUIET_SHARE * plan.duration_s - 1e-9, seed
+
+
+def test_no_fault_is_left_out_for_it() -> None:
+    faults = [Fault(float(n), "pause", 0.5, 0.5, 3.0) for n in range(12)]
+    placed = with_a_quiet_quarter(7, 12.0, faults)
+
+    assert len(placed) == len(faults)
+    assert all(0 <= fault.at_s < 12.0 and 0 <= fault.lasts_s <= 3.0 for fault in placed)
+    assert list(placed) == sorted(placed)
+
+
+def test_a_plan_is_drawn_from_its_seed_alone() -> None:
+    assert draw(11) == draw(11)
+    assert len({draw(seed).faults for seed in range(50)}) > 45
+
+
+def test_seeds_differ_in_which_faults_they_have() -> None:
+    """Swarm testing: no seed has all kinds, and no two have to have the same."""
+    kinds = [frozenset(fault.kind for fault in draw(seed).faults) for seed in range(200)]
+
+    assert len(set(kinds)) > 120
+    assert max(map(len, kinds)) < len(frozenset().union(*kinds))
+
+
+@pytest.mark.parametrize("kind", ["lost_watches", "store_restart", "pause_controller_between_steps"])
+def test_it_is_drawn_now_and_then(kind: str) -> None:
+    assert sum(any(f.kind == kind for f in draw(seed).faults) for seed in range(300)) >= 5

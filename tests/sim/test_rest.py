@@ -1,0 +1,80 @@
+"""I12: every reason not to be at rest is named, and the run says it when its patience is over."""
+
+from dataclasses import replace
+
+import pytest
+
+from odradek.model.cluster import LeaderAndIsr
+from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
+from odradek.sim.checkers.replicas import ClusterView, PartitionView, ReplicaView
+from odradek.sim.checkers.rest import Rest, pending
+from odradek.sim.plan import draw
+from odradek.sim.run import LIVENESS, run
+from odradek.sim.shrink import signature
+
+T = TopicPartition("t", 0)
+A, B = BrokerId(1), BrokerId(2)
+
+
+def replica(broker: BrokerId, end: int = 3, mark: int = 3) -> ReplicaView:
+    return ReplicaView(broker, True, broker == A, 0, 0, end, mark)
+
+
+def view(
+    *replicas: ReplicaView, leader: int = 1, isr: tuple[BrokerId, ...] = (A, B), **more: object
+) -> ClusterView:
+    stored = LeaderAndIsr(BrokerId(leader), LeaderEpoch(0), isr, PartitionEpoch(0))
+    state = PartitionView(replicas or (replica(A), replica(B)), stored, stored, (A, B))
+    known = {
+        "controllers": ((A, 1),),
+        "live_brokers": (A, B),
+        "metadata": {(broker, T): (leader, 0) for broker in (A, B)},
+        **more,
+    }
+    return ClusterView({T: state}, **known)  # type: ignore[arg-type]
+
+
+GOOD = Rest(view())
+BAD: list[tuple[str, Rest, str]] = [
+    ("one has left the ISR", Rest(view(isr=(A,))), "ISR is [1] of [1, 2]"),
+    ("nobody leads", Rest(view(replica(A), leader=-1)), "no leader"),
+    ("a follower is behind", Rest(view(replica(A), replica(B, end=2, mark=2))), "differ"),
+    ("a follower does not know that all is committed", Rest(view(replica(A), replica(B, mark=2))), "differ"),
+    ("the last record is not committed", Rest(view(replica(A, mark=2), replica(B, mark=2))), "differ"),
+    ("a replica has no log", Rest(view(replica(A))), "no replica at [2]"),
+    ("a broker stays away", GOOD._replace(not_running=["b2 (None)"]), "b2 (None) does not run"),
+    ("a disk stays away", GOOD._replace(directories_offline=["/b2/d0 of b2"]), "/b2/d0 of b2 is offline"),
+    ("two have not met", GOOD._replace(is_acquainted=False), "knows the others"),
+    ("nobody is controller", Rest(view(controllers=())), "nobody acts as controller"),
+    ("a send hangs", GOOD._replace(unfinished=["1 sends are"]), "1 sends are not finished"),
+    ("records are in doubt", GOOD._replace(in_doubt=[(B, T)]), "counts on broker 2"),
+    ("a topic is not gone", Rest(view(topics_to_delete=("x",))), "topic x is still to be deleted"),
+    ("a broker tells of an old leader", Rest(view(metadata={(A, T): (1, 0), (B, T): (2, 0)})), "broker 2 tells"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("why", "rest", "says"), BAD, ids=[why for why, *_ in BAD])
+def test_what_keeps_it_from_rest_is_named(why: str, rest: Rest, says: str) -> None:
+    found = list(pending(rest))
+
+    assert {anomaly.name for anomaly in found} == {"I12"}
+    assert any(says in str(anomaly) for anomaly in found), found
+
+
+def test_a_cluster_at_rest_waits_for_nothing() -> None:
+    assert list(pending(GOOD)) == []
+
+
+def test_a_run_that_never_comes_to_rest_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A follower that joins no ISR any more: nobody asks for its return."""
+    from odradek.replication.partition import Partition
+
+    monkeypatch.setattr("odradek.sim.run.LIVENESS_S", 5.0)
+    monkeypatch.setattr(Partition, "is_in_sync", lambda self, follower, *more: False)
+    seed = next(n for n in range(40) if {"kill_leader", "bounce"} & {f.kind for f in draw(n).faults})
+    outcome = run(replace(draw(seed), acks=1, is_idempotent=False))
+
+    assert outcome.code == LIVENESS
+    assert "5 s after everything was healed: I12: orders-" in outcome.reason
+    assert "ISR is" in outcome.reason
+    assert signature(outcome) == (LIVENESS, "I12")
