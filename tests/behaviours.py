@@ -87,7 +87,7 @@ def mutations_of(row: int) -> list[Mutation]:
 def page() -> str:
     """docs/behaviours.md as it must be."""
     lines = [
-        "<!-- Written by tests/behaviours.py from the markers of the tests and from tests/mutations.py. -->",
+        "<!-- Written by tests/behaviours.py from the markers of the tests and from tests/mutations. -->",
         "",
         "# Behaviours",
         "",

@@ -3,8 +3,10 @@
     python -m benchmarks.controller [--partitions 1000,10000,100000,200000] [--stores memory,embedded,zookeeper]
                                     [--only failover,...] [--repeats 3] [--no-memory] [--write]
 
-One process measures; nothing runs beside it but the ZooKeeper server. Figures are medians; the range and the load
-of the machine stand with them. `--write` puts the tables into docs/controller-scale.md.
+One process measures; nothing runs beside it but the ZooKeeper server. Figures are medians; the range and the load of the
+machine stand with them. Any part may be measured by itself: `--write` puts the new figures in the place of the old ones
+of the same work, store and size, and makes the tables of docs/controller-scale.md anew. `--partitions= --write` makes the
+tables alone.
 """
 
 import argparse
@@ -15,53 +17,66 @@ import json
 import os
 import platform
 import sys
-from dataclasses import asdict
+import time
 from pathlib import Path
 
-from benchmarks.controller import figures, memory
+from benchmarks.controller import figures, kept, memory
 from benchmarks.controller.cluster import BROKERS, Cluster, topics_for
-from benchmarks.controller.figures import Sample
+from benchmarks.controller.figures import QUIET_LOAD, Sample
+from benchmarks.controller.kept import FILE, Kept
 from benchmarks.controller.stores import SAID, STORES, opened, why_not
-from benchmarks.controller.works import WORKS
+from benchmarks.controller.works import STORIES, WORKS, Done
 
 DEFAULT_SIZES = (1_000, 10_000, 100_000, 200_000)
 PAGE = Path(__file__).parents[2] / "docs" / "controller-scale.md"
 BEGIN, END = "<!-- begin: make bench-controller -->", "<!-- end: make bench-controller -->"
-TITLES = {name: title for name, (title, _) in WORKS.items()}
 
 
 async def measure(kind: str, partitions: int, works: list[str], repeats: int) -> list[Sample]:
     samples = []
+    begun = time.monotonic()
     async with opened(kind) as (stores, directory, server_cpu_seconds):
         cluster = Cluster(stores, directory, partitions, server_cpu_seconds)
         await cluster.start()
+        print(f"{kind:>9} {partitions:>7} filled in {time.monotonic() - begun:.0f} s", flush=True)
         gc.collect()
         gc.freeze()
         try:
             for _ in range(repeats):
-                for name in works:
-                    load = os.getloadavg()[0]
-                    stretch, touched = await WORKS[name][1](cluster)
-                    sample = Sample(
-                        kind,
-                        partitions,
-                        name,
-                        touched,
-                        stretch.seconds,
-                        stretch.cpu_seconds,
-                        stretch.store_seconds,
-                        stretch.server_cpu_seconds,
-                        stretch.afterwards_cpu_seconds,
-                        stretch.counts,
-                        load,
-                    )
-                    samples.append(sample)
-                    print(_line(sample), flush=True)
+                for told_of, story in STORIES:
+                    if set(told_of).isdisjoint(works):
+                        continue
+                    begun, load = time.monotonic(), os.getloadavg()[0]
+                    async for done in story(cluster, works):
+                        if done.work not in works:
+                            continue
+                        sample = _sample(kind, partitions, done, load)
+                        samples.append(sample)
+                        print(f"{_line(sample)}  after {time.monotonic() - begun:.0f} s", flush=True)
+                        load = os.getloadavg()[0]
                     await cluster.resign()
         finally:
             gc.unfreeze()
         await cluster.stop()
     return samples
+
+
+def _sample(kind: str, partitions: int, done: Done, load: float) -> Sample:
+    stretch = done.stretch
+    return Sample(
+        kind,
+        partitions,
+        done.work,
+        done.touched,
+        stretch.seconds,
+        stretch.cpu_seconds,
+        stretch.store_seconds,
+        stretch.server_cpu_seconds,
+        stretch.afterwards_cpu_seconds,
+        stretch.counts,
+        load,
+        f"{datetime.datetime.now(tz=datetime.UTC):%Y-%m-%d}",
+    )
 
 
 def _line(sample: Sample) -> str:
@@ -74,34 +89,36 @@ def _line(sample: Sample) -> str:
     )
 
 
-def report(samples: list[Sample], memories: list[memory.Memory], repeats: int) -> str:
+def report(measured: Kept) -> str:
+    samples = measured.samples
     stores = dict.fromkeys(sample.store for sample in samples)
-    loads = [sample.load for sample in samples]
+    days = sorted({sample.taken for sample in samples if sample.taken})
+    quiet = [sample.load for sample in samples if sample.load <= QUIET_LOAD]
     parts = [
-        f"{datetime.datetime.now(tz=datetime.UTC):%Y-%m-%d}, {_machine()}, CPython {platform.python_version()}; "
-        f"one process at `nice {os.nice(0)}`; {repeats} repeats, median (least - most) in seconds; load of the machine "
-        f"{min(loads, default=0):.1f} - {max(loads, default=0):.1f}. Replication factor 3, {len(BROKERS)} brokers, "
+        f"{' to '.join(dict.fromkeys((days[0], days[-1]))) if days else ''}, {_machine()}, CPython "
+        f"{platform.python_version()}; median (least - most) of the repeats in seconds, one figure where there was one; "
+        f"load of the machine {min(quiet, default=0):.1f} - {max(quiet, default=0):.1f}, with \\* above {QUIET_LOAD:g}: "
+        f"other work ran. Replication factor 3, {len(BROKERS)} brokers, "
         f"{topics_for(DEFAULT_SIZES[0])} to {topics_for(DEFAULT_SIZES[-1])} topics. "
-        + "; ".join(f"{kind}: {SAID[kind]}" for kind in stores)
+        + "; ".join(f"{kind}: {SAID[kind]}" for kind in STORES if kind in stores)
         + ".",
-        figures.table(samples, TITLES) if samples else "",
-        "Where the seconds of 100,000 partitions go:",
-        figures.costs_table(samples, TITLES),
-        "Counted in one repeat at the largest size, and how each count grows with the number of partitions:",
-        figures.counts_table(samples, TITLES) if samples else "",
+        figures.table(samples, WORKS),
+        f"Where the seconds of {figures.GOAL_AT:,} partitions go:",
+        figures.costs_table(samples, WORKS),
+        "Counted in one repeat, and how each count grows with the number of partitions:",
+        figures.counts_table(samples, WORKS),
     ]
-    if memories:
-        parts += [
-            "Memory of the controller, bytes a partition (wanted: <= 1,000):",
+    if measured.memories:
+        rows = [
             "| partitions | held after the load | held after a broker's bounce | resident after the load | after the bounce |",
+            "|---|---|---|---|---|",
+            *(
+                f"| {m.partitions:,} | {m.held_after_load:,.0f} | {m.held_after_bounce:,.0f} | "
+                f"{m.resident_after_load:,.0f} | {m.resident_after_bounce:,.0f} |"
+                for m in measured.memories
+            ),
         ]
-        rows = ["|---|---|---|---|---|"]
-        rows += [
-            f"| {m.partitions:,} | {m.held_after_load:,.0f} | {m.held_after_bounce:,.0f} | "
-            f"{m.resident_after_load:,.0f} | {m.resident_after_bounce:,.0f} |"
-            for m in memories
-        ]
-        parts[-1] += "\n" + "\n".join(rows)
+        parts += ["Memory of the controller, bytes a partition (wanted: <= 1,000):", "\n".join(rows)]
     return "\n\n".join(parts)
 
 
@@ -118,43 +135,47 @@ def write_page(text: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.controller", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.controller",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--partitions", default=",".join(map(str, DEFAULT_SIZES)))
     parser.add_argument("--stores", default=",".join(STORES))
     parser.add_argument("--only", default=",".join(WORKS), help="which works: " + ", ".join(WORKS))
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--no-memory", action="store_true", help="without the memory of the context")
-    parser.add_argument("--write", action="store_true", help=f"put the tables into docs/{PAGE.name}")
-    parser.add_argument("--json", type=Path, help="keep the samples in this file")
     parser.add_argument(
-        "--kept", type=Path, nargs="*", default=[], help="files of samples that are reported too"
+        "--write",
+        action="store_true",
+        help=f"keep the figures in {FILE.name}, and put the tables into docs/{PAGE.name}",
     )
     chosen = parser.parse_args(arguments)
-    sizes = [int(size) for size in chosen.partitions.split(",")]
+    sizes = [int(size) for size in filter(None, chosen.partitions.split(","))]
     works = chosen.only.split(",")
     unknown = [name for name in works if name not in WORKS]
     if unknown:
         parser.error(f"no such work: {', '.join(unknown)}; there are {', '.join(WORKS)}")
-    samples: list[Sample] = []
+    begun = time.monotonic()
+    new = Kept()
     for kind in filter(None, chosen.stores.split(",")):
         reason = why_not(kind)
         if reason is not None:
             print(f"{kind}: not measured: {reason}")
             continue
         for size in sizes:
-            samples += asyncio.run(measure(kind, size, works, chosen.repeats))
-    memories = [] if chosen.no_memory else [memory.measure(size) for size in sizes]
-    for file in chosen.kept:
-        kept = json.loads(file.read_text())
-        samples += [Sample(**values) for values in kept["samples"]]
-        memories += [memory.Memory(**values) for values in kept["memory"]]
-    text = report(samples, memories, chosen.repeats)
-    print(text)
-    if chosen.json is not None:
-        values = {"samples": [asdict(s) for s in samples], "memory": [asdict(m) for m in memories]}
-        chosen.json.write_text(json.dumps(values, indent=1))
-    if chosen.write:
-        write_page(text)
+            new = new.with_new(asyncio.run(measure(kind, size, works, chosen.repeats)), ())
+            if chosen.write:  # as it comes, for a long run may be stopped
+                kept.write(kept.read().with_new(new.samples, ()))
+    if not chosen.no_memory:
+        new = new.with_new((), [memory.measure(size) for size in sizes])
+    if not chosen.write:
+        print(report(new))
+    else:
+        every = kept.read().with_new(new.samples, new.memories)
+        kept.write(every)
+        write_page(report(every))
+    print(f"measured in {time.monotonic() - begun:.0f} s")
     return 0
 
 

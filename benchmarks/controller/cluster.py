@@ -18,6 +18,8 @@ from benchmarks.controller.counting import CountingStore
 from benchmarks.controller.sinks import SinkLoop, Told, registration
 from odradek.broker.effects import ControllerAnswer, ControllerAsk, ControllerRequest
 from odradek.client.receive_buffers import BufferPool
+from odradek.controller.effects import Effects
+from odradek.controller.events import Event
 from odradek.log.files import OsDirectory
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.facts import ControllerChanged
@@ -80,6 +82,16 @@ class Stretch:
             self.counts[name] = self.counts.get(name, 0) + count
 
 
+class _Journal(Journal):
+    """Takes down measured stretches alone: the words of what only leads up to one would take longer than it."""
+
+    is_on = False
+
+    def record(self, now_ms: int, epoch: ControllerEpoch, event: Event, effects: Effects) -> None:
+        if self.is_on:
+            super().record(now_ms, epoch, event, effects)
+
+
 class Cluster:
     def __init__(
         self,
@@ -101,12 +113,13 @@ class Cluster:
         log = LimitedLog(logging.getLogger("odradek.server"), loop.time)
         files = OsDirectory.create(str(directory))
         self._log = state_change_log.FileHandler(files, log)
-        self._journal = Journal(files, CONTROLLER, log, self._seams)
+        self._journal = _Journal(files, CONTROLLER, log, self._seams)
         self._limited_log = log
         self._active_at = 0.0
         self._active_cpu = 0.0
         self._is_active = asyncio.Event()
         self._request_id = 0
+        self._is_fresh = True  # every partition as `reset` makes it
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, *, is_filled: bool = False) -> None:
@@ -189,6 +202,10 @@ class Cluster:
                 await self.register(broker)
         if SPARE in self.epochs:
             await self.unregister(SPARE)
+        if self._is_fresh and led_elsewhere is None:
+            self._is_fresh = False
+            return
+        self._is_fresh = False
         partitions = list(self.assignments)
         nodes = await self.world.get_many([layout.state_path(tp) for tp in partitions])
         writes = []
@@ -233,7 +250,7 @@ class Cluster:
 
     # ---- the controller
 
-    async def lead(self) -> Stretch:
+    async def lead(self, *, is_recorded: bool = True) -> Stretch:
         """From the moment nobody is controller to a controller that has told everybody everything."""
         runtime = self._runtime = ControllerRuntime(
             broker=CONTROLLER,
@@ -256,7 +273,7 @@ class Cluster:
             self._loop.create_task(runtime.run(self._store)),
         ]
         await asyncio.sleep(0.05)
-        async with self.measured() as stretch:
+        async with self.measured(is_recorded=is_recorded) as stretch:
             await self.world.write([ConditionalOps((Delete(layout.CONTROLLER),))], None)
         assert runtime.core is not None, "nobody was elected"
         return stretch
@@ -311,9 +328,10 @@ class Cluster:
         self._is_active.set()
 
     @asynccontextmanager
-    async def measured(self) -> AsyncIterator[Stretch]:
-        """What the body causes, until nothing moves any more."""
+    async def measured(self, *, is_recorded: bool = True) -> AsyncIterator[Stretch]:
+        """What the body causes, until nothing moves any more. Not recorded: it only leads up to something."""
         await self._journal.finish()
+        self._journal.is_on = is_recorded
         gc.collect()
         self.told.clear()
         self._store.clear()
@@ -336,6 +354,7 @@ class Cluster:
             "bytes told": self.told.sent_bytes,
         }
         await self._journal.finish()
+        self._journal.is_on = False
         stretch.afterwards_cpu_seconds = time.process_time() - self._active_cpu
 
     async def _until_quiet(self, begun: float) -> None:

@@ -14,6 +14,9 @@ GOALS_S = {
 }
 GOAL_ELECTION_US = 30.0
 GOAL_AT = 100_000
+# Two cores: one is ours, and now and then the store's server has the other.
+QUIET_LOAD = 2.5
+STORES = ("memory", "embedded", "zookeeper")
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,9 @@ class Sample:
     store_seconds: float
     server_cpu_seconds: float
     afterwards_cpu_seconds: float
-    counts: dict[str, int]
-    load: float
+    counts: dict[str, int]  # empty: known from a table that did not say
+    load: float  # of the machine, when it began
+    taken: str = ""  # the day
 
 
 @dataclass
@@ -51,9 +55,17 @@ class Cell:
     def microseconds_each(self) -> float:
         return self.median_s / self.first.touched * 1e6
 
+    @property
+    def is_disturbed(self) -> bool:
+        """Other work ran on the machine: not what the program can do."""
+        return min(sample.load for sample in self.samples) > QUIET_LOAD
+
     def range_text(self) -> str:
         seconds = sorted(sample.seconds for sample in self.samples)
-        return f"{shown(self.median_s)} ({shown(seconds[0])} - {shown(seconds[-1])})"
+        mark = " \\*" if self.is_disturbed else ""
+        if len(seconds) == 1:
+            return f"{shown(seconds[0])}{mark}"
+        return f"{shown(self.median_s)} ({shown(seconds[0])} - {shown(seconds[-1])}){mark}"
 
 
 def shown(seconds: float) -> str:
@@ -86,7 +98,7 @@ def table(samples: Sequence[Sample], titles: dict[str, str]) -> str:
         "|---" * (6 + len(sizes)) + "|",
     ]
     for work, title in titles.items():
-        for store in dict.fromkeys(store for store, found, _ in cells if found == work):
+        for store in _stores_of(cells, work):
             row = [(size, cells.get((store, work, size))) for size in sizes]
             texts = [cell.range_text() if cell is not None else "" for _, cell in row]
             measured = [(size, cell) for size, cell in row if cell is not None]
@@ -100,22 +112,27 @@ def table(samples: Sequence[Sample], titles: dict[str, str]) -> str:
 
 
 def counts_table(samples: Sequence[Sample], titles: dict[str, str]) -> str:
-    """What was counted at the largest size, and the exponent of each count over all sizes."""
-    cells = cells_of(samples)
-    names = list(samples[0].counts)
-    lines = [f"| work | store | {' | '.join(names)} |", "|---" * (2 + len(names)) + "|"]
+    """What was counted with 100,000 partitions (where not measured: with the most), and the exponent of each count
+    over all sizes."""
+    cells = cells_of(sample for sample in samples if sample.counts)
+    names = list(dict.fromkeys(name for cell in cells.values() for name in cell.first.counts))
+    lines = [f"| work | store | at | {' | '.join(names)} |", "|---" * (3 + len(names)) + "|"]
     for work, title in titles.items():
-        for store in dict.fromkeys(store for store, found, _ in cells if found == work):
-            measured = [
-                (size, cell) for (s, w, size), cell in sorted(cells.items()) if (s, w) == (store, work)
-            ]
-            largest = measured[-1][1].first.counts
+        for store in _stores_of(cells, work):
+            measured = {size: cell for (s, w, size), cell in sorted(cells.items()) if (s, w) == (store, work)}
+            at = GOAL_AT if GOAL_AT in measured else max(measured)
+            counted = measured[at].first.counts
             texts = []
             for name in names:
-                grows = exponent([(size, cell.first.counts[name]) for size, cell in measured])
-                texts.append(f"{largest[name]:,} ({_two(grows)})" if largest[name] else "0")
-            lines.append(f"| {title} | {store} | {' | '.join(texts)} |")
+                grows = exponent([(size, cell.first.counts[name]) for size, cell in measured.items()])
+                texts.append(f"{counted[name]:,} ({_two(grows)})" if counted[name] else "0")
+            lines.append(f"| {title} | {store} | {at:,} | {' | '.join(texts)} |")
     return "\n".join(lines)
+
+
+def _stores_of(cells: Iterable[tuple[str, str, int]], work: str) -> list[str]:
+    found = {store for store, measured, _ in cells if measured == work}
+    return [store for store in STORES if store in found]
 
 
 def costs_table(samples: Sequence[Sample], titles: dict[str, str]) -> str:
@@ -127,8 +144,9 @@ def costs_table(samples: Sequence[Sample], titles: dict[str, str]) -> str:
         "|---" * 7 + "|",
     ]
     for work, title in titles.items():
-        for (store, found, size), cell in cells.items():
-            if (found, size) != (work, GOAL_AT):
+        for store in _stores_of(cells, work):
+            cell = cells.get((store, work, GOAL_AT))
+            if cell is None:
                 continue
             medians = [
                 statistics.median(getattr(sample, name) for sample in cell.samples)
@@ -146,10 +164,11 @@ def costs_table(samples: Sequence[Sample], titles: dict[str, str]) -> str:
 
 def _counts_grow(measured: Sequence[tuple[int, Cell]]) -> str:
     """The largest exponent of any count: what would show a cost that is more than linear."""
+    counted = [(size, cell.first.counts) for size, cell in measured if cell.first.counts]
     exponents = [
         found
-        for name in measured[0][1].first.counts
-        if (found := exponent([(size, cell.first.counts[name]) for size, cell in measured])) is not None
+        for name in (counted[0][1] if counted else ())
+        if (found := exponent([(size, counts[name]) for size, counts in counted])) is not None
     ]
     return _two(max(exponents)) if exponents else ""
 

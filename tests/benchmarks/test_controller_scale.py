@@ -1,13 +1,15 @@
 """The measurement of the controller at size: it runs, it does what it says it measures, and it counts right."""
 
 import asyncio
-import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from benchmarks.controller import __main__ as program
-from benchmarks.controller import figures
+from benchmarks.controller import figures, kept
 from benchmarks.controller.figures import Sample
+from benchmarks.controller.kept import Kept
+from benchmarks.controller.memory import Memory
 from benchmarks.controller.works import WORKS
 
 PARTITIONS = 60
@@ -41,10 +43,16 @@ def test_the_counts_are_those_of_the_work(samples: dict[str, Sample]) -> None:
     assert samples["failover"].counts["nodes read"] > PARTITIONS
 
 
-def test_a_table_of_samples(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    kept = tmp_path / "kept.json"
-    more = _samples(10_000, 0.2)
-    kept.write_text(json.dumps({"samples": [vars(sample) for sample in more], "memory": []}))
+def test_a_part_that_is_measured_again_takes_its_own_place_and_no_other(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, page = tmp_path / "measured.json", tmp_path / "page.md"
+    monkeypatch.setattr(kept.read, "__defaults__", (file,))
+    monkeypatch.setattr(kept.write, "__defaults__", (file,))
+    monkeypatch.setattr(program, "PAGE", page)
+    page.write_text(f"before\n{program.BEGIN}\n{program.END}\nbehind\n")
+    old = [replace(sample, work="election", store="memory", partitions=60) for sample in _samples(60, 77.0)]
+    kept.write(Kept([*_samples(10_000, 0.2), *old], [Memory(10_000, 1.0, 2.0, 3.0, 4.0)]))
     arguments = [
         "--partitions",
         "60",
@@ -56,12 +64,37 @@ def test_a_table_of_samples(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
         "1",
         "--no-memory",
     ]
-    assert program.main([*arguments, "--kept", str(kept), "--json", str(tmp_path / "all.json")]) == 0
+    assert program.main(arguments) == 0
     printed = capsys.readouterr().out
     assert "| preferred election of a third of all | memory |" in printed
-    assert "| failover of the controller | embedded |" in printed
-    written = json.loads((tmp_path / "all.json").read_text())
-    assert {sample["work"] for sample in written["samples"]} == {"election", "failover"}
+    assert "embedded" not in printed, "only what was measured"
+    assert len(kept.read(file).samples) == 6, "nothing is kept unless it was said"
+    assert program.main([*arguments, "--write"]) == 0
+    after = kept.read(file)
+    assert [sample.work for sample in after.samples] == ["election", *["failover"] * 3]
+    assert after.samples[0].seconds < 77
+    assert after.memories == [Memory(10_000, 1.0, 2.0, 3.0, 4.0)]
+    written = page.read_text()
+    assert written.startswith("before\n") and written.endswith("behind\n")
+    for row in (
+        "election of a third of all | memory | 0.",
+        "of the controller | embedded |  | 0.300 (0.200 - 0.400)",
+    ):
+        assert row in written
+    assert "| 10,000 | 1 | 2 | 3 | 4 |" in written
+
+
+def test_the_page_says_what_is_kept() -> None:
+    assert program.report(kept.read()).split("\n", 2)[2] in program.PAGE.read_text(encoding="utf-8")
+
+
+def test_what_was_taken_beside_other_work_is_marked() -> None:
+    quiet, busy = (
+        _samples(10_000, 0.1),
+        [replace(s, load=figures.QUIET_LOAD + 1) for s in _samples(10_000, 0.1)],
+    )
+    assert "\\*" not in figures.table(quiet, WORKS)
+    assert "0.150 (0.100 - 0.200) \\*" in figures.table(busy, WORKS)
 
 
 def _samples(partitions: int, seconds: float) -> list[Sample]:
@@ -83,11 +116,11 @@ def test_growth_is_the_slope_of_the_logarithms() -> None:
 
 def test_a_row_has_medians_and_says_whether_the_goal_was_reached() -> None:
     samples = _samples(10_000, 0.1) + _samples(100_000, 1.0)
-    (row,) = [line for line in figures.table(samples, program.TITLES).splitlines() if "embedded" in line]
+    (row,) = [line for line in figures.table(samples, WORKS).splitlines() if "embedded" in line]
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[2:4] == ["0.150 (0.100 - 0.200)", "1.50 (1.00 - 2.00)"]
     assert cells[-1] == "<= 2 s: reached"
-    slow = figures.table(_samples(100_000, 2.0), program.TITLES)
+    slow = figures.table(_samples(100_000, 2.0), WORKS)
     assert "<= 2 s: missed" in slow
 
 

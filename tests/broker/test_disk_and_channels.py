@@ -184,6 +184,99 @@ def test_a_replica_that_is_not_new_is_not_made_anew_while_a_disk_is_missing(two_
     assert two_disks.tell_leader(1, key, is_new=True) == ErrorCode.NONE
 
 
+# --------------------------------------------------------------------------------------- configurations on their way
+
+NEW_ID = bytes([7] * 16)
+
+
+def config_of(topic: str, **overrides: str) -> fx.ConfigsRead:
+    named = {name.replace("_", "."): value for name, value in overrides.items()}
+    return fx.ConfigsRead({("topics", topic): fx.StoredConfig(named, 0)})
+
+
+def lead_alone(world: World, topic_id: bytes = NEW_ID) -> fx.StoreRequest:
+    """Broker 1 leads t-0; what it asks of the store."""
+    world.lead(1, isr=(1,), replicas=(1,), topic_id=topic_id, is_new=True, settle=False)
+    (question,) = taken(world, fx.StoreRequest)
+    assert isinstance(question, fx.StoreRequest)
+    return question
+
+
+def test_the_configuration_read_for_a_deleted_topic_is_not_that_of_the_next_one_of_its_name(
+    tmp_path: Path,
+) -> None:
+    """Nobody announces the configuration of a new topic, so it would keep the old one's until it is changed."""
+    world = World(tmp_path, brokers=(1,))
+    question = lead_alone(world, bytes([6] * 16))
+    assert world.stop_replica(1, T0, leader_epoch=EPOCH_DURING_DELETE, delete=True) == 0
+    del world.leadership[T0]
+    world.lead(1, isr=(1,), replicas=(1,), topic_id=NEW_ID, is_new=True, settle=False)
+    assert taken(world, fx.StoreRequest) == [], "one question at a time"
+
+    world[1].broker.store_answered(question.request_id, config_of("t", flush_messages="1"), world.now_ms)
+
+    assert not world[1].partition().flushes_before_ack
+    (again,) = taken(world, fx.StoreRequest)
+    world[1].broker.store_answered(again.request_id, config_of("t", min_insync_replicas="1"), world.now_ms)
+    assert world[1].partition().min_insync_replicas == 1
+    assert taken(world, fx.StoreRequest) == []
+
+
+def test_a_configuration_that_was_told_meanwhile_is_newer_than_the_one_asked_for(tmp_path: Path) -> None:
+    world = World(tmp_path, brokers=(1,))
+    question = lead_alone(world)
+    world[1].broker.topic_config_changed("t", {"flush.messages": "1"}, world.now_ms)
+    world[1].broker.store_answered(question.request_id, config_of("t"), world.now_ms)
+    assert world[1].partition().flushes_before_ack
+    assert taken(world, fx.StoreRequest) == []
+
+
+class OnlyLookedUp(dict[Any, Any]):
+    """Nobody may go through all of it."""
+
+    def __iter__(self) -> Any:
+        raise AssertionError("went through all of them")
+
+    def items(self) -> Any:
+        raise AssertionError("went through all of them")
+
+    values = keys = items
+
+
+def test_a_configuration_costs_what_its_own_topic_has(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that starts with 10,000 topics reads 10,000 configurations, in one turn of the loop."""
+    for index in (0, 1):
+        world.lead(1, index=index, is_new=True)
+    broker = world[1].broker
+    monkeypatch.setattr(broker.replicas, "partitions", OnlyLookedUp(broker.replicas.partitions))
+    monkeypatch.setattr(world[1].logs, "logs", OnlyLookedUp(world[1].logs.logs))
+    broker.topic_config_changed("t", {"max.message.bytes": "77"}, world.now_ms)
+    assert [world[1].partition("t", index).log.config.max_message_bytes for index in (0, 1)] == [77, 77]
+
+
+def test_a_replica_that_comes_later_has_the_configuration_its_topic_has_by_then(tmp_path: Path) -> None:
+    """Its log lies here since before the start, and nobody has told whose it is yet."""
+    world = World(tmp_path, brokers=(1,))
+    for index in (0, 1):
+        world.lead(1, isr=(1,), replicas=(1,), index=index, is_new=True)
+    world[1].start()
+    world.lead(1, isr=(1,), replicas=(1,), index=0)
+    world[1].broker.topic_config_changed("t", {"max.message.bytes": "77"}, world.now_ms)
+    world.lead(1, isr=(1,), replicas=(1,), index=1)
+    assert world[1].partition("t", 1).log.config.max_message_bytes == 77
+
+
+def test_a_new_topic_does_not_begin_with_the_configuration_of_a_deleted_one(tmp_path: Path) -> None:
+    world = World(tmp_path, brokers=(1,))
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    default = world[1].partition().log.config.max_message_bytes
+    world[1].broker.topic_config_changed("t", {"max.message.bytes": "77"}, world.now_ms)
+    assert world.stop_replica(1, T0, leader_epoch=EPOCH_DURING_DELETE, delete=True) == 0
+    del world.leadership[T0]
+    lead_alone(world)
+    assert world[1].partition().log.config.max_message_bytes == default
+
+
 # ---------------------------------------------------------------------------------------- AlterPartition on its way
 
 

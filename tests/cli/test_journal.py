@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from odradek.cli.journal.words import change_words, clock, event_words
+from odradek.cli.journal.words import change_words, clock, event_words, move_words
 from odradek.testing.running_cluster import running_cluster
 from tests.cli.conftest import Shell
 from tests.support import eventually
@@ -213,4 +213,8 @@ def test_events_and_changes_have_words() -> None:
     answered = {"type": "StopReplicaAnswered", "broker": 2, "error": "STALE_CONTROLLER_EPOCH"}
     assert event_words(answered) == "broker 2 answered StopReplica: STALE_CONTROLLER_EPOCH"
     assert change_words({"topic_partition": "t-0", "replica": 2}) == "t-0/2"
+    change = {"kind": "partition", "source": "OfflinePartition", "to": "OnlinePartition"}
+    assert move_words(change) == "OfflinePartition -> OnlinePartition"
+    assert move_words({**change, "kind": "failure"}) == "OfflinePartition -> OnlinePartition failed"
+    assert move_words({**change, "kind": "failure", "to": "OfflinePartition"}) == "OfflinePartition stays"
     assert clock(1_767_225_600_123) == "2026-01-01 00:00:00.123"

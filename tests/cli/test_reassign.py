@@ -144,6 +144,15 @@ def test_nothing_to_do_is_said(shell: Shell) -> None:
     assert shell.ok("reassign", "cancel", "--all") == "No reassignment runs, so none was cancelled.\n"
     shell.ok("topic", "create", "even", "--assign", "1:2:3")
     assert shell.ok("reassign", "plan", "--drain", 4, "-t", "even") == "Nothing needs to move.\n"
+    shell.ok("topic", "create", "wide", "--assign", "1,2,3,4:1,2,3,4")
+    code, out, _ = shell("reassign", "plan", "--drain", 4, "-t", "wide", "-t", "even")
+    assert code == 1, "what was wished for is not reached"
+    assert out.startswith("No move reaches that: 2 partitions are left out, each with its reason below.\n")
+    assert "left out: wide-0: no other live broker can take it from broker 4" in out
+    code, out, _ = shell("reassign", "plan", "--drain", 3, "-t", "wide", "-t", "even")
+    assert code == 1 and out.startswith(
+        "1 partition change hands, 1 copy to make, 0 B. 2 partitions are left out."
+    )
 
 
 def test_rows_say_what_they_wait_for(capsys: pytest.CaptureFixture[str]) -> None:

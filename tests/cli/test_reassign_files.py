@@ -45,6 +45,7 @@ def entry(**changes: object) -> str:
     ("text", "words"),
     [
         ("{", "is not JSON"),
+        ('{"partitions":"\xe9"}', "is not JSON"),
         ("[]", 'want {"version":1,"partitions":'),
         ('{"partitions":{}}', 'want {"version":1,"partitions":'),
         ('{"version":2,"partitions":[]}', "has version 2; only version 1 is known"),
@@ -57,6 +58,8 @@ def entry(**changes: object) -> str:
         (entry(topic=""), "topic must be a name"),
         (entry(replicas=[]), "replicas must be broker ids"),
         (entry(replicas=["1"]), "replicas must be broker ids"),
+        (entry(replicas=[1, 2**31]), r"replicas must be broker ids, .* found \[1, 2147483648\]"),
+        (entry(partition=2**31), "a number from 0"),
         (entry(log_dirs=["any", "any"]), "as long as replicas"),
         (entry(log_dirs=["/data"]), 'write "any"'),
         ('{"partitions":[' + ",".join(['{"topic":"a","partition":0,"replicas":[1]}'] * 2) + "]}", "a-0 stands there twice"),
@@ -64,7 +67,7 @@ def entry(**changes: object) -> str:
 )  # fmt: skip
 def test_a_bad_file_is_one_sentence_with_the_place(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "plan.json"
-    file.write_text(text)
+    file.write_text(text, encoding="latin-1")
     with pytest.raises(Failed, match=words) as refused:
         read_proposal(file)
     assert str(refused.value).startswith(str(file)) and "\n" not in str(refused.value)

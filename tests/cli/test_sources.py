@@ -174,6 +174,32 @@ def test_journals_of_several_controllers_are_one_history_by_epoch(
     assert json.loads(alone)["partitions"][0]["leader"] == 3
 
 
+@pytest.mark.parametrize("is_labelled", [True, False])
+def test_journals_of_two_clusters_are_not_made_one_history(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, is_labelled: bool
+) -> None:
+    for broker, cluster in ((1, "first"), (2, "second")):
+        world = World().brokers(1, 2)
+        lines = written_down(world)
+        world.elect(broker)
+        directory = tmp_path / cluster / "data"
+        directory.mkdir(parents=True)
+        text = "".join(json.dumps({"controller": broker, "epoch": 1, **line}) + "\n" for line in lines)
+        (directory / f"controller-{broker}.jsonl").write_text(text)
+        if is_labelled:
+            (directory / "meta.properties").write_text(
+                f"version=0\nbroker.id={broker}\ncluster.id={cluster}\n"
+            )
+    code, out, err = run(capsys, "journal", "show", tmp_path)
+    assert (code, out) == (1, "")
+    if is_labelled:
+        assert f"below {tmp_path} are journals of 2 clusters; name the directory of one: " in err
+        assert f"{tmp_path}/first/data/controller-1.jsonl of first" in err
+    else:
+        assert "brokers 1 and 2 were both elected with epoch 1" in err
+    assert run(capsys, "journal", "show", tmp_path / "first")[0] == 0
+
+
 # ----------------------------------------------------------------------------------------------- odd clusters
 
 

@@ -58,7 +58,14 @@ def test_delete_says_what_would_go_and_does_it_only_when_told(shell: Shell) -> N
     assert out.startswith("Nothing is deleted yet; --yes deletes, for good:")
     assert "old" in {topic["topic"] for topic in shell.json("topic", "list")}
     (report,) = shell.json("topic", "delete", "old", "--yes")
-    assert report == {"topic": "old", "partitions": 2, "records": 0, "deleted": True, "error": None}
+    assert report == {
+        "topic": "old",
+        "partitions": 2,
+        "records": 0,
+        "deleted": True,
+        "absent_brokers": [],
+        "error": None,
+    }
     assert "old" not in {topic["topic"] for topic in shell.json("topic", "list")}
     code, _, err = shell("topic", "delete", "old", "--yes")
     assert code == 1 and err.startswith("odradek: there is no topic old")

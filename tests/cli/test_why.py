@@ -92,7 +92,9 @@ def test_a_deletion_that_waits_names_the_broker_it_waits_for(start_cluster: Call
     victim = next(b for b in (1, 2, 3) if b != controller)
     shell.ok("topic", "create", "gone", "--assign", f"{controller},{victim}")
     cluster.kill(victim)
-    shell.ok("topic", "delete", "gone", "--yes")
+    eventually(lambda: victim in shell.json("cluster", "health")["missing_brokers"], what="it is missed")
+    out = shell.ok("topic", "delete", "gone", "--yes")
+    assert out.endswith(f"gone: what broker {victim} has of it goes when that one is back\n")
     journal = cluster.cluster.directory
     text = eventually(
         lambda: (
@@ -103,6 +105,8 @@ def test_a_deletion_that_waits_names_the_broker_it_waits_for(start_cluster: Call
     )
     assert f"broker {victim} has deleted gone-0" in text
     assert f"-> start broker {victim}: it is told to delete at once" in text
+    assert shell("why", "gone")[1] == text, "no client sees the topic any more; its controller's journal tells"
+    assert "there is no topic or partition none" in shell("why", "none")[2]
 
 
 def test_what_a_foreign_cluster_does_not_tell_is_said(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,6 @@ def test_every_mutation_changes_code_that_is_there() -> None:
     for mutation in MUTATIONS:
         text = (SOURCE / mutation.path).read_text(encoding="utf-8")
         assert text.count(mutation.old) == 1, (
-            f"{mutation.what}: {mutation.path} has changed, change tests/mutations.py"
+            f"{mutation.what}: {mutation.path} has changed, change tests/mutations"
         )
         assert mutation.old != mutation.new

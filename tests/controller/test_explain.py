@@ -3,9 +3,11 @@
 from odradek.controller.events import LeaderAndIsrAnswered
 from odradek.controller.explain import why_offline
 from odradek.controller.observed import observed_context
+from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import MetadataLoaded, TopicAssignment
-from odradek.model.ids import BrokerId
+from odradek.model.ids import NO_LEADER, BrokerId
+from odradek.model.values import replace
 from tests.controller.world import World, three, tp
 
 
@@ -87,6 +89,21 @@ def test_where_somebody_of_the_isr_lives_and_nobody_leads_the_controller_is_aske
     assert (reason.condition, reason.holds) == ("a controller elects broker 3 of the ISR", False)
     assert reason.detail == "ISR [2, 3], live of them [3], and nobody has been elected"
     assert "cannot read a node of t" in reason.unblocked_by
+
+
+def test_an_isr_that_is_no_longer_assigned_is_said_to_be_so() -> None:
+    """Somebody wrote another assignment over it by hand: that its broker lives helps nobody."""
+    context = three("t", [2]).context
+    led = context.leaderships[tp("t-0")]
+    snapshot = MetadataLoaded(
+        tuple(context.brokers.values()),
+        (TopicAssignment("t", None, {0: ReplicaAssignment((BrokerId(9),))}),),
+        {tp("t-0"): replace(led, leader_and_isr=replace(led.leader_and_isr, leader=NO_LEADER))},
+    )
+    clean = why_offline(observed_context(snapshot), tp("t-0")).because[0]
+    (reason,) = clean.because
+    assert (reason.condition, reason.holds) == ("broker 2 of the ISR is a replica", False)
+    assert reason.detail == "the assignment [9] was written over it"
 
 
 def test_a_state_that_cannot_be_read_is_read_again_by_the_next_controller() -> None:

@@ -153,6 +153,7 @@ def test_a_broker_that_is_gone_owes_no_answer_and_is_told_anew_when_it_returns()
     world.reassign({"r-0": [3, 2]})
     old = number_of(world.reassign({"r-0": None}), 3)
     world.kill(3)
+    assert world.context.deletions_told == {}, "nothing is remembered of who cannot answer"
     new = number_of(world.start(3), 3)
     assert new != old
     world.stopped(3, "r-0", number=old)

@@ -92,6 +92,10 @@ def test_nothing_acknowledged_is_lost_in_a_cluster_of_both_kinds(cluster: MixedC
     for partition, replicas in ORDERS.items():
         epochs = {broker: epochs_of(cluster.data_of(broker), "orders", partition) for broker in replicas}
         assert len({tuple(found) for found in epochs.values()}) == 1, epochs
+    # Either kind of controller numbers what it tells a broker so that nothing in order is taken for late (decisions/0008).
+    for broker_id in cluster.of_kind(OURS):
+        said = cluster.brokers[broker_id].directory.joinpath("broker.log").read_text(encoding="utf-8")
+        assert "comes late" not in said
 
 
 def _one_of(cluster: MixedCluster, kind: str) -> int:

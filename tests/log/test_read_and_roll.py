@@ -183,7 +183,7 @@ def test_22_a_cold_segment_that_was_cut_short_is_never_skipped(tmp_path: Path) -
 
 
 def test_gaps_that_compaction_left_are_passed_over(tmp_path: Path) -> None:
-    log = Disk(tmp_path, config(segment_bytes=SIZE * 3)).create()
+    log = Disk(tmp_path, config(segment_bytes=SIZE * 3, cleanup_policy="compact")).create()
     follow(log, batch(base_offset=0, leader_epoch=0) + batch(base_offset=7, leader_epoch=0))
     follow(log, batch(base_offset=9, leader_epoch=0) + batch(base_offset=20, leader_epoch=0))
     assert [s.base_offset for s in log.segments] == [0, 20]
@@ -312,14 +312,14 @@ def test_a_full_index_rolls(tmp_path: Path) -> None:
 
 
 def test_offsets_too_far_apart_for_an_index_roll(tmp_path: Path) -> None:
-    log = Disk(tmp_path).create()
+    log = Disk(tmp_path, config(cleanup_policy="compact")).create()
     far = 2**31 + 5
     follow(log, batch(base_offset=0, leader_epoch=0) + batch(base_offset=far, leader_epoch=0))
     assert [s.base_offset for s in log.segments] == [0, far]
     assert offsets(log) == [0, far]
     follow(log, batch(base_offset=far + 2**31 - 1, leader_epoch=0))
     assert len(log.segments) == 2, "the largest that fits"
-    empty = Disk(tmp_path / "other")
+    empty = Disk(tmp_path / "other", config(cleanup_policy="compact"))
     empty.path.mkdir()
     second = empty.create()
     follow(second, batch(base_offset=far, leader_epoch=0))

@@ -1,9 +1,11 @@
 """Batches that are not as they were written, found before somebody needs them."""
 
 import random
+from collections.abc import Iterator
 
 import pytest
 
+from odradek.log import scrubbing
 from odradek.log.errors import CorruptLog, MissingFile, StorageError
 from odradek.log.memory_files import MemoryDisk
 from odradek.log.partition_log import PartitionLog
@@ -117,6 +119,33 @@ def test_a_log_that_lives_meanwhile_is_never_called_damaged(seed: int) -> None:
         scrubber.look(chance.choice((1, 100, 1000)))
         assert log.failure is None
     assert scrubber.rounds > 1
+
+
+@pytest.mark.parametrize("change", ["cut", "let go"])
+def test_what_was_cut_or_let_go_while_it_was_read_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """It runs in a thread: what it reads may be half of what was there and half of what came instead."""
+    _, log = log_of(8)
+
+    def changed_meanwhile(*args: object) -> Iterator[tuple[int, str, memoryview]]:
+        if change == "cut":
+            log.truncate_to(1, NOW)
+            for _ in range(20):
+                produce(log, SMALL)
+        else:
+            log.delete_records_before(8)
+        yield 0, "no batch", memoryview(b"")
+
+    monkeypatch.setattr(scrubbing, "scan_batches", changed_meanwhile)
+    found: list[StorageError] = []
+    log.on_broken = lambda _, error: found.append(error)
+    scrubber = Scrubber(lambda: [log])
+    scrubber._log = log
+    scrubber._check(log, log.segments[0], (1, 1))
+    assert found == []
+    monkeypatch.undo()
+    assert found_by(Scrubber(lambda: [log]), log) == []
 
 
 def test_a_batch_somebody_does_not_take_is_looked_at_by_itself() -> None:

@@ -27,28 +27,29 @@ def as_we_say_it(message: Told) -> None:
 @given(message=messages(LeaderAndIsrRequest, fast.LEADER_AND_ISR_VERSION))
 def test_leader_and_isr_is_written_as_the_table_writes_it(message: LeaderAndIsrRequest) -> None:
     as_we_say_it(message)
+    partitions: list[fast.LeaderAndIsrState] = [
+        (
+            (topic.topic_name, p.partition_index),
+            topic.topic_id,
+            p.controller_epoch,
+            p.leader,
+            p.leader_epoch,
+            p.isr,
+            p.partition_epoch,
+            p.replicas,
+            p.adding_replicas,
+            p.removing_replicas,
+            p.is_new,
+            p.leader_recovery_state,
+        )
+        for topic in message.topic_states
+        for p in topic.partition_states
+    ]
     by_hand = fast.encode_leader_and_isr(
         controller_id=message.controller_id,
         controller_epoch=message.controller_epoch,
         broker_epoch=message.broker_epoch,
-        partitions=[
-            (
-                (topic.topic_name, p.partition_index),
-                topic.topic_id,
-                p.controller_epoch,
-                p.leader,
-                p.leader_epoch,
-                p.isr,
-                p.partition_epoch,
-                p.replicas,
-                p.adding_replicas,
-                p.removing_replicas,
-                p.is_new,
-                p.leader_recovery_state,
-            )
-            for topic in message.topic_states
-            for p in topic.partition_states
-        ],
+        topics=fast.encode_leader_and_isr_topics(partitions),
         live_leaders=[(leader.broker_id, leader.host_name, leader.port) for leader in message.live_leaders],
     )
     assert by_hand == message.encode(fast.LEADER_AND_ISR_VERSION)
@@ -119,7 +120,7 @@ def test_partitions_of_a_topic_that_come_apart_are_told_together() -> None:
         controller_id=1,
         controller_epoch=1,
         broker_epoch=1,
-        partitions=[state("orders", 0), state("users", 0), state("orders", 1)],
+        topics=fast.encode_leader_and_isr_topics([state("orders", 0), state("users", 0), state("orders", 1)]),
         live_leaders=[],
     )
     told = LeaderAndIsrRequest.decode(fast.LEADER_AND_ISR_VERSION, body)
@@ -133,7 +134,11 @@ def test_lists_longer_than_a_byte_can_count() -> None:
     many = tuple(range(200))
     partition = (("t", 0), bytes(16), 1, 1, 2, many, 3, many, many[:130], (), True, 1)
     body = fast.encode_leader_and_isr(
-        controller_id=1, controller_epoch=1, broker_epoch=1, partitions=[partition], live_leaders=[]
+        controller_id=1,
+        controller_epoch=1,
+        broker_epoch=1,
+        topics=fast.encode_leader_and_isr_topics([partition]),
+        live_leaders=[],
     )
     (topic,) = LeaderAndIsrRequest.decode(fast.LEADER_AND_ISR_VERSION, body).topic_states
     (state,) = topic.partition_states

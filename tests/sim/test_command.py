@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -227,3 +228,84 @@ def test_the_shares_of_a_run_are_sampled() -> None:
 
     assert lines[0].startswith("1000 events per second")
     assert {"loop", "codec", "log"} <= {line.split()[0] for line in lines[1:]}
+
+
+# ------------------------------------------------------------------------------------ what cannot be, and what is left
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("--seed x", "'x' is not a valid integer"),
+        ("--seeds 5:2", "'5:2' names no seeds"),
+        ("--seeds 3:3", "'3:3' names no seeds"),
+        ("--seeds 7", "as in --seeds 0:2000"),
+        ("--seed 42 --only 3,x", "'3,x' is no list of numbers"),
+        ("--seed 42 --only 999", "faults, numbered from 0"),
+        ("--seed 42 --html /no/such/folder/x.html", "there is no folder /no/such/folder"),
+        ("--seed 42 --trace /no/such/folder/x", "there is no folder /no/such/folder"),
+        ("--seeds 0:2 --jobs 0", "0 is not in the range"),
+        ("--seeds 0:2 --html x.html", "--html goes with --seed"),
+        ("--seeds 0:2 --shrink", "--shrink goes with --seed"),
+        ("--seeds 0:2 --json", "--json goes with --seed"),
+        ("--seed 1 --count-faults", "--count-faults goes with --seeds"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_runs(
+    arguments: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "run_plan", lambda plan, **_: pytest.fail("it ran"))
+    answer = called(*arguments.split())
+
+    assert answer.exit_code == 2
+    assert says in answer.stderr
+
+
+def test_what_shrinking_leaves_can_be_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says a command; the numbers are those of the seed's own faults; the last changes are of what is left."""
+    ran: list[Plan] = []
+
+    def run(plan: Plan, **_: object) -> Outcome:
+        ran.append(plan)
+        outcome = Outcome(plan.seed)
+        if {draw(5).faults[0], draw(5).faults[1]} <= set(plan.faults):
+            outcome.code, outcome.anomalies = CORRECTNESS, [Anomaly("I8", None, "gone")]
+            outcome.injected = list(plan.faults)
+        return outcome
+
+    monkeypatch.setattr(command, "run_plan", run)
+    monkeypatch.setattr(command, "shrunk", lambda plan, outcome: shrunk(plan, outcome, run))
+    monkeypatch.setattr(command, "_changes", lambda plan: [f"{len(plan.faults)} faults"])
+    monkeypatch.setattr(command, "draw", lambda seed: _with_more_faults(draw(seed)))
+    answer = called("--seed", "5", "--shrink")
+    (left,) = [line for line in answer.stderr.splitlines() if line.startswith("left of it: ")]
+    smallest = ran[-1]
+    words = left.removeprefix("left of it: odradek sim ").split()
+
+    assert words[:4] == ["--seed", "5", "--only", "0,1"]
+    assert "  2 faults" in answer.stdout
+    again = called(*words)
+    assert again.exit_code == CORRECTNESS
+    assert ran[-1] == smallest
+
+
+def _with_more_faults(plan: Plan) -> Plan:
+    more = tuple(Fault(20.0 + n, "pause", 0.5, 0.5, 1.0) for n in range(4))
+    return replace(plan, faults=(*plan.faults[:2], *more), producers=3, partitions=2)
+
+
+def test_a_smaller_workload_is_run_as_it_was_said() -> None:
+    answer = called("--seed", "5", "--only", "none", "--duration", "1", "--partitions", "1", "--json")
+    told = json.loads(answer.stdout)
+
+    assert (told["code"], told["faults"]) == (OK, [])
+    assert told["logical_hours"] < 0.001
+
+
+def test_random_hashes_are_not_taken_for_fixed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "random")
+    begun: list[list[str]] = []
+    monkeypatch.setattr(command.os, "execv", lambda path, words: begun.append(words))
+    called("--seeds", "7")
+
+    assert begun[0][1:] == ["-m", "odradek.sim", "--seeds", "7"]

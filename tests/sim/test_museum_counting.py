@@ -1,10 +1,11 @@
 """How many seeds an exhibit takes: counted from three starting points, kept in a file, shown on the page."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from odradek.sim.museum import catch, collection, counting, shown
+from odradek.sim.museum import catch, collection, counting, own_bugs, shown
 from odradek.sim.museum.counting import Count, Counted, count_all
 from odradek.sim.museum.page import tables
 
@@ -85,3 +86,14 @@ def test_the_page_names_every_exhibit() -> None:
         assert f"| {exhibit.number} |" in text, exhibit.number
     for number, story in shown.STORIES.items():
         assert f"`{story}`" in text, number
+
+
+def test_every_bug_of_ours_is_told_as_a_story_and_put_back() -> None:
+    text = (PAGE.parent / "simulator.md").read_text(encoding="utf-8")
+    table = text.partition("## Bugs it found in our own code")[2].partition("### Not mended yet")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    told = {shown.STORIES[exhibit.number] for exhibit in own_bugs.EXHIBITS}
+
+    assert len(rows) >= 18
+    for row in rows:
+        assert told & set(re.findall(r"`([a-z_0-9]+)`", row)), row

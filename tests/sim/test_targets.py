@@ -1,6 +1,6 @@
 """What ends has ended, and healing heals."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -8,6 +8,7 @@ from odradek.sim import targets
 from odradek.sim.controller_faults import kill_controller_between_steps, pause_controller_between_steps
 from odradek.sim.network import Link
 from odradek.sim.plan import Fault
+from odradek.sim.run import let_go
 from odradek.sim.wire_faults import clock_strobe, swizzle
 from odradek.sim.world import World
 
@@ -23,10 +24,11 @@ def shaped(world: World) -> list[tuple[str, str]]:
 
 
 @pytest.fixture
-def world() -> World:
+def world() -> Iterator[World]:
     world = World(3)
     world.start()
-    return world
+    yield world
+    let_go(world)
 
 
 def test_of_two_faults_that_overlap_on_a_link_nothing_is_left(world: World) -> None:

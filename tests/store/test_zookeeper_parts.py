@@ -210,9 +210,6 @@ def test_many_sets_that_were_done_are_answered_with_their_versions(fence: Fence 
     checked = b"" if fence is None else CHECKED
     answer = b"".join((b"before", checked, *[STATED + stat for stat in stats], END))
     assert SetMany(SETS, fence).deserialize(answer, len(b"before")) == [[4, 1, 3, 5]]
-    # As long as it should be, and not what it should be: then it is looked at one by one.
-    with pytest.raises((AssertionError, struct.error)):
-        SetMany(SETS, fence).deserialize(answer.replace(STATED, DELETED), len(b"before"))
 
 
 def test_many_sets_that_failed_name_the_one_that_could_not_be_done() -> None:

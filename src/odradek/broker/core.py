@@ -484,16 +484,19 @@ class Broker:
 
     def _read_topic_configs(self) -> None:
         """min.insync.replicas and the rest of topics that came to this broker; strictest until they are known."""
-        topics = tuple(self.replicas.unread_topics)
-        self._reading_configs = bool(topics)
+        unread = self.replicas.unread_topics
+        asked = dict(unread)
+        self._reading_configs = bool(asked)
         self._read_configs_at_ms = None
-        if not topics:
+        if not asked:
             return  # they left while a failed question waited to be asked again
 
         def answered(result: StoreResult, now_ms: int) -> None:
             self._reading_configs = False
             if isinstance(result, ConfigsRead):
                 for (_, topic), stored in result.configs.items():
+                    if unread.get(topic) is not asked[topic]:
+                        continue  # told since, or deleted: what was read is older
                     overrides = stored.overrides
                     if ("topics", topic) in result.unreadable:
                         why = result.unreadable["topics", topic]
@@ -501,12 +504,11 @@ class Broker:
                         said = f"nothing of {topic} is set, so nothing of it is deleted or compacted: {why}"
                         self.effects.append(LogLine("warning", said))
                     self.replicas.set_topic_overrides(topic, overrides, now_ms)
-                    self.replicas.unread_topics.pop(topic, None)
             else:
                 self._reading_configs = True
                 self._read_configs_at_ms = now_ms + CONFIG_RETRY_MS
 
-        self.ask_store(ReadConfigs(tuple(("topics", topic) for topic in topics)), answered)
+        self.ask_store(ReadConfigs(tuple(("topics", topic) for topic in asked)), answered)
 
     def _take_directories_offline(self) -> None:
         failed, self._failed_directories[:] = self._failed_directories[:], []

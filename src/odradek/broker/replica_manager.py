@@ -10,6 +10,7 @@ One fetcher per leader broker. A leader of -1 stops fetching and is no error (ro
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from odradek.broker.damaged_logs import DamagedLogs
 from odradek.broker.effects import (
     CheckpointHighWatermarks,
     Effect,
@@ -20,7 +21,6 @@ from odradek.broker.effects import (
     StopFetcher,
     WakeFetcher,
 )
-from odradek.broker.damaged_logs import DamagedLogs
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.topic_configs import TopicConfigs, usable
 from odradek.log.errors import StorageError
@@ -93,9 +93,10 @@ class ReplicaManager:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.offline: dict[TopicPartition, str] = {}  # hosted, but the disk is gone: why
         self.damaged = DamagedLogs(broker, logs, metadata, effects, broker_epoch)
-        self.unread_topics: dict[str, None] = {}  # hosted, their configuration still to be read
+        # Hosted, their configuration still to be read. The object: a later topic of that name has another.
+        self.unread_topics: dict[str, object] = {}
         self._by_id: dict[tuple[bytes, int], Partition] = {}
-        self._hosted_of: dict[str, int] = {}  # topic -> how many of its partitions are here
+        self._of_topic: dict[str, dict[TopicPartition, Partition]] = {}  # all of `partitions`
         self._outbox = outbox
         self._effects = effects
         self._broker_epoch = broker_epoch
@@ -254,10 +255,11 @@ class ReplicaManager:
             self.logs.get(topic_partition)
             raise StorageError(f"{topic_partition}: not on the log directories that are left")
         log = self.logs.get_or_create(topic_partition, told.topic_id, now_ms=now_ms)
+        log.config = self.logs.config_of(topic)  # as it is by now; the log may have lain here unused for long
         self.offline.pop(topic_partition, None)
         is_configured = self.topic_configs.is_known(topic)
         if not is_configured:
-            self.unread_topics[topic] = None
+            self.unread_topics.setdefault(topic, object())
         partition = Partition(
             topic_partition,
             log.topic_id if told.topic_id == NO_TOPIC_ID else told.topic_id,
@@ -271,7 +273,7 @@ class ReplicaManager:
         )
         self.partitions[topic_partition] = partition
         self._by_id[partition.topic_id, topic_partition.partition] = partition
-        self._hosted_of[topic] = self._hosted_of.get(topic, 0) + 1
+        self._of_topic.setdefault(topic, {})[topic_partition] = partition
         if is_configured:
             self._configure(partition, self.topic_configs.settings_of(topic), now_ms)
         return partition
@@ -309,7 +311,7 @@ class ReplicaManager:
         if partition is None:
             # Not hosted as far as we know: leftovers on the disk still go.
             if stop.delete:
-                self.logs.delete(topic_partition, now_ms)
+                self._delete(topic_partition, now_ms)
             return ErrorCode.NONE
         if (
             stop.leader_epoch not in (EPOCH_DURING_DELETE, NO_EPOCH)
@@ -320,9 +322,14 @@ class ReplicaManager:
         partition.stop(deleted=stop.delete)
         if stop.delete:
             self._forget(partition)
-            self.logs.delete(topic_partition, now_ms)
+            self._delete(topic_partition, now_ms)
         self._tell_state(f"Stopped replica {topic_partition}, delete={str(stop.delete).lower()}")
         return ErrorCode.NONE
+
+    def _delete(self, topic_partition: TopicPartition, now_ms: int) -> None:
+        self.logs.delete(topic_partition, now_ms)
+        if topic_partition.topic not in self._of_topic:
+            self.logs.forget_config(topic_partition.topic)
 
     def _forget(self, partition: Partition) -> None:
         topic, index = topic_partition = partition.topic_partition
@@ -330,9 +337,10 @@ class ReplicaManager:
         self.leader_throttle.covered.discard(topic_partition)
         self.follower_throttle.covered.discard(topic_partition)
         self._by_id.pop((partition.topic_id, index), None)
-        self._hosted_of[topic] -= 1
-        if not self._hosted_of[topic]:
-            del self._hosted_of[topic]
+        left = self._of_topic[topic]
+        del left[topic_partition]
+        if not left:
+            del self._of_topic[topic]
             self.topic_configs.forget(topic)
             self.unread_topics.pop(topic, None)
 
@@ -368,8 +376,8 @@ class ReplicaManager:
 
     def set_topic_overrides(self, topic: str, overrides: Mapping[str, str], now_ms: int) -> None:
         """Read, or changed. Of a topic that is not hosted here nothing is kept: it is read when it comes."""
-        here = [partition for tp, partition in self.partitions.items() if tp.topic == topic]
-        if not here:
+        here = self._of_topic.get(topic)
+        if here is None:
             return
         good, problems = usable(overrides)
         for problem in problems:
@@ -378,8 +386,8 @@ class ReplicaManager:
         self.topic_configs.set(topic, good)
         settings = self.topic_configs.settings_of(topic)
         self.unread_topics.pop(topic, None)
-        self.logs.update_config(topic)
-        for partition in here:
+        self.logs.update_config(topic, here)
+        for partition in here.values():
             self._configure(partition, settings, now_ms)
 
     def _set_throttled_rates(self) -> None:
@@ -390,11 +398,12 @@ class ReplicaManager:
         self.settings = settings
         self._set_throttled_rates()
         self.topic_configs.set_broker_settings(settings)
-        for topic in dict.fromkeys(tp.topic for tp in self.partitions):
-            self.logs.update_config(topic)
-        for topic_partition, partition in self.partitions.items():
-            if self.topic_configs.is_known(topic_partition.topic):
-                self._configure(partition, self.topic_configs.settings_of(topic_partition.topic), now_ms)
+        for topic, here in self._of_topic.items():
+            self.logs.update_config(topic, here)
+            if self.topic_configs.is_known(topic):
+                of_topic = self.topic_configs.settings_of(topic)
+                for partition in here.values():
+                    self._configure(partition, of_topic, now_ms)
 
     def _configure(self, partition: Partition, settings: TopicSettings, now_ms: int) -> None:
         partition.replica_lag_time_max_ms = self.settings.replica_lag_time_max_ms

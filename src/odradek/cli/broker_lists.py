@@ -12,13 +12,17 @@ if TYPE_CHECKING:
     from odradek.model.ids import BrokerId
 
 
+# A broker's id on the wire has 32 bits.
+LARGEST_ID = 2**31 - 1
+
+
 def broker_ids(texts: Iterable[str], option: str) -> "list[BrokerId]":
     """Sorted, each once."""
     from odradek.model.ids import BrokerId
 
     given = list(texts)
     try:
-        return sorted({BrokerId(int(part)) for text in given for part in text.split(",")})
+        return sorted({BrokerId(_id(part)) for text in given for part in text.split(",")})
     except ValueError:
         raise click.UsageError(
             f"{option} {' '.join(given)}: want broker ids, as in {option} 3 or {option} 1,2"
@@ -41,6 +45,13 @@ def replica_list(text: str, about: str) -> "tuple[BrokerId, ...]":
     from odradek.model.ids import BrokerId
 
     try:
-        return tuple(BrokerId(int(part)) for part in text.split(","))
+        return tuple(BrokerId(_id(part)) for part in text.split(","))
     except ValueError:
         raise click.UsageError(f"{about}: want broker ids separated by commas, as in 1,2,3") from None
+
+
+def _id(text: str) -> int:
+    number = int(text)
+    if number > LARGEST_ID:
+        raise ValueError(text)
+    return number

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from odradek.client.sync import SyncClient
 
 WATCH_S = 1.0
+MIN_ISR = "min.insync.replicas"
 
 
 @click.command()
@@ -37,17 +38,19 @@ def health(watch: bool, bootstrap: str, as_json: bool) -> None:
 
 
 def look(client: "SyncClient") -> dict[str, Any]:
-    """One picture of the cluster, from Metadata and the topics' min.insync.replicas."""
-    from odradek.cli.topic.describe import topic_settings
-
+    """One picture of the cluster, from Metadata and the topics' min.insync.replicas. What a broker does not tell is
+    noted, and the rest is shown."""
     view = client.cluster()
+    unknown = [f"topic {name}: {code.name}" for name, code in sorted(view.errors.items())]
+    minimums = min_insync_replicas(client, sorted(view.topics), unknown)
     leads = dict.fromkeys(view.brokers, 0)
     follows = dict.fromkeys(view.brokers, 0)
     offline, under_replicated, under_min_isr = [], [], []
     total = 0
     for name in sorted(view.topics):
-        minimum = int(topic_settings(client, name)["min.insync.replicas"][0] or 1)
         for index, p in view.topics[name].partitions.items():
+            # A topic that has fewer replicas takes what all of them have.
+            minimum = min(minimums.get(name, 1), len(p.replicas))
             total += 1
             entry = {
                 "partition": f"{name}-{index}",
@@ -95,7 +98,20 @@ def look(client: "SyncClient") -> dict[str, Any]:
         "offline": offline,
         "under_min_isr": under_min_isr,
         "under_replicated": under_replicated,
+        "unknown": unknown,
     }
+
+
+def min_insync_replicas(client: "SyncClient", topics: list[str], unknown: list[str]) -> dict[str, int]:
+    from odradek.cli.sources import MOST_RESOURCES, TOPIC_RESOURCE, describe_configs
+    from odradek.client.sync import ANY
+
+    found: dict[str, int] = {}
+    for begin in range(0, len(topics), MOST_RESOURCES):
+        some = topics[begin : begin + MOST_RESOURCES]
+        for topic, entries in describe_configs(client, ANY, TOPIC_RESOURCE, some, unknown).items():
+            found[topic] = next(int(value or 1) for name, value, _ in entries if name == MIN_ISR)
+    return found
 
 
 def show(report: dict[str, Any]) -> None:
@@ -129,3 +145,5 @@ def show(report: dict[str, Any]) -> None:
                     for p in report[title]
                 ],
             )
+    for note in report["unknown"]:
+        print(f"not known: {note}")

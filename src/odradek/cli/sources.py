@@ -277,8 +277,9 @@ def describe_configs(
     for result in results:
         if result.error_code != ErrorCode.NONE:
             what = "topic" if resource_type == TOPIC_RESOURCE else "broker"
+            said = f", {result.error_message}" if result.error_message else ""
             unknown.append(
-                f"the settings of {what} {result.resource_name}: {code_of(result.error_code).name}"
+                f"the settings of {what} {result.resource_name}: {code_of(result.error_code).name}{said}"
             )
             continue
         found[result.resource_name] = [(e.name, e.value, e.config_source) for e in result.configs]

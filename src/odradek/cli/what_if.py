@@ -127,10 +127,16 @@ def parse_step(name: str, value: str) -> "Step":
     if name == "--config":
         setting, equals, text = value.partition("=")
         topic, colon, key = setting.rpartition(":")
-        from odradek.model.settings import TOPIC_SETTINGS, unknown_setting
+        from odradek.model.errors import ConfigurationError
+        from odradek.model.settings import TOPIC_SETTINGS, parse_value, unknown_setting
 
         if key not in TOPIC_SETTINGS:
             raise click.UsageError(str(unknown_setting(key, TOPIC_SETTINGS, "topic")))
+        if equals:
+            try:
+                parse_value(TOPIC_SETTINGS[key], text)
+            except ConfigurationError as error:
+                raise click.UsageError(f"--config {value}: {error}") from None
         return steps.Configure(topic if colon else None, key, text if equals else None)
     kind, colon, where = value.partition(":")
     if kind not in ("preferred", "unclean"):
@@ -142,7 +148,7 @@ def partition_named(text: str, option: str) -> Any:
     from odradek.model.ids import TopicPartition
 
     topic, _, number = text.rpartition("-")
-    if not topic or not number.isdigit():
+    if not topic or not number.isdigit() or int(number) >= 2**31:
         raise click.UsageError(f"{option} {text}: want a partition, as in orders-0")
     return TopicPartition(topic, int(number))
 

@@ -64,9 +64,14 @@ def answers_for(source: Source, target: str, bootstrap: str | None) -> list[Answ
     from odradek.controller.explain_replication import partitions_led, why_partition, why_slow
 
     context = source.observed()
+    is_controllers = source.replayed is not None
+    if bootstrap is not None and is_hidden(context, target):
+        remembered = controllers_own(bootstrap)
+        if remembered is not None and _is_waiting(remembered, target):
+            context, is_controllers = remembered, True
     topic, partitions = resolve(context, target)
     if context.is_queued_for_deletion(topic):
-        tree = why_not_deleted(context, topic)
+        tree = why_not_deleted(context, topic, knows_answers=is_controllers)
         return [Answer(topic, f"{topic} is being deleted, and is not gone yet: {tree.detail}.", (tree,))]
     measured = {}
     if bootstrap is not None:
@@ -101,16 +106,44 @@ def measure(
     }
 
 
-def owed_since(context: "ControllerContext", bootstrap: str) -> None:
-    """Since when leavers owe their answer stands in the controller's journal alone; read where it is at hand."""
+def is_hidden(context: "ControllerContext", target: str) -> bool:
+    """No client is told: a topic that is being deleted, and why nobody elects somebody who could lead."""
+    topic, _, number = target.rpartition("-")
+    if target not in context.topics and not (topic in context.topics and number.isdigit()):
+        return True
+    asked = context.partitions_of(target if target in context.topics else topic)
+    return any(
+        context.online_of(state.isr, where)
+        for where in asked
+        if where in context.leaderless and (state := context.leadership(where)) is not None
+    )
+
+
+def _is_waiting(context: "ControllerContext", target: str) -> bool:
+    return any(
+        topic in context.out_of_service or context.is_queued_for_deletion(topic)
+        for topic in (target, target.rpartition("-")[0])
+    )
+
+
+def controllers_own(bootstrap: str) -> "ControllerContext | None":
+    """What the controller remembers, read off its journal where that is at hand: a cluster of ours, on this machine."""
     from odradek.cli.journal.files import local_history, settings_of
     from odradek.controller.replay import replay
 
     history = local_history(bootstrap)
     if history is None:
-        return
+        return None
     _, core = replay(history.lines, settings=settings_of(history), as_recorded=True)
-    known = core.context.leavers if core.context is not None else {}
+    return core.context
+
+
+def owed_since(context: "ControllerContext", bootstrap: str) -> None:
+    """Since when leavers owe their answer stands in the controller's journal alone; read where it is at hand."""
+    remembered = controllers_own(bootstrap)
+    if remembered is None:
+        return
+    known = remembered.leavers
     for where, owing in context.leavers.items():
         context.leavers[where] = {b: known.get(where, {}).get(b, since) for b, since in owing.items()}
 
@@ -191,6 +224,7 @@ def _reason(leaf: "Why") -> str:
         ("no reassignment copies it", "a reassignment copies it"),
         ("is not throttled", "is throttled"),
         (" can be read", " cannot be read"),
+        ("a controller elects", "no controller elects"),
     ):
         if yes in text:
             text = text.replace(yes, no)

@@ -131,6 +131,12 @@ def _unclean(context: ControllerContext, topic_partition: TopicPartition, live: 
 
 def _replica(context: ControllerContext, topic_partition: TopicPartition, broker: BrokerId) -> Why:
     condition = f"broker {broker} is live"
+    assigned = context.assignments[topic_partition].replicas
+    if broker not in assigned:
+        why = f"the assignment {list(assigned)} was written over it"
+        return Why(
+            f"broker {broker} of the ISR is a replica", False, why, "name it in the topic's node again"
+        )
     if broker not in context.brokers:
         follows = _if_started(context, topic_partition, broker)
         return Why(condition, False, "not registered", f"start broker {broker}{follows}")

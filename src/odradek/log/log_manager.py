@@ -293,12 +293,17 @@ class LogManager:
             config = self._configs[topic] = LogConfig(self._topic_settings(topic))
         return config
 
-    def update_config(self, topic: str) -> None:
-        """The topic's settings changed: its logs go on with the new ones."""
+    def update_config(self, topic: str, here: Iterable[TopicPartition]) -> None:
+        """The topic's settings changed: these logs, all of it that are in use, go on with the new ones."""
         config = self._configs[topic] = LogConfig(self._topic_settings(topic))
-        for topic_partition, log in self.logs.items():
-            if topic_partition.topic == topic:
+        for topic_partition in here:
+            log = self.logs.get(topic_partition)
+            if log is not None:
                 log.config = config
+
+    def forget_config(self, topic: str) -> None:
+        """Nothing of it is here any more: a topic made later under that name has settings of its own."""
+        self._configs.pop(topic, None)
 
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
         """The log, if it is here; StorageError if it is here and cannot be used."""

@@ -1,6 +1,13 @@
 """What the controller, the store and the brokers tell each other about: brokers, assignments, leadership."""
 
-from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
+from odradek.model.ids import (
+    NO_LEADER,
+    UNKNOWN_BROKER_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    PartitionEpoch,
+)
 from odradek.model.values import dataclass, field
 
 
@@ -64,6 +71,13 @@ class ReplicaAssignment:
     @property
     def origin_replicas(self) -> tuple[BrokerId, ...]:
         return tuple(r for r in self.replicas if r not in self.adding_replicas)
+
+
+def why_no_leader(leader: BrokerId, assignment: ReplicaAssignment) -> str | None:
+    """Who leads must have a copy. A state node that says otherwise was edited by hand and is not to be acted upon."""
+    if leader == NO_LEADER or leader in assignment.replicas:
+        return None
+    return f"leader {leader} is not among the assigned replicas {list(assignment.replicas)}"
 
 
 @dataclass(frozen=True, slots=True)

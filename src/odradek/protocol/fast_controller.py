@@ -33,9 +33,11 @@ _STOP = Struct(">ii?x").pack
 _INT = Struct(">i").pack
 _SHORT = Struct(">h").pack
 
-# One struct for a whole partition, by the lengths of its lists; there are few such shapes.
-_LEADER_AND_ISR: dict[tuple[int, int, int, int], Callable[..., bytes]] = {}
-_UPDATE_METADATA: dict[tuple[int, int, int], Callable[..., bytes]] = {}
+# One struct for a whole partition, by the lengths of its lists, and these lengths encoded; there are few such shapes.
+LeaderAndIsrShape = tuple[Callable[..., bytes], bytes, bytes, bytes, bytes]
+UpdateMetadataShape = tuple[Callable[..., bytes], bytes, bytes, bytes]
+_LEADER_AND_ISR: dict[tuple[int, int, int, int], LeaderAndIsrShape] = {}
+_UPDATE_METADATA: dict[tuple[int, int, int], UpdateMetadataShape] = {}
 _MOST_SHAPES = 1024
 
 
@@ -44,32 +46,55 @@ def encode_leader_and_isr(
     controller_id: int,
     controller_epoch: int,
     broker_epoch: int,
-    partitions: Iterable[LeaderAndIsrState],
+    topics: bytes,
     live_leaders: Sequence[LiveLeader],
-    encoded: dict[int, bytes] | None = None,
 ) -> bytes:
-    """`encoded` holds what was made of a partition before, by its `id()`: several brokers are told of the same.
-    Whoever passes it keeps the partitions alive."""
-    encoded = {} if encoded is None else encoded
-    topics: dict[tuple[str, bytes], list[bytes]] = {}
-    topic, its_id, states = None, b"", []
-    known = encoded.get
-    for state in partitions:
-        name, topic_id = state[0][0], state[1]
-        if name is not topic or topic_id != its_id:
-            topic, its_id = name, topic_id
-            states = topics.setdefault((name, topic_id), [])
-        data = known(id(state))
-        if data is None:
-            data = encoded[id(state)] = _leader_and_isr_state(*state)
-        states.append(data)
-    parts = [_HEAD(controller_id, False, controller_epoch, broker_epoch), b"\0", uvarint(len(topics) + 1)]
-    for (name, topic_id), states in topics.items():
-        parts += (compact_string(name), topic_id, uvarint(len(states) + 1), *states, b"\0")
-    parts.append(uvarint(len(live_leaders) + 1))
+    """`topics` is what `encode_leader_and_isr_topics` made."""
+    parts = [
+        _HEAD(controller_id, False, controller_epoch, broker_epoch),
+        b"\0",
+        topics,
+        uvarint(len(live_leaders) + 1),
+    ]
     for broker, host, port in live_leaders:
         parts += (_INT(broker), compact_string(host), _INT(port), b"\0")
     parts.append(b"\0")
+    return b"".join(parts)
+
+
+def encode_leader_and_isr_topics(
+    partitions: Iterable[LeaderAndIsrState], encoded: dict[int, bytes] | None = None
+) -> bytes:
+    """The part of LeaderAndIsr that is the same for all who are told of the same partitions.
+
+    `encoded` holds what was made of a partition before, by its `id()`: several brokers are told of it. Whoever passes
+    it keeps the partitions alive.
+    """
+    encoded = {} if encoded is None else encoded
+    topics: dict[tuple[str, bytes], list[bytes]] = {}
+    topic, its_id, states = None, b"", []
+    known, shapes = encoded.get, _LEADER_AND_ISR.get
+    for state in partitions:
+        data = known(id(state))
+        at, topic_id, epoch, leader, leader_epoch, isr, version, replicas, adding, removing, new, recovery = (
+            state
+        )
+        if data is None:
+            shape = len(isr), len(replicas), len(adding), len(removing)
+            pack, a, b, c, d = shapes(shape) or _leader_and_isr_shape(shape)
+            # fmt: off
+            data = encoded[id(state)] = pack(
+                at[1], epoch, leader, leader_epoch, a, *isr, version, b, *replicas, c, *adding, d, *removing,
+                new, recovery,
+            )
+            # fmt: on
+        if at[0] is not topic or topic_id != its_id:
+            topic, its_id = at[0], topic_id
+            states = topics.setdefault((topic, topic_id), [])
+        states.append(data)
+    parts = [uvarint(len(topics) + 1)]
+    for (name, topic_id), states in topics.items():
+        parts += (compact_string(name), topic_id, uvarint(len(states) + 1), *states, b"\0")
     return b"".join(parts)
 
 
@@ -77,15 +102,15 @@ def encode_update_metadata_topics(partitions: Iterable[UpdateMetadataState]) -> 
     """The part of UpdateMetadata that is the same for every broker."""
     topics: dict[tuple[str, bytes], list[bytes]] = {}
     topic, its_id, states = None, b"", []
-    known = _UPDATE_METADATA.get
+    shapes = _UPDATE_METADATA.get
     for at, topic_id, epoch, leader, leader_epoch, isr, version, replicas, offline in partitions:
         name, index = at
         if name is not topic or topic_id != its_id:
             topic, its_id = name, topic_id
             states = topics.setdefault((name, topic_id), [])
         shape = (len(isr), len(replicas), len(offline))
-        pack = known(shape) or _update_metadata_shape(shape)
-        states.append(pack(index, epoch, leader, leader_epoch, isr, version, replicas, offline))
+        pack, a, b, c = shapes(shape) or _update_metadata_shape(shape)
+        states.append(pack(index, epoch, leader, leader_epoch, a, *isr, version, b, *replicas, c, *offline))
     parts = [uvarint(len(topics) + 1)]
     for (name, topic_id), states in topics.items():
         parts += (compact_string(name), topic_id, uvarint(len(states) + 1), *states, b"\0")
@@ -134,88 +159,21 @@ def encode_stop_replica(
     return b"".join(parts)
 
 
-def _leader_and_isr_state(
-    at: tuple[str, int],
-    topic_id: bytes,
-    epoch: int,
-    leader: int,
-    leader_epoch: int,
-    isr: Ids,
-    version: int,
-    replicas: Ids,
-    adding: Ids,
-    removing: Ids,
-    is_new: bool,
-    recovery: int,
-) -> bytes:
-    shape = (len(isr), len(replicas), len(adding), len(removing))
-    pack = _LEADER_AND_ISR.get(shape) or _leader_and_isr_shape(shape)
-    return pack(
-        at[1], epoch, leader, leader_epoch, isr, version, replicas, adding, removing, is_new, recovery
-    )
-
-
-def _leader_and_isr_shape(shape: tuple[int, int, int, int]) -> Callable[..., bytes]:
-    """A function that packs a partition whose four lists are this long."""
+def _leader_and_isr_shape(shape: tuple[int, int, int, int]) -> LeaderAndIsrShape:
     a, b, c, d = (uvarint(length + 1) for length in shape)
-    raw = Struct(
+    pack = Struct(
         f">iiii{len(a)}s{shape[0]}ii{len(b)}s{shape[1]}i{len(c)}s{shape[2]}i{len(d)}s{shape[3]}i?bx"
     ).pack
-
-    def pack(
-        index: int,
-        epoch: int,
-        leader: int,
-        leader_epoch: int,
-        isr: Ids,
-        version: int,
-        replicas: Ids,
-        adding: Ids,
-        removing: Ids,
-        is_new: bool,
-        recovery: int,
-    ) -> bytes:
-        return raw(
-            index,
-            epoch,
-            leader,
-            leader_epoch,
-            a,
-            *isr,
-            version,
-            b,
-            *replicas,
-            c,
-            *adding,
-            d,
-            *removing,
-            is_new,
-            recovery,
-        )
-
     if len(_LEADER_AND_ISR) >= _MOST_SHAPES:  # lists of all lengths: not a cluster we were made for
         _LEADER_AND_ISR.clear()
-    _LEADER_AND_ISR[shape] = pack
-    return pack
+    made = _LEADER_AND_ISR[shape] = pack, a, b, c, d
+    return made
 
 
-def _update_metadata_shape(shape: tuple[int, int, int]) -> Callable[..., bytes]:
+def _update_metadata_shape(shape: tuple[int, int, int]) -> UpdateMetadataShape:
     a, b, c = (uvarint(length + 1) for length in shape)
-    raw = Struct(f">iiii{len(a)}s{shape[0]}ii{len(b)}s{shape[1]}i{len(c)}s{shape[2]}ix").pack
-
-    def pack(
-        index: int,
-        epoch: int,
-        leader: int,
-        leader_epoch: int,
-        isr: Ids,
-        version: int,
-        replicas: Ids,
-        offline: Ids,
-    ) -> bytes:
-        return raw(index, epoch, leader, leader_epoch, a, *isr, version, b, *replicas, c, *offline)
-
+    pack = Struct(f">iiii{len(a)}s{shape[0]}ii{len(b)}s{shape[1]}i{len(c)}s{shape[2]}ix").pack
     if len(_UPDATE_METADATA) >= _MOST_SHAPES:
         _UPDATE_METADATA.clear()
-    _UPDATE_METADATA[shape] = pack
-    return pack
+    made = _UPDATE_METADATA[shape] = pack, a, b, c
+    return made

@@ -16,7 +16,14 @@ from odradek.controller import effects as controller_effects
 from odradek.controller import events
 from odradek.controller.context import ControllerSettings
 from odradek.controller.core import ControllerCore
-from odradek.model.facts import BrokersChanged, ConfigChanged, ControllerChanged, Fact, MetadataLoaded
+from odradek.model.facts import (
+    BrokersChanged,
+    ConfigChanged,
+    ControllerChanged,
+    Fact,
+    MetadataLoaded,
+    UnreadableNode,
+)
 from odradek.model.ids import BrokerId, ControllerEpoch
 from odradek.model.settings import BrokerSettings
 from odradek.server.controller_asks import answer_of, event_of
@@ -32,6 +39,8 @@ from odradek.store.facts import ControllerFacts
 # the journal's share. None is garbage, and nothing in them goes round in circles. The collector would look at all of
 # them again and again, for a tenth of the event's time; beyond this number it is told not to.
 MOST_YOUNG_OBJECTS = 300_000
+# Nodes that cannot be read, a line each, of one look at the store.
+MOST_NAMED = 20
 
 
 class Resigning(Exception):
@@ -154,7 +163,11 @@ class ControllerTerm:
             self._say_what_cannot_be_read(fact.preferred_election)
         elif isinstance(fact, ConfigChanged | ControllerChanged):
             return  # every broker says so by itself
-        for node in getattr(fact, "unreadable", ()):
+        nodes: tuple[UnreadableNode, ...] = getattr(fact, "unreadable", ())
+        if len(nodes) > MOST_NAMED:
+            more = f"{len(nodes)} nodes cannot be read; the journal names all, here are {MOST_NAMED}"
+            self._log.warning("unreadable", f"[Controller id={self._broker}] {more}")
+        for node in nodes[:MOST_NAMED]:
             what = f"{node.path} cannot be read: {node.reason}"
             out = f"; topic {node.topic} is out of service until it can" if node.topic is not None else ""
             self._log.warning(f"unreadable {node.path}", f"[Controller id={self._broker}] {what}{out}")

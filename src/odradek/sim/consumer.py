@@ -46,8 +46,7 @@ class SimConsumer:
 
     async def poll(self, *, max_wait_ms: int = 500) -> int:
         """One fetch; how many records came, or -1 when nothing could be learnt."""
-        address, epoch = await self.client.leader_of(self.partition)
-        assert address is not None
+        address, epoch = await self._source()
         topic_id = self.client.topic_ids.get(self.partition.topic)
         if topic_id is None:
             await self.client.refresh([self.partition.topic])
@@ -90,8 +89,7 @@ class SimConsumer:
             await self._go_to_log_start(address)
             return -1
         if part.error_code:
-            await asyncio.sleep(RETRY_S)
-            await self.client.refresh([self.partition.topic])
+            await self._refused()
             return -1
         self.high_watermark = part.high_watermark
         try:
@@ -105,6 +103,16 @@ class SimConsumer:
             at_ms = int(self.client.loop.time() * 1000)
             self.history.events.append(Polled(self.name, partition, tuple(records), at_ms, tuple(epochs)))
         return len(records)
+
+    async def _source(self) -> tuple[Address, int]:
+        """Whom to ask, and the leader epoch to name."""
+        address, epoch = await self.client.leader_of(self.partition)
+        assert address is not None
+        return address, epoch
+
+    async def _refused(self) -> None:
+        await asyncio.sleep(RETRY_S)
+        await self.client.refresh([self.partition.topic])
 
     def _start_over(self, offset: int) -> None:
         """From now on another consumer, as far as the order of its polls goes."""

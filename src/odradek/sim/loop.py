@@ -19,6 +19,7 @@ import random
 from asyncio import events as asyncio_events
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextvars import Context, ContextVar, copy_context
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -240,9 +241,13 @@ class SimLoop(asyncio.AbstractEventLoop):
             heapq.heappush(self._timers, (host.paused_until, self._timer_count, handle))
             return True
         self.events += 1
-        self._note(host, handle._callback)
+        callback = handle._callback
+        key = getattr(callback, "__code__", None) or type(callback)
+        name = self._names.get(key) or self._name(key)
+        mixed = self.trace_hash * 1000003 ^ int(self._now * 1e6) ^ host.number << 40 ^ name
+        self.trace_hash = mixed & _MASK
         try:
-            handle._context.run(handle._callback, *handle._args)
+            handle._context.run(callback, *handle._args)
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:
@@ -258,16 +263,11 @@ class SimLoop(asyncio.AbstractEventLoop):
             self.after_event(host)
         return True
 
-    def _note(self, host: Host, callback: Any) -> None:
-        function = getattr(callback, "__func__", callback)
-        code = getattr(function, "__code__", None)
-        key = code if code is not None else type(callback)
-        name = self._names.get(key)
-        if name is None:
-            text = f"{code.co_qualname}" if code is not None else type(callback).__qualname__
-            name = self._names[key] = crc32(text.encode())
-        mixed = self.trace_hash * 1000003 ^ int(self._now * 1e6) ^ (host.number << 40) ^ (name << 8)
-        self.trace_hash = mixed & _MASK
+    def _name(self, key: Any) -> int:
+        """Of a function's code, or of the type of a callback that has none: the same in every process."""
+        text = key.co_qualname if isinstance(key, CodeType) else key.__qualname__
+        name = self._names[key] = crc32(text.encode()) << 8
+        return name
 
     def note_bytes(self, data: bytes | bytearray | memoryview) -> None:
         """What travelled is part of the trace."""

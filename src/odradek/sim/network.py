@@ -88,6 +88,7 @@ class SimTransport(asyncio.Transport):
         self.network = network
         self.host = host
         self.remote_name = remote_name
+        self._link = network.link(host.name, remote_name)
         self.peer: SimTransport | None = None
         self.protocol: Any = None
         self._is_closing = False
@@ -192,7 +193,7 @@ class SimTransport(asyncio.Transport):
         peer = self.peer
         if peer is None:
             return
-        link = self.network.link(self.host.name, self.remote_name)
+        link = self._link
         if link.is_cut:
             self.network.stalled.add(self)
             return
@@ -275,8 +276,9 @@ class SimTransport(asyncio.Transport):
             self._received_bytes -= taken
             if taken < len(data):
                 self._received.appendleft(data[taken:])
-            if self.peer is not None and not self.peer._is_lost:
-                self.peer._pump()
+            peer = self.peer
+            if peer is not None and not peer._is_lost and (peer._unsent or peer._eof_sent):
+                peer._pump()
             if self._received or self._eof_received:
                 self._schedule_read()
         elif self._eof_received:

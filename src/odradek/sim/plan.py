@@ -124,6 +124,7 @@ class Plan:
     store_notices_death: bool
     faults: tuple[Fault, ...]
     settings: dict[str, str] = field(default_factory=dict)
+    reads_from_replicas: bool = False
 
     def has(self, kinds: frozenset[str]) -> bool:
         return any(fault.kind in kinds for fault in self.faults)
@@ -193,6 +194,7 @@ def draw(seed: int) -> Plan:
         store_notices_death=rng.random() < 0.5,
         faults=with_a_quiet_quarter(seed, duration_s, [*faults, *further, *actions]),
         settings=settings,
+        reads_from_replicas=random.Random(f"readers-{seed}").random() < 0.3,
     )
 
 

@@ -25,6 +25,8 @@ from odradek.sim.workload import MACHINE, NUMBER, Workload
 from odradek.sim.world import NotInTime, World
 
 TOPIC = "orders"
+# As a broker's process has them: what a world makes lives to its end, and is let go at once then.
+GC_THRESHOLDS = (50_000, 50, 100)
 LOOK_EVERY_S = 0.25
 LIVENESS_S = 180.0
 MOST_EVENTS = 400_000
@@ -97,12 +99,15 @@ def run(
     if prepare is not None:
         prepare(world, outcome.history)
     mistakes = Mistakes(world)
+    thresholds = gc.get_threshold()
+    gc.set_threshold(*GC_THRESHOLDS)
     with quiet_but_for(mistakes):
         try:
             _Run(plan, world, outcome, mistakes, observe).whole()
         finally:
             _note_figures(outcome, world)
             let_go(world)
+            gc.set_threshold(*thresholds)
     return outcome
 
 

@@ -34,7 +34,7 @@ class Bar(NamedTuple):
 
 def page(plan: Plan, outcome: Outcome, actions: list[dict[str, Any]]) -> str:
     end = max([outcome.simulated_s, *(a["at_s"] for a in actions)], default=1.0)
-    # What comes after the healing is mostly waiting; a run that did not come to rest is drawn to its end.
+    # What comes after the healing is mostly waiting, and is drawn all the same: whoever is late shows there.
     drawing = _Drawing(plan, outcome, actions, end)
     word = f'<p class="bad">first broken: {escape(outcome.reason)}</p>' if outcome.code != OK else ""
     key = "".join(f'<span style="background:{c}"></span>{escape(n)}' for n, c in COLOURS.items())
@@ -64,6 +64,7 @@ class _Drawing:
         self.width = int(max(1100.0, min(6000.0, end * 70)))
         self.brokers = list(range(1, plan.brokers + 1))
         self.partitions = sorted({a["partition"] for a in actions if "partition" in a and "broker" in a})
+        self.healed = next((at for at, text in outcome.notes if text == "heal everything"), end)
         self.parts: list[str] = []
         self.y = 24
 
@@ -74,10 +75,12 @@ class _Drawing:
         self._acknowledgements()
         height = self.y + 24
         grid = "".join(self._grid(height))
-        broken = "" if self.outcome.code == OK else self._mark(self.end, height, self.outcome.reason)
+        marks = self._healing(height) if self.healed < self.end else ""
+        if self.outcome.code != OK:
+            marks += self._mark(self.end, height, self.outcome.reason)
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width + LEFT + RIGHT}" height="{height}">'
-            f"{grid}{''.join(self.parts)}{broken}</svg>"
+            f"{grid}{''.join(self.parts)}{marks}</svg>"
         )
 
     def x(self, at_s: float) -> float:
@@ -97,6 +100,14 @@ class _Drawing:
         return (
             f'<line x1="{x:.1f}" y1="18" x2="{x:.1f}" y2="{height}" stroke="#c00000" stroke-width="2">'
             f"<title>{escape(why)}</title></line>"
+        )
+
+    def _healing(self, height: int) -> str:
+        x = self.x(self.healed)
+        return (
+            f'<line x1="{x:.1f}" y1="18" x2="{x:.1f}" y2="{height - 14}" stroke="#2a7d2a" stroke-dasharray="4 3">'
+            "<title>everything is healed: from here on it has to come to rest</title></line>"
+            f'<text x="{x + 3:.1f}" y="{height - 6}" class="small">healed</text>'
         )
 
     def _bar(self, bar: Bar, colour: str, y: float, height: float = ROW - 3, text: str = "") -> None:
@@ -128,7 +139,8 @@ class _Drawing:
             row = next((n for n, until in enumerate(busy) if until <= start), len(busy))
             busy[row : row + 1] = [shown_to]
             y = self.y + row * ROW
-            self._bar(Bar(start, start + fault.lasts_s, fault.kind, str(fault)), "#e39a5c", y)
+            end = max(start, min(start + fault.lasts_s, self.healed))
+            self._bar(Bar(start, end, fault.kind, str(fault)), "#e39a5c", y)
             self.parts.append(
                 f'<text x="{self.x(start) + 2:.1f}" y="{y + ROW - 5.5:.1f}" class="small" pointer-events="none">'
                 f"{escape(fault.kind)}</text>"
@@ -179,11 +191,10 @@ class _Drawing:
 
     def _pauses(self, broker: int) -> Iterator[Bar]:
         prefix = f"pause b{broker}#"
-        healed = next((at for at, text in self.outcome.notes if text == "heal everything"), self.end)
         for at, text in self.outcome.notes:
             if text.startswith(prefix):
                 seconds = float(text.rsplit(" for ", 1)[1].removesuffix(" s"))
-                yield Bar(at, min(at + seconds, healed), "paused", "")
+                yield Bar(at, min(at + seconds, self.healed), "paused", "")
 
     def _roles(
         self, mine: list[dict[str, Any]], broker: int, partition: str

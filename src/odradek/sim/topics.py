@@ -18,6 +18,8 @@ RECOVERING = 1
 class Topics:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
+        # name -> what it was when the tree had come so far
+        self._assignments: dict[str, tuple[int, TopicAssignment | None]] = {}
         # name -> the ids it has had, in the order they were seen
         self._ids: dict[str, list[TopicId | None]] = {}
         self._unclean: dict[TopicPartition, int] = {}  # how many unclean elections
@@ -28,6 +30,13 @@ class Topics:
 
     def assignment(self, topic: str) -> TopicAssignment | None:
         """None: there is no such topic, or not one that can be read."""
+        at, known = self._assignments.get(topic, (-1, None))
+        if at != self._tree.zxid:
+            known = self._read(topic)
+            self._assignments[topic] = self._tree.zxid, known
+        return known
+
+    def _read(self, topic: str) -> TopicAssignment | None:
         for _, node in self._tree.walk(layout.topic_path(topic)):
             try:
                 return layout.decode_topic(topic, node)

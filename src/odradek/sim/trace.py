@@ -3,7 +3,8 @@
 After each callback of the loop the replicas of the host that ran, and the store when it has moved on, are compared
 with what they were before; the difference has a name. Names are those of `Kip320` and, for what goes through the
 controller, of `AsyncIsr`, so that a run can be laid beside the specification. What it does not know has a name of
-ours: brokers that start and end, controllers, clients, faults, topics.
+ours: brokers that start and end, controllers, clients, faults, followers' high watermarks and cuts, and
+`ControllerUpdateIsr`, which is a state the controller writes of itself without electing or shrinking (a reassignment).
 
 | action | what changed |
 |---|---|
@@ -13,6 +14,7 @@ ours: brokers that start and end, controllers, clients, faults, topics.
 | `LeaderWrite`, `FencedFollowerFetch`, `FollowerTruncate` | a replica's log end |
 | `FencedLeaderIncHighWatermark`, `FollowerHighWatermark` | a replica's high watermark |
 | `LeaderRequestShrinkIsr`, `LeaderRequestExpandIsr`, `LeaderHandleUpdate` | the ISR a leader believes in, or asks for |
+| `PartitionGone`, `ReplicaGone` | a topic that is to be deleted, a replica that was |
 | `BrokerStarts`, `BrokerEnds`, `BecomeController`, `ResignController` | a process, a term |
 | `ProducerSent`, `ConsumerPolled` | the clients' history |
 | `World` | whatever the world was told to do: faults, cuts, pauses |
@@ -109,7 +111,11 @@ class Recorder:
         if tree.zxid == self._zxid:
             return
         self._zxid = tree.zxid
-        for partition, state in self._world.view(with_batches=False).partitions.items():
+        partitions = self._world.view(with_batches=False).partitions
+        for partition in [known for known in self._stored if known not in partitions]:
+            del self._stored[partition]
+            self.say("PartitionGone", partition=str(partition))
+        for partition, state in partitions.items():
             now = state.stored
             if now is None:
                 continue

@@ -84,7 +84,7 @@ class Withheld:
         self._forget_the_dead()
         for transport, queue in list(self._queues.items()):
             if any(_is(kept, kind, whose, None) for kept in queue):
-                del self._queues[transport]
+                self._give_up(transport)
                 transport.network.reset(transport)
                 return True
         return False
@@ -155,10 +155,13 @@ class Withheld:
             del self._queues[transport]
 
     def _forget_the_dead(self) -> None:
-        for transport, queue in list(self._queues.items()):
+        for transport in list(self._queues):
             if _is_dead(transport):
-                self._late += [(k.whose, transport.remote_name, k.frame) for k in queue if k.kind == "fetch"]
-                del self._queues[transport]
+                self._give_up(transport)
+
+    def _give_up(self, transport: SimTransport) -> None:
+        queue = self._queues.pop(transport)
+        self._late += [(k.whose, transport.remote_name, k.frame) for k in queue if k.kind == "fetch"]
 
 
 def _is(kept: Kept, kind: str, whose: str, wanted: Callable[[bytes], bool] | None) -> bool:

@@ -13,9 +13,11 @@ from odradek.sim.consumer import SimConsumer
 from odradek.sim.loop import Host
 from odradek.sim.plan import MOVE_THE_LOG_START, UNCLEAN, Plan
 from odradek.sim.producer import SimProducer, by_its_name
+from odradek.sim.replica_consumer import ReplicaConsumer
 from odradek.sim.world import PORT, World
 
 MACHINE, NUMBER = "c1", 101
+BY_REPLICA = "replica-"  # names of consumers that read from any copy
 
 
 class ClientProcess:
@@ -148,8 +150,10 @@ class Workload:
                 self._follow(self.partitions[-1])
 
     def _follow(self, partition: TopicPartition) -> None:
-        self.consumers.append(ConsumerProcess(self, partition, f"follow-{partition.partition}"))
-        self.consumers[-1].start()
+        names = ["follow-", BY_REPLICA] if self.plan.reads_from_replicas else ["follow-"]
+        for name in names:
+            self.consumers.append(ConsumerProcess(self, partition, f"{name}{partition.partition}"))
+            self.consumers[-1].start()
 
     # --- what every process needs
 
@@ -169,7 +173,8 @@ class Workload:
 
     def consumer(self, client: SimClient, name: str, partition: TopicPartition) -> SimConsumer:
         plan = self.plan
-        return SimConsumer(
+        kind = ReplicaConsumer if name.startswith(BY_REPLICA) else SimConsumer
+        return kind(
             client,
             name,
             partition,

@@ -1,6 +1,6 @@
 """Journals of controllers on this machine: found by any place that leads to them, read, put in order.
 
-A journal is `journal/controller-<id>.jsonl` in a broker's log directory (server/journal.py). A cluster has one
+A journal is `controller-<id>.jsonl` in a broker's first log directory (server/journal.py). A cluster has one
 for each broker that ever was controller; together they are its history, ordered by controller epoch.
 """
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from odradek.client.sync import ClusterView, SyncClient
     from odradek.controller.context import ControllerSettings
 
+# Read on the way to another answer: a second or two. A larger one is read where it is named.
+LARGEST_READ_UNASKED = 8 << 20
 PATTERN = "controller-*.jsonl"
 # The directory it is in, a broker's, or a cluster's.
 PLACES = (PATTERN, f"*/{PATTERN}", f"*/*/{PATTERN}")
@@ -55,6 +57,10 @@ def read_history(place: Path) -> History:
     files = journal_files(place)
     if not files:
         fail(f"no journal below {place}: a broker that was controller keeps {PATTERN} in its log directory")
+    clusters = {cluster: file for file in files if (cluster := _cluster_of(file.parent)) is not None}
+    if len(clusters) > 1:
+        where = ", ".join(f"{file} of {cluster}" for cluster, file in sorted(clusters.items()))
+        fail(f"below {place} are journals of {len(clusters)} clusters; name the directory of one: {where}")
     return _in_order(files, [])
 
 
@@ -68,6 +74,7 @@ def _in_order(files: list[Path], reasons: list[str]) -> History:
                 lines.extend(found)
                 notes.extend(note)
     lines.sort(key=lambda line: line["epoch"])  # stable: within a term as they were written
+    _check_one_cluster(lines)
     begins = next((n for n, line in enumerate(lines) if line["event"].get("type") == "Elected"), len(lines))
     if begins:
         notes.append(
@@ -76,6 +83,19 @@ def _in_order(files: list[Path], reasons: list[str]) -> History:
     if not lines[begins:]:
         fail(f"{', '.join(map(str, files))}: no election is recorded, so there is nothing to play again")
     return History(lines[begins:], tuple(files), tuple(notes))
+
+
+def _check_one_cluster(lines: list[dict[str, Any]]) -> None:
+    """An epoch has one controller: `/controller_epoch` is raised in the transaction that elects."""
+    elected: dict[int, int] = {}
+    for line in lines:
+        if line["event"].get("type") == "Elected":
+            broker = line["event"]["broker"]
+            if elected.setdefault(line["epoch"], broker) != broker:
+                fail(
+                    f"brokers {elected[line['epoch']]} and {broker} were both elected with epoch {line['epoch']}: these "
+                    "are journals of different clusters; name those of one"
+                )
 
 
 def _read(file: Path) -> tuple[list[dict[str, Any]], list[str]]:
@@ -127,13 +147,15 @@ def journals_of_cluster(bootstrap: str) -> History:
     return _in_order(found, reasons)
 
 
-def local_history(bootstrap: str) -> History | None:
-    """The same where it is at hand, and no error where it is not."""
+def local_history(bootstrap: str, most_bytes: int = LARGEST_READ_UNASKED) -> History | None:
+    """The same where it is at hand, and no error where it is not, nor where it would take long to read."""
     from odradek.client.sync import SyncClient
 
     with SyncClient(bootstrap) as client:
         found, reasons = local_journals(client, client.cluster([]))
-    return _in_order(found, reasons) if found else None
+    if not found or sum(file.stat().st_size for file in found) > most_bytes:
+        return None
+    return _in_order(found, reasons)
 
 
 def local_journals(client: "SyncClient", view: "ClusterView") -> tuple[list[Path], list[str]]:
@@ -160,9 +182,14 @@ def local_journals(client: "SyncClient", view: "ClusterView") -> tuple[list[Path
 
 def _is_of(directory: Path, cluster_id: str | None) -> bool:
     """The same path on another machine is another directory: meta.properties says whose it is."""
+    return cluster_id is not None and _cluster_of(directory) == cluster_id
+
+
+def _cluster_of(directory: Path) -> str | None:
+    """None where the journal was copied away from its log directory."""
     from odradek.model.settings import parse_properties
 
     file = directory / "meta.properties"
     if not file.exists():
-        return False
-    return parse_properties(file.read_text(encoding="utf-8")).get("cluster.id") == cluster_id
+        return None
+    return parse_properties(file.read_text(encoding="utf-8")).get("cluster.id")

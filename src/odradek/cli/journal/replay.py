@@ -19,6 +19,7 @@ from odradek.cli.journal.words import (
     clock,
     event_words,
     history_at,
+    move_words,
     place_options,
 )
 from odradek.cli.output import fail, json_option, print_json, print_table
@@ -78,10 +79,11 @@ def replay(
 
 def difference(history: History, step: "Step") -> dict[str, Any]:
     from odradek.controller.journal import effects_as_json
+    from odradek.controller.replay import is_the_same
 
     line = history.lines[step.line]
     now = effects_as_json(step.effects)
-    parts = [name for name in now if now[name] != line.get(name)]
+    parts = [name for name in now if not is_the_same(now[name], line.get(name))]
     return {
         "line": step.line,
         "at_ms": line["at_ms"],
@@ -121,7 +123,7 @@ def show(report: dict[str, Any]) -> None:
         print(f"  {clock(first['at_ms'])} {first['event']}; what differs: {', '.join(first['differs_in'])}")
         for name, changes in (("recorded", first["recorded"]), ("now", first["now"])):
             for change in (changes.get("changes") or [])[:SHOWN]:
-                print(f"  {name:>8}: {change_words(change)} {change['source']} -> {change['to']}")
+                print(f"  {name:>8}: {change_words(change)} {move_words(change)}")
     if report["controller"] is None:
         print("nobody is controller at the end")
     rows = report["partitions"]

@@ -12,6 +12,7 @@ from odradek.cli.journal.words import (
     clock,
     event_words,
     history_at,
+    move_words,
     place_options,
     time_of_day,
 )
@@ -106,8 +107,7 @@ def show_steps(steps: list[dict[str, Any]], last: int, everything: bool) -> None
         if everything and not step["changes"]:
             rows.append((*about, "", "", ""))
         rows.extend(
-            (*about, change_words(c), f"{c['source']} -> {c['to']}", c["reason"].split("\n")[0])
-            for c in step["changes"]
+            (*about, change_words(c), move_words(c), c["reason"].split("\n")[0]) for c in step["changes"]
         )
     changed = sum(bool(step["changes"]) for step in steps)
     begin, end = clock(steps[0]["at_ms"]), clock(steps[-1]["at_ms"])

@@ -170,6 +170,14 @@ def change_words(change: Mapping[str, Any]) -> str:
     return str(where) if change["replica"] is None else f"{where}/{change['replica']}"
 
 
+def move_words(change: Mapping[str, Any]) -> str:
+    """`OfflinePartition -> OnlinePartition`, and whether that came to nothing."""
+    if change["source"] == change["to"] and change["kind"] == "failure":
+        return f"{change['source']} stays"
+    failed = " failed" if change["kind"] == "failure" and change["to"] != "refused" else ""
+    return f"{change['source']} -> {change['to']}{failed}"
+
+
 def cause_of(lines: list[dict[str, Any]], number: int) -> int:
     """The line of the event itself: what it led to stands after the answers of its writes."""
     while number and lines[number]["event"]["type"] == "WritesAnswered":

@@ -50,11 +50,11 @@ def read_proposal(file: Path) -> "dict[TopicPartition, tuple[BrokerId, ...]]":
         if not isinstance(entry, dict) or not {"topic", "partition", "replicas"} <= set(entry):
             fail(f"{where}: {WANT}")
         topic, partition, replicas = entry["topic"], entry["partition"], entry["replicas"]
-        if not isinstance(topic, str) or not topic or not _is_number(partition) or partition < 0:
+        if not isinstance(topic, str) or not topic or not _fits(partition) or partition < 0:
             fail(
                 f"{where}: topic must be a name and partition a number from 0; found {topic!r}, {partition!r}"
             )
-        if not isinstance(replicas, list) or not replicas or not all(_is_number(b) for b in replicas):
+        if not isinstance(replicas, list) or not replicas or not all(_fits(b) for b in replicas):
             fail(f"{where}: replicas must be broker ids, the preferred leader first; found {replicas!r}")
         directories = entry.get("log_dirs", [])
         if not isinstance(directories, list) or (directories and len(directories) != len(replicas)):
@@ -80,9 +80,8 @@ def read_topics(file: Path) -> list[str]:
 
 
 def _list(file: Path, key: str, want: str) -> list[Any]:
-    text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     try:
-        value = json.loads(text)
+        value = json.loads(sys.stdin.read() if str(file) == "-" else file.read_bytes())
     except ValueError as error:
         fail(f"{_name(file)} is not JSON ({error}); {want}")
     if not isinstance(value, dict) or not isinstance(value.get(key), list):
@@ -97,5 +96,7 @@ def _name(file: Path) -> str:
     return "standard input" if str(file) == "-" else str(file)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _fits(value: Any) -> bool:
+    """A number of a partition or a broker, as far as the wire has room for it. Whether it can be is the controller's
+    to say."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31

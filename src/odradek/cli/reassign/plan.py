@@ -3,6 +3,7 @@
 The file it writes is that of Apache's ReassignPartitionsCommand; `odradek reassign apply` and Apache's tool take it.
 """
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +83,7 @@ def plan(
         show(report, throttle, out)
         for note in source.unknown:
             print(f"not known: {note}")
+    sys.exit(1 if report["left_out"] else 0)
 
 
 def sizes_of(bootstrap: str, plan: "MovePlan") -> "dict[TopicPartition, int]":
@@ -134,10 +136,12 @@ def as_dict(plan: "MovePlan", sizes: "dict[TopicPartition, int]", throttle: int 
 
 def show(report: dict[str, Any], throttle: int | None, out: Path | None) -> None:
     moves = report["moves"]
-    if not moves:
+    if not moves and report["left_out"]:
+        print(f"No move reaches that: {_count(report)} left out, each with its reason below.")
+    elif not moves:
         print("Nothing needs to move.")
     else:
-        print(headline(report, throttle))
+        print(headline(report, throttle) + (f" {_count(report)} left out." if report["left_out"] else ""))
         print_table(
             ("partition", "from", "to", "copies to", "leaves", "bytes"),
             [
@@ -159,6 +163,11 @@ def show(report: dict[str, Any], throttle: int | None, out: Path | None) -> None
         print(f"start it with: odradek reassign apply {where}{hint}")
     for partition, why in report["left_out"].items():
         print(f"left out: {partition}: {why}")
+
+
+def _count(report: dict[str, Any]) -> str:
+    count = len(report["left_out"])
+    return f"{count} partition{'s are' if count != 1 else ' is'}"
 
 
 def headline(report: dict[str, Any], throttle: int | None) -> str:

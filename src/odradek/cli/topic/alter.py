@@ -7,7 +7,7 @@ from odradek.cli.output import bootstrap_option, fail, json_option, print_json
 
 @click.command()
 @click.argument("name")
-@click.option("--partitions", "-p", type=click.IntRange(min=1), help="How many there shall be in all.")
+@click.option("--partitions", "-p", type=click.IntRange(1, 2**31 - 1), help="How many there shall be in all.")
 @click.option(
     "--assign", metavar="1,2,3:2,3,1", help="Replicas of the new partitions, the preferred leader first."
 )

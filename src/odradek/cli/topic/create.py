@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from odradek.cli.broker_lists import replica_list
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json
 
 if TYPE_CHECKING:
@@ -12,8 +13,20 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name")
-@click.option("--partitions", "-p", default=-1, help="How many; -1 is the broker's num.partitions.")
-@click.option("--replication-factor", "-r", default=-1, help="Replicas of each; -1 is the broker's default.")
+@click.option(
+    "--partitions",
+    "-p",
+    type=click.IntRange(max=2**31 - 1),
+    default=-1,
+    help="How many; -1 is the broker's num.partitions.",
+)
+@click.option(
+    "--replication-factor",
+    "-r",
+    type=click.IntRange(max=2**15 - 1),
+    default=-1,
+    help="Replicas of each; -1 is the broker's default.",
+)
 @click.option("--assign", metavar="1,2,3:2,3,1", help="Replicas per partition, the preferred leader first.")
 @click.option("--config", "-c", "configs", multiple=True, metavar="NAME=VALUE", help="A topic setting.")
 @click.option("--if-not-exists", is_flag=True, help="An existing topic is no error.")
@@ -99,8 +112,8 @@ def parse_assignment(text: str | None) -> list[list[int]]:
     if not text:
         return []
     try:
-        return [[int(broker) for broker in part.split(",")] for part in text.split(":")]
-    except ValueError:
+        return [list(replica_list(part, "--assign")) for part in text.split(":")]
+    except click.UsageError:
         raise click.UsageError(
             f"--assign {text}: want broker ids, a colon between partitions, as in 1,2,3:2,3,1"
         ) from None

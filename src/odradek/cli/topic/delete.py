@@ -45,6 +45,9 @@ def delete(names: tuple[str, ...], yes: bool, if_exists: bool, bootstrap: str, a
                     "partitions": len(partitions),
                     "records": records if len(led) == len(partitions) else None,
                     "deleted": False,
+                    "absent_brokers": sorted(
+                        {b for p in partitions.values() for b in p.replicas if b not in view.brokers}
+                    ),
                     "error": None,
                 }
             )
@@ -86,3 +89,7 @@ def show(report: list[dict[str, Any]], yes: bool) -> None:
             for entry in report
         ],
     )
+    for entry in report:
+        if entry["deleted"] and entry["absent_brokers"]:
+            absent = ", ".join(map(str, entry["absent_brokers"]))
+            print(f"{entry['topic']}: what broker {absent} has of it goes when that one is back")

@@ -7,61 +7,91 @@ import click
 
 from odradek.sim.explore.model import Model, Scope
 from odradek.sim.explore.mutations import MUTATIONS, mutated_model
+from odradek.sim.explore.scopes import SCOPES, parts
 from odradek.sim.explore.search import Exploration
 from odradek.sim.explore.search import explore as search
 from odradek.sim.scenario import play
 
 BROKEN = 129
+NUMBERS = (
+    "brokers",
+    "records",
+    "leader-epochs",
+    "partition-epochs",
+    "min-insync-replicas",
+    "controller-crashes",
+    "broker-crashes",
+    "session-expirations",
+    "lost-connections",
+    "lost-disks",
+    "deposals",
+    "power-cuts",
+)
 
 
+def _numbers(command: click.Command) -> click.Command:
+    command.params += [
+        click.Option([f"--{name}"], type=click.IntRange(min=0), default=None) for name in NUMBERS
+    ]
+    return command
+
+
+@_numbers
 @click.command()
 @click.option(
-    "--states", type=int, default=1_000_000, show_default=True, help="Stop after so many distinct states."
+    "--states",
+    type=click.IntRange(min=1),
+    default=1_000_000,
+    show_default=True,
+    help="Stop after so many distinct states; of every scope but the first after a fifteenth of them.",
 )
-@click.option("--brokers", type=int, default=3, show_default=True)
-@click.option("--records", type=int, default=2, show_default=True)
-@click.option("--leader-epochs", type=int, default=3, show_default=True)
-@click.option("--partition-epochs", type=int, default=4, show_default=True)
-@click.option("--min-insync-replicas", type=int, default=1, show_default=True)
-@click.option("--lost-disks", type=int, default=0, show_default=True)
+@click.option(
+    "--scope",
+    "name",
+    type=click.Choice(list(SCOPES)),
+    default=None,
+    help="Search this one alone. Else all, or the first with the numbers that are given.",
+)
+@click.option("--calm", is_flag=True, help="No crashes, no lost sessions and connections: goes deeper.")
+@click.option("--second-fetches", is_flag=True, help="Followers send another fetch behind the first.")
+@click.option(
+    "--mutation", type=click.Choice([m.name for m in MUTATIONS]), default=None, help="With this bug put in."
+)
 @click.option(
     "--scenario",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where a counter-example is written as a story of whole brokers (python -m odradek.sim.scenario FILE).",
 )
-@click.option("--calm", is_flag=True, help="No crashes, no lost sessions and connections: goes deeper.")
-@click.option(
-    "--mutation", type=click.Choice([m.name for m in MUTATIONS]), default=None, help="With this bug put in."
-)
 def explore(
     states: int,
-    brokers: int,
-    records: int,
-    leader_epochs: int,
-    partition_epochs: int,
-    min_insync_replicas: int,
-    lost_disks: int,
-    scenario: Path | None,
+    name: str | None,
     calm: bool,
+    second_fetches: bool,
     mutation: str | None,
+    scenario: Path | None,
+    **numbers: int | None,
 ) -> None:
     """Every state of a small cluster that the production code can reach, breadth first."""
     if mutation is not None:
         chosen = next(m for m in MUTATIONS if m.name == mutation)
         with chosen.apply():
             sys.exit(told(search(mutated_model(chosen), most_states=states), scenario))
-    scope = Scope(
-        brokers=brokers,
-        records=records,
-        leader_epochs=leader_epochs,
-        partition_epochs=partition_epochs,
-        min_insync_replicas=min_insync_replicas,
-        lost_disks=lost_disks,
-    )
+    changed = {key: value for key, value in numbers.items() if value is not None}
+    if name is None and not (changed or calm or second_fetches):
+        for part, scope, most in parts(states):
+            click.echo(f"{part}: ", nl=False)
+            code = told(search(Model(scope), most_states=most), scenario)
+            if code:
+                sys.exit(code)
+        return
+    scope = SCOPES[name or "faults"]
     if calm:
         scope = scope._replace(
             broker_crashes=0, session_expirations=0, lost_connections=0, controller_crashes=0
         )
+    if second_fetches:
+        scope = scope._replace(second_fetches=True)
+    scope = Scope(**{**scope._asdict(), **changed})
     sys.exit(told(search(Model(scope), most_states=states), scenario))
 
 

@@ -52,6 +52,7 @@ class Scope(NamedTuple):
     # Of one broker while all are well. What it has lost is asked of nobody before the ISR has been told, and no other
     # broker dies meanwhile: two such losses are survived by nobody.
     power_cuts: int = 0
+    second_fetches: bool = False  # a follower sends another fetch behind the one that is not answered yet
 
 
 class Counts(NamedTuple):
@@ -222,13 +223,15 @@ class Model:
                 yield f"BrokerLosesDisk({broker})", self._after(state, broker, Step("", after), counts=number)
             if scope.deposals:
                 yield from self._hears_of_controller(state, broker, value, present)
-            asked = self._late_fetch(broker, replica, present) if value.is_alive else ()
+            asked = self._awaited_fetch(broker, replica, present) if value.is_alive else ()
             if asked:
                 about = self.messages.of[asked[0]]
                 assert isinstance(about, FetchMessage)
                 leader = about.to
                 if self.replica_values.of[state.replicas[leader]].is_alive:
                     for step in self._step(self._answer_fetch, leader, state.replicas[leader], asked[0]):
+                        if scope.second_fetches:
+                            step = self._behind(broker, present, step)
                         yield step.label, self._after(state, leader, step)
         yield from self._controller_moves(state, counts, present)
 
@@ -321,8 +324,9 @@ class Model:
                 if about.to == broker:
                     yield from self._step(self._handle_late_fetch, broker, replica, message)
             elif isinstance(about, FetchAnswer):
-                if about.to == broker:
-                    yield from self._step(self._fetched, broker, replica, message)
+                if about.to == broker and about.turn == 0:
+                    for step in self._step(self._fetched, broker, replica, message):
+                        yield self._next_in_turn(broker, replica, present, step)
             elif isinstance(about, AlterPartitionAnswer) and about.asked.source == broker:
                 yield from self._step(self._isr_answered, broker, replica, message)
         if value.is_leader:
@@ -405,10 +409,21 @@ class Model:
         value = self.replica_values.of[replica]
         about = self.messages.of[message]
         assert isinstance(about, FetchAnswer)
-        after = self.replicas.fetched(broker, value, about)
+        after = self.replicas.fetched(broker, value, about, remembers=self.scope.second_fetches)
         what = "FollowerTruncate" if len(after.log) < len(value.log) else "FollowerReplicate"
         label = f"{what}({broker}, end={len(after.log)}, high_watermark={after.high_watermark})"
         return [Step(label, self.replica_values.number(after), (message,))]
+
+    def _next_in_turn(self, broker: int, replica: int, present: tuple[int, ...], step: Step) -> Step:
+        """The answer behind is the next one. If this one changed the log, the follower has named its end since."""
+        for message in present if self.scope.second_fetches else ():
+            about = self.messages.of[message]
+            if isinstance(about, FetchAnswer) and about.to == broker and about.turn == 1:
+                before, after = self.replica_values.of[replica], self.replica_values.of[step.replica]
+                named_anew = (before.log, before.epochs) != (after.log, after.epochs)
+                following = self.messages.number(about._replace(turn=0, is_of_former_fetch=named_anew))
+                return step._replace(removes=(*step.removes, message), adds=(*step.adds, following))
+        return step
 
     def _isr_answered(self, broker: int, replica: int, message: int) -> list[Step]:
         value = self.replica_values.of[replica]
@@ -430,6 +445,36 @@ class Model:
         if self._is_answered(broker, present):
             return ()
         return self._remember(("late", broker, replica), make)  # type: ignore[no-any-return]
+
+    def _awaited_fetch(self, broker: int, replica: int, present: tuple[int, ...]) -> tuple[int, ...]:
+        """What the leader may answer now. A second fetch that is sent before the first was answered names nothing
+        anew: the leader answers from where it was before."""
+        if not self.scope.second_fetches:
+            return self._late_fetch(broker, replica, present)
+        value = self.replica_values.of[replica]
+        under_way = self._fetch_answers(broker, present)
+        if len(under_way) > 1 or any(answer.asked_end != len(value.log) for answer in under_way):
+            return ()
+        return self._late_fetch(broker, replica, ())
+
+    def _fetch_answers(self, broker: int, present: tuple[int, ...]) -> list[FetchAnswer]:
+        messages = (self.messages.of[m] for m in present)
+        return [m for m in messages if isinstance(m, FetchAnswer) and m.to == broker]
+
+    def _behind(self, broker: int, present: tuple[int, ...], step: Step) -> Step:
+        """The answer waits its turn, and says something the one before does not."""
+        under_way = self._fetch_answers(broker, present)
+        if not under_way:
+            return step
+        kept = []
+        for number in step.adds:
+            about = self.messages.of[number]
+            if isinstance(about, FetchAnswer) and about.to == broker:
+                if about == under_way[0]:
+                    continue
+                number = self.messages.number(about._replace(turn=1))
+            kept.append(number)
+        return step._replace(label=f"{step.label}, the second", adds=tuple(kept))
 
     def _is_answered(self, broker: int, present: tuple[int, ...]) -> bool:
         of = self.messages.of
@@ -631,7 +676,20 @@ class Model:
                 left = self._memory[key] = self._what_is_left(about, state)
             if left >= 0:
                 kept.add(left)
+        if self.scope.second_fetches:
+            kept = self._in_turn(kept)
         return state._replace(messages=self._message_set(kept))
+
+    def _in_turn(self, messages: set[int]) -> set[int]:
+        """With the answer before it gone without any effect, the one behind is next."""
+        of = self.messages.of
+        answers = [(m, of[m]) for m in messages if of[m].kind == "FetchAnswer"]
+        led = {about.to for _, about in answers if isinstance(about, FetchAnswer) and about.turn == 0}
+        for message, about in answers:
+            if isinstance(about, FetchAnswer) and about.turn == 1 and about.to not in led:
+                messages.discard(message)
+                messages.add(self.messages.number(about._replace(turn=0)))
+        return messages
 
     def _what_is_left(self, about: Message, state: State) -> int:
         """The number of the message, or -1."""
@@ -654,8 +712,9 @@ class Model:
                 or to.is_leader
                 or to.leader != about.source
                 or to.leader_epoch != about.leader_epoch
-                or len(to.log) != about.asked_end
-                or self._fetched(about.to, state.replicas[about.to], self.messages.number(about))[0].replica
+                or (len(to.log) != about.asked_end and not self.scope.second_fetches)
+                or about.turn == 0
+                and self._fetched(about.to, state.replicas[about.to], self.messages.number(about))[0].replica
                 == state.replicas[about.to]  # no news: the fetch is still parked
             )
         elif isinstance(about, AlterPartitionMessage):

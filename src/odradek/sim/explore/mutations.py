@@ -9,13 +9,16 @@ from typing import Any, NamedTuple, cast
 
 from odradek.broker.fetch_sessions import FetchSession
 from odradek.broker.handlers.fetch import FetchWait
-from odradek.controller import alter_partition, partition_states
+from odradek.controller import alter_partition, broker_changes, eligible, partition_states
+from odradek.log.partition_log import PartitionLog
 from odradek.model.error_codes import ErrorCode
 from odradek.replication import partition as partitions
+from odradek.replication.follower import FollowerFetcher
 from odradek.replication.isr import PendingExpandIsr, PendingShrinkIsr
 from odradek.replication.partition import Partition
 from odradek.replication.replica import Replica
 from odradek.sim.explore.model import Model, Scope
+from odradek.sim.museum.mutation import Change, applied
 from odradek.store.memory import Tree
 
 
@@ -66,8 +69,9 @@ def shrink_before_the_answer() -> Any:
     return _patched(PendingShrinkIsr, "maximal_isr", lambda old: property(lambda self: self.proposed_isr))
 
 
-def no_epoch_in_fetch() -> Any:
-    """Before KIP-320: a fetch does not say which leader it means."""
+@contextmanager
+def no_epoch_in_fetch() -> Iterator[None]:
+    """Before KIP-320: a fetch does not say which leader it means, and a log takes records of any epoch."""
 
     def change(old: Any) -> Any:
         def want(self: FetchSession, key: Any, index: int, current_leader_epoch: int, *rest: Any) -> Any:
@@ -75,7 +79,9 @@ def no_epoch_in_fetch() -> Any:
 
         return want
 
-    return _patched(FetchSession, "want", change)
+    second_look = Change(PartitionLog, "append_as_follower", "if header.leader_epoch > leader_epoch:", "if False:")
+    with _patched(FetchSession, "want", change), applied([second_look]):
+        yield
 
 
 def counted_before_cut() -> Any:
@@ -157,10 +163,33 @@ def writes_without_fence() -> Any:
     return _patched(Tree, "write", change)
 
 
+def bounced_is_as_before() -> Any:
+    """A broker that was away and back before anybody looked keeps its place in the ISR, with what it has left."""
+    line = "bounced = [b for b in sorted(now) if b in before and now[b].epoch > before[b].epoch]"
+    return applied([Change(broker_changes, "tasks_of_brokers", line, "bounced = []")])
+
+
+def eligible_in_its_next_life() -> Any:
+    """KIP-966: an eligible replica stays eligible although it stopped without having flushed."""
+    return applied([Change(eligible, "plan_unclean_return", "elif broker in current.elr:", "elif False:")])
+
+
+def judged_one_by_one() -> Any:
+    """Ours: of two that return without their records the smaller id was judged while the other was still eligible."""
+    return applied([Change(eligible, "plan_unclean_return", " and b not in together", "")])
+
+
+def takes_an_answer_twice() -> Any:
+    """An answer to a fetch sent before the last one is taken for the answer to that. (A real log would refuse the
+    records it has already; the one of the search takes what it is given.)"""
+    return applied([Change(FollowerFetcher, "_partition_fetched", "number < followed.named_at", "False")])
+
+
 QUIET = Scope(
     broker_crashes=0, session_expirations=0, lost_connections=0, controller_crashes=0, partition_epochs=5
 )
 TWO = QUIET._replace(brokers=2)
+CUT = TWO._replace(power_cuts=1, broker_crashes=1, records=1, min_insync_replicas=2)
 SHORT = QUIET._replace(records=1, leader_epochs=2, partition_epochs=4)
 
 MUTATIONS: tuple[Mutation, ...] = tuple(
@@ -178,6 +207,10 @@ MUTATIONS: tuple[Mutation, ...] = tuple(
         (names_the_next_life, "StrongIsr", TWO._replace(records=1, broker_crashes=1, lost_disks=1)),
         (shorter_is_a_prefix, "StrongIsr", QUIET),
         (writes_without_fence, "I10", TWO._replace(deposals=1)),
+        (bounced_is_as_before, "I8", CUT),
+        (eligible_in_its_next_life, "I8", CUT),
+        (judged_one_by_one, "I8", CUT),
+        (takes_an_answer_twice, "ValidHighWatermark", TWO._replace(second_fetches=True)),
     )
 )
 

@@ -221,7 +221,9 @@ class Replicas:
             fetcher = manager._fetchers.get(hosted.leader)
             followed = fetcher.partitions.get(TP) if fetcher is not None else None
             after = after._replace(
-                fetch_state=followed.state if followed is not None else ReplicaValue().fetch_state
+                fetch_state=followed.state if followed is not None else ReplicaValue().fetch_state,
+                heard_mark=-1,
+                is_prefix=False,
             )
         return after, False
 
@@ -331,7 +333,10 @@ class Replicas:
             value.broker_epoch,
         )
 
-    def fetched(self, broker: int, value: ReplicaValue, message: FetchAnswer) -> ReplicaValue:
+    def fetched(
+        self, broker: int, value: ReplicaValue, message: FetchAnswer, *, remembers: bool = False
+    ) -> ReplicaValue:
+        """`remembers`: what answers before this one said counts as well (`FollowedPartition`)."""
         partition = self.partition(broker, value)
         fetcher = FollowerFetcher(
             broker=BrokerId(broker),
@@ -344,13 +349,22 @@ class Replicas:
         followed: FollowedPartition = fetcher.partitions[TP]
         fetcher._waiting.clear()
         followed.leader_epoch = LeaderEpoch(message.leader_epoch)
+        number = followed.named_at
         followed.asked_end = message.asked_end
+        if message.is_of_former_fetch:
+            number -= 1
+            followed.asked_end = partition.log.log_end_offset
+        if remembers:
+            followed.heard_mark, followed.is_prefix = value.heard_mark, value.is_prefix
         followed.asked_epoch = partition.log.latest_epoch
         followed.asked_start = 0
         mark = message.high_watermark
         row = (0, 0, mark, mark, 0, None, -1, message.records, message.diverging, None, None)
-        fetcher._partition_fetched(followed, cast(Any, row), followed.named_at, NOW_MS)
-        return self.value(partition, value)
+        fetcher._partition_fetched(followed, cast(Any, row), number, NOW_MS)
+        after = self.value(partition, value)
+        if remembers:
+            after = after._replace(heard_mark=followed.heard_mark, is_prefix=followed.is_prefix)
+        return after
 
 
 class _Logs:
@@ -366,6 +380,9 @@ class _Logs:
 
     def settle(self, topic_partition: object, topic_id: object, now_ms: int) -> list[str]:
         return []  # nothing of another topic
+
+    def config_of(self, topic: object) -> object:
+        return self.log.config
 
     def get_or_create(self, topic_partition: object, topic_id: object, *, now_ms: int) -> TinyLog:
         return self.log

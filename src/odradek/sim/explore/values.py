@@ -59,6 +59,8 @@ class ReplicaValue(NamedTuple):
     fetch_state: str = FETCHING
     asks: int = 1  # epoch of the controller it asks; counts only where two may act at once
     lost_life: int = 0  # the incarnation whose records went with the power
+    heard_mark: int = -1  # what a follower remembers from one answer to the next, where that is looked at
+    is_prefix: bool = False
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
@@ -85,6 +87,8 @@ class ReplicaValue(NamedTuple):
             self.fetch_state,
             self.asks,
             self.lost_life,
+            self.heard_mark,
+            self.is_prefix,
         )
 
 
@@ -186,6 +190,8 @@ class FetchAnswer(NamedTuple):
     high_watermark: int
     records: tuple[Record, ...]
     diverging: tuple[int, int] | None
+    turn: int = 0  # 1: behind another answer on the same connection
+    is_of_former_fetch: bool = False  # the follower has named another end since
 
     def renamed(self, names: Names) -> "FetchAnswer":
         return self._replace(source=names[self.source], to=names[self.to])

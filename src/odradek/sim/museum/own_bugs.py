@@ -167,7 +167,7 @@ EXHIBITS = (
     ),
     Exhibit(
         "seed 376",
-        "0000000",
+        "570418d",
         "added and taken away twice while its broker cannot be reached, a replica is told so once, and stays",
         (
             Change(
@@ -180,19 +180,19 @@ EXHIBITS = (
     ),
     Exhibit(
         "seed 1696",
-        "0000000",
+        "570418d",
         "the answer to one StopReplica is taken for that to the next, behind which the replica was made anew",
         (Change(stop_answers, "commit_stop_answered", "if event.number is None:", "if True:"),),
     ),
     Exhibit(
         "seed 538",
-        "0000000",
+        "570418d",
         "a replica that was told to delete, or has, is told of the new epoch by the next reassignment",
         (Change(Plan, "tell_leader_and_isr", "if state in DELETED:", "if False:"),),
     ),
     Exhibit(
         "seed 327",
-        "0000000",
+        "f84272c",
         "a control request is read after newer ones of its term, and obeyed",
         (Change(ControlOrder, "why_late", "and not _is_after(correlation_id, self._last)", "and False"),),
     ),

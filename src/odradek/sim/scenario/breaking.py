@@ -68,6 +68,18 @@ class Breaking:
         path = broker.runtime.logs.directory_of(partition_of(text))
         return next(disk for disk in broker.disks if disk.path == path)
 
+    def do_flip(self, words: Words) -> None:
+        """The last bit of the batch that holds an offset, on the platter and in memory alike."""
+        broker = self._broker(words.plain[0])
+        partition, offset = partition_of(words.plain[1]), int(words.named["offset"])
+        disk = self._disk_of(broker, words.plain[1])
+        assert broker.runtime is not None
+        log = broker.runtime.logs.logs[partition]
+        segment = log.segments[log.segment_index(offset)]
+        _, header = next(segment.headers(position := segment.position_of(offset)))
+        disk.flip_bit(f"{partition}/{segment.name()}", 8 * (position + header.size_bytes) - 1)
+        broker.excuse()
+
     def do_break_disk(self, words: Words) -> None:
         disk = self._disk_of(self._broker(words.plain[0]), words.named["of"])
         for operation in ("append", "read", "sync", "replace", "truncate"):

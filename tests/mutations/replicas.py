@@ -1,0 +1,227 @@
+"""Of replica states, and of what sets them off."""
+
+from tests.mutations.mutation import (
+    BROKERS,
+    CONTEXT,
+    DELETION,
+    FAILOVER,
+    LEAVERS,
+    LOG,
+    REPLICAS,
+    TOPICS,
+    Mutation,
+)
+
+OF_REPLICAS: tuple[Mutation, ...] = (
+    # ------------------------------------------------------------------------------------------- D. replica states
+    Mutation(
+        (62,),
+        "a new replica is told to follow nobody",
+        REPLICAS,
+        "        if current is not None:\n            plan.tell_leader_and_isr(broker, topic_partition)\n            plan.tell_metadata(topic_partition)\n        return True\n\n\nclass JoinAssignment:",
+        "        plan.tell_leader_and_isr(broker, topic_partition)\n        plan.tell_metadata(topic_partition)\n        return True\n\n\nclass JoinAssignment:",
+    ),
+    Mutation(
+        (53, 64),
+        "a replica may be new without having been nothing",
+        REPLICAS,
+        "    NON_EXISTENT: {NEW: StartFollowing},\n",
+        "    NON_EXISTENT: {NEW: Mark},\n",
+    ),
+    Mutation(
+        (54, 66),
+        "a returning replica is not told who leads",
+        REPLICAS,
+        "        if plan.leadership(topic_partition) is not None:\n            plan.tell_leader_and_isr(broker, topic_partition)\n",
+        "        if plan.leadership(topic_partition) is not None:\n",
+    ),
+    Mutation(
+        (55, 85, 100),
+        "replicas on a dead broker stay online",
+        BROKERS,
+        "        plan_departures(plan, broker, [tp for tp in partitions if tp.topic not in deleting])\n",
+        "        pass\n",
+    ),
+    Mutation(
+        (56, 60),
+        "deletion may start from online",
+        REPLICAS,
+        "    ONLINE: {ONLINE: Return, OFFLINE: LeaveIsr},\n",
+        "    ONLINE: {ONLINE: Return, OFFLINE: LeaveIsr, STARTED: DeleteData},\n",
+    ),
+    Mutation(
+        (59, 76),
+        "a deleted replica stays assigned",
+        REPLICAS,
+        "        plan.unassign(topic_partition, broker)\n",
+        "",
+    ),
+    Mutation(
+        (57,),
+        "a successful deletion is not final",
+        REPLICAS,
+        "    SUCCESSFUL: {NON_EXISTENT: Forget},\n",
+        "    SUCCESSFUL: {},\n",
+    ),
+    Mutation(
+        (58, 89),
+        "a replica cannot become ineligible once started",
+        REPLICAS,
+        "    STARTED: {SUCCESSFUL: Mark, INELIGIBLE: Mark},\n",
+        "    STARTED: {SUCCESSFUL: Mark},\n",
+    ),
+    Mutation(
+        (61,),
+        "an unknown replica is online",
+        CONTEXT,
+        "            return ReplicaState.ONLINE\n        return ReplicaState.NON_EXISTENT\n",
+        "            return ReplicaState.ONLINE\n        return ReplicaState.ONLINE\n",
+    ),
+    Mutation(
+        (63,),
+        "the leader may become a new replica",
+        REPLICAS,
+        "        if current is not None and current.leader == broker:\n            plan.fail_replica(",
+        "        if current is not None and current.leader == -99:\n            plan.fail_replica(",
+    ),
+    Mutation(
+        (65,),
+        "a new replica does not join the assignment",
+        REPLICAS,
+        "        plan.assign(topic_partition, broker)\n",
+        "",
+    ),
+    Mutation(
+        (67,),
+        "a replica of a partition that never led stays offline",
+        REPLICAS,
+        "        plan.mark_replica(topic_partition, broker, source, target)\n        if plan.leadership(topic_partition) is not None:\n"
+        "            plan.tell_leader_and_isr(broker, topic_partition)\n            plan.tell_metadata(topic_partition)\n        return True\n\n\nclass LeaveIsr:",
+        "        if plan.leadership(topic_partition) is not None:\n"
+        "            plan.mark_replica(topic_partition, broker, source, target)\n"
+        "            plan.tell_leader_and_isr(broker, topic_partition)\n            plan.tell_metadata(topic_partition)\n        return True\n\n\nclass LeaveIsr:",
+    ),
+    Mutation(
+        (68, 124),
+        "a replica that goes offline is not stopped",
+        REPLICAS,
+        "        plan.tell_stop(broker, topic_partition, delete=False)\n",
+        "",
+    ),
+    Mutation(
+        (69,),
+        "the others do not hear of the smaller ISR",
+        REPLICAS,
+        "                    plan.tell_leader_and_isr_to(others, topic_partition)\n",
+        "                    pass\n",
+    ),
+    Mutation(
+        (70, 168),
+        "the last member leaves the ISR too",
+        REPLICAS,
+        "isr = tuple([member for member in isr if member != broker]) or isr",
+        "isr = tuple([member for member in isr if member != broker])",
+    ),
+    Mutation(
+        (71,),
+        "LeaderAndIsr is sent for a topic that is being deleted",
+        REPLICAS,
+        "                if topic_partition.topic not in plan.context.topics_to_delete:\n",
+        "                if True:\n",
+    ),
+    Mutation(
+        (72,),
+        "nobody hears of an offline replica",
+        REPLICAS,
+        "        plan.mark_replica(topic_partition, broker, source, target)\n        plan.tell_metadata(topic_partition)\n        return True\n\n\nclass DeleteData:",
+        "        plan.mark_replica(topic_partition, broker, source, target)\n        return True\n\n\nclass DeleteData:",
+    ),
+    Mutation(
+        (73, 74, 87),
+        "StopReplica never deletes",
+        REPLICAS,
+        "        plan.tell_stop(broker, topic_partition, delete=True)\n",
+        "        plan.tell_stop(broker, topic_partition, delete=False)\n",
+    ),
+    Mutation(
+        (75,),
+        "a mark tells everybody",
+        REPLICAS,
+        "        plan.mark_replica(topic_partition, broker, source, target)\n        return True\n\n\nclass StartFollowing:",
+        "        plan.mark_replica(topic_partition, broker, source, target)\n        plan.tell_metadata(topic_partition)\n"
+        "        return True\n\n\nclass StartFollowing:",
+    ),
+    Mutation(
+        (78,),
+        "LeaderAndIsr does not bring UpdateMetadata with it",
+        REPLICAS,
+        "        plan.mark_replica(topic_partition, broker, source, target)\n        if current is not None:\n"
+        "            plan.tell_leader_and_isr(broker, topic_partition)\n            plan.tell_metadata(topic_partition)\n",
+        "        plan.mark_replica(topic_partition, broker, source, target)\n        if current is not None:\n"
+        "            plan.tell_leader_and_isr(broker, topic_partition)\n",
+    ),
+    Mutation(
+        (80,),
+        "dead replicas are loaded as offline",
+        FAILOVER,
+        "dict.fromkeys(gone, ReplicaState.DELETION_INELIGIBLE)",
+        "dict.fromkeys(gone, ReplicaState.OFFLINE)",
+    ),
+    Mutation(
+        (81, 121),
+        "replicas are not told at failover",
+        FAILOVER,
+        "                told[broker][topic_partition] = False\n",
+        "                pass\n",
+    ),
+    Mutation(
+        (82,),
+        "the machines start empty",
+        FAILOVER,
+        "    commit_initial_states(context, context.assignments)\n    return context\n",
+        "    return context\n",
+    ),
+    Mutation(
+        (83,),
+        "the log has other words",
+        LOG,
+        'f"Changed state of replica {change.replica} for partition {tp} from {change.source} to {change.to}"',
+        'f"replica {change.replica} of {tp}: {change.source} -> {change.to}"',
+    ),
+    # ------------------------------------------------------------------------------------------- E. trigger table
+    Mutation(
+        (84, 104),
+        "replicas of a started broker stay offline",
+        BROKERS,
+        "        plan_returns(plan, broker, [tp for tp in partitions if tp.topic not in deleting])\n",
+        "        pass\n",
+    ),
+    Mutation(
+        (86, 95, 97),
+        "replicas of a new partition are not made new",
+        TOPICS,
+        "        _move_replicas(plan, born, ReplicaState.NEW)\n",
+        "",
+    ),
+    Mutation(
+        (88, 142),
+        "an answered deletion counts as failed",
+        DELETION,
+        "            target = INELIGIBLE if topic_partition in self.failed else SUCCESSFUL\n",
+        "            target = INELIGIBLE\n",
+    ),
+    Mutation(
+        (90, 115),
+        "a leaver that answered keeps its state",
+        LEAVERS,
+        "                plan_replica_move(plan, topic_partition, self.broker, NON_EXISTENT)\n",
+        "                pass\n",
+    ),
+    Mutation(
+        (94,),
+        "partitions stay in the machine while they are deleted",
+        DELETION,
+        "        plan_partition_move(plan, topic_partition, PartitionState.NON_EXISTENT)\n",
+        "        pass\n",
+    ),
+)
