@@ -414,6 +414,18 @@ def test_a_leader_that_moves_to_another_address_is_connected_there(tmp_path: Pat
     assert (effects[1].endpoint.host, effects[1].endpoint.port) == ("elsewhere", 7777)
 
 
+def test_a_fetcher_is_woken_once_for_all_partitions_of_a_turn(tmp_path: Path) -> None:
+    """Each time it looks at all that wait: with thousands of partitions a LeaderAndIsr took seconds."""
+    world = World(tmp_path, brokers=(1, 2))
+    for index in range(3):
+        world.lead(1, isr=(1, 2), replicas=(1, 2), index=index, is_new=True)
+    world.settle()
+    for _ in range(2):
+        for index in range(3):
+            world.lead(1, isr=(1, 2), replicas=(1, 2), index=index, settle=False)
+        assert taken(world, fx.WakeFetcher, broker=2) == [fx.WakeFetcher(1)]
+
+
 def test_a_follower_told_of_a_leader_nobody_knows_yet_connects_when_it_is_known(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.kill(1)

@@ -9,7 +9,16 @@ from typing import Any, Protocol
 
 import pytest
 
-from odradek.store.api import ConditionalOps, Fence, SessionState, Store, WatchEvent, WriteAnswer
+from odradek.store.api import (
+    Check,
+    ConditionalOps,
+    Fence,
+    SessionState,
+    Set,
+    Store,
+    WatchEvent,
+    WriteAnswer,
+)
 from odradek.store.embedded import EmbeddedStore
 from odradek.store.embedded.worker import Job
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
@@ -63,17 +72,22 @@ class EmbeddedWorld:
             await session.close()
 
 
-class _MultiOnly(MemorySession):
+class MultiOnly(MemorySession):
     """A session whose `write` is made of `multi`, as a session with ZooKeeper has to make it."""
 
     async def write(self, writes: Sequence[ConditionalOps], fence: Fence | None) -> list[WriteAnswer]:
         return await write_groups(self, writes, fence)
 
+    async def set_all(self, sets: Sequence[Set], fence: Fence | None) -> list[int]:
+        checks = [] if fence is None else [Check(fence.path, fence.version)]
+        applied = await self.multi([*checks, *sets])
+        return [one.stat.version for one in applied if one.stat is not None]
+
 
 class MultiOnlyWorld(MemoryWorld):
     async def open(self, session_timeout_ms: int = 6000) -> Store:
         tree = self._ensemble.tree
-        session = _MultiOnly(self._ensemble, tree.open_session(session_timeout_ms), session_timeout_ms)
+        session = MultiOnly(self._ensemble, tree.open_session(session_timeout_ms), session_timeout_ms)
         self._ensemble.sessions[session.session_id] = session
         return session
 

@@ -307,6 +307,12 @@ def test_whatever_happened_everything_heals(seed: int) -> None:
             f"{where}: ISR {state.isr}, replicas {assignment.replicas}"
         )
     assert context.unusual_replicas == {}, "replicas that are neither online nor gone"
+    kept = {
+        broker: sorted(found - context.partitions_on.get(BrokerId(broker), set()))
+        for broker, found in walk.brokers.holds.items()
+    }
+    assert not any(kept.values()), f"replicas that nobody assigned: {kept}"
+    assert context.strays == walk.world.strays == {}, "replicas that nobody was told to delete"
 
 
 def test_a_walk_is_the_same_every_time() -> None:

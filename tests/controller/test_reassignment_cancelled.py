@@ -1,5 +1,7 @@
 """A reassignment is replaced by another, or cancelled: what came goes, what was to go stays."""
 
+from contextlib import suppress
+
 import pytest
 
 from odradek.controller.core import ControllerCore
@@ -116,3 +118,24 @@ def test_the_leader_hears_of_a_cancel_even_if_the_controller_died_of_it() -> Non
     world.core = ControllerCore(world.settings)
     news = lai(world.elect(2), 1)[-1]
     assert news.leader_epoch > told.leader_epoch and 4 not in news.replicas
+
+
+@pytest.mark.behaviour(162)
+@pytest.mark.parametrize("writes", range(1, 5))
+def test_a_leader_told_of_the_target_alone_hears_who_is_called_back_whoever_is_controller(
+    writes: int,
+) -> None:
+    """Nobody is dropped, the leavers have not answered. The node names them again, the controller dies before it has told
+    anybody, and its successor sends the epoch the leader has: it never took them back into the ISR."""
+    world = six([3, 2, 5])
+    told = lai(world.reassign({"r-0": [2]}), 2)[-1]
+    assert told.replicas == (2,) and world.leader("r-0")[1] == (2,)
+    world.dies_after_write = world.writes_done + writes
+    with suppress(ControllerDied):
+        told = lai(world.reassign({"r-0": None}), 2)[-1]
+    world.dies_after_write = 0
+    world.core = ControllerCore(world.settings)
+    news = lai(world.elect(1), 2)[-1]
+    assert news.leader_epoch > told.leader_epoch or news.replicas == told.replicas
+    if world.node("r-0")[1:] == ((), ()):
+        assert set(news.replicas) == {3, 2, 5}

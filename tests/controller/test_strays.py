@@ -208,3 +208,44 @@ def test_a_leaver_that_died_is_remembered_when_the_topic_node_forgets_it() -> No
     assert [stop.broker for stop in stops(world.start(3))] == [3]
     world.stopped(3, "r-0")
     assert world.strays == {}
+
+
+def test_a_dead_leaver_that_the_next_reassignment_still_names_is_told_when_it_returns() -> None:
+    """It stands in the topic node, as removing, so it counted as wanted again: told nothing when it came back, and
+    forgotten with the node."""
+    world = six(1, 2, 3, 4)
+    world.reassign({"r-0": [1, 2]})
+    world.kill(3)
+    world.reassign({"r-0": [1, 5]})
+    assert world.node("r-0") == ((1, 5, 2, 3, 4), (5,), (2, 3, 4))
+    back = world.start(3)
+    assert [stop.broker for stop in stops(back)] == [3] and told(back, 3) == ["StopReplica"]
+    world.now_ms += RETRY_MS
+    assert stops(world.step(Tick())) == [], "told already"
+    world.stopped(3, "r-0")
+    world.catch_up("r-0", 5)
+    for broker in (2, 4):
+        world.stopped(broker, "r-0")
+    assert world.node("r-0") == ((1, 5), (), ()) and world.strays == {}
+
+
+def test_a_dead_leaver_that_stays_away_is_remembered_by_the_store_when_the_node_forgets_it() -> None:
+    world = six(1, 2, 3, 4)
+    world.reassign({"r-0": [1, 2]})
+    world.kill(3)
+    world.reassign({"r-0": [1, 5]})
+    world.catch_up("r-0", 5)
+    for broker in (2, 4):
+        world.stopped(broker, "r-0")
+    assert world.node("r-0") == ((1, 5), (), ()) and set(world.strays) == {3}
+    successor(world)
+    assert [stop.broker for stop in stops(world.start(3))] == [3]
+
+
+def test_a_dead_leaver_that_is_wanted_again_keeps_what_it_has() -> None:
+    world = six(1, 2, 3, 4)
+    world.reassign({"r-0": [1, 2]})
+    world.kill(3)
+    world.reassign({"r-0": [1, 3]})
+    assert world.context.strays == world.strays == {}
+    assert told(world.start(3), 3) == ["LeaderAndIsr"]

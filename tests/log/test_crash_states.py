@@ -262,7 +262,7 @@ def scripted_stop(world: World) -> None:
 
 @pytest.mark.parametrize("power_cut", [False, True])
 @pytest.mark.parametrize("script", [scripted_rolls, scripted_cut, scripted_stop])
-def test_a_crash_at_every_step(script: Callable[[World], None], power_cut: bool) -> None:
+def test_8_a_crash_at_every_step(script: Callable[[World], None], power_cut: bool) -> None:
     steps = 0
     while True:
         for choice in range(4 if power_cut else 2):

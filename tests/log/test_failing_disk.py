@@ -12,8 +12,23 @@ import pytest
 from odradek.log import files
 from odradek.log.errors import DirectoryOffline, DiskFault, DiskFull, DiskReadOnly, StorageError
 from odradek.log.files import Health, OsDirectory
+from odradek.log.memory_files import MemoryDisk
+from odradek.log.recovery import create_log, open_log
 from odradek.model.error_codes import ErrorCode
-from tests.log.logs import Disk, batch, contents, follow, idempotent, offsets, produce, state
+from tests.log.logs import (
+    NOW,
+    TOPIC_ID,
+    TP,
+    Disk,
+    batch,
+    config,
+    contents,
+    follow,
+    idempotent,
+    offsets,
+    produce,
+    state,
+)
 
 
 def failing(error: int, after: int = 0) -> Callable[..., Any]:
@@ -236,3 +251,23 @@ def test_a_log_directory_that_was_taken_away_is_offline_at_the_next_checkpoint(t
     assert root.health.failure is not None
     with pytest.raises(DirectoryOffline):
         root.replace("replication-offset-checkpoint", b"0\n0\n")
+
+
+def test_18_a_short_write_on_a_full_disk_is_cut_off_at_the_next_start() -> None:
+    """A part of the batch stands in the file, and nobody was told that it was written."""
+    disk = MemoryDisk()
+    log = create_log(disk.root, TP, TOPIC_ID, config(), now_ms=NOW)
+    produce(log, batch(1))
+    end, one = log.log_end_offset, batch(1)
+    for left in (0, 1, 11, 12, 60, len(one) - 1):
+        disk.fill(left)
+        with pytest.raises(DiskFull):
+            produce(log, one)
+        assert disk.used_bytes() == disk.capacity_bytes
+        disk.heal()
+        log = open_log(
+            disk.restart(), TP, config(), now_ms=NOW, was_clean=False, recovery_point=0, log_start_offset=0
+        ).log
+        assert (log.log_end_offset, offsets(log)) == (end, [0])
+    produce(log, one)
+    assert offsets(log) == [0, 1]

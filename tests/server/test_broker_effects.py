@@ -10,6 +10,7 @@ import pytest
 
 from odradek.broker import effects as fx
 from odradek.replication.purgatory import Waiter
+from odradek.server import state_change_log
 from odradek.server.broker_effects import BrokerEffects
 from odradek.server.log_limits import LimitedLog
 from odradek.server.seams import Seams
@@ -130,3 +131,21 @@ def test_a_failed_directory_is_told_even_where_nobody_was_told_of_one_before(nod
         assert len(await store.children(layout.LOG_DIR_EVENTS)) == 1
 
     asyncio.run(main())
+
+
+def test_the_state_change_lines_of_a_turn_are_written_together(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is one for each partition of a LeaderAndIsr; one by one they take longer than all the rest of it."""
+    written: list[list[tuple[str, str]]] = []
+    monkeypatch.setattr(state_change_log, "write_lines", lambda lines, at_ms: written.append(list(lines)))
+
+    async def main() -> None:
+        scene = Scene(node)
+        for number in range(3):
+            scene.broker.effects.append(fx.StateChangeLine("info", f"line {number}"))
+            scene.broker.effects.append(fx.LogLine("info", "between them"))
+        scene.end_turn()
+
+    asyncio.run(main())
+    assert written == [[("INFO", "line 0"), ("INFO", "line 1"), ("INFO", "line 2")]]

@@ -3,15 +3,18 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from odradek.broker.effects import FlushLog
-from odradek.model.ids import TopicPartition
+from odradek.log.checkpoints import LEADER_EPOCHS
+from odradek.model.ids import LeaderEpoch, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.server.disk import Disk
 from odradek.server.log_limits import LimitedLog
+from tests.replication.partitions import a_batch, a_log
 
 
 class Logs:
@@ -103,3 +106,67 @@ def test_a_flush_that_ends_in_a_mistake_of_ours_is_a_flush_that_failed(
     assert error is not None
     assert "nothing foreseen" in error
     assert [record.exc_info is not None for record in caplog.records] == [True]
+
+
+class SlowSeams(Seams):
+    """A thread that takes its time: what may block is done when the test lets it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
+
+    async def run_blocking(self, function: Callable[..., Any], *arguments: object) -> Any:
+        done: asyncio.Future[Any] = self.loop.create_future()
+        self.held.append((lambda: function(*arguments), done))
+        return await done
+
+    async def let_one_go(self) -> None:
+        work, done = self.held.pop(0)
+        done.set_result(work())
+        await settled()
+
+
+async def settled() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("first", ["for an acknowledgement", "in the background"])
+def test_two_flushes_of_one_log_do_not_count_for_each_other(tmp_path: Path, first: str) -> None:
+    """Each counts off what it has synced. At the same time they would count the same off twice, and with it names
+    that changed since and were never synced."""
+
+    async def scenario() -> None:
+        log = a_log(tmp_path)
+        log.append_as_follower(a_batch(b"a", epoch=1), now_ms=0)
+        logs, seams = Logs(), SlowSeams()
+        logs.logs = {log.topic_partition: log}
+        disk = Disk(
+            logs,  # type: ignore[arg-type]
+            seams,  # type: ignore[arg-type]
+            BrokerSettings({}),
+            on_flushed=lambda effect, error: effect.log.commit_flush(effect.plan),
+            high_watermarks=dict,
+            log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
+        )
+
+        def acknowledge() -> None:
+            disk.flush(FlushLog(log.topic_partition, log, log.plan_flush()))
+
+        def in_background() -> None:
+            disk._spawn(disk._flush_in_background(log))
+
+        begin = [acknowledge, in_background]
+        for start in begin if first == "for an acknowledgement" else reversed(begin):
+            start()
+        await settled()
+        await seams.let_one_go()
+        log.assign_epoch(LeaderEpoch(2), log.log_end_offset)  # writes a file anew
+        while seams.held:
+            await seams.let_one_go()
+        state = log.flushed
+        assert log.recovery_point == 1
+        assert state._changed_names == [LEADER_EPOCHS] or state.names_are_synced
+        assert state.directory_synced <= state._directory_changes
+
+    asyncio.run(scenario())

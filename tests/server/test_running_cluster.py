@@ -164,6 +164,33 @@ def test_a_failed_log_directory_moves_its_leaders_and_leaves_the_broker_alive(tm
     in_loop(tmp_path, body, log_dirs=f"{tmp_path}/$broker/a,{tmp_path}/$broker/b")
 
 
+def test_a_batch_damaged_on_the_leaders_disk_is_found_and_the_replica_fetched_anew(tmp_path: Path) -> None:
+    """Nobody reads it: the walk over all logs finds it (decisions/0010)."""
+    keys = [str(n).encode() for n in range(20)]
+
+    def produce(bootstrap: str) -> None:
+        producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+        for key in keys:
+            producer.produce("orders", key)
+            producer.flush(10)
+
+    async def body(cluster: LocalCluster) -> None:
+        await asyncio.to_thread(produce, cluster.bootstrap)
+        home = tmp_path / "broker-1"
+        path = home / "orders-0" / f"{0:020d}.log"
+        before = path.read_bytes()
+        with path.open("r+b") as file:
+            file.seek(len(before) // 2)
+            file.write(bytes([before[len(before) // 2] ^ 4]))
+
+        await cluster.until(lambda: leads(cluster, 2, isr={1, 2, 3}), "2 leads, and 1 is back", 20)
+        assert path.read_bytes() == before
+        (kept,) = home.glob("orders-0.*-stray")
+        assert (kept / path.name).read_bytes() != before
+
+    in_loop(tmp_path, body, auto_leader_rebalance_enable="false")
+
+
 def test_a_broker_without_a_disk_says_that_it_is_broken(tmp_path: Path) -> None:
     async def body(cluster: LocalCluster) -> None:
         runtime = cluster.runtimes[3]

@@ -213,6 +213,10 @@ def view(*replicas: r.ReplicaView, state: LeaderAndIsr | None = None, **more: ob
     return r.ClusterView({T: partition}, **more)  # type: ignore[arg-type]
 
 
+def written(broker: int, epoch: int, elected: int, path: str = "/brokers/topics/t") -> r.ControllerWrite:
+    return r.ControllerWrite(BrokerId(broker), epoch, elected, path)
+
+
 GOOD = view(leader(1, 3, 2), replica(2, 3, 2))
 Memory = Callable[[], "r.HighWatermarks | r.Leaders | r.Committed"]
 other_crc = (batch(0), r.BatchView(1, 1, 0, 7), batch(2))
@@ -262,6 +266,43 @@ BAD_SNAPSHOTS: list[tuple[str, str, object, list[r.ClusterView]]] = [
         "I10",
         r.one_leader_and_one_controller,
         [view(controllers=((BrokerId(1), 4), (BrokerId(2), 4)))],
+    ),
+    (
+        "one of three believes it leads in another's epoch",
+        "I10",
+        r.one_leader_and_one_controller,
+        [view(leader(1, 1, 0, leader_epoch=3), replica(2, 1, 0), leader(3, 1, 0, leader_epoch=3))],
+    ),
+    (
+        "a state node written by a controller whose successor was elected",
+        "I10",
+        r.stale_writes_fenced,
+        [view(controller_writes=(written(1, 3, 4, "/brokers/topics/t/partitions/0/state"),))],
+    ),
+    (
+        "a topic forgotten by one among writes of its successor",
+        "I10",
+        r.stale_writes_fenced,
+        [
+            view(controller_writes=(written(2, 4, 4, "/brokers/topics/t"),)),
+            view(controller_writes=(written(2, 4, 4), written(1, 3, 4, "/admin/delete_topics/t"), written(2, 4, 4))),
+        ],
+    ),
+    (
+        "a broker that was elected again writes for its former term",
+        "I10",
+        r.stale_writes_fenced,
+        [view(controller_writes=(written(1, 3, 5),))],
+    ),
+    (
+        "a leader is back in an epoch that another has led in since",
+        "I10",
+        r.Leaders,
+        [
+            view(leader(1, 1, 0, leader_epoch=2)),
+            view(replica(1, 1, 0, leader_epoch=3), leader(2, 1, 0, leader_epoch=3)),
+            view(leader(1, 1, 0, leader_epoch=3)),
+        ],
     ),
     ("a leader epoch led twice", "I10", r.Leaders, [view(leader(1, 1, 0)), view(replica(1, 1, 0), leader(2, 1, 0))]),
     (
@@ -359,6 +400,11 @@ def test_a_good_snapshot_passes(checker: object) -> None:
     assert judge(checker, [GOOD, GOOD]) == []
 
 
+def test_writes_of_the_elected_controller_pass() -> None:
+    """Also of one that was deposed while nobody has been elected yet: nothing has been decided over its head."""
+    assert judge(r.stale_writes_fenced, [view(controller_writes=(written(1, 3, 3), written(2, 4, 4)))]) == []
+
+
 def test_a_converged_cluster_passes() -> None:
     metadata = {(BrokerId(b), T): (1, 0) for b in (1, 2)}
     good = view(leader(1, 1, 1), replica(2, 1, 1), live_brokers=(BrokerId(1), BrokerId(2)), metadata=metadata)
@@ -367,9 +413,12 @@ def test_a_converged_cluster_passes() -> None:
 
 
 def test_there_are_enough_bad_histories() -> None:
-    """At least three for each name, at least forty in all."""
+    """At least three for each name and for each checker, at least forty in all."""
     names = [name for _, names, _ in BAD_DELIVERIES for name in set(names)]
     names += [name for _, name, _, _ in BAD_SNAPSHOTS]
+    checkers = [checker for _, _, checker, _ in BAD_SNAPSHOTS]
+    all_checkers = (*r.STEP_CHECKS, *r.REST_CHECKS, r.HighWatermarks, r.Committed, r.Leaders)
 
-    assert len(BAD_DELIVERIES) + len(BAD_SNAPSHOTS) >= 40
+    assert len(BAD_DELIVERIES) + len(BAD_SNAPSHOTS) >= 70
     assert {name: names.count(name) for name in set(names) if names.count(name) < 3} == {}
+    assert [c.__name__ for c in all_checkers if checkers.count(c) < 3] == []

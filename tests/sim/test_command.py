@@ -18,6 +18,7 @@ from odradek.sim.profile import sampled
 from odradek.sim.run import CORRECTNESS, CRASH, LIVENESS, OK, Outcome, describe
 from odradek.sim.run import run as run_plan
 from odradek.sim.shrink import shrunk
+from odradek.sim.trace import folded
 
 LAST_LINE = re.compile(
     r"seed \d+: ok, \d+ events, \d+ faults, \d+ acknowledged batches, \d+\.\d+ logical hours, trace [0-9a-f]{16}"
@@ -309,3 +310,23 @@ def test_random_hashes_are_not_taken_for_fixed_ones(monkeypatch: pytest.MonkeyPa
     called("--seeds", "7")
 
     assert begun[0][1:] == ["-m", "odradek.sim", "--seeds", "7"]
+
+
+def test_what_goes_on_all_the_time_is_one_line_between_two_changes() -> None:
+    def write(event: int, broker: int, start: int) -> dict[str, object]:
+        return {
+            "at_s": event / 10, "event": event, "action": "LeaderWrite", "broker": broker, "partition": "t-0",
+            "leader_epoch": 0, "from": start, "log_end_offset": start + 1,
+        }  # fmt: skip
+
+    other = {"at_s": 0.5, "event": 5, "action": "BrokerEnds", "broker": 3}
+    found = list(folded([write(1, 1, 0), write(2, 2, 7), write(3, 1, 1), other, write(6, 1, 2)]))
+
+    assert [(a["action"], a["event"]) for a in found] == [
+        ("LeaderWrite", 2),
+        ("LeaderWrite", 3),
+        ("BrokerEnds", 5),
+        ("LeaderWrite", 6),
+    ]
+    assert (found[1]["from"], found[1]["log_end_offset"], found[1]["times"]) == (0, 2, 2)
+    assert "times" not in found[0]

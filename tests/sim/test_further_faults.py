@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from odradek.log.memory_files import UNLIMITED
 from odradek.sim import faults
 from odradek.sim.disk_faults import _files
 from odradek.sim.plan import ACTIONS, BATCH_KINDS, CLIENT_KINDS, FURTHER_KINDS, KINDS, Fault, Plan, draw
@@ -137,3 +138,58 @@ def test_a_process_killed_in_the_middle_of_a_callback_writes_nothing_more() -> N
 
     assert notes(outcome, " dies at ")
     assert written_by_dead == []
+
+
+@pytest.mark.parametrize("kind", sorted(BATCH_KINDS))
+def test_a_flipped_bit_is_found_and_the_replica_fetched_anew(kind: str) -> None:
+    """Some seeds kill the broker as well, and recovery meets the bit first: mostly in what was not flushed yet."""
+    aside = set()
+
+    def observe(world: World) -> None:
+        for broker in world.brokers.values():
+            aside.update(name for name in broker.disk._top.entries if name.endswith("-stray"))
+
+    for target in (0.0, 0.3, 0.6, 0.9):
+        outcome = run(plan_with(Fault(6.0, kind, target, 0.4, 3.0)), observe=observe)
+        assert outcome.code == OK, describe(outcome)
+        assert notes(outcome, "flipped, in the batch at offset")
+
+    assert aside
+
+
+def test_brokers_with_each_others_disks_refuse_to_start_and_have_lost_nothing_afterwards() -> None:
+    """Case 23: meta.properties names another broker."""
+    served: list[str] = []
+
+    def observe(world: World) -> None:
+        swapped = [text for _, text in world.notes if "WrongDirectory" in text]
+        back = notes_of(world, "get their own disks back")
+        if swapped and not back:
+            served.extend(b.name for b in world.brokers.values() if b.is_serving and b.name in "b1 b2")
+
+    outcome = run(plan_with(Fault(3.0, "disks_swapped", 0.1, 0.5, 4.0)), observe=observe)
+
+    assert outcome.code == OK, describe(outcome)
+    assert len(notes(outcome, "WrongDirectory")) >= 2
+    assert served == []
+
+
+def notes_of(world: World, text: str) -> list[str]:
+    return [note for _, note in world.notes if text in note]
+
+
+def test_a_disk_that_is_full_takes_a_part_of_the_last_write() -> None:
+    left: set[int] = set()
+
+    def observe(world: World) -> None:
+        for broker in world.brokers.values():
+            if (
+                broker.disk.capacity_bytes < UNLIMITED and not broker.is_running
+            ):  # its only directory is offline
+                left.add(broker.disk.capacity_bytes - broker.disk.used_bytes())
+
+    fault = Fault(3.0, "disk_full", 0.3, 0.05, 3.0)
+    outcome = run(replace(plan_with(fault), flushes=True), observe=observe)
+
+    assert outcome.code == OK, describe(outcome)
+    assert left == {0}, "the last byte is taken"

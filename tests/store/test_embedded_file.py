@@ -261,6 +261,26 @@ def test_a_session_that_can_show_no_sign_of_life_ends_in_time_and_the_next_can_b
     asyncio.run(run())
 
 
+def test_signs_of_life_that_fail_for_a_moment_are_told_and_pass_by_themselves(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*args: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    async def run() -> None:
+        store = await EmbeddedStore.open(file)
+        heard: asyncio.Queue[SessionState] = asyncio.Queue()
+        store.listen(on_session=heard.put_nowait)
+        async with asyncio.timeout(10):
+            with monkeypatch.context() as failing:
+                failing.setattr(os, "pwrite", refused)
+                assert await heard.get() is SessionState.SUSPENDED
+            assert await heard.get() is SessionState.CONNECTED, "although nobody asks it for anything"
+        await store.close()
+
+    asyncio.run(run())
+
+
 READ_ONLY_CHILD = """
 import asyncio, os, sys
 from pathlib import Path

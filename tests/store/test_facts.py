@@ -1,6 +1,7 @@
 """Hints become facts: everything behind a change is read, and the next change is not missed."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -283,6 +284,30 @@ async def test_states_that_contradict_the_assignment_are_taken_out(cluster: Clus
     loaded = await facts.load(cluster.fence)
     assert list(loaded.states) == [TopicPartition("a", 1)]
     assert [bad.path for bad in loaded.unreadable] == ["/brokers/topics/a/partitions/0/state"]
+
+
+@in_a_cluster
+async def test_members_of_an_isr_who_are_no_replicas_are_left_out_of_it(cluster: Cluster) -> None:
+    """They would count for min.insync.replicas and hold nothing. An ISR of nobody else cannot be trusted at all."""
+    await cluster.topic("a", (1, 2), (1, 2), (1, 2))
+    for number, (leader, isr) in enumerate(((1, (1, 99, 2)), (-1, (99,)), (2, (2, 1)))):
+        path = layout.state_path(TopicPartition("a", number))
+        await cluster.do(
+            groups.create_partition_state(TopicPartition("a", number), _leadership(leader, isr=isr), EPOCH)
+        )
+        value = json.loads((await cluster.admin.get(path)).data)
+        value |= {
+            "isr_broker_epochs": [10 + member for member in isr],
+            "isr_broker_epochs_controller_epoch": EPOCH,
+        }
+        await cluster.admin.set(path, json.dumps(value).encode())
+    facts = ControllerFacts(cluster.controller, cluster.wake)
+    loaded = await facts.load(cluster.fence)
+    assert {tp.partition: s.leader_and_isr.isr for tp, s in loaded.states.items()} == {0: (1, 2), 2: (2, 1)}
+    assert loaded.states[TopicPartition("a", 0)].isr_broker_epochs == (11, 12), "each its own"
+    some, nobody = loaded.unreadable
+    assert (some.topic, nobody.topic) == (None, "a")
+    assert some.reason == "the ISR names [99], who are not among the assigned replicas [1, 2]; left out"
 
 
 @in_a_cluster

@@ -1,7 +1,6 @@
 """Groups for a store that knows only multi: what is derived, what is stale, what is too large. No server."""
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 
@@ -23,10 +22,11 @@ from odradek.store.api import (
     Stored,
     StoreUnavailable,
 )
-from odradek.store.memory_session import MemoryEnsemble, MemorySession
+from odradek.store.memory_session import MemoryEnsemble
 from odradek.store.zookeeper import plan as planning
 from odradek.store.zookeeper.plan import batch_at, independent, parts_of, plan, wanted_by
 from odradek.store.zookeeper.write import write_groups
+from tests.conformance.worlds import MultiOnly
 
 
 def _group(*ops: Op, parents: tuple[str, ...] = ()) -> ConditionalOps:
@@ -108,7 +108,7 @@ def test_a_tree_too_large_for_a_packet_goes_in_parts(monkeypatch: pytest.MonkeyP
     asyncio.run(run())
 
 
-class _Meddled(MemorySession):
+class _Meddled(MultiOnly):
     """Somebody else is faster: `meddling` happens between our look and our multi, as often as there is some."""
 
     meddling: list[list[Op]]
@@ -124,11 +124,6 @@ class _Meddled(MemorySession):
         if self.meddling:
             await super().multi(self.meddling.pop(0))
         return await super().multi(ops)
-
-    async def set_all(self, sets: Sequence[Set], fence: Fence | None) -> list[int]:
-        checks = [] if fence is None else [Check(fence.path, fence.version)]
-        applied = await self.multi([*checks, *sets])
-        return [one.stat.version for one in applied[len(checks) :] if one.stat is not None]
 
 
 def _meddled(*meddling: list[Op]) -> _Meddled:

@@ -45,6 +45,7 @@ class IsrChannel:
         self._in_flight: dict[TopicPartition, tuple[Partition, IsrProposal]] = {}
         self._request_id = -1
         self._retries: dict[TopicPartition, tuple[int, Partition]] = {}
+        self.retry_at_ms: int | None = None  # of the first of them; asked for in every turn
 
     def submit(self, partitions: Iterable[Partition]) -> None:
         for partition in partitions:
@@ -101,19 +102,20 @@ class IsrChannel:
                     continue
                 pause = settled
             self._retries[topic_partition] = now_ms + pause, partition
+        self._note_first_retry()
         return True
 
     def tick(self, now_ms: int) -> None:
+        if self.retry_at_ms is None or self.retry_at_ms > now_ms:
+            return
         for topic_partition, (due_ms, partition) in list(self._retries.items()):
             if due_ms <= now_ms:
                 del self._retries[topic_partition]
                 partition.propose_again(now_ms)
+        self._note_first_retry()
 
-    @property
-    def retry_at_ms(self) -> int | None:
-        if not self._retries:
-            return None
-        return min(due_ms for due_ms, _ in self._retries.values())
+    def _note_first_retry(self) -> None:
+        self.retry_at_ms = min((due_ms for due_ms, _ in self._retries.values()), default=None)
 
 
 def _partition_data(proposal: IsrProposal) -> AlterPartitionRequestPartitionData:

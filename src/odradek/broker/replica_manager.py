@@ -102,6 +102,7 @@ class ReplicaManager:
         self._broker_epoch = broker_epoch
         self._fetchers: dict[BrokerId, FollowerFetcher] = {}
         self._connected: dict[BrokerId, Endpoint] = {}  # fetchers that were started, and where
+        self._woken_at: dict[BrokerId, int] = {}  # where among the effects, if those are not done yet
         self._fetched_from: dict[TopicPartition, BrokerId] = {}
         windows = settings.replication_quota_window_num
         window_ms = settings.replication_quota_window_size_seconds * 1000
@@ -454,7 +455,7 @@ class ReplicaManager:
 
     def _connect(self, leader: BrokerId, fetcher: FollowerFetcher) -> None:
         if leader in self._connected:
-            self._effects.append(WakeFetcher(leader))
+            self._wake(leader)
             return
         endpoint = self.metadata.leader_endpoint(leader, self.listener)
         if endpoint is not None:  # else UpdateMetadata will tell where it is
@@ -467,7 +468,7 @@ class ReplicaManager:
             self._fetchers[leader].remove(topic_partition)
             if leader in self._connected:
                 # It may have waited for this partition to be flushed, with nothing under way that would wake it.
-                self._effects.append(WakeFetcher(leader))
+                self._wake(leader)
 
     def settle_fetchers(self, now_ms: int) -> None:
         """After LeaderAndIsr, StopReplica or UpdateMetadata: fetchers with nothing to fetch go; those whose
@@ -490,8 +491,18 @@ class ReplicaManager:
 
     def wake_fetcher_of(self, partition: Partition) -> None:
         leader = self._fetched_from.get(partition.topic_partition)
-        if leader in self._connected:
-            self._effects.append(WakeFetcher(leader))
+        if leader is not None and leader in self._connected:
+            self._wake(leader)
+
+    def _wake(self, leader: BrokerId) -> None:
+        """Once a turn: of the thousand partitions of one request each would wake it, and it looks at all of them."""
+        effects = self._effects
+        place = self._woken_at.get(leader, 0)
+        there = effects[place] if place < len(effects) else None
+        if type(there) is WakeFetcher and there.leader == leader:
+            return
+        self._woken_at[leader] = len(effects)
+        effects.append(WakeFetcher(leader))
 
     def _tell_state(self, text: str) -> None:
         self._effects.append(StateChangeLine("info", f"[Broker id={self.broker}] {text}"))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from odradek.cli.controller_calls import look_again
 from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ def health(watch: bool, bootstrap: str, as_json: bool) -> None:
     from odradek.client.sync import SyncClient
 
     with SyncClient(bootstrap) as client:
+        report = look(client)  # the first time it is said at once that nobody answers
         while True:
-            report = look(client)
             if as_json:
                 print_json(report)
             else:
@@ -35,6 +36,7 @@ def health(watch: bool, bootstrap: str, as_json: bool) -> None:
             if not watch:
                 sys.exit(0 if report["healthy"] else 1)
             time.sleep(WATCH_S)
+            report = look_again(lambda: look(client))
 
 
 def look(client: "SyncClient") -> dict[str, Any]:

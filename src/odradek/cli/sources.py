@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from odradek.cli.output import bootstrap_option, fail
+from odradek.cli.output import Failed, bootstrap_option, fail
 
 if TYPE_CHECKING:
     from odradek.cli.journal.files import History
@@ -32,6 +32,8 @@ T = TypeVar("T")
 READ_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
 THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 MOST_RESOURCES = 500  # in one DescribeConfigs
+# Longer than a fail-over; a cluster that has none for so long is described without what only a controller knows.
+CONTROLLER_PATIENCE_S = 2.0
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT = 1, 2, 3  # of DescribeConfigs' sources
 
@@ -190,7 +192,8 @@ def running_reassignments(
     client: "SyncClient", unknown: list[str]
 ) -> "dict[TopicPartition, ReplicaAssignment]":
     """Replicas, adding and removing of each; a cluster that does not say is noted in `unknown`."""
-    from odradek.client.sync import CONTROLLER, answered
+    from odradek.cli.controller_calls import ask_controller
+    from odradek.client.sync import answered
     from odradek.model.cluster import ReplicaAssignment
     from odradek.model.error_codes import ErrorCode
     from odradek.model.errors import ProtocolError
@@ -201,9 +204,13 @@ def running_reassignments(
         return tuple(BrokerId(broker) for broker in brokers)
 
     try:
-        answer = client.call(CONTROLLER, ListPartitionReassignmentsRequest(topics=None))
+        request = ListPartitionReassignmentsRequest(topics=None)
+        answer = ask_controller(client, request, lambda a: (a.error_code,), patience_s=CONTROLLER_PATIENCE_S)
         if answer.error_code != ErrorCode.NONE:
             raise answered(answer.error_code, "reassignments", answer.error_message)
+    except Failed as error:
+        unknown.append(f"whether reassignments run: {error}")
+        return {}
     except ProtocolError as error:
         unknown.append(
             f"whether reassignments run: ListPartitionReassignments was answered {error.code.name}"

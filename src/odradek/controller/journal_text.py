@@ -8,7 +8,7 @@ constants in one text, numbers are put in as they are. What comes out is, byte f
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, get_args, get_origin
@@ -19,6 +19,7 @@ from odradek.model.ids import TopicPartition
 # So many values become text at once.
 AT_ONCE = 1_000
 _LOOKED_AT = 20
+_NEVER_CUT = (str, bytes, int, float, Enum, type(None), set, frozenset, TopicPartition)
 
 MakeText = Callable[[Any], str]
 
@@ -82,9 +83,10 @@ def _items(value: Sequence[Any]) -> Iterator[str]:
 def _is_large(value: Any) -> bool:
     """Too much for one piece, as far as the first of each kind tell: to look at all would take longer than to write
     them. Sets are not cut: they are sorted."""
-    if isinstance(value, str | bytes | set | frozenset | TopicPartition):
+    kind = type(value)
+    if _is_never_cut(kind):
         return False
-    names = _names_of(type(value))
+    names = _names_of(kind)
     if names:
         return any(_is_large(getattr(value, name)) for name in names)
     if isinstance(value, Mapping):
@@ -94,6 +96,12 @@ def _is_large(value: Any) -> bool:
     )
 
 
+@cache
+def _is_never_cut(kind: type) -> bool:
+    return issubclass(kind, _NEVER_CUT)
+
+
+@cache
 def _names_of(kind: type) -> tuple[str, ...]:
     if kind is TopicPartition or issubclass(kind, str | int | bytes):
         return ()

@@ -427,16 +427,16 @@ class Plan:
         """What must be stored before this plan is true, in the order it was planned."""
         epoch = self.context.controller_epoch
         writes: list[Write] = list(self.other_writes)
-        stored = self.context.leaderships
+        stored, known = self.context.leaderships, self._epochs
+        new = tuple.__new__  # a constructor costs as much again
         for topic_partition, value in self.leaderships.items():
             before = stored.get(topic_partition)
             if before is None:
                 writes.append(CreatePartitionState(topic_partition, value, epoch, self._epochs_of(value.isr)))
             else:
                 expected = before.leader_and_isr.partition_epoch
-                writes.append(
-                    WritePartitionState(topic_partition, value, epoch, expected, self._epochs_of(value.isr))
-                )
+                epochs = known.get(value.isr) or self._epochs_of(value.isr)
+                writes.append(new(WritePartitionState, (topic_partition, value, epoch, expected, epochs)))
         return writes
 
     def _epochs_of(self, isr: tuple[BrokerId, ...]) -> tuple[BrokerEpoch, ...]:

@@ -119,7 +119,9 @@ def _plan_not_stray_any_more(plan: Plan, wished: Mapping[TopicPartition, Replica
         back = {
             tp
             for tp, topic_id in kept.items()
-            if tp in wished and broker in wished[tp].replicas and topic_id == context.topic_id(tp.topic)
+            if tp in wished
+            and broker in wished[tp].target_replicas
+            and topic_id == context.topic_id(tp.topic)
         }
         if back:
             plan.other_writes.append(WriteStrays(broker, {tp: i for tp, i in kept.items() if tp not in back}))

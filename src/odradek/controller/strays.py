@@ -11,7 +11,8 @@ answered, its replica of the new topic counts as offline and is sent no LeaderAn
 
 An entry is void where the broker hosts that partition again, rightly: as the same topic, or as a member of its
 ISR. (The latter happens when an Apache controller, which does not know our node, led in between. A replica that
-is not in the ISR may always be emptied: nobody counts on it.)
+is not in the ISR may always be emptied: nobody counts on it.) A leaver that has left hosts nothing, also while the
+topic node still names it as removing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,6 +21,7 @@ from odradek.controller.context import ControllerContext
 from odradek.controller.effects import Write, WriteStrays
 from odradek.controller.events import StopReplicaAnswered, WriteAnswer
 from odradek.controller.plan import Plan, Telling
+from odradek.controller.replica_states import ReplicaState
 from odradek.controller.task import Task
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import EPOCH_DURING_DELETE, BrokerId, TopicId, TopicPartition
@@ -75,6 +77,8 @@ def commit_kept(context: ControllerContext, write: WriteStrays) -> None:
 def is_void(context: ControllerContext, broker: BrokerId, topic_partition: TopicPartition) -> bool:
     assignment = context.assignments.get(topic_partition)
     if assignment is None or broker not in assignment.replicas:
+        return False
+    if context.replica_state(topic_partition, broker) is ReplicaState.NON_EXISTENT:
         return False
     return not context.has_stray(broker, topic_partition)
 

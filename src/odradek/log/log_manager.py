@@ -8,15 +8,14 @@ have passed, the blocking ones in a thread.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from threading import Lock
 from typing import NamedTuple
 
-from odradek.log import checkpoints
+from odradek.log import checkpoints, log_directory
 from odradek.log.checkpoints import MalformedCheckpoint
 from odradek.log.config import LogConfig
-from odradek.log.errors import DirectoryOffline, StorageError, WrongDirectory
+from odradek.log.errors import DirectoryOffline, StorageError
 from odradek.log.files import Directory
-from odradek.log.files import Lock as DirectoryLock
+from odradek.log.log_directory import LogDirectory as LogDirectory
 from odradek.log.namesakes import Namesake, meant, topic_id_in, why_both_cannot_be
 from odradek.log.partition_log import PartitionLog
 from odradek.log.recovery import create_log, open_log
@@ -41,33 +40,6 @@ class _Removal(NamedTuple):
     directory: Directory
     name: str
     due_ms: int
-
-
-class LogDirectory:
-    """One of `log.dirs`, and the state we keep per directory."""
-
-    def __init__(self, root: Directory) -> None:
-        self.root = root
-        self.lock: DirectoryLock | None = None
-        self.clean_epoch = (
-            -1
-        )  # broker epoch of the life that stopped in order and flushed all; -1: it did not
-        # Checkpoints are written by a thread, and by whoever cuts a log: one at a time, or the older value might
-        # be the one that stays.
-        self.checkpointing = Lock()
-        self.recovery_points: dict[TopicPartition, int] = {}  # as the checkpoint file has them
-        self.high_watermarks: dict[TopicPartition, int] = {}
-        self.log_starts: dict[TopicPartition, int] = {}
-        self.put_aside: set[TopicPartition] = set()  # gone, and perhaps still named in the files
-        self.unsynced_deletions: list[TopicPartition] = []  # renamed, and a power cut may take that back
-
-    @property
-    def path(self) -> str:
-        return self.root.path
-
-    @property
-    def is_online(self) -> bool:
-        return self.root.health.failure is None
 
 
 class LogManager:
@@ -108,44 +80,12 @@ class LogManager:
         DirectoryInUse or WrongDirectory before anything was changed. `cluster_id` None: not known yet; call
         `write_meta_properties` once it is.
         """
-        found: str | None = None
-        for directory in self.directories:
-            if directory.lock is None:
-                directory.lock = directory.root.lock()
-        for directory in self.directories:
-            try:
-                data = directory.root.read(checkpoints.META_PROPERTIES)
-            except StorageError:
-                continue  # told through its health; the others go on
-            if data is None:
-                continue
-            try:
-                meta = checkpoints.read_meta_properties(data)
-            except MalformedCheckpoint as error:
-                raise WrongDirectory(f"log directory {directory.path}: {error}") from None
-            if meta.broker_id not in (None, broker_id):
-                raise WrongDirectory(
-                    f"log directory {directory.path} belongs to broker {meta.broker_id}, this is broker {broker_id}: "
-                    f"set broker.id={meta.broker_id}, or give this broker another log.dirs"
-                )
-            wanted = cluster_id or found
-            if meta.cluster_id is not None and wanted is not None and meta.cluster_id != wanted:
-                raise WrongDirectory(
-                    f"log directory {directory.path} belongs to cluster {meta.cluster_id}, this is cluster {wanted}: "
-                    "point the broker at that cluster's store, or give it another log.dirs"
-                )
-            found = found or meta.cluster_id
-        return found
+        return log_directory.claim(self.directories, broker_id, cluster_id)
 
     def write_meta_properties(self, broker_id: int, cluster_id: str) -> None:
         """Where it is missing or does not name the cluster yet. Claims first, so a wrong directory stays as it is."""
         self.claim(broker_id, cluster_id)
-        for directory in self._online():
-            data = directory.root.read(checkpoints.META_PROPERTIES)
-            if data is None or checkpoints.read_meta_properties(data).cluster_id is None:
-                directory.root.replace(
-                    checkpoints.META_PROPERTIES, checkpoints.meta_properties_to_bytes(broker_id, cluster_id)
-                )
+        log_directory.write_meta_properties(self._online(), broker_id, cluster_id)
 
     # --------------------------------------------------------------------------------------------------- loading
 
@@ -373,8 +313,16 @@ class LogManager:
         )
 
     def _log_broken(self, log: PartitionLog, error: StorageError) -> None:
-        """May be called from a thread."""
+        """May be called from a thread.
+
+        Should the process die now, the next one must not take the damage for the torn tail of a crash and cut it off:
+        all of the log was here, and the checkpoint says so.
+        """
         self.refused[log.topic_partition] = error
+        home = self._home[log.topic_partition]
+        with home.checkpointing:
+            home.recovery_points = {**home.recovery_points, log.topic_partition: log.log_end_offset}
+            self._write_offsets(home, checkpoints.RECOVERY_POINT, home.recovery_points)
         if self.on_broken_log is not None:
             self.on_broken_log(log.topic_partition, error)
 
@@ -507,7 +455,9 @@ class LogManager:
         for directory in self._online():
             with directory.checkpointing:
                 directory.recovery_points = {
-                    topic_partition: log.recovery_point for topic_partition, log in self._logs_in(directory)
+                    topic_partition: log.recovery_point
+                    for topic_partition, log in self._logs_in(directory)
+                    if topic_partition not in self.refused
                 } | self._kept(directory, directory.recovery_points)
                 self._write_offsets(directory, checkpoints.RECOVERY_POINT, directory.recovery_points)
 

@@ -5,7 +5,7 @@ Same promises as `OsDirectory` (one conformance suite for both), plus what only 
 - `restart()`: the process is gone (kill -9), the page cache is not.
 - `power_cut(choose)`: of what was not synced, some pages and some names survive, in any combination that a journaling
   file system allows: pages of a file independently of each other, changes of one directory in their order.
-- `inject(...)`: an error from an operation: EIO, ENOSPC, EROFS. `capacity_bytes`: ENOSPC by itself.
+- `inject(...)`: an error from an operation: EIO, ENOSPC, EROFS. `fill`: ENOSPC after a short write.
 - `crash_at(step)`: the process dies in the middle of the n-th operation that changes anything, half done.
 - `flip_bit(...)`.
 
@@ -133,6 +133,10 @@ def _apply(entries: dict[str, "_Inode | _Node"], change: _Change) -> None:
             entries[change.other] = node
 
 
+def _no_space(name: str) -> OSError:
+    return OSError(errno.ENOSPC, "No space left on device", name)
+
+
 class _Fault(NamedTuple):
     operation: str
     name: str
@@ -144,9 +148,9 @@ class _Fault(NamedTuple):
 class MemoryDisk:
     """One log directory's disk. `trace` names every operation that changed something."""
 
-    def __init__(self, path: str = "/disk", capacity_bytes: int = UNLIMITED) -> None:
+    def __init__(self, path: str = "/disk") -> None:
         self.path = path
-        self.capacity_bytes = capacity_bytes
+        self.capacity_bytes = UNLIMITED
         self.life = 0
         self.trace: list[str] = []
         self.locked = False
@@ -173,6 +177,12 @@ class MemoryDisk:
         self._top = _Node()
         return self.restart()
 
+    def swap_contents(self, other: "MemoryDisk") -> None:
+        """Somebody puts each into the other's machine."""
+        self._top, other._top = other._top, self._top
+        self.restart()
+        other.restart()
+
     def inject(
         self, operation: str, error: int, *, name: str = "", after: int = 0, times: int = 1 << 30
     ) -> None:
@@ -181,8 +191,13 @@ class MemoryDisk:
         """
         self._faults.append(_Fault(operation, name, error, after, times))
 
+    def fill(self, bytes_left: int) -> None:
+        """Until it is healed only so much more fits on it."""
+        self.capacity_bytes = self.used_bytes() + bytes_left
+
     def heal(self) -> None:
         self._faults.clear()
+        self.capacity_bytes = UNLIMITED
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
@@ -228,9 +243,11 @@ class MemoryDisk:
     def used_bytes(self) -> int:
         return self._top.size_bytes()
 
-    def _make_room(self, size_bytes: int, name: str) -> None:
-        if self.capacity_bytes < UNLIMITED and self.used_bytes() + size_bytes > self.capacity_bytes:
-            raise OSError(errno.ENOSPC, "No space left on device", name)
+    def _room_for(self, size_bytes: int) -> int:
+        """How many of so many bytes fit on it."""
+        if self.capacity_bytes == UNLIMITED:
+            return size_bytes
+        return max(0, min(size_bytes, self.capacity_bytes - self.used_bytes()))
 
     def _check(self, operation: str, name: str, life: int) -> None:
         """Before anything is done: is the caller alive, and does the operation fail by request?"""
@@ -271,7 +288,10 @@ class MemoryFile:
         directory.health.check()
         try:
             disk._check("append", self.name, self._life)
-            disk._make_room(len(data), self.name)
+            room = disk._room_for(len(data))
+            if room < len(data):  # a short write, and the rest of it finds no space
+                self._inode.write(self.size_bytes, memoryview(data)[:room])
+                raise _no_space(self.name)
         except OSError as error:
             raise directory.health.fail(named(error, f"append to {self.name}")) from error
         if disk._step("append", self.name):
@@ -412,7 +432,8 @@ class MemoryDirectory:
 
         def replace(node: _Node) -> None:
             inode = _Inode()
-            self.disk._make_room(len(data), name)
+            if self.disk._room_for(len(data)) < len(data):
+                raise _no_space(name)
             temporary = name + TEMPORARY_SUFFIX
             self._change(node, "create", "link", temporary, node=inode)
             inode.write(0, data)

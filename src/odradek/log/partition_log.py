@@ -17,7 +17,7 @@ from odradek.log.checkpoints import (
     partition_metadata_to_bytes,
 )
 from odradek.log.config import LogConfig
-from odradek.log.errors import CorruptLog, StorageError
+from odradek.log.errors import CorruptLog, MissingFile, StorageError
 from odradek.log.files import Directory
 from odradek.log.indexes import AbortedTransaction, TimestampOffset
 from odradek.log.leader_epochs import LeaderEpochs
@@ -565,10 +565,14 @@ class PartitionLog:
         return error
 
     def broken(self, error: StorageError) -> StorageError:
-        """What lies here is not what was written: as `fail`, and whoever has the other copies is told."""
-        if self.failure is None:
+        """What lies here is not what was written: as `fail`, and whoever knows the other copies is told."""
+        if self.directory.health.failure is not None:
+            return self.fail(error)
+        if (
+            isinstance(error, CorruptLog | MissingFile) and self.failure is None
+        ):  # not for want of a descriptor
             self.failure = error
-            if self.on_broken is not None and self.directory.health.failure is None:
+            if self.on_broken is not None:
                 self.on_broken(self, error)
         return error
 

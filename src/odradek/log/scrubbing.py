@@ -26,7 +26,7 @@ MOST_BATCHES = 1000
 def why_damaged(
     header: BatchHeader, batch: memoryview, expected: int, limit: int, epoch: int, last_epoch: int
 ) -> str:
-    """"" for a batch that may stand at `expected` or, where compaction was, behind it, and ends at `limit` or before."""
+    """ "" for a batch that may stand at `expected` or, where compaction was, behind it, and ends at `limit` or before."""
     if header.last_offset_delta < 0:
         return f"last offset delta {header.last_offset_delta}"
     if header.base_offset < expected or header.next_offset > limit:

@@ -80,7 +80,6 @@ class BrokerEffects:
             effects.RegisterAgain: lambda effect: sessions.register_again(effect.reason),
             effects.LoggersAsked: self._tell_loggers,
             effects.LogLine: lambda effect: logger.log(_LEVELS[effect.level], "%s", effect.text),
-            effects.StateChangeLine: lambda effect: state_change_log.write_line(effect.level, effect.text),
         }
 
     def drain(self) -> bool:
@@ -92,8 +91,14 @@ class BrokerEffects:
                 self._set_deadline(self._broker.next_deadline_ms())
                 return False
             does = self._does
+            lines: list[state_change_log.Line] = []
             for effect in taken:
-                does[type(effect)](effect)
+                if type(effect) is effects.StateChangeLine:
+                    lines.append((effect.level.upper(), effect.text))
+                else:
+                    does[type(effect)](effect)
+            if lines:  # together, and last: there is one for each partition of a LeaderAndIsr
+                state_change_log.write_lines(lines, self._now_ms())
         except Exception as error:
             # Effects, or those who were to be answered, are lost with it: nobody could say who waits in vain now.
             self._on_broken(error)

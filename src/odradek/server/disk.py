@@ -42,6 +42,11 @@ class Disk:
         self._high_watermarks = high_watermarks
         self._log = log
         self._tasks: set[asyncio.Task[None]] = set()
+        self._waited_for: set[PartitionLog] = (
+            set()
+        )  # their flush is somebody's acknowledgement, and under way
+        self._in_background: PartitionLog | None = None  # one at a time
+        self._background_done = asyncio.Event()
         self._is_checkpointing = False
         self._pending_high_watermarks: Mapping[TopicPartition, int] | None = None
         now_ms = seams.clock.now_ms()
@@ -60,17 +65,22 @@ class Disk:
 
     def flush(self, effect: FlushLog) -> None:
         """Group commit: whoever waits for this log is answered when it is on the disk."""
+        self._waited_for.add(effect.log)
+        self._spawn(self._flush(effect))
 
-        async def run() -> None:
-            error: Exception | None
-            try:
-                error = await self._run(effect.plan.run)
-            except Exception as mistake:  # of ours: whether it is on the disk nobody can say, so it is not
-                self._failed(mistake)
-                error = mistake
-            self._on_flushed(effect, None if error is None else str(error))
-
-        self._spawn(run())
+    async def _flush(self, effect: FlushLog) -> None:
+        error: Exception | None
+        try:
+            if self._in_background is effect.log:
+                # Two at once would count what they have synced twice. What the other one does need not be done again.
+                await self._background_done.wait()
+                effect = effect._replace(plan=effect.log.plan_flush())
+            error = await self._run(effect.plan.run)
+        except Exception as mistake:  # of ours: whether it is on the disk nobody can say, so it is not
+            self._failed(mistake)
+            error = mistake
+        self._waited_for.discard(effect.log)
+        self._on_flushed(effect, None if error is None else str(error))
 
     def checkpoint_high_watermarks(self, effect: CheckpointHighWatermarks) -> None:
         """One at a time; while one is being written only the newest waits."""
@@ -117,11 +127,17 @@ class Disk:
 
     async def _flush_in_background(self, log: PartitionLog) -> None:
         """Rolled segments, flush.messages above 1, flush.ms: nobody waits for it."""
-        if log.failure is not None:
+        if log.failure is not None or log in self._waited_for:
             return
-        plan = log.plan_flush()
-        if plan.is_empty or await self._run(plan.run) is None:
-            log.commit_flush(plan, self._seams.clock.now_ms())
+        self._in_background = log
+        self._background_done.clear()
+        try:
+            plan = log.plan_flush()
+            if plan.is_empty or await self._run(plan.run) is None:
+                log.commit_flush(plan, self._seams.clock.now_ms())
+        finally:
+            self._in_background = None
+            self._background_done.set()
 
     # --- threads
 

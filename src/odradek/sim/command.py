@@ -17,7 +17,7 @@ from odradek.sim.plan import Plan, draw
 from odradek.sim.run import CORRECTNESS, OK, Outcome, describe
 from odradek.sim.run import run as run_plan
 from odradek.sim.shrink import shrunk
-from odradek.sim.trace import Recorder, told
+from odradek.sim.trace import Recorder, folded, told
 
 
 class _Reproducible(click.Command):
@@ -207,7 +207,8 @@ def _changes(plan: Plan) -> list[str]:
     """The run once more, written down: it is the same run."""
     recorders: list[Recorder] = []
     run_plan(plan, prepare=lambda world, history: recorders.append(Recorder(world, history)))
-    return [told(action) for action in recorders[0].actions if action["action"] not in _NO_STATE_CHANGE]
+    changes = (action for action in recorders[0].actions if action["action"] not in _NO_STATE_CHANGE)
+    return [told(action) for action in folded(changes)]
 
 
 def _draw(plan: Plan, trace: Path | None, html: Path | None) -> None:

@@ -5,7 +5,9 @@ steps in modules of their own. A fault that finds nothing to act on (its broker 
 """
 
 import errno
+from collections.abc import Callable
 
+from odradek.log.memory_files import MemoryDisk
 from odradek.sim import client_faults, controller_faults, disk_faults, store_faults, targets, wire_faults
 from odradek.sim.plan import ACTIONS, Fault
 from odradek.sim.world import SimBroker, World
@@ -17,7 +19,7 @@ ENDS_A_LIFE = frozenset(
         "cut_leader_from_store", "power_cut", "power_cut_all", "fsync_fails", "disk_errors", "disk_full",
         "kill_controller_between_steps", "pause_controller_between_steps", "power_cut_unflushed", "torn_tail",
         "index_bit_flipped", "index_misdirected", "directory_offline", "batch_bit_flipped_cold",
-        "batch_bit_flipped_hot",
+        "batch_bit_flipped_hot", "disks_swapped",
     }
 )  # fmt: skip
 
@@ -151,12 +153,16 @@ def power_cut_all(world: World, fault: Fault) -> bool:
     return any([_kill(world, broker, fault, power_cut=True) for broker in targets.serving(world)])
 
 
-def _disk_fails(world: World, fault: Fault, operations: tuple[str, ...], error: int) -> bool:
+def _inject(disk: MemoryDisk, fault: Fault, *operations: str) -> None:
+    for operation in operations:
+        disk.inject(operation, errno.EIO, name=".log", after=int(fault.amount * 20))
+
+
+def _disk_fails(world: World, fault: Fault, fail: Callable[[MemoryDisk], None]) -> bool:
     broker = targets.pick(world, fault)
     if broker is None:
         return False
-    for operation in operations:
-        broker.disk.inject(operation, error, name=".log", after=int(fault.amount * 20))
+    fail(broker.disk)
 
     def replaced() -> None:
         """Somebody mended the disk and starts the broker again, whatever it thought of itself."""
@@ -170,15 +176,17 @@ def _disk_fails(world: World, fault: Fault, operations: tuple[str, ...], error: 
 
 
 def fsync_fails(world: World, fault: Fault) -> bool:
-    return _disk_fails(world, fault, ("sync",), errno.EIO)
+    return _disk_fails(world, fault, lambda disk: _inject(disk, fault, "sync"))
 
 
 def disk_errors(world: World, fault: Fault) -> bool:
-    return _disk_fails(world, fault, ("append", "read") if fault.amount < 0.5 else ("append",), errno.EIO)
+    operations = ("append", "read") if fault.amount < 0.5 else ("append",)
+    return _disk_fails(world, fault, lambda disk: _inject(disk, fault, *operations))
 
 
 def disk_full(world: World, fault: Fault) -> bool:
-    return _disk_fails(world, fault, ("append",), errno.ENOSPC)
+    """A little still fits: the write that does not is a short one."""
+    return _disk_fails(world, fault, lambda disk: disk.fill(int(4_000 * fault.amount)))
 
 
 def disk_emptied(world: World, fault: Fault) -> bool:
@@ -192,11 +200,39 @@ def disk_emptied(world: World, fault: Fault) -> bool:
     return True
 
 
+def disks_swapped(world: World, fault: Fault) -> bool:
+    """Two brokers come back with each other's disks: neither starts, and neither writes on what is not its own."""
+    running = targets.serving(world)
+    if len(running) < 2:
+        return False
+    first = int(fault.target * len(running))
+    pair = running[first], running[(first + 1) % len(running)]
+
+    def swap() -> None:
+        for broker in pair:
+            if broker.is_running:
+                broker.kill()
+        one, other = pair
+        for mine, its in zip(one.disks, other.disks, strict=True):
+            mine.swap_contents(its)
+        for broker in pair:
+            broker.start()
+
+    def swap_back() -> None:
+        world.note(f"{pair[0].name} and {pair[1].name} get their own disks back")
+        assert not any(broker.is_serving for broker in pair), "a broker serves what is on another one's disk"
+        swap()
+
+    swap()
+    targets.later(world, fault.lasts_s, swap_back)
+    return True
+
+
 TABLE: targets.Table = {
     **targets.table_of(
         kill_leader, kill_controller, kill_all, stop_in_order, pause, bounce, cut_leader_from_followers,
         cut_leader_from_store, cut_controller_from_brokers, cut_one_way, slow_link, resets, clock_jump, power_cut,
-        power_cut_all, fsync_fails, disk_errors, disk_full, disk_emptied,
+        power_cut_all, fsync_fails, disk_errors, disk_full, disk_emptied, disks_swapped,
     ),
     **client_faults.TABLE,
     **controller_faults.TABLE,

@@ -65,6 +65,7 @@ FURTHER_KINDS: dict[str, tuple[str, int, float, float]] = {
     "index_bit_flipped": ("F20", 2, 0.5, 5.0),
     "index_misdirected": ("F21", 2, 0.5, 5.0),
     "directory_offline": ("F23", 2, 0.5, 8.0),
+    "disks_swapped": ("F22", 1, 0.5, 5.0),
 }
 # Of clients (`client_faults`), drawn by themselves too.
 CLIENT_KINDS: dict[str, tuple[str, int, float, float]] = {

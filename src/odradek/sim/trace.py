@@ -21,6 +21,7 @@ ours: brokers that start and end, controllers, clients, faults, followers' high 
 """
 
 import json
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TextIO
 
 from odradek.model.ids import BrokerId, TopicPartition
@@ -221,6 +222,30 @@ def _replica_actions(before: ReplicaState | None, now: ReplicaState) -> list[tup
         name = "FencedLeaderIncHighWatermark" if now.is_leader else "FollowerHighWatermark"
         found.append((name, {"from": before.high_watermark, "high_watermark": now.high_watermark}))
     return found
+
+
+# What goes on all the time; between two other changes the sum of it is enough to know.
+FLOW = frozenset(
+    {"LeaderWrite", "FencedFollowerFetch", "FencedLeaderIncHighWatermark", "FollowerHighWatermark"}
+)
+
+
+def folded(actions: Iterable[Action]) -> Iterator[Action]:
+    """As `actions`, and of each flow between two other changes one line: from where, to where, how often."""
+    flows: dict[tuple[Any, ...], Action] = {}
+    for action in actions:
+        if action["action"] not in FLOW:
+            yield from sorted(flows.values(), key=lambda flow: flow["event"])
+            flows.clear()
+            yield action
+            continue
+        key = action["action"], action["broker"], action["partition"], action["leader_epoch"]
+        before = flows.pop(key, None)
+        if before is None:
+            flows[key] = action
+        else:
+            flows[key] = {**action, "from": before["from"], "times": before.get("times", 1) + 1}
+    yield from sorted(flows.values(), key=lambda flow: flow["event"])
 
 
 def told(action: Action) -> str:

@@ -224,14 +224,15 @@ class Views:
                 del excused[(broker_id, partition)]
 
     def _is_counted_on(self, broker_id: BrokerId, partition: TopicPartition, stored: LeaderAndIsr) -> bool:
-        """A leader that has not heard of its successor yet has the broker in the ISR it believes in."""
+        """A leader that has not heard of what is stored has the broker in the ISR it believes in."""
         for broker in self._world.brokers.values():
             if broker.is_running and broker.is_serving and broker.runtime is not None:
                 replica = broker.runtime.broker.replicas.partitions.get(partition)
                 if (
                     replica is not None
                     and replica.is_leader
-                    and replica.leader_epoch < stored.leader_epoch
+                    and (replica.leader_epoch, replica.partition_epoch)
+                    < (stored.leader_epoch, stored.partition_epoch)
                     and broker_id in replica.state.maximal_isr
                 ):
                     return True

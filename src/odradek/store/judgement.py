@@ -1,7 +1,7 @@
 """Nodes that are well formed each, and cannot all be true: who was edited by hand is taken out, with the reason.
 
 A controller that believed them would act on them: a leader that has no copy, an id that is two topics', an epoch
-that nobody was elected for. Whatever contradicts nothing stays. Pure.
+that nobody was elected for, a member of an ISR who is no replica. Whatever contradicts nothing stays. Pure.
 """
 
 from __future__ import annotations
@@ -10,23 +10,48 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from odradek.model.cluster import ReplicaAssignment, why_no_leader
 from odradek.model.facts import StoredPartitionState, TopicAssignment, UnreadableNode
-from odradek.model.ids import ControllerEpoch, TopicId, TopicPartition
+from odradek.model.ids import BrokerId, ControllerEpoch, TopicId, TopicPartition
+from odradek.model.values import replace
 from odradek.store import layout
 
 States = dict[TopicPartition, StoredPartitionState]
 
 
 def take_out_strangers(topics: Iterable[TopicAssignment], states: States) -> list[UnreadableNode]:
-    """The states, all of these topics, whose leader has no copy by the assignment."""
+    """Of the states, all of these topics: those whose leader has no copy by the assignment are taken out, and members
+    of an ISR who have none are left out of it. They would count for acks=all and hold nothing."""
     found: list[UnreadableNode] = []
     assignments = {topic.topic: topic.partitions for topic in topics}
+    known_good: set[tuple[tuple[BrokerId, ...], tuple[BrokerId, ...]]] = set()  # of 100,000, few differ
     for partition, state in list(states.items()):
         assignment = assignments[partition.topic][partition.partition]
-        if state.leader_and_isr.leader in assignment.replicas:
-            continue
+        isr, replicas = state.leader_and_isr.isr, assignment.replicas
+        if state.leader_and_isr.leader in replicas:
+            if (isr, replicas) in known_good:
+                continue
+            if set(isr) <= set(replicas):
+                known_good.add((isr, replicas))
+                continue
         problem = stranger_leads(partition, state, assignment)
         if problem is not None:
             found.append(problem)
+            del states[partition]
+            continue
+        assigned = tuple(member for member in isr if member in replicas)
+        if len(assigned) == len(isr):
+            continue
+        strangers = [member for member in isr if member not in replicas]
+        reason = f"the ISR names {strangers}, who are not among the assigned replicas {list(replicas)}"
+        if assigned:
+            epochs = zip(isr, state.isr_broker_epochs, strict=False)  # none, or one for each
+            states[partition] = replace(
+                state,
+                leader_and_isr=replace(state.leader_and_isr, isr=assigned),
+                isr_broker_epochs=tuple(epoch for member, epoch in epochs if member in replicas),
+            )
+            found.append(UnreadableNode(layout.state_path(partition), f"{reason}; left out"))
+        else:
+            found.append(UnreadableNode(layout.state_path(partition), reason, partition.topic))
             del states[partition]
     return found
 

@@ -2,7 +2,7 @@
 
 Refused as a whole as LeaderAndIsr is. An older leader epoch is FENCED_LEADER_EPOCH; -2 (the topic is being
 deleted) and -1 (unknown) bypass it (KIP-570). A partition we do not know: NONE, and with `delete` leftovers on
-the disk still go (row 148).
+the disk still go (row 148), unless a directory is offline and may hold some: KAFKA_STORAGE_ERROR (decisions/0009).
 v0-v2 have one `delete` for all and no leader epoch. v1 broker epoch. v2 flexible. v3 leader epochs. v4 KRaft or not.
 """
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from odradek.cli.controller_calls import ask_controller
 from odradek.cli.output import fail
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def partitions_of(
 
 def elect_leaders(client: "SyncClient", kind: int, partitions: "Iterable[TopicPartition]") -> list[Elected]:
     """Every partition asked for, in order; a partition the answer leaves out needed no election (KIP-460)."""
-    from odradek.client.sync import CONTROLLER, answered, code_of
+    from odradek.client.sync import answered, code_of
     from odradek.model.error_codes import ErrorCode
     from odradek.model.ids import TopicPartition
     from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
@@ -57,7 +58,14 @@ def elect_leaders(client: "SyncClient", kind: int, partitions: "Iterable[TopicPa
         topic_partitions=[TopicPartitions(topic=name, partitions=p) for name, p in by_topic.items()],
         timeout_ms=30_000,
     )
-    answer = client.call(CONTROLLER, request)
+    answer = ask_controller(
+        client,
+        request,
+        lambda a: (
+            a.error_code,
+            *(p.error_code for t in a.replica_election_results for p in t.partition_result),
+        ),
+    )
     if answer.error_code != ErrorCode.NONE:
         raise answered(answer.error_code, "election")
     found = {

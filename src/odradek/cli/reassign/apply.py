@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from odradek.cli.controller_calls import ask_controller, look_again
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
 from odradek.cli.quantities import RATE, shown_bytes
 from odradek.cli.reassign.files import proposal, read_proposal, write_proposal
@@ -100,7 +101,7 @@ def alter(
     client: "SyncClient", targets: "Mapping[TopicPartition, tuple[BrokerId, ...] | None]"
 ) -> "dict[TopicPartition, str]":
     """AlterPartitionReassignments, None cancels; what was refused, with the controller's sentence."""
-    from odradek.client.sync import CONTROLLER, answered, code_of
+    from odradek.client.sync import answered, code_of
     from odradek.model.error_codes import ErrorCode
     from odradek.model.ids import TopicPartition
     from odradek.protocol.messages.alter_partition_reassignments import (
@@ -120,7 +121,9 @@ def alter(
         timeout_ms=30_000,
         topics=[ReassignableTopic(name=name, partitions=members) for name, members in by_topic.items()],
     )
-    answer = client.call(CONTROLLER, request)
+    answer = ask_controller(
+        client, request, lambda a: (a.error_code, *(p.error_code for t in a.responses for p in t.partitions))
+    )
     if answer.error_code != ErrorCode.NONE:
         raise answered(answer.error_code, "reassignment", answer.error_message)
     return {
@@ -143,7 +146,7 @@ def wait_for(
 
     told = ""
     while True:
-        rows = [row for row in look(client, targets) if row.is_running]
+        rows = [row for row in look_again(lambda: look(client, targets)) if row.is_running]
         line = progress_line(len(targets) - len(rows), len(targets), rows)
         if not quiet and line != told:
             told = line

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from odradek.cli.controller_calls import look_again
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
 from odradek.cli.reassign.files import read_proposal
 
@@ -66,9 +67,15 @@ def status(
     from odradek.client.sync import SyncClient
 
     targets = read_proposal(file) if file is not None else None
+    is_again = False  # the first time it is said at once that nobody answers
     with SyncClient(bootstrap) as client:
         while True:
-            rows = look(client, targets, measured=True)
+            rows = (
+                look_again(lambda: look(client, targets, measured=True))
+                if is_again
+                else look(client, targets, measured=True)
+            )
+            is_again = watch
             if as_json:
                 print_json([as_dict(row) for row in rows])
             else:

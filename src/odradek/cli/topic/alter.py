@@ -2,6 +2,7 @@
 
 import click
 
+from odradek.cli.controller_calls import ask_controller
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json
 
 
@@ -31,7 +32,7 @@ def alter(
     from odradek.cli.config.resources import TOPIC, Resource, alter_configs, check_name
     from odradek.cli.lookup import topic_or_fail
     from odradek.cli.topic.create import parse_assignment
-    from odradek.client.sync import CONTROLLER, SyncClient, code_of
+    from odradek.client.sync import SyncClient, code_of
     from odradek.model.error_codes import ErrorCode
     from odradek.protocol.messages.create_partitions import (
         CreatePartitionsAssignment,
@@ -64,7 +65,7 @@ def alter(
                 assignments=[CreatePartitionsAssignment(broker_ids=list(r)) for r in assignment] or None,
             )
             request = CreatePartitionsRequest(topics=[wanted], timeout_ms=30_000, validate_only=dry_run)
-            (answer,) = client.call(CONTROLLER, request).results
+            (answer,) = ask_controller(client, request, lambda a: (t.error_code for t in a.results)).results
             if answer.error_code != ErrorCode.NONE:
                 why = (answer.error_message or code_of(answer.error_code).name).rstrip(".")
                 also = "; the settings were changed" if changes and not dry_run else ""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.broker_lists import replica_list
+from odradek.cli.controller_calls import ask_controller
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def create(
     as_json: bool,
 ) -> None:
     """Make a topic."""
-    from odradek.client.sync import CONTROLLER, SyncClient, code_of
+    from odradek.client.sync import SyncClient, code_of
     from odradek.model.error_codes import ErrorCode
     from odradek.protocol.messages.create_topics import (
         CreatableReplicaAssignment,
@@ -77,7 +78,7 @@ def create(
         validate_only=False,
     )
     with SyncClient(bootstrap) as client:
-        (answer,) = client.call(CONTROLLER, request).topics
+        (answer,) = ask_controller(client, request, lambda a: (t.error_code for t in a.topics)).topics
         code = code_of(answer.error_code)
         existed = code == ErrorCode.TOPIC_ALREADY_EXISTS
         if code != ErrorCode.NONE and not (existed and if_not_exists):

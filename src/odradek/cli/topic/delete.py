@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from odradek.cli.controller_calls import ask_controller
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
 
 
@@ -21,7 +22,7 @@ from odradek.cli.output import bootstrap_option, fail, json_option, print_json, 
 def delete(names: tuple[str, ...], yes: bool, if_exists: bool, bootstrap: str, as_json: bool) -> None:
     """Delete topics with all their records."""
     from odradek.cli.lookup import no_such_topic
-    from odradek.client.sync import CONTROLLER, EARLIEST, LATEST, SyncClient, code_of
+    from odradek.client.sync import EARLIEST, LATEST, SyncClient, code_of
     from odradek.model.error_codes import ErrorCode
     from odradek.model.ids import TopicPartition
     from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -55,7 +56,8 @@ def delete(names: tuple[str, ...], yes: bool, if_exists: bool, bootstrap: str, a
             request = DeleteTopicsRequest(
                 topics=[DeleteTopicState(name=name) for name in there], topic_names=there, timeout_ms=30_000
             )
-            answers = {answer.name: answer for answer in client.call(CONTROLLER, request).responses}
+            response = ask_controller(client, request, lambda a: (t.error_code for t in a.responses))
+            answers = {answer.name: answer for answer in response.responses}
             for entry in report:
                 answer = answers[entry["topic"]]
                 code = code_of(answer.error_code)

@@ -105,26 +105,26 @@ class Invariants:
 
 def anomalies(model: Model, state: State) -> list[Anomaly]:
     """The checkers as the simulator runs them, over the whole state at once."""
-    view = view_of(model, state)
-    found = [anomaly for check in STEP_CHECKS for anomaly in check(view)]
+    excused = _excused(model, state) if model.scope.power_cuts else NOBODY_EXCUSED
+    whole = view_of(model, state)
+    # As the world shows its brokers: who has lost records is in no ISR before the ISRs have been told.
+    told = view_of(model, state, excused)
+    found = [anomaly for check in STEP_CHECKS for anomaly in check(whole if check in NODE_CHECKS else told)]
     committed = model.counts.of[state.counts].committed
-    state_view = view.partitions[TP]
-    assert state_view.stored is not None
-    for replica in state_view.replicas:
-        if replica.broker in state_view.stored.isr:
-            found += _incomplete(replica, committed)
+    stored = model.controller_values.of[state.controller].stored
+    for member in told.partitions[TP].replicas:
+        if member.broker in stored.isr and member.broker not in excused:
+            found += _incomplete(member, committed)
     return found
 
 
-def view_of(model: Model, state: State) -> ClusterView:
-    """As the world shows its brokers: who has lost records is in no ISR before the ISRs have been told."""
+def view_of(model: Model, state: State, excused: frozenset[int] = NOBODY_EXCUSED) -> ClusterView:
     of = model.replica_values.of
-    excused = _excused(model, state) if model.scope.power_cuts else NOBODY_EXCUSED
     replicas = tuple(_without(replica_view(b, of[r]), excused) for b, r in enumerate(state.replicas))
     controller = model.controller_values.of[state.controller]
     stored = _node_view(controller.stored)
     if excused:
-        stored = replace(stored, isr=tuple(b for b in stored.isr if b not in excused or b == stored.leader))
+        stored = replace(stored, isr=tuple(b for b in stored.isr if b not in excused))
     partition = PartitionView(replicas, stored, None, _brokers(model))
     return ClusterView({TP: partition}, controller_writes=_stale_writes(controller))
 

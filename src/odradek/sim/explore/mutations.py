@@ -79,7 +79,9 @@ def no_epoch_in_fetch() -> Iterator[None]:
 
         return want
 
-    second_look = Change(PartitionLog, "append_as_follower", "if header.leader_epoch > leader_epoch:", "if False:")
+    second_look = Change(
+        PartitionLog, "append_as_follower", "if header.leader_epoch > leader_epoch:", "if False:"
+    )
     with _patched(FetchSession, "want", change), applied([second_look]):
         yield
 

@@ -138,7 +138,7 @@ EXHIBITS = (
         "seed 633",
         "37086b9",
         "the partition moves while a follower's flush is under way, and nobody wakes the fetcher that waited for it",
-        (Change(ReplicaManager, "_stop_fetching", "self._effects.append(WakeFetcher(leader))", "pass"),),
+        (Change(ReplicaManager, "_stop_fetching", "self._wake(leader)", "pass"),),
     ),
     Exhibit(
         "seed 116",
@@ -195,5 +195,12 @@ EXHIBITS = (
         "f84272c",
         "a control request is read after newer ones of its term, and obeyed",
         (Change(ControlOrder, "why_late", "and not _is_after(correlation_id, self._last)", "and False"),),
+    ),
+    Exhibit(
+        "unclean together",
+        "570418d",
+        "of two that return together, both perhaps without their records, the eligible one leads if its id is the larger",
+        (Change(eligible, "plan_unclean_return", " and b not in together", ""),),
+        searched="judged_one_by_one",
     ),
 )

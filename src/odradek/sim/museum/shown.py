@@ -69,6 +69,7 @@ STORIES: dict[str, str] = {
     "seed 1696": "sent_off_again_before_it_answered",
     "seed 538": "added_and_taken_away_twice",
     "seed 327": "late_within_a_term",
+    "unclean together": "two_return_without_their_records",
 }
 # exhibit -> why the rest of our code makes the line harmless. These are not counted as shown.
 HARMLESS: dict[str, str] = {

@@ -4,30 +4,41 @@ import difflib
 import sys
 from pathlib import Path
 
-from odradek.sim.scenario import play
+import click
+
+from odradek.sim.scenario import Wrong, play
 
 
-def main(arguments: list[str]) -> int:
-    """Plays files; with `--rewrite` the outcomes are written into them, else differences are shown."""
-    rewrite = "--rewrite" in arguments
+@click.command()
+@click.argument(
+    "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+@click.option("--rewrite", is_flag=True, help="Write what came of it into the files.")
+def main(files: tuple[Path, ...], rewrite: bool) -> None:
+    """Plays stories (tests/scenarios) and shows where something else came of them than is written there.
+
+    Exit code: 0 as written, 1 otherwise.
+    """
     failed = 0
-    for name in arguments:
-        if name.startswith("--"):
-            continue
-        path = Path(name)
+    for path in files:
         before = path.read_text(encoding="utf-8")
-        after = play(before)
+        try:
+            after = play(before)
+        except Wrong as wrong:
+            raise click.ClickException(f"{path}: {wrong}") from wrong
         if after == before:
             continue
         if rewrite:
             path.write_text(after, encoding="utf-8")
-            sys.stdout.write(f"{name}: rewritten\n")
+            click.echo(f"{path}: rewritten")
         else:
             failed += 1
-            lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, "played", lineterm="")
-            sys.stdout.write("\n".join(lines) + "\n")
-    return 1 if failed else 0
+            lines = difflib.unified_diff(
+                before.splitlines(), after.splitlines(), str(path), "played", lineterm=""
+            )
+            click.echo("\n".join(lines))
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

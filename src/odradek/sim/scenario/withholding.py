@@ -71,9 +71,8 @@ class Withholding:
                 else:
                     self.world.run_for(SOON_S)
                     return
-        elif kind == "alter-partition":
-            if not withheld.has(kind, name) and withheld.has("altered", name):
-                withheld.drop("altered", name)
+        elif kind == "alter-partition" and not withheld.has(kind, name):
+            withheld.drop("altered", name)
         epoch = words.named.get("epoch")
 
         def wanted(frame: bytes) -> bool:

@@ -208,7 +208,9 @@ class Worker(threading.Thread):
             return False
         try:
             self._life.beat(now)
-            self._is_mute = False
+            if self._is_mute:
+                self._is_mute = False
+                self._data_version = -1  # look at the next tick, and be in touch again
         except StoreUnavailable:
             # A disk that turned read-only, say. It may pass; until then nobody is told that all is well.
             self._is_mute = True

@@ -31,7 +31,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
-from odradek.store.api import Check, Create, Delete, Fence, Node, Op, Set, Stat
+from odradek.store.api import Check, Create, Delete, Fence, Node, Op, Set, Stat, TooLarge
 
 _HEADER = struct.Struct("!i?i")
 _INT = struct.Struct("!i")
@@ -215,6 +215,17 @@ class SetMany(Multi):
         outcomes = self._outcomes(answer, offset)
         refused = [outcome for outcome in outcomes if isinstance(outcome, Refused)]
         return refused or [[outcome.version for outcome in outcomes if isinstance(outcome, Stat)]]
+
+
+def check_size(request: Multi, ops: Sequence[Op]) -> None:
+    """A packet too large makes the server cut the connection, and again each time that we come back to it."""
+    if len(request) > MAX_PACKET_BYTES:
+        largest = max(ops, key=lambda op: len(getattr(op, "data", b"")))
+        raise TooLarge(
+            largest.path,
+            f"a transaction of {len(request)} bytes, most of them the value of {largest.path}, is more than "
+            f"ZooKeeper takes in one packet ({MAX_PACKET_BYTES}); a topic has at most about 10,000 partitions",
+        )
 
 
 def _no_acl(path: str) -> bytes:

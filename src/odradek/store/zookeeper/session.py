@@ -34,7 +34,6 @@ from odradek.store.api import (
     Set,
     Stat,
     StoreUnavailable,
-    TooLarge,
     WatchEvent,
     WriteAnswer,
     check_path,
@@ -49,7 +48,7 @@ from odradek.store.zookeeper.link import (
     error_of,
     translated,
 )
-from odradek.store.zookeeper.requests import MAX_PACKET_BYTES, ListMany, Multi, ReadMany, Refused, SetMany
+from odradek.store.zookeeper.requests import ListMany, Multi, ReadMany, Refused, SetMany, check_size
 from odradek.store.zookeeper.security import OPEN, Security
 from odradek.store.zookeeper.watches import ArmedWatches, missed
 from odradek.store.zookeeper.write import write_groups
@@ -290,7 +289,7 @@ class ZooKeeperStore(SessionBase):
         self._check_usable()
         check_paths([op.path for op in sets])
         request = SetMany(sets, fence)
-        _check_size(request, sets)
+        check_size(request, sets)
 
         def read(outcome: list[list[int] | Refused]) -> list[int]:
             (versions,) = outcome
@@ -304,7 +303,7 @@ class ZooKeeperStore(SessionBase):
 
     def _transaction(self, ops: Sequence[Op]) -> asyncio.Future[list[Applied]]:
         request = Multi(ops, self._acl_of)
-        _check_size(request, ops)
+        check_size(request, ops)
 
         def read(outcomes: list[str | Stat | Refused | None], zxid: int) -> list[Applied]:
             first = outcomes[0]
@@ -471,17 +470,6 @@ class ZooKeeperStore(SessionBase):
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_PATIENCE_S):
                 await stopped
-
-
-def _check_size(request: Multi, ops: Sequence[Op]) -> None:
-    """A packet too large makes the server cut the connection, and again each time that we come back to it."""
-    if len(request) > MAX_PACKET_BYTES:
-        largest = max(ops, key=lambda op: len(getattr(op, "data", b"")))
-        raise TooLarge(
-            largest.path,
-            f"a transaction of {len(request)} bytes, most of them the value of {largest.path}, is more than "
-            f"ZooKeeper takes in one packet ({MAX_PACKET_BYTES}); a topic has at most about 10,000 partitions",
-        )
 
 
 def _each(paths: Sequence[str], answer: Sequence[T | int | None]) -> list[T | None]:

@@ -1,0 +1,66 @@
+"""Asking the controller, while it may just be another one: a fail-over takes some hundred milliseconds.
+
+Who is controller a client knows from metadata, which is older than a death. The broker that was asked says then that
+it is not the controller, or nobody answers at its address: nothing was done, and the next one is asked.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from odradek.cli.output import Failed, fail
+
+if TYPE_CHECKING:
+    from odradek.client.sync import SyncClient
+    from odradek.protocol.schema import Request
+
+PATIENCE_S = 10.0
+PAUSE_S = 0.1
+# Who waits for a move of hours does not give up because a broker is restarted.
+LOOKING_PATIENCE_S = 60.0
+
+T = TypeVar("T")
+
+
+def ask_controller(
+    client: "SyncClient",
+    request: "Request",
+    codes: Callable[[Any], Iterable[int]],
+    *,
+    patience_s: float = PATIENCE_S,
+) -> Any:
+    """The answer of whoever is controller. `codes`: the errors in an answer. A connection that breaks is not tried
+    again, for then nobody knows what was done."""
+    from odradek.client.sync import CONTROLLER
+    from odradek.client.sync_connection import Unreachable
+    from odradek.model.error_codes import ErrorCode
+
+    deadline = time.monotonic() + patience_s
+    while True:
+        answer = None
+        try:
+            answer = client.call(CONTROLLER, request)
+            if ErrorCode.NOT_CONTROLLER not in codes(answer):
+                return answer
+            why = "the broker that was asked is not the controller any more"
+        except Unreachable as error:
+            why = str(error)
+        if time.monotonic() + PAUSE_S > deadline:
+            fail(f"no controller answers: {why}")
+        time.sleep(PAUSE_S)
+        client.cluster([])
+
+
+def look_again(look: Callable[[], T], *, patience_s: float = LOOKING_PATIENCE_S) -> T:
+    """A look that changes nothing, for those who look again and again: tried until it works, while brokers go and
+    come back."""
+    from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded, Unreachable
+
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return look()
+        except (ConnectionLost, DeadlineExceeded, Unreachable, Failed):
+            if time.monotonic() + PAUSE_S > deadline:
+                raise
+        time.sleep(PAUSE_S)

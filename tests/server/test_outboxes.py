@@ -1,0 +1,136 @@
+"""What the controller has for one broker: sent until it is answered, and the answer is to that request."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from odradek.client.receive_buffers import BufferPool
+from odradek.controller.effects import StopReplicaPartition, StopReplicaRequest
+from odradek.controller.events import Event, StopReplicaAnswered
+from odradek.model.cluster import BrokerRegistration
+from odradek.model.error_codes import ErrorCode
+from odradek.model.facts import UnreadableNode
+from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
+from odradek.server.log_limits import LimitedLog
+from odradek.server.outboxes import Outboxes
+from odradek.server.seams import Seams
+from odradek.store import layout
+from tests.server.test_controller_runtime import FakeBroker
+
+T0 = TopicPartition("t", 0)
+
+
+def stop(number: int, *, epoch: int = 22) -> StopReplicaRequest:
+    return StopReplicaRequest(
+        BrokerId(2),
+        BrokerEpoch(epoch),
+        BrokerId(1),
+        ControllerEpoch(5),
+        (StopReplicaPartition(T0, LeaderEpoch(number), True),),
+        number,
+    )
+
+
+def scenario(body: Callable[[Outboxes, FakeBroker, list[Event]], Awaitable[None]]) -> None:
+    async def main() -> None:
+        seams = Seams(asyncio.get_running_loop())
+        broker = FakeBroker(2)
+        await broker.start()
+        heard: list[Event] = []
+
+        def on_answer(event: Event) -> None:
+            heard.append(event)
+            broker.changed.set()
+
+        outboxes = Outboxes(
+            seams=seams,
+            pool=BufferPool(),
+            inter_broker_listener="PLAINTEXT",
+            client_id="1",
+            request_timeout_ms=30_000,
+            after_turn=lambda: None,
+            on_answer=on_answer,
+            log=LimitedLog(logging.getLogger("odradek.server"), seams.loop.time),
+        )
+        try:
+            async with asyncio.timeout(20):
+                await body(outboxes, broker, heard)
+        finally:
+            outboxes.close("the test is over")
+            broker.disconnect()
+            assert broker.server is not None
+            broker.server.close()
+
+    asyncio.run(main())
+
+
+def registered(broker: FakeBroker, epoch: int = 22) -> BrokerRegistration:
+    return BrokerRegistration(broker.broker_id, BrokerEpoch(epoch), broker.endpoints, None)
+
+
+def numbers(events: list[Event]) -> list[int | None]:
+    assert all(isinstance(event, StopReplicaAnswered) for event in events)
+    return [event.number for event in events]  # type: ignore[union-attr]
+
+
+def test_every_answer_brings_the_number_of_its_request_whatever_it_says() -> None:
+    async def body(outboxes: Outboxes, broker: FakeBroker, heard: list[Event]) -> None:
+        outboxes.brokers_are([registered(broker)])
+        outboxes.send([stop(7), stop(8)])
+        await broker.until(lambda: len(heard) == 2)
+        broker.errors[5] = ErrorCode.STALE_BROKER_EPOCH
+        outboxes.send([stop(9)])
+        await broker.until(lambda: len(heard) == 3)
+
+        assert numbers(heard) == [7, 8, 9]
+        assert [event.error for event in heard] == [0, 0, ErrorCode.STALE_BROKER_EPOCH]  # type: ignore[union-attr]
+
+    scenario(body)
+
+
+def test_a_connection_that_goes_is_no_answer_and_what_is_sent_again_keeps_its_number() -> None:
+    async def body(outboxes: Outboxes, broker: FakeBroker, heard: list[Event]) -> None:
+        broker.is_silent = True
+        outboxes.brokers_are([registered(broker)])
+        outboxes.send([stop(7), stop(8)])
+        await broker.until(lambda: len(broker.told) == 2)
+        broker.disconnect()
+        await broker.until(lambda: len(broker.told) == 4)
+        broker.is_silent = False
+        broker.disconnect()
+        await broker.until(lambda: len(heard) == 2)
+
+        assert numbers(heard) == [7, 8]
+        assert broker.numbers == [0, 1, 2, 3, 4, 5], "each attempt has a new correlation id"
+
+    scenario(body)
+
+
+def test_who_was_bounced_is_not_asked_what_its_former_life_owed() -> None:
+    async def body(outboxes: Outboxes, broker: FakeBroker, heard: list[Event]) -> None:
+        broker.is_silent = True
+        outboxes.brokers_are([registered(broker)])
+        outboxes.send([stop(7)])
+        await broker.until(lambda: len(broker.told) == 1)
+        broker.is_silent = False
+        outboxes.brokers_are([registered(broker, epoch=30)])
+        outboxes.send([stop(8, epoch=30)])
+        await broker.until(lambda: len(heard) == 1)
+
+        assert numbers(heard) == [8] and outboxes.unanswered() == {2: 0}
+
+    scenario(body)
+
+
+def test_who_cannot_be_read_keeps_its_queue_and_who_is_gone_does_not() -> None:
+    async def body(outboxes: Outboxes, broker: FakeBroker, heard: list[Event]) -> None:
+        broker.is_silent = True
+        outboxes.brokers_are([registered(broker)])
+        outboxes.send([stop(7)])
+        unread = UnreadableNode(layout.broker_path(BrokerId(2)), "bad JSON")
+        outboxes.brokers_are([], [unread])
+        assert outboxes.unanswered() == {2: 1}
+        outboxes.brokers_are([], [UnreadableNode(layout.broker_path(BrokerId(22)), "bad JSON")])
+        assert outboxes.unanswered() == {}
+
+    scenario(body)
