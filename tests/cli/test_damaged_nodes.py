@@ -98,7 +98,9 @@ def test_a_cluster_goes_on_among_damaged_nodes(
     cluster.kill(1)
     text = eventually(lambda: (out := shell("why", "json"))[0] == 1 and out[1], 20, "its leader is gone")
     assert f"the nodes of json cannot be read ({state('json')}: not JSON" in text, text
-    assert "-> mend or delete the node, then delete /controller: the next controller reads it" in text
+    assert (
+        "-> mend the node (odradek store set), then delete /controller: the next controller reads it" in text
+    )
 
     cluster.start(1)
     for path, value in before.items():

@@ -92,7 +92,10 @@ def test_a_damaged_node_takes_its_topic_out_of_service_and_the_rest_is_answered(
     code, out, err = run(capsys, "why", "bad", "--store", store)
     assert code == 1, err
     assert "topic bad is out of service" in out
-    assert "-> mend or delete the node; the topic returns as soon as it can be read" in out
+    assert (
+        "-> mend or delete the node (odradek store set, delete); the topic returns as soon as it can be read"
+        in out
+    )
     assert "not known: /brokers/topics/bad cannot be read: " in out
 
 
@@ -142,6 +145,11 @@ def test_a_live_cluster_is_told_by_its_journal_since_when_a_leaver_owes(
     why.owed_since(seen, "anywhere")
     assert seen.leavers == {tp("t-0"): {2: world.now_ms}, tp("u-0"): {1: 5}}
     monkeypatch.setattr(journals, "local_history", lambda bootstrap: None)
+    why.owed_since(seen, "anywhere")
+    file.with_suffix(".damaged").write_text("{\n{}\n")
+    monkeypatch.setattr(
+        journals, "local_history", lambda bootstrap: journals.read_history(file.with_suffix(".damaged"))
+    )
     why.owed_since(seen, "anywhere")
     assert seen.leavers[tp("t-0")] == {2: world.now_ms}
 

@@ -27,7 +27,10 @@ def directory(tmp_path: Path) -> Path:
 
 
 def run(capfd, *arguments: object) -> tuple[int, str, str]:
-    code = main.main([str(argument) for argument in arguments])
+    try:
+        code = main.main([str(argument) for argument in arguments])
+    except SystemExit as exit_:
+        code = int(exit_.code or 0)
     out, err = capfd.readouterr()
     return code, out, err
 
@@ -172,3 +175,88 @@ def test_running_brokers_are_told_of(capfd, directory, tmp_path):
         await store.close()
 
     asyncio.run(with_a_broker())
+
+
+STATE = {"version": 1, "leader": 1, "isr": [1], "leader_epoch": 0, "controller_epoch": 1}
+
+
+def test_a_node_is_mended_only_when_told_and_only_with_what_can_be_read(capfd, directory):
+    where = ("--store", directory)
+    path, file = "/brokers/topics/a", directory / "value"
+    file.write_text('{"version":3,"partitions":{"0":[1,1]},"adding_replicas":{},"removing_replicas":{}}')
+    code, out, err = run(capfd, "store", "set", path, file, "--yes", *where)
+    assert (code, out) == (1, "")
+    assert "that could not be read either: /brokers/topics/a: partitions.0: want each broker once" in err
+    good = '{"version":3,"partitions":{"0":[1,2]},"adding_replicas":{},"removing_replicas":{}}'
+    file.write_text(good + "\n")
+    code, out, _ = run(capfd, "store", "set", path, file, *where)
+    assert code == 1
+    assert out.startswith(f"{path}: nothing is changed yet; --yes does it.\n") and f"then: {good}" in out
+    assert run(capfd, "store", "get", path, *where)[1] == '{"version":3}\n'
+    code, out, _ = run(capfd, "store", "set", path, file, "--yes", "--json", *where)
+    assert (code, json.loads(out)["done"]) == (0, True)
+    assert run(capfd, "store", "get", path, *where)[1] == good + "\n"
+    code, _, err = run(capfd, "store", "set", "/brokers/topics/none", file, "--yes", *where)
+    assert code == 1 and "there is no node /brokers/topics/none" in err
+
+
+def test_a_node_is_deleted_only_when_told_and_only_without_nodes_below(capfd, directory):
+    where = ("--store", directory)
+    code, out, _ = run(capfd, "store", "delete", "/brokers/topics/b", *where)
+    assert code == 1 and "nothing is changed yet" in out
+    assert run(capfd, "store", "delete", "/brokers/topics/b", "--yes", *where)[0] == 0
+    assert run(capfd, "store", "get", "/brokers/topics/b", *where)[0] == 1
+    code, _, err = run(capfd, "store", "delete", "/brokers", "--yes", *where)
+    assert (code, err) == (
+        1,
+        "odradek: /brokers has 1 nodes below it, first /brokers/topics; delete those first\n",
+    )
+
+
+@pytest.mark.parametrize("verb", ["set", "delete"])
+def test_what_somebody_else_changed_meanwhile_is_left_alone(capfd, directory, monkeypatch, verb):
+    """Between the look and the writing: the value that was shown is not there any more."""
+    from odradek.cli import store_edits
+
+    writing = store_edits.writing
+
+    def late(place):
+        asyncio.run(_touch(directory))
+        return writing(place)
+
+    monkeypatch.setattr(store_edits, "writing", late)
+    value = directory / "value"
+    value.write_text("x")
+    arguments = ("/binary", value) if verb == "set" else ("/binary",)
+    code, _, err = run(capfd, "store", verb, *arguments, "--yes", "--store", directory)
+    assert (code, err) == (1, "odradek: /binary was changed by somebody else in this moment; look again\n")
+    monkeypatch.undo()
+    assert run(capfd, "store", "get", "/binary", "--store", directory)[1] == "theirs\n"
+
+
+async def _touch(directory: Path) -> None:
+    store = await EmbeddedStore.open(directory / "odradek-store.sqlite", 6000)
+    await store.set("/binary", b"theirs")
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "bad"),
+    [
+        ("/brokers/topics/t/partitions/0/state", json.dumps({**STATE, "leader": 2})),
+        ("/config/topics/t", "{}"),
+        ("/controller_epoch", "one"),
+        ("/cluster/id", "x"),
+        ("/feature", "x"),
+        ("/latest_producer_id_block", "x"),
+        ("/admin/reassign_partitions", "x"),
+        ("/brokers/ids/1", "{}"),
+    ],
+)
+def test_every_kind_of_node_that_brokers_read_is_checked(path, bad):
+    from odradek.cli.store_edits import why_unreadable
+    from odradek.store.api import Node, Stat
+
+    stat = Stat(0, 0, 1, 1, 0)
+    assert why_unreadable(path, Node(bad.encode(), stat)).startswith(f"{path}: ")
+    assert why_unreadable("/somebody/elses", Node(bad.encode(), stat)) is None

@@ -112,7 +112,7 @@ def test_a_state_that_cannot_be_read_is_read_again_by_the_next_controller() -> N
     (reason,) = why_offline(world.context, tp("bad-0")).because
     assert (
         reason.unblocked_by
-        == "mend or delete the node, then delete /controller: the next controller reads it"
+        == "mend the node (odradek store set), then delete /controller: the next controller reads it"
     )
 
 

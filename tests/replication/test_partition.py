@@ -501,6 +501,28 @@ def test_acks_1_waits_for_the_disk_and_for_nobody_else(tmp_path: Path) -> None:
     assert led.partition.high_watermark == 0
 
 
+def test_once_nobody_wants_it_flushed_any_more_it_is_flushed_for_those_who_wait_and_then_left_alone(
+    tmp_path: Path,
+) -> None:
+    """Under load there is always something that came after the flush began: it would never end."""
+    led = Led(tmp_path, isr=(1,), replicas=(1,))
+    led.partition.set_flushes_before_ack(True)
+    first, second = Waits(), Waits()
+    led.partition.flush_line.add(led.append(b"a"), first, 0)
+    plan = led.partition.log.plan_flush()
+    led.partition.flush_line.add(led.append(b"b"), second, 0)
+    led.partition.set_flushes_before_ack(False)
+    for waits, is_asked_again in ((first, True), (second, False)):
+        plan.run()
+        led.partition.log.commit_flush(plan)
+        led.outbox.flushes.clear()
+        plan = led.partition.log.plan_flush()
+        led.append(b"c")
+        led.partition.flushed(led.now_ms)
+        assert waits.told == [ErrorCode.NONE]
+        assert led.outbox.flushes == ([led.partition] if is_asked_again else [])
+
+
 def test_losing_leadership_settles_those_who_wait_for_the_disk(tmp_path: Path) -> None:
     led = Led(tmp_path)
     led.partition.set_flushes_before_ack(True)

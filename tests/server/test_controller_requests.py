@@ -28,6 +28,7 @@ from odradek.model.ids import (
     TopicId,
     TopicPartition,
 )
+from odradek.model.values import replace
 from odradek.protocol.messages import leader_and_isr as lai
 from odradek.protocol.messages import list_offsets as lo
 from odradek.protocol.messages import offset_for_leader_epoch as ofle
@@ -285,3 +286,17 @@ def test_a_partition_told_to_several_brokers_is_made_once_in_an_event_and_anew_i
     assert not encoder._encoded, "an id() may belong to another partition by then"
     assert encoder.encode(LEADER_AND_ISR) == first
     assert not encoder._encoded, "nothing is kept of a request that is sent by itself"
+
+
+def test_brokers_told_of_the_same_share_what_was_made_and_others_do_not() -> None:
+    encoder = RequestEncoder("INTERNAL")
+    fewer = replace(LEADER_AND_ISR, broker=B1, partitions=LEADER_AND_ISR.partitions[1:])
+    alone = [encoder.encode(request) for request in (LEADER_AND_ISR, fewer)]
+    encoder.begin()
+    together = [encoder.encode(request) for request in (LEADER_AND_ISR, fewer, LEADER_AND_ISR)]
+    assert together == [*alone, alone[0]]
+    assert len(encoder._told) == 2
+    encoder.end()
+    assert not encoder._told, "an id() may belong to other partitions by then"
+    encoder.encode(LEADER_AND_ISR)
+    assert not encoder._told

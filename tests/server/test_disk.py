@@ -96,7 +96,7 @@ def test_a_flush_that_ends_in_a_mistake_of_ours_is_a_flush_that_failed(
             high_watermarks=dict,
             log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
         )
-        effect = FlushLog(TopicPartition("t", 0), None, Plan())  # type: ignore[arg-type]
+        effect = FlushLog(TopicPartition("t", 0), object(), Plan())  # type: ignore[arg-type]
         disk.flush(effect)
         await disk.finish()
         assert flushed[0][0] is effect

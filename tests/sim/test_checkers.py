@@ -311,6 +311,27 @@ BAD_SNAPSHOTS: list[tuple[str, str, object, list[r.ClusterView]]] = [
         r.Leaders,
         [view(controllers=((BrokerId(1), 4),)), view(controllers=((BrokerId(2), 4),))],
     ),
+    (
+        "a replica that is to join ends below the high watermark",
+        "I7",
+        r.high_watermark_counts_whom_we_asked_for,
+        [view(leader(1, 3, 3, maximal_isr=(1, 2, 3)), replica(2, 3, 3), replica(3, 2, 2))],
+    ),
+    (
+        "an empty one was asked for, and is dead",
+        "I7",
+        r.high_watermark_counts_whom_we_asked_for,
+        [view(leader(1, 3, 1, isr=(1,), maximal_isr=(1, 2)), replica(2, 0, 0, is_alive=False))],
+    ),
+    (
+        "the mark moved on while the one that joins had just been cut",
+        "I7",
+        r.high_watermark_counts_whom_we_asked_for,
+        [
+            view(leader(1, 3, 2, isr=(1,), maximal_isr=(1, 2)), replica(2, 2, 2)),
+            view(leader(1, 3, 3, isr=(1,), maximal_isr=(1, 2)), replica(2, 1, 1)),
+        ],
+    ),
     ("a leader's high watermark falls", "I7", r.HighWatermarks, [view(leader(1, 3, 3)), view(leader(1, 3, 2))]),
     (
         "it falls after a rise",
@@ -418,6 +439,7 @@ def test_there_are_enough_bad_histories() -> None:
     names += [name for _, name, _, _ in BAD_SNAPSHOTS]
     checkers = [checker for _, _, checker, _ in BAD_SNAPSHOTS]
     all_checkers = (*r.STEP_CHECKS, *r.REST_CHECKS, r.HighWatermarks, r.Committed, r.Leaders)
+    all_checkers += (r.high_watermark_counts_whom_we_asked_for,)
 
     assert len(BAD_DELIVERIES) + len(BAD_SNAPSHOTS) >= 70
     assert {name: names.count(name) for name in set(names) if names.count(name) < 3} == {}

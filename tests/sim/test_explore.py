@@ -58,7 +58,7 @@ def test_what_is_searched_by_default_has_every_scope_and_most_states_of_the_firs
     asked = {name: most for name, _, most in parts(1_000_000)}
     assert list(asked) == list(SCOPES)
     assert asked.pop("faults") == 1_000_000
-    assert set(asked.values()) == {66_667}
+    assert set(asked.values()) == {40_000}
 
 
 def test_the_deposed_controller_acts_and_is_fenced() -> None:

@@ -1,5 +1,7 @@
 """I13: hand-made restarts that are wrong, each named; and the real thing, with a recovery that is broken on purpose."""
 
+from dataclasses import replace
+
 import pytest
 
 from odradek.log.segment import Segment
@@ -82,7 +84,8 @@ def test_deleted_records_may_be_there_again_and_an_epoch_without_records_may_be_
 
 @pytest.mark.parametrize("broken", ["recovery loses the end", "the index is off"])
 def test_the_simulator_sees_it(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(draw(11)).code == OK
+    plan = replace(draw(11), faults=())  # nothing else asks the index, and a leader's log is not read again
+    assert run(plan).code == OK
     if broken == "the index is off":
         right = Segment.position_of
 
@@ -101,7 +104,7 @@ def test_the_simulator_sees_it(broken: str, monkeypatch: pytest.MonkeyPatch) -> 
             lambda disks, like, now_ms, real=restart.recovered: _shorter(real(disks, like, now_ms)),
         )
 
-    outcome = run(draw(11))
+    outcome = run(plan)
 
     assert outcome.code == CORRECTNESS
     assert outcome.anomalies[0].name == "I13"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odradek.cli.output import fail, json_option, print_json, print_table
+from odradek.cli.store_edits import delete, set_
 from odradek.cli.store_places import Place, Tree, place_options, reading, say, writing
 
 if TYPE_CHECKING:
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
 
 @click.group()
 def store() -> None:
-    """Read the metadata store; move it."""
+    """Read the metadata store; mend it; move it."""
+
+
+store.add_command(set_)
+store.add_command(delete)
 
 
 @store.command()

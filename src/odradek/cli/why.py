@@ -130,11 +130,15 @@ def controllers_own(bootstrap: str) -> "ControllerContext | None":
     """What the controller remembers, read off its journal where that is at hand: a cluster of ours, on this machine."""
     from odradek.cli.journal.files import local_history, settings_of
     from odradek.controller.replay import replay
+    from odradek.model.errors import OdradekError
 
-    history = local_history(bootstrap)
-    if history is None:
-        return None
-    _, core = replay(history.lines, settings=settings_of(history), as_recorded=True)
+    try:
+        history = local_history(bootstrap)
+        if history is None:
+            return None
+        _, core = replay(history.lines, settings=settings_of(history), as_recorded=True)
+    except OdradekError:
+        return None  # a damaged journal must not keep back what metadata alone can answer
     return core.context
 
 

@@ -8,7 +8,7 @@ moves are legal, the tables say here too; and whatever is not usual is moved by 
 tests/controller/test_bulk_moves.py plans the same events both ways and compares everything on the plan.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from odradek.controller.effects import StateChange
 from odradek.controller.election import Election
@@ -36,6 +36,10 @@ ELECTABLE = frozenset(
     state for state, moves in PARTITION_MOVES.items() if moves.get(PartitionState.ONLINE) is WriteLeaderAndIsr
 )
 
+# What LeaderAndIsr may say to such a replica is the same whatever else happens to it.
+ORDINARY = frozenset(ReplicaState) - {ReplicaState.NEW, ReplicaState.DELETION_STARTED}
+NONE: Mapping[BrokerId, ReplicaState] = {}
+
 Brokers = tuple[BrokerId, ...]
 _change = tuple.__new__  # StateChange without its constructor, which costs as much again
 
@@ -58,6 +62,9 @@ def plan_departures(plan: Plan, broker: BrokerId, partitions: Sequence[TopicPart
     to_tell: dict[Brokers, list[dict[TopicPartition, bool]]] = {}  # replicas -> what the other ones are told
     topic, minimum, is_deleted = "", 0, False
     for topic_partition in partitions:
+        if topic_partition[0] != topic:
+            topic = topic_partition[0]
+            minimum, is_deleted = plan.minimum_of(topic), topic in deleting
         states = unusual.get(topic_partition)
         source = ONLINE if states is None else states.get(broker, ONLINE)
         replicas = assignments.get(topic_partition, NO_REPLICAS).replicas
@@ -69,6 +76,7 @@ def plan_departures(plan: Plan, broker: BrokerId, partitions: Sequence[TopicPart
             and topic_partition not in new_assignments
             and broker in replicas
             and source in LEAVING
+            and not is_deleted
             and current is not None
             and (states is None or states.keys() == offline.keys())  # of the others nothing is unusual
         )
@@ -86,9 +94,6 @@ def plan_departures(plan: Plan, broker: BrokerId, partitions: Sequence[TopicPart
             if draft is not None or stored is None:  # drafts fold: one by one
                 plan_replica_move(plan, topic_partition, broker, OFFLINE)
                 continue
-            if topic_partition[0] != topic:
-                topic = topic_partition[0]
-                minimum, is_deleted = plan.minimum_of(topic), topic in deleting
             is_enough = len(isr) >= minimum or len(isr) >= len(replicas)
             elr, known = ((), ()) if is_enough else plan.eligible_outside(topic_partition, current, isr)
             after = drafts[topic_partition] = LeaderAndIsr(
@@ -109,16 +114,15 @@ def plan_departures(plan: Plan, broker: BrokerId, partitions: Sequence[TopicPart
                     ),
                 )
             )
-            if not is_deleted:
-                others = to_tell.get(replicas)
-                if others is None:
-                    others = to_tell[replicas] = [
-                        told.setdefault(other, {})
-                        for other in replicas
-                        if other != broker and other in context.brokers
-                    ]
-                for partitions_told in others:
-                    partitions_told.setdefault(topic_partition, False)
+            others = to_tell.get(replicas)
+            if others is None:
+                others = to_tell[replicas] = [
+                    told.setdefault(other, {})
+                    for other in replicas
+                    if other != broker and other in context.brokers
+                ]
+            for partitions_told in others:
+                partitions_told.setdefault(topic_partition, False)
         if stops is not None:
             stops.setdefault(topic_partition, False)
         planned_states[topic_partition] = offline
@@ -200,8 +204,8 @@ def plan_elections(
             or is_unclean
             or source not in ELECTABLE
             or topic_partition in new_assignments
-            or topic_partition in planned_replicas
-            or topic_partition in unusual
+            or not ORDINARY.issuperset(planned_replicas.get(topic_partition, NONE).values())
+            or not ORDINARY.issuperset(unusual.get(topic_partition, NONE).values())
         ):
             led.append(plan_partition_move(plan, topic_partition, PartitionState.ONLINE, select))
             continue
@@ -214,7 +218,7 @@ def plan_elections(
             election = None if current.elr else select(plan, topic_partition, current)
             chosen[key] = None if election is None or election.unclean else _heard(plan, election, told)
         found = chosen[key]
-        if found is None or current.elr:
+        if found is None:
             led.append(plan_partition_move(plan, topic_partition, PartitionState.ONLINE, select))
             continue
         election, reason, hearers = found

@@ -169,8 +169,8 @@ def _unreadable(context: ControllerContext, topic: str) -> Why:
 def _mending(topic: str, reason: str) -> str:
     if reason.startswith(f"/brokers/topics/{topic}/partitions/"):
         # Read at the beginning of a term and after our own writes: nobody watches 100,000 of them.
-        return "mend or delete the node, then delete /controller: the next controller reads it"
-    return "mend or delete the node; the topic returns as soon as it can be read"
+        return "mend the node (odradek store set), then delete /controller: the next controller reads it"
+    return "mend or delete the node (odradek store set, delete); the topic returns as soon as it can be read"
 
 
 def _last(leader: BrokerId, epoch: int) -> str:

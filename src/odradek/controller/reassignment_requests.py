@@ -25,6 +25,7 @@ from odradek.controller.plan import Plan
 from odradek.controller.reassignment_rules import (
     assignment_towards,
     dropped_by,
+    knows_the_target_alone,
     loses_records,
     remaining_legacy,
 )
@@ -89,7 +90,11 @@ def _start(
 ) -> list[Task]:
     if not wished:
         return []
-    drops = {tp: new for tp, new in wished.items() if dropped_by(context.stored_assignment(tp), new)}
+    drops = {
+        tp: new
+        for tp, new in wished.items()
+        if dropped_by(context.stored_assignment(tp), new) or knows_the_target_alone(context, tp)
+    }
     tasks: list[Task] = [DropReplicas(drops)] if drops else []
     return [*tasks, WriteAssignments(dict(wished), why)]
 

@@ -26,6 +26,12 @@ def dropped_by(stored: ReplicaAssignment, wished: ReplicaAssignment) -> tuple[Br
     return tuple(b for b in stored.adding_replicas if b not in wished.replicas)
 
 
+def knows_the_target_alone(context: ControllerContext, topic_partition: TopicPartition) -> bool:
+    """The leader was told that the others go, and the topic node still names them (from step 7 on)."""
+    moving = context.reassignments.get(topic_partition)
+    return moving is not None and moving.phase is not GROWING
+
+
 def loses_records(
     context: ControllerContext, where: TopicPartition, current: LeaderAndIsr, dropped: tuple[BrokerId, ...]
 ) -> bool:

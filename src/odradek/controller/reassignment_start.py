@@ -26,7 +26,8 @@ NON_EXISTENT = ReplicaState.NON_EXISTENT
 class DropReplicas(Task):
     """Replicas that are not wanted any more give up the lead and leave the ISR, then delete what they have.
 
-    Nobody is told who leads: the next step of the same event tells it with the new assignment.
+    Where nobody is dropped and the leader knows the target alone, the epoch rises and nothing else happens. Nobody
+    is told who leads: the next step of the same event tells it with the new assignment.
     """
 
     wished: Mapping[TopicPartition, ReplicaAssignment]

@@ -503,5 +503,6 @@ class Partition(Replica):
         self.flush_line.settle(ErrorCode.NONE, up_to=self.log.recovery_point)
         if self.is_leader:
             self._advance_high_watermark(now_ms)
-        if self.log.recovery_point < self.log.log_end_offset:
+        is_wanted = self.flushes_before_ack or self.flush_line.next_offset <= self.log.log_end_offset
+        if is_wanted and self.log.recovery_point < self.log.log_end_offset:
             self._ask_for_flush()

@@ -31,6 +31,11 @@ LOOK_EVERY_S = 0.25
 LIVENESS_S = 180.0
 MOST_EVENTS = 400_000
 FLIP_BATCHES = frozenset(BATCH_KINDS)
+# Logs are read again all the time, and recovery knows what had been flushed: the two ways in which damage is found.
+LOOKED_AFTER = {
+    "odradek.log.scrub.bytes.per.second": "200000",
+    "log.flush.offset.checkpoint.interval.ms": "1000",
+}
 
 OK, CRASH, LIVENESS, CORRECTNESS = 0, 127, 128, 129
 
@@ -90,7 +95,7 @@ def run(
         brokers=plan.brokers,
         settings={
             **({"log.flush.interval.messages": "1"} if plan.flushes else {}),
-            **({"odradek.log.scrub.bytes.per.second": "200000"} if plan.has(FLIP_BATCHES) else {}),
+            **(LOOKED_AFTER if plan.has(FLIP_BATCHES) else {}),
             **plan.settings,
         },
         store_notices_death=plan.store_notices_death,

@@ -156,7 +156,6 @@ class Views:
                     cached_epoch = term.epoch
                     cached = {p: s.leader_and_isr for p, s in context.leaderships.items()}
         to_delete = world.topics.to_delete()
-        assigned = {broker_id for replicas_of in self._assignments.values() for broker_id in replicas_of}
         return ClusterView(
             partitions={
                 partition: PartitionView(
@@ -176,8 +175,7 @@ class Views:
             live_brokers=tuple(b.broker_id for b in world.brokers.values() if b.is_running),
             metadata=metadata,
             has_controller=cached_epoch >= 0,
-            # A broker with no replica at all is sent no LeaderAndIsr, and keeps what it has (as with Apache).
-            strays=tuple(sorted(stray for stray in strays if stray[0] in assigned)),
+            strays=tuple(sorted(strays)),
             topics_to_delete=to_delete,
         )
 

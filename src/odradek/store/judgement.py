@@ -27,7 +27,7 @@ def take_out_strangers(topics: Iterable[TopicAssignment], states: States) -> lis
         assignment = assignments[partition.topic][partition.partition]
         isr, replicas = state.leader_and_isr.isr, assignment.replicas
         if state.leader_and_isr.leader in replicas:
-            if (isr, replicas) in known_good:
+            if isr == replicas or (isr, replicas) in known_good:
                 continue
             if set(isr) <= set(replicas):
                 known_good.add((isr, replicas))

@@ -157,6 +157,29 @@ def weak_isr(view: ClusterView) -> Iterator[Anomaly]:
                 yield from _holds("WeakIsr", partition, state, leader, isr)
 
 
+def high_watermark_counts_whom_we_asked_for(view: ClusterView) -> Iterator[Anomaly]:
+    """I7: no high watermark above the log end of a replica the leader has asked to add (the maximal ISR, KIP-497).
+
+    The controller may have stored it already. The rest of the maximal ISR is `weak_isr`'s. Asked by `explore` only: a
+    leader may count on a former life of a broker that has come back empty, and a view does not tell lives (KIP-903).
+    """
+    for partition, state in sorted(view.partitions.items()):
+        for leader in state.replicas:
+            if not (leader.is_leader and leader.is_alive) or leader.isr == leader.maximal_isr:
+                continue
+            if state.has_moved and state.stored and leader.leader_epoch < state.stored.leader_epoch:
+                continue  # as in `weak_isr`
+            for member in state.replicas:
+                joins = member.broker in leader.maximal_isr and member.broker not in leader.isr
+                if joins and member.log_end_offset < leader.high_watermark:
+                    yield Anomaly(
+                        "I7",
+                        partition,
+                        f"leader {leader.broker} has asked to add broker {member.broker}, which ends at "
+                        f"{member.log_end_offset}, below its high watermark {leader.high_watermark}",
+                    )
+
+
 def strong_isr(view: ClusterView) -> Iterator[Anomaly]:
     """StrongIsr: every replica in the *stored* ISR does, for every presumed leader."""
     for partition, state in sorted(view.partitions.items()):
@@ -284,10 +307,7 @@ def identical_logs(view: ClusterView) -> Iterator[Anomaly]:
 
 
 class HighWatermarks:
-    """I7: a leader's high watermark never falls within its epoch, and stays at or below the log ends it counts.
-
-    The log ends are those of the replicas themselves, not what the leader believes of them.
-    """
+    """I7: a leader's high watermark never falls within its epoch."""
 
     def __init__(self) -> None:
         self._highest: dict[tuple[TopicPartition, int, int, BrokerId], int] = {}

@@ -43,7 +43,7 @@ def _numbers(command: click.Command) -> click.Command:
     type=click.IntRange(min=1),
     default=1_000_000,
     show_default=True,
-    help="Stop after so many distinct states; of every scope but the first after a fifteenth of them.",
+    help="Stop after so many distinct states; of every scope but the first after a twenty-fifth of them.",
 )
 @click.option(
     "--scope",

@@ -125,6 +125,11 @@ class Controllers:
 
     def elected(self, value: ControllerValue, registered: Registered) -> set[Decision]:
         """Another controller reads everything, and takes over."""
+        lives, stored = dict(registered), value.stored
+        members = zip(stored.isr, stored.isr_broker_epochs, strict=True)
+        changed = {b for b, epoch in members if lives.get(b) != epoch} | set(self.brokers) - set(lives)
+        if len(changed) < 2 and not stored.elr:
+            return self._elected(value, registered)
         return self._whatever_the_names(self._elected, value, registered)
 
     def _elected(self, value: ControllerValue, registered: Registered) -> set[Decision]:

@@ -19,6 +19,7 @@ from odradek.sim.checkers.replicas import (
     ControllerWrite,
     PartitionView,
     ReplicaView,
+    high_watermark_counts_whom_we_asked_for,
     leader_in_isr,
     one_leader_and_one_controller,
     stale_writes_fenced,
@@ -32,7 +33,10 @@ from odradek.sim.explore.model import Model, State
 from odradek.sim.explore.values import TP, ControllerValue, Leadership, Record, ReplicaValue
 from odradek.store.layout import state_path
 
-PAIR_CHECKS = (type_ok, valid_high_watermark, weak_isr, strong_isr, one_leader_and_one_controller)
+PAIR_CHECKS = (
+    type_ok, valid_high_watermark, weak_isr, strong_isr, one_leader_and_one_controller,
+    high_watermark_counts_whom_we_asked_for,
+)  # fmt: skip
 NOBODY_EXCUSED: frozenset[int] = frozenset()
 TEACHER = BrokerId(-2)
 NODE_CHECKS = (type_ok, leader_in_isr, stale_writes_fenced)
@@ -109,7 +113,8 @@ def anomalies(model: Model, state: State) -> list[Anomaly]:
     whole = view_of(model, state)
     # As the world shows its brokers: who has lost records is in no ISR before the ISRs have been told.
     told = view_of(model, state, excused)
-    found = [anomaly for check in STEP_CHECKS for anomaly in check(whole if check in NODE_CHECKS else told)]
+    checks = (*STEP_CHECKS, high_watermark_counts_whom_we_asked_for)
+    found = [anomaly for check in checks for anomaly in check(whole if check in NODE_CHECKS else told)]
     committed = model.counts.of[state.counts].committed
     stored = model.controller_values.of[state.controller].stored
     for member in told.partitions[TP].replicas:
@@ -134,7 +139,10 @@ def _excused(model: Model, state: State) -> frozenset[int]:
 
 
 def _without(view: ReplicaView, excused: frozenset[int]) -> ReplicaView:
-    return replace(view, isr=tuple(b for b in view.isr if b not in excused)) if excused else view
+    if not excused:
+        return view
+    isr, maximal = (tuple(b for b in members if b not in excused) for members in (view.isr, view.maximal_isr))
+    return replace(view, isr=isr, maximal_isr=maximal)
 
 
 def _incomplete(member: ReplicaView, committed: tuple[Record, ...]) -> list[Anomaly]:

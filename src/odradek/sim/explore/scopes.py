@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from odradek.sim.explore.model import Scope
 
-OTHERS_SHARE = 15  # each of the others gets a fifteenth of the states of the first
+OTHERS_SHARE = 25  # each of the others gets so much less than the first
 
 SCOPES: dict[str, Scope] = {
     "faults": Scope(),

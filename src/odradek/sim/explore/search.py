@@ -49,7 +49,7 @@ def explore(
     begun = time.perf_counter()
     first = model.first()
     # What a leader believes of a replica whose disk is gone is wrong until it hears of it.
-    void = frozenset({"WeakIsr"} if model.scope.lost_disks else ())
+    void = frozenset({"WeakIsr", "I7"} if model.scope.lost_disks else ())
     invariants = Invariants(model)
     # A state is known by where it was found, so that a million of them fit: its number, who led to it.
     seen: dict[State, int] = {first: 0}

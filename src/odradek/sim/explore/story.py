@@ -47,6 +47,7 @@ class _Story:
         self.spare = self.brokers[-1] + 1
         self.controller = FIRST_CONTROLLER
         self.dead: list[int] = []
+        self.cut_off: list[int] = []  # from the store
         self.first_leader = self._controller(steps[0].before).stored.leader
         self.order = self._best_order()
         self.epochs_ahead = 0  # of the story's leader epochs
@@ -163,6 +164,7 @@ class _Story:
         broker = self._who(rest)
         yield f"hold-watches {self.controller}"
         if broker not in self.dead:
+            self.cut_off.append(broker)
             yield f"cut {broker} store"
         yield f"expire {broker}"
 
@@ -171,7 +173,9 @@ class _Story:
         yield f"hold-watches {self.controller}"
         if "epoch=" in rest:  # it was told of an epoch it does not have yet, and registers for that
             yield f"let leader-and-isr {broker} epoch={_number(rest, 'epoch') + self.epochs_ahead}"
-        yield f"heal {broker} store"
+        if broker in self.cut_off:
+            self.cut_off.remove(broker)
+            yield f"heal {broker} store"
         yield "run 0.5"
 
     def _broker_start(self, step: Telling, rest: str) -> Iterator[str]:
@@ -180,6 +184,9 @@ class _Story:
         if self._replica(step.before, broker).registered:
             yield f"expire {broker}"
         self.dead.remove(broker)
+        if broker in self.cut_off:
+            self.cut_off.remove(broker)
+            yield f"heal {broker} store"
         yield f"start {broker}"
         yield "run 0.5"
 

@@ -7,8 +7,9 @@ left open, see `controller_steps`), so a state and the same state with other nam
 from typing import Any, NamedTuple
 
 from odradek.log.leader_epochs import EpochEntry, LeaderEpochs
-from odradek.model.ids import TopicId, TopicPartition
+from odradek.model.ids import BrokerId, TopicId, TopicPartition
 from odradek.replication.followed import FETCHING
+from odradek.replication.isr import PendingExpandIsr
 
 TP = TopicPartition("explored", 0)
 TOPIC_ID = TopicId(bytes(15) + b"\1")
@@ -64,7 +65,10 @@ class ReplicaValue(NamedTuple):
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        return tuple(sorted(self.isr + self.moving)) if self.kind == PENDING_EXPAND else self.isr
+        if self.kind != PENDING_EXPAND:
+            return self.isr
+        state = PendingExpandIsr(tuple(map(BrokerId, self.isr)), tuple(map(BrokerId, self.moving)))
+        return tuple(sorted(state.maximal_isr))
 
     def renamed(self, names: Names) -> "ReplicaValue":
         return self._replace(

@@ -191,6 +191,19 @@ EXHIBITS = (
         (Change(Plan, "tell_leader_and_isr", "if state in DELETED:", "if False:"),),
     ),
     Exhibit(
+        "dead leaver",
+        "1ed6fe7",
+        "a leaver on a dead broker that the next reassignment finds in the topic node is told nothing when it returns",
+        (
+            Change(
+                reassignment_start,
+                "_plan_not_stray_any_more",
+                "and broker in wished[tp].target_replicas",
+                "and broker in wished[tp].replicas",
+            ),
+        ),
+    ),
+    Exhibit(
         "seed 327",
         "f84272c",
         "a control request is read after newer ones of its term, and obeyed",

@@ -68,6 +68,7 @@ STORIES: dict[str, str] = {
     "seed 376": "added_and_taken_away_twice",
     "seed 1696": "sent_off_again_before_it_answered",
     "seed 538": "added_and_taken_away_twice",
+    "dead leaver": "a_dead_leaver_returns",
     "seed 327": "late_within_a_term",
     "unclean together": "two_return_without_their_records",
 }

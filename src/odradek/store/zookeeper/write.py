@@ -106,11 +106,8 @@ async def _write_together(
         sets, done = under_way.popleft()
         try:
             versions = await done
-        except _REFUSALS as error:
-            if error.index == 0 and fence is not None:
-                answers.extend([Fenced()] * len(sets))
-            else:
-                answers.extend(await write_groups(store, [ConditionalOps((op,)) for op in sets], fence))
+        except _REFUSALS:  # of one of them, or of the fence
+            answers.extend(await write_groups(store, [ConditionalOps((op,)) for op in sets], fence))
             return
         for version in versions:
             known = stored.get(version)
