@@ -52,3 +52,10 @@ def test_an_offline_directory_says_so_and_lists_nothing(world: World) -> None:
     (directory,) = world.call(1, dl.DescribeLogDirsRequest(topics=None), 4).results
     assert directory.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert directory.topics == [] and directory.total_bytes == -1
+
+
+def test_a_directory_that_could_not_be_opened_at_the_start_is_named(world: World) -> None:
+    world[1].logs.left_out["/mnt/gone"] = StorageError("no such device")
+    good, gone = world.call(1, dl.DescribeLogDirsRequest(topics=None), 4).results
+    assert (good.error_code, gone.error_code) == (0, ErrorCode.KAFKA_STORAGE_ERROR)
+    assert gone.log_dir == "/mnt/gone"

@@ -1,4 +1,4 @@
-"""Fetch: long polls, sessions, limits, what a reader may see."""
+"""Fetch by consumers: long polls, sessions, limits, what a reader may see."""
 
 from pathlib import Path
 from typing import Any
@@ -7,16 +7,13 @@ import pytest
 
 from odradek.broker.core import ConnectionInfo
 from odradek.broker.fetch_sessions import MIN_EVICTION_MS
-from odradek.broker.handlers.fetch import NEWS_MS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages import fetch as fm
-from odradek.protocol.messages.list_offsets import ListOffsetsRequest
-from odradek.records.reader import decode_batch
-from tests.broker.world import TOPIC_ID, Pending, World, batch
+from tests.broker.fetched import T_0, T_1, U_0, U_ID, T, U, rows, values
+from tests.broker.world import Pending, World, batch
 
 T0 = TopicPartition("t", 0)
-U_ID = bytes([2] * 16)
 
 
 @pytest.fixture
@@ -27,22 +24,6 @@ def world(tmp_path: Path) -> World:
         world.lead(1, isr=(1,), replicas=(1,), index=index, is_new=True)
     world.lead(1, isr=(1,), replicas=(1,), topic="u", topic_id=U_ID, is_new=True)
     return world
-
-
-def rows(pending: Pending) -> dict[tuple[int, int], Any]:
-    """(first byte of the topic id, partition) -> row."""
-    return {(t.topic_id[0], p.partition_index): p for t in pending.message.responses for p in t.partitions}
-
-
-def values(row: Any) -> list[bytes]:
-    data, found, position = bytes(row.records or b""), [], 0
-    while position < len(data):
-        size = int.from_bytes(data[position + 8 : position + 12], "big") + 12
-        if position + size > len(data):
-            break  # cut by the limit
-        found += [bytes(r.value) for r in decode_batch(data[position : position + size])]
-        position += size
-    return found
 
 
 class Reader:
@@ -96,10 +77,6 @@ class Reader:
             self.session_id = pending.message.session_id
             self.session_epoch += 1
         return pending
-
-
-T, U = TOPIC_ID, U_ID
-T_0, T_1, U_0 = (1, 0), (1, 1), (2, 0)
 
 
 # ------------------------------------------------------------------------------------------------- without session
@@ -401,184 +378,3 @@ def test_a_partition_made_again_under_the_same_name_is_not_the_one_the_session_k
     row = rows(reader.fetch())[U_0]
     assert row.error_code == ErrorCode.UNKNOWN_TOPIC_ID
     assert not row.records
-
-
-# ---------------------------------------------------------------------------------------------------------- followers
-
-
-class Follower:
-    """A follower's fetches, made by hand: broker 2 of a partition that 1 leads."""
-
-    def __init__(self, world: World, broker: int = 2) -> None:
-        self.world = world
-        self.broker = broker
-        self.session_id = 0
-        self.session_epoch = 0
-        self.connection = world.connection()
-
-    def fetch(
-        self,
-        offset: int | None,
-        *,
-        epoch: int = 0,
-        last_epoch: int = -1,
-        broker_epoch: int = 50,
-        max_wait_ms: int = 500,
-    ) -> Pending:
-        partitions = []
-        if offset is not None:
-            partitions = [
-                fm.FetchPartition(
-                    partition=0,
-                    fetch_offset=offset,
-                    current_leader_epoch=epoch,
-                    last_fetched_epoch=last_epoch,
-                    log_start_offset=0,
-                    partition_max_bytes=1 << 20,
-                )
-            ]
-        request = fm.FetchRequest(
-            replica_id=self.broker,
-            replica_state=fm.ReplicaState(replica_id=self.broker, replica_epoch=broker_epoch),
-            max_wait_ms=max_wait_ms,
-            min_bytes=1,
-            session_id=self.session_id,
-            session_epoch=self.session_epoch,
-            topics=[fm.FetchTopic(topic_id=TOPIC_ID, partitions=partitions)] if partitions else [],
-        )
-        pending = self.world.send(1, request, 17, connection=self.connection)
-        self.session_epoch += 1
-        if pending.is_answered and pending.message.error_code == 0:
-            self.session_id = pending.message.session_id
-        return pending
-
-
-@pytest.fixture
-def led(tmp_path: Path) -> World:
-    world = World(tmp_path)
-    world.cut |= {(2, 1), (3, 1)}
-    world.lead(1, is_new=True)
-    return world
-
-
-def test_a_follower_reads_to_the_log_end(led: World) -> None:
-    led.produce(1, b"a", acks=1)
-    row = rows(Follower(led).fetch(0))[T_0]
-    assert (row.high_watermark, values(row)) == (0, [b"a"])
-
-
-def test_a_follower_behind_in_the_mark_is_answered_within_moments_and_not_after_the_long_poll(
-    led: World,
-) -> None:
-    two, three = Follower(led, 2), Follower(led, 3)
-    led.produce(1, b"a", acks=1)
-    two.fetch(0)
-    three.fetch(0)
-    waiting = two.fetch(1)
-    assert not waiting.is_answered
-    three.fetch(1)
-    led.settle()
-    led.advance(NEWS_MS + 4)
-    row = rows(waiting)[T_0]
-    assert (row.high_watermark, values(row)) == (1, [])
-
-
-def test_news_of_the_mark_travel_with_records_that_come_meanwhile(led: World) -> None:
-    two, three = Follower(led, 2), Follower(led, 3)
-    led.produce(1, b"a", acks=1)
-    two.fetch(0)
-    three.fetch(0)
-    waiting = two.fetch(1)
-    three.fetch(1)
-    led.produce(1, b"b", acks=1)
-    led.settle()
-    row = rows(waiting)[T_0]
-    assert (row.high_watermark, values(row)) == (1, [b"b"])
-
-
-def test_a_second_fetch_of_a_follower_answers_the_one_that_is_parked(led: World) -> None:
-    two = Follower(led)
-    two.fetch(0)
-    parked = two.fetch(None)
-    assert not parked.is_answered
-    two.fetch(None)
-    assert parked.is_answered
-
-
-def test_any_request_of_a_follower_behind_its_parked_fetch_answers_that_first(led: World) -> None:
-    """Answers leave in order: asking where a log ends would else take as long as the long poll."""
-    two = Follower(led)
-    two.fetch(0)
-    parked = two.fetch(None)
-    assert not parked.is_answered
-    led.send(1, ListOffsetsRequest(replica_id=2), 9, connection=two.connection)
-    assert parked.is_answered
-    consumer = led.connection()
-    request = fm.FetchRequest(
-        max_wait_ms=60_000,
-        min_bytes=1,
-        topics=[fm.FetchTopic(topic_id=T, partitions=[fm.FetchPartition(partition_max_bytes=100)])],
-    )
-    waiting = led.send(1, request, 13, connection=consumer)
-    led.send(1, ListOffsetsRequest(), 9, connection=consumer)
-    assert not waiting.is_answered, "a consumer gets what it asked for: records, or the whole wait"
-
-
-def test_a_follower_that_is_no_replica_is_sent_away(led: World) -> None:
-    assert rows(Follower(led, 9).fetch(0))[T_0].error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert rows(Follower(led, 9).fetch(0, epoch=-1))[T_0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-def test_a_diverging_follower_is_told_where_and_its_position_is_not_counted(led: World) -> None:
-    """KAFKA-13141."""
-    led.produce(1, b"a", b"b", acks=1)
-    led.lead(1, tell=(1,), epoch=4)
-    led.produce(1, b"c", acks=1)
-    row = rows(Follower(led).fetch(3, epoch=4, last_epoch=2))[T_0]
-    assert (row.diverging_epoch.epoch, row.diverging_epoch.end_offset) == (0, 2)
-    follower = led[1].partition().followers[2]
-    assert not follower.has_fetched
-    assert follower.log_end_offset == -1
-
-
-def test_after_a_divergence_an_idle_follower_is_told_the_high_watermark_again(led: World) -> None:
-    """It took nothing but the cut from that answer; with nothing to fetch, nobody would ever mention it again."""
-    led.lead(1, isr=(1,), replicas=(1, 2), epoch=3)
-    led.produce(1, b"a", b"b", acks=1)
-    follower = Follower(led)
-    told = rows(follower.fetch(3, epoch=3, last_epoch=2))[T_0]
-    assert told.diverging_epoch.end_offset == 0
-    end = led[1].partition().log.log_end_offset
-    again = rows(follower.fetch(end, epoch=3, last_epoch=3))[T_0]
-    assert again.high_watermark == led[1].partition().high_watermark == 2
-
-
-def test_in_a_new_leader_epoch_an_idle_follower_is_told_the_high_watermark_again(led: World) -> None:
-    """It drops what is under way from the epoch before, and that may have been the only word of it (seed 116)."""
-    led.lead(1, isr=(1,), replicas=(1, 2))
-    led.produce(1, b"a", acks=1)
-    follower = Follower(led)
-    assert rows(follower.fetch(1, epoch=1, last_epoch=1))[T_0].high_watermark == 1
-    led.lead(1, isr=(1,), replicas=(1, 2))
-    again = rows(follower.fetch(1, epoch=2, last_epoch=1))
-
-    assert again[T_0].high_watermark == 1
-
-
-def test_an_offset_beyond_the_leaders_end_is_not_counted(led: World) -> None:
-    led.produce(1, b"a", acks=1)
-    assert rows(Follower(led).fetch(5))[T_0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert led[1].partition().followers[2].log_end_offset == -1
-
-
-def test_a_stale_fetch_of_a_follower_that_restarted_is_refused(led: World) -> None:
-    Follower(led).fetch(0, broker_epoch=60)
-    assert rows(Follower(led).fetch(0, broker_epoch=59))[T_0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-def test_a_zombie_follower_of_an_older_epoch_is_fenced_and_not_counted(led: World) -> None:
-    led.produce(1, b"a", acks=1)
-    led.lead(1, tell=(1,))
-    assert rows(Follower(led).fetch(1, epoch=0))[T_0].error_code == ErrorCode.FENCED_LEADER_EPOCH
-    assert rows(Follower(led).fetch(1, epoch=2))[T_0].error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert led[1].partition().followers[2].log_end_offset == -1

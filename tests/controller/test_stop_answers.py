@@ -9,12 +9,13 @@ import json
 import pytest
 
 from odradek.controller.core import ControllerCore
-from odradek.controller.effects import Effects
+from odradek.controller.effects import AskEndOffsets, Effects
+from odradek.controller.events import ElectLeadersRequested
 from odradek.controller.journal import as_json, event_from_json
 from odradek.controller.replica_states import ReplicaState
 from odradek.controller.strays import RETRY_MS
 from odradek.model.error_codes import ErrorCode
-from odradek.model.facts import DeleteTopicsRequested
+from odradek.model.facts import ConfigChanged, DeleteTopicsRequested
 from tests.controller.brokers import Brokers
 from tests.controller.world import World, lai, stops, tp
 
@@ -230,3 +231,20 @@ def test_who_was_told_to_delete_is_not_told_to_follow_by_the_next_reassignment()
     assert world.node("r-0")[2] == (2, 3), "3 has not answered"
     world.stopped(3, "r-0", number=first)
     assert world.node("r-0") == ((1, 4), (), ())
+
+
+@pytest.mark.parametrize("how", ["by the topic's leave", "asked for"])
+def test_who_was_told_to_delete_is_not_elected_uncleanly(how: str) -> None:
+    """It is live and stands in the topic node, as removing; and what it had is going, or gone."""
+    world = six(1, 2, 3)
+    if how == "by the topic's leave":
+        world.step(ConfigChanged("topics", "r", {"unclean.leader.election.enable": "true"}))
+    world.reassign({"r-0": [1]})
+    world.stopped(2, "r-0")
+    world.reassign({"r-0": [1, 4]})
+    assert world.node("r-0") == ((1, 4, 2, 3), (4,), (2, 3))
+    effects = world.kill(1)
+    if how == "asked for":
+        effects = world.step(ElectLeadersRequested(5, True, (tp("r-0"),)))
+    assert not [request for request in effects.requests if isinstance(request, AskEndOffsets)], "no choice"
+    assert world.leader("r-0")[:2] == (4, (4,))

@@ -158,6 +158,20 @@ def test_sync_of_files_names_and_directories_answers(root: Directory) -> None:
         inner.sync_file("nothing")
 
 
+def test_a_directory_that_was_renamed_meanwhile_is_missing_and_its_root_stays_online(root: Directory) -> None:
+    """A flush in a thread still holds the old name when the log is deleted: the disk has done nothing wrong."""
+    log = root.make("t-0")
+    log.open("a.log", create=True).append(b"one")
+    root.rename("t-0", "t-0.1-delete")
+    with pytest.raises(MissingFile):
+        log.sync()
+    with pytest.raises(MissingFile):
+        log.names()
+    with pytest.raises(MissingFile):
+        log.sync_file("a.log")
+    assert root.health.failure is None
+
+
 def test_only_one_process_has_the_lock(reopen: Open, root: Directory) -> None:
     lock = root.lock()
     with pytest.raises(DirectoryInUse, match="in use by another process"):

@@ -12,6 +12,7 @@ from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
 from odradek.model.settings import BrokerSettings
 from odradek.records.builder import NewRecord, build_batch
 from odradek.replication.followers import FetchSource
+from odradek.replication.isr import IsrAnswer
 from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Purgatory
 from odradek.replication.waiting import AckWaiter, Outbox
@@ -131,3 +132,18 @@ class Led:
         proposal = proposals[-1].proposal(BrokerEpoch(7))
         assert proposal is not None
         return tuple(broker for broker, _ in proposal.new_isr)
+
+
+def expanding(path: Path) -> Led:
+    led = Led(path, isr=(1, 2))
+    led.append(b"a")
+    led.fetched(2, 1)
+    led.fetched(3, 1)
+    assert led.proposed() == (1, 2, 3)
+    return led
+
+
+def answer(led: Led, error: ErrorCode, told: LeaderAndIsr | None = None) -> int | None:
+    proposal = led.partition.proposal(BrokerEpoch(7))
+    assert proposal is not None
+    return led.partition.isr_answered(proposal, IsrAnswer(error, told), led.now_ms)

@@ -8,7 +8,7 @@ import pytest
 from odradek.model.cluster import Endpoint
 from odradek.model.ids import BrokerEpoch, BrokerId
 from odradek.server import registration
-from odradek.server.registration import BrokerIdInUse, prepare_tree, register
+from odradek.server.registration import BrokerIdInUse, prepare_tree, register, register_again
 from odradek.server.seams import Seams
 from odradek.store import layout
 from odradek.store.memory_session import MemoryEnsemble
@@ -29,6 +29,23 @@ def test_the_first_broker_makes_the_tree_and_the_others_find_it() -> None:
         for path in layout.PERSISTENT_PATHS:
             assert await first.exists(path) is not None, path
         assert (await first.get(layout.CONTROLLER_EPOCH)).data == b"0"
+
+    asyncio.run(scenario())
+
+
+def test_who_registers_again_claims_no_clean_end_of_the_life_before() -> None:
+    """A controller that never knew that life would believe it, and count on replicas that are not whole."""
+
+    async def scenario() -> None:
+        ensemble, seams = MemoryEnsemble(), Seams(asyncio.get_running_loop())
+        store = ensemble.open()
+        await prepare_tree(store, seams)
+        made = await register(store, seams, ME, HERE, "rack-1", BrokerEpoch(5))
+
+        again = await register_again(store, seams, made)
+
+        assert again == layout.decode_registration(ME, await store.get(layout.broker_path(ME)))
+        assert again.epoch > made.epoch and (again.rack, again.clean_epoch) == ("rack-1", -1)
 
     asyncio.run(scenario())
 

@@ -6,11 +6,13 @@ from itertools import islice, permutations
 import pytest
 
 from odradek.sim import scenario
+from odradek.sim.explore.controller_steps import Controllers
 from odradek.sim.explore.invariants import Invariants, anomalies
 from odradek.sim.explore.model import Model, Scope, State
 from odradek.sim.explore.mutations import CUT, MUTATIONS, QUIET, TWO, Mutation, mutated_model
 from odradek.sim.explore.scopes import SCOPES, parts
 from odradek.sim.explore.search import explore
+from odradek.sim.explore.values import ControllerValue, Leadership
 
 STATES = int(os.environ.get("ODRADEK_EXPLORE_STATES", "30000"))
 
@@ -85,6 +87,13 @@ def test_two_brokers_without_faults_are_searched_to_the_end() -> None:
     result = explore(Model(TWO), most_states=1_000_000)
     assert result.counter_example is None, result.counter_example.text
     assert result.is_complete and result.states > 5_000
+
+
+@pytest.mark.slow
+def test_two_brokers_with_second_fetches_are_searched_to_the_end() -> None:
+    result = explore(Model(TWO._replace(second_fetches=True)), most_states=100_000)
+    assert result.counter_example is None, result.counter_example.text
+    assert result.is_complete and result.states > 10_000
 
 
 def test_a_lost_disk_is_not_taken_back_into_the_isr() -> None:
@@ -178,13 +187,12 @@ def test_renamed_states_are_one_state() -> None:
 
 def test_whoever_has_the_smaller_id_is_left_open() -> None:
     """Of two that come back at once the controller judges one after the other; renamed, it decides alike."""
-    model = Model(CUT)
-    for state in some_states(model, 3_000):
-        for names in permutations(model.brokers):
-            other = model.renamed(state, names)
-            assert {model.canonical(s) for _, s in model.successors(state)} == {
-                model.canonical(s) for _, s in model.successors(other)
-            }
+    stored = Leadership(0, 0, (0, 1), 0, isr_broker_epochs=(1, 1))
+    value, there = ControllerValue(True, 1, ((0, 1), (1, 1)), stored), ((0, 2), (1, 2))
+    controllers, names = Controllers(2, 1), (1, 0)
+    decided = controllers.brokers_changed(value, there)
+    assert {d.renamed(names) for d in controllers.brokers_changed(value.renamed(names), there)} == decided
+    assert {d.after.stored.isr for d in decided} == {(0,), (1,)}, "the one whose turn comes last stays"
 
 
 def test_two_searches_find_the_same() -> None:

@@ -75,8 +75,8 @@ def test_the_command_writes_a_counter_example_that_plays_otherwise_without_the_b
     assert result.exit_code == BROKEN
     assert "broken StrongIsr" in result.output and f"{path}: the same in whole brokers" in result.output
     assert "\n! StrongIsr: " in path.read_text(encoding="utf-8")
-    assert play_files([str(path)]) == 1
-    assert play_files(["--rewrite", str(path)]) == 0
+    assert CliRunner().invoke(play_files, [str(path)]).exit_code == 1
+    assert CliRunner().invoke(play_files, ["--rewrite", str(path)]).exit_code == 0
     assert "\n!" not in path.read_text(encoding="utf-8")
 
 

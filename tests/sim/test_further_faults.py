@@ -189,8 +189,9 @@ def test_a_disk_that_is_full_takes_a_part_of_the_last_write() -> None:
             ):  # its only directory is offline
                 left.add(broker.disk.capacity_bytes - broker.disk.used_bytes())
 
-    fault = Fault(3.0, "disk_full", 0.3, 0.05, 3.0)
-    outcome = run(replace(plan_with(fault), flushes=True), observe=observe)
+    for amount in (0.01, 0.05, 0.4):
+        plan = plan_with(Fault(3.0, "disk_full", 0.3, amount, 3.0))
+        outcome = run(replace(plan, flushes=True, duration_s=7.0), observe=observe)
+        assert outcome.code == OK, describe(outcome)
 
-    assert outcome.code == OK, describe(outcome)
-    assert left == {0}, "the last byte is taken"
+    assert 0 in left, "the last byte is taken"

@@ -1,5 +1,6 @@
 """The simulated store: lost answers, cut links, sessions that end on both sides in the right order."""
 
+import contextlib
 from collections.abc import Coroutine
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from odradek.sim.loop import Host, SimLoop, current_host
 from odradek.sim.store import SimStore
-from odradek.store.api import SessionExpired, SessionState, StoreUnavailable
+from odradek.store.api import ConditionalOps, Put, SessionExpired, SessionState, StoreUnavailable
 
 
 class World:
@@ -224,3 +225,24 @@ def test_a_lost_connection_that_was_never_missed_loses_what_was_late_neither() -
     world.link.release_watches()
 
     assert heard == ["/a"]
+
+
+@pytest.mark.parametrize("splits", [True, False])
+def test_a_batch_of_writes_may_be_cut_in_the_middle(splits: bool) -> None:
+    """Whoever writes loses touch at any moment: with ZooKeeper the first may be done and the others not."""
+    done: set[int] = set()
+    for seed in range(40):
+        world = World(seed)
+        world.store.splits_batches = splits
+        session = world.run(world.link.open_session(6000))
+        writes = [ConditionalOps((Put(f"/w{n}", b"1"),)) for n in range(4)]
+        world.loop.call_later(0.0002 * (seed % 10), world.link.cut, context=world.store.world_context())
+        with contextlib.suppress(StoreUnavailable):
+            world.run(session.write(writes, None))
+        tree = dict(world.store.ensemble.tree.walk())
+        names = [n for n in range(4) if f"/w{n}" in tree]
+        assert names == list(range(len(names))), "in their order"
+        done.add(len(names))
+
+    assert {0, 4} <= done
+    assert bool(done & {1, 2, 3}) == splits

@@ -139,8 +139,8 @@ def _is_committed(item: AlterPartitionItem, isr: tuple[BrokerId, ...], current: 
     return (
         item.leader_epoch == current.leader_epoch
         and item.partition_epoch <= current.partition_epoch
-        and set(isr) == set(current.isr)
         and len(isr) == len(current.isr)
+        and set(isr) == set(current.isr)
         and item.leader_recovery_state == current.leader_recovery_state
     )
 

@@ -20,7 +20,7 @@ from odradek.controller.partition_states import (
     plan_partition_move,
     select_offline,
 )
-from odradek.controller.plan import NO_REPLICAS, Plan
+from odradek.controller.plan import DELETED, NO_REPLICAS, Plan
 from odradek.controller.replica_states import TRANSITIONS as REPLICA_MOVES
 from odradek.controller.replica_states import LeaveIsr, ReplicaState, Return, plan_replica_move
 from odradek.model.cluster import LeaderAndIsr
@@ -37,7 +37,7 @@ ELECTABLE = frozenset(
 )
 
 # What LeaderAndIsr may say to such a replica is the same whatever else happens to it.
-ORDINARY = frozenset(ReplicaState) - {ReplicaState.NEW, ReplicaState.DELETION_STARTED}
+ORDINARY = frozenset(ReplicaState) - {ReplicaState.NEW} - DELETED
 NONE: Mapping[BrokerId, ReplicaState] = {}
 
 Brokers = tuple[BrokerId, ...]

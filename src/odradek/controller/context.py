@@ -358,6 +358,9 @@ class ControllerContext:
         if before == assignment:
             return
         old = before.replicas if before is not None else ()
+        if old == assignment.replicas:  # what is being added and removed, of the same replicas
+            self.assignments[topic_partition] = assignment
+            return
         states = {
             broker: self.replica_state(topic_partition, broker) for broker in {*old, *assignment.replicas}
         }

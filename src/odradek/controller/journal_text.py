@@ -8,7 +8,7 @@ constants in one text, numbers are put in as they are. What comes out is, byte f
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import islice
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, get_args, get_origin
@@ -19,6 +19,9 @@ from odradek.model.ids import TopicPartition
 # So many values become text at once.
 AT_ONCE = 1_000
 _LOOKED_AT = 20
+# Asked of every value of every step, and the same for every value of a kind.
+_NAMES: dict[type, tuple[str, ...]] = {}
+_IS_NEVER_CUT: dict[type, bool] = {}
 _NEVER_CUT = (str, bytes, int, float, Enum, type(None), set, frozenset, TopicPartition)
 
 MakeText = Callable[[Any], str]
@@ -96,13 +99,21 @@ def _is_large(value: Any) -> bool:
     )
 
 
-@cache
 def _is_never_cut(kind: type) -> bool:
-    return issubclass(kind, _NEVER_CUT)
+    known = _IS_NEVER_CUT.get(kind)
+    if known is None:
+        known = _IS_NEVER_CUT[kind] = issubclass(kind, _NEVER_CUT)
+    return known
 
 
-@cache
 def _names_of(kind: type) -> tuple[str, ...]:
+    names = _NAMES.get(kind)
+    if names is None:
+        names = _NAMES[kind] = _read_names(kind)
+    return names
+
+
+def _read_names(kind: type) -> tuple[str, ...]:
     if kind is TopicPartition or issubclass(kind, str | int | bytes):
         return ()
     return tuple(getattr(kind, "_fields", None) or getattr(kind, "__match_args__", None) or ())

@@ -124,7 +124,7 @@ def select_offline(plan: "Plan", topic_partition: TopicPartition, current: Leade
                 replicas=replicas, isr=current.isr, live=context.online_of(replicas, topic_partition)
             ),
         )
-    live = context.online_of(replicas, topic_partition)
+    live = plan.survivors(topic_partition)
     if unclean_allowed and plan.must_ask(topic_partition, current, live):
         return None
     return offline_leader(
@@ -138,7 +138,7 @@ def select_offline(plan: "Plan", topic_partition: TopicPartition, current: Leade
 
 def _why_nobody(plan: "Plan", topic_partition: TopicPartition, current: LeaderAndIsr | None) -> str:
     replicas = plan.assignment(topic_partition).replicas
-    live = plan.context.online_of(replicas, topic_partition)
+    live = plan.survivors(topic_partition)
     if current is None:
         return f"none of its replicas {_ids(replicas)} is live, so no first leader can be chosen"
     if topic_partition in plan.asks or topic_partition in plan.context.quotes:

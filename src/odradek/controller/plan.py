@@ -193,6 +193,14 @@ class Plan:
             found = self._elections[key] = choose()
             return found
 
+    def survivors(self, topic_partition: TopicPartition) -> tuple[BrokerId, ...]:
+        """Who may lead, perhaps uncleanly: assigned and online, and not told to delete what it has. (A leaver is never in
+        the ISR, so a clean election need not look.)"""
+        live = self.context.online_of(self.assignment(topic_partition).replicas, topic_partition)
+        if topic_partition in self.replica_states or topic_partition in self.context.unusual_replicas:
+            return tuple([b for b in live if self.replica_state(topic_partition, b) not in DELETED])
+        return live
+
     def must_ask(
         self, topic_partition: TopicPartition, current: LeaderAndIsr, live: tuple[BrokerId, ...]
     ) -> bool:

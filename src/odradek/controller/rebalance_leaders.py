@@ -170,7 +170,7 @@ def select_preferred(plan: Plan, topic_partition: TopicPartition, current: Leade
 def select_unclean(plan: Plan, topic_partition: TopicPartition, current: LeaderAndIsr) -> Election | None:
     """An administrator may always ask for it, whatever the topic allows (C9)."""
     replicas = plan.assignment(topic_partition).replicas
-    live = plan.context.online_of(replicas, topic_partition)
+    live = plan.survivors(topic_partition)
     if plan.must_ask(topic_partition, current, live):
         return None
     return offline_leader(

@@ -141,7 +141,7 @@ def _select_best(plan: Plan, topic_partition: TopicPartition, current: LeaderAnd
     return offline_leader(
         replicas=replicas,
         isr=current.isr,
-        live=context.online_of(replicas, topic_partition),
+        live=plan.survivors(topic_partition),
         unclean_allowed=True,
         ranked=ranking(context, topic_partition),
         eligible=context.eligible(topic_partition),

@@ -449,14 +449,15 @@ class OsDirectory:
         return OsLock(fd)
 
     def _failed(self, error: OSError, doing: str, name: str) -> StorageError:
-        """A missing file is the caller's to judge, and a full descriptor table is not the disk's fault.
+        """A missing file is the caller's to judge, and so is a missing directory of a log, which may have been deleted
+        while a thread flushed it; a full descriptor table is not the disk's fault.
 
         A missing log directory is: somebody took it away, or unmounted it.
         """
         failure = named(error, f"{doing} {self.path}" + ("" if name == "." else f"/{name}"))
         if error.errno in (errno.EMFILE, errno.ENFILE):
             return failure
-        if error.errno == errno.ENOENT and name != "." and os.path.isdir(self.health.path):
+        if error.errno == errno.ENOENT and os.path.isdir(self.health.path):
             return failure
         return self.health.fail(failure)
 

@@ -128,7 +128,8 @@ class FlushPlan:
         return not self._files and not self._names and not self._directory_changes
 
     def run(self) -> None:
-        """Blocks. An error has taken the log directory offline: there is no second try (spec/storage.md)."""
+        """Blocks. An error has taken the log directory offline: there is no second try (spec/storage.md). Only a log that
+        was deleted meanwhile is a MissingFile and no more."""
         for file in self._files:
             file.sync()
         for name in dict.fromkeys(self._names):

@@ -221,6 +221,14 @@ class MemoryDisk:
         if bit // 8 < len(inode.durable):
             inode.durable[bit // 8] ^= 1 << (bit % 8)
 
+    def file_at(self, path: str) -> "_Inode | None":
+        """What stands under that name now, to be compared with what stood there before."""
+        *above, name = path.split("/")
+        node: _Inode | _Node | None = self._top
+        for part in [*above, name]:
+            node = node.entries.get(part) if isinstance(node, _Node) else None
+        return node if isinstance(node, _Inode) else None
+
     def contents(self, path: str) -> bytearray:
         """The bytes themselves, to be looked at or changed behind everybody's back."""
         return self._find(path).data
@@ -531,7 +539,7 @@ class MemoryDirectory:
             return work(self.disk._node(self._parts))
         except OSError as error:
             failure = named(error, f"{operation} {path}")
-            if error.errno == errno.ENOENT and name != ".":
+            if error.errno == errno.ENOENT and path != self.health.path:
                 raise failure from error
             raise self.health.fail(failure) from error
 

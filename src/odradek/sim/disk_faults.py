@@ -8,6 +8,7 @@ taken it out, as an emptied one is (`faults.disk_emptied`): such a fault waits u
 import errno
 from collections.abc import Iterator
 
+from odradek.log.log_manager import parse_directory_name
 from odradek.log.memory_files import Choose, MemoryDisk, _Inode, _Node
 from odradek.records.batch import EPOCH_OFFSET, LENGTH_OFFSET, MAGIC_OFFSET, iter_batches
 from odradek.sim.plan import Fault
@@ -107,8 +108,15 @@ def _batch_bit_flipped(world: World, fault: Fault, *, cold: bool) -> bool:
     bit = at * 8 + int(random.random() * 8)
     disk.flip_bit(path, bit)
     world.note(f"bit {bit} of {path} flipped, in the batch at offset {header.base_offset}")
-    broker.excuse()
+
+    def is_there() -> bool:
+        return disk.file_at(path) is inode and at < len(inode.data)
+
+    partition = parse_directory_name(path.split("/")[0])
+    assert partition is not None
+    broker.excuse_damage(partition, is_there)
     if random.random() < 0.5:  # found when the log is recovered, as far as that reads; else while it is used
+        broker.excuse()  # what lies behind the damage, and was not flushed, is cut off
         broker.kill()
         start_again(world, broker, fault.lasts_s)
     return True

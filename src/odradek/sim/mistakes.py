@@ -43,11 +43,15 @@ class Mistakes(logging.Handler):
         world.on_broker_stopped.append(self._stopped)
 
     def first(self, *, grace_s: float = GRACE_S) -> Mistake | None:
+        self.look(grace_s=grace_s)
+        return self.found[0] if self.found else None
+
+    def look(self, *, grace_s: float = GRACE_S) -> None:
+        """`found` holds what there is by now."""
         for context in self._loop.unhandled:
             self.found.append(Mistake(str(context.get("message")), context.get("exception")))
         self._loop.unhandled.clear()
         self._look_for_failed_tasks(grace_s)
-        return self.found[0] if self.found else None
 
     def emit(self, record: logging.LogRecord) -> None:
         """The handler of the package's logger: what is said with a trace was not expected."""

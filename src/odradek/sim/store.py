@@ -6,16 +6,26 @@ happened; watches may come late, or be lost with a connection; a session that is
 and its client must think itself gone *before* the store does.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from odradek.sim.loop import NOBODY, Host, SimLoop, current_host, wake
 from odradek.sim.lost_watches import Armed, arm_again, armed
-from odradek.store.api import OnSession, OnWatch, SessionState, StoreUnavailable
+from odradek.store.api import (
+    ConditionalOps,
+    Fence,
+    OnSession,
+    OnWatch,
+    SessionState,
+    StoreUnavailable,
+    WriteAnswer,
+)
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 
 # A client stops trusting its session after this share of the timeout without an answer.
 CLIENT_GIVES_UP_AFTER = 2 / 3
+# How often a batch of writes takes effect in two parts, where it may.
+SPLIT_PROBABILITY = 0.5
 
 
 class StoreLink:
@@ -170,6 +180,16 @@ class HostSession:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
 
+    async def write(self, writes: Sequence[ConditionalOps], fence: Fence | None) -> list[WriteAnswer]:
+        """With ZooKeeper each write is a transaction of its own, one behind the other on one connection: whoever
+        dies on the way, or loses touch, leaves the first of them done and the others not."""
+        store, answers = self._link.store, list[WriteAnswer]()
+        if len(writes) > 1 and store.splits_batches and store.loop.random.random() < SPLIT_PROBABILITY:
+            first = 1 + int(store.loop.random.random() * (len(writes) - 1))
+            answers = await self._session.write(writes[:first], fence)
+            writes = writes[first:]
+        return [*answers, *await self._session.write(writes, fence)]
+
     def listen(
         self, *, on_watch: OnWatch | None = None, on_session: OnSession | None = None
     ) -> Callable[[], None]:
@@ -201,6 +221,7 @@ class SimStore:
         self.lost_answer_probability = 0.0  # the write happened, the client hears StoreUnavailable (F13)
         self.lost_call_probability = 0.0
         self.lost_answers = 0
+        self.splits_batches = False  # as ZooKeeper does; the embedded store writes a batch in one transaction
         self.is_down = False  # the ensemble is being restarted: `go_down`, `come_up`
         self.when_up: list[Callable[[], None]] = []
         self.links: list[StoreLink] = []

@@ -216,10 +216,21 @@ class Views:
             state = stored.get(partition)
             counted_on = self._lives.get(partition, {}).get(broker_id)
             if state is None or (
-                (counted_on is None or counted_on > epoch)
+                (counted_on is None or counted_on > epoch or self._is_as_before(broker_id, partition))
                 and not self._is_counted_on(broker_id, partition, state)
+                and not self._is_damaged(broker_id, partition)
             ):
                 del excused[(broker_id, partition)]
+                self._world.damage.pop((broker_id, partition), None)
+
+    def _is_damaged(self, broker_id: BrokerId, partition: TopicPartition) -> bool:
+        damage = self._world.damage.get((broker_id, partition))
+        return damage is not None and damage.is_there()
+
+    def _is_as_before(self, broker_id: BrokerId, partition: TopicPartition) -> bool:
+        """The damage may be gone, but nothing was lost: the process never went."""
+        damage = self._world.damage.get((broker_id, partition))
+        return damage is not None and damage.host is self._world.brokers[broker_id].host
 
     def _is_counted_on(self, broker_id: BrokerId, partition: TopicPartition, stored: LeaderAndIsr) -> bool:
         """A leader that has not heard of what is stored has the broker in the ISR it believes in."""

@@ -7,7 +7,7 @@ brokers (`view`) goes to the checkers alone.
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from odradek.log.files import Directory
 from odradek.log.memory_files import Choose, MemoryDisk
@@ -37,6 +37,11 @@ DEFAULT_SETTINGS = {
     "log.index.interval.bytes": "512",
     "odradek.log.scrub.bytes.per.second": "0",  # a seed that turns bits has it looked for
 }
+
+
+class Damage(NamedTuple):
+    host: Host  # the process at the time
+    is_there: Callable[[], bool]
 
 
 class NotInTime(OdradekError):
@@ -201,6 +206,14 @@ class SimBroker:
             if life is not None:
                 world.excused[(self.broker_id, partition)] = life
 
+    def excuse_damage(self, partition: TopicPartition, is_there: Callable[[], bool]) -> None:
+        """A batch of this log is not what it says, and counts as a copy until somebody has noticed."""
+        world = self.world
+        life = world.life_in_isr(self.broker_id, partition)
+        if life is not None and self.host is not None:
+            world.excused[(self.broker_id, partition)] = life
+            world.damage[(self.broker_id, partition)] = Damage(self.host, is_there)
+
     def _process_ended(self, host: Host, *, at_once: bool) -> None:
         host.kill()
         self.world.network.host_killed(host)
@@ -252,6 +265,7 @@ class World:
         self.store = SimStore(self.loop)
         self.settings = dict(settings or {})
         self.store_notices_death = store_notices_death
+        self.store.splits_batches = not store_notices_death
         self.disks_per_broker = disks_per_broker
         self.clock_offsets: dict[str, float] = {}
         self.cut_from_store: dict[str, None] = {}
@@ -260,6 +274,8 @@ class World:
         self.notes: list[tuple[float, str]] = []
         # (broker, partition) that has lost records -> the life in which the ISR still counts on it
         self.excused: dict[tuple[BrokerId, TopicPartition], int] = {}
+        # Of these, which have a damaged log, and whether the damage is still in it: longer than a life, or shorter.
+        self.damage: dict[tuple[BrokerId, TopicPartition], Damage] = {}
         self.topics = Topics(self.store.ensemble.tree)
         self.administration: Any = None  # of a seed with administrators (`administration`)
         self.clients: Any = None  # of a run (`workload`)

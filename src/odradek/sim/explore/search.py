@@ -48,8 +48,11 @@ def explore(
     """Until an invariant is broken, nothing is left, or there are enough."""
     begun = time.perf_counter()
     first = model.first()
-    # What a leader believes of a replica whose disk is gone is wrong until it hears of it.
-    void = frozenset({"WeakIsr", "I7"} if model.scope.lost_disks else ())
+    # What a leader believes of a replica whose disk is gone is wrong until it hears of it. After a power cut the ISR is
+    # told before anything is asked; but a leader may ask for the former life of one that is not in it (KIP-903).
+    void = frozenset(
+        {"WeakIsr", "I7"} if model.scope.lost_disks else {"I7"} if model.scope.power_cuts else ()
+    )
     invariants = Invariants(model)
     # A state is known by where it was found, so that a million of them fit: its number, who led to it.
     seen: dict[State, int] = {first: 0}

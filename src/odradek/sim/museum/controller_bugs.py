@@ -270,7 +270,7 @@ EXHIBITS = (
         (
             Change(
                 StoreSessions,
-                "live",
+                "_open_session",
                 "await asyncio.sleep(RETRY_S)",
                 "raise",
             ),

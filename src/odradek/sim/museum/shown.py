@@ -56,7 +56,7 @@ STORIES: dict[str, str] = {
     "checkpoints": "made_again_and_restarted",
     "seed 360": "nothing_is_made_again_while_it_goes",
     "new registration": "newer_epoch_than_heard_of",
-    "store away": "the_store_is_away_and_the_session_ends",
+    "store away": "the_store_goes_away_before_the_registration",
     "H1": "h1_emptied_and_the_proposal_is_sent_again",
     "seed 596": "a_leaver_is_not_eligible",
     "seed 475": "an_eligible_replica_returns_without_its_records",

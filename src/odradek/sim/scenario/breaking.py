@@ -77,8 +77,11 @@ class Breaking:
         log = broker.runtime.logs.logs[partition]
         segment = log.segments[log.segment_index(offset)]
         _, header = next(segment.headers(position := segment.position_of(offset)))
-        disk.flip_bit(f"{partition}/{segment.name()}", 8 * (position + header.size_bytes) - 1)
-        broker.excuse()
+        path, end = f"{partition}/{segment.name()}", position + header.size_bytes
+        disk.flip_bit(path, 8 * end - 1)
+        inode = disk.file_at(path)
+        assert inode is not None
+        broker.excuse_damage(partition, lambda: disk.file_at(path) is inode and len(inode.data) >= end)
 
     def do_break_disk(self, words: Words) -> None:
         disk = self._disk_of(self._broker(words.plain[0]), words.named["of"])

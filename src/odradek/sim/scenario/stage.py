@@ -1,7 +1,7 @@
 """The world of one story, and playing it."""
 
-import logging
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 from odradek.model.error_codes import ErrorCode
@@ -10,6 +10,7 @@ from odradek.sim.checkers.deliveries import check
 from odradek.sim.checkers.history import History
 from odradek.sim.client import SimClient
 from odradek.sim.loop import Host
+from odradek.sim.mistakes import Mistakes, quiet_but_for
 from odradek.sim.scenario.admin import Administrating
 from odradek.sim.scenario.breaking import Breaking
 from odradek.sim.scenario.clients import Producing
@@ -25,9 +26,6 @@ from odradek.sim.world import PORT, NotInTime, SimBroker, World
 def play(text: str, *, seed: int | None = None) -> str:
     """The text with the outcomes as they came out. `seed` takes the place of the one in the text."""
     paragraphs = parse(text)
-    logger = logging.getLogger("odradek")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
     stage = Stage(seed)
     try:
         for paragraph in paragraphs:
@@ -36,7 +34,6 @@ def play(text: str, *, seed: int | None = None) -> str:
         if left:
             paragraphs[-1].outcome += left
     finally:
-        logger.setLevel(level)
         stage.close()
     return render(paragraphs)
 
@@ -53,6 +50,7 @@ class Stage(Administrating, Breaking, Producing, Looking, Repeating, Withholding
         self._ids: dict[str, tuple[int, int]] = {}
         self._sequences: dict[tuple[str, TopicPartition], int] = {}
         self._watch: Watch | None = None
+        self._quiet = ExitStack()
         self._withheld: Withheld | None = None
         self._told: set[str] = set()
         self._sending: dict[str, str] = {}  # name -> what came of it
@@ -79,6 +77,7 @@ class Stage(Administrating, Breaking, Producing, Looking, Repeating, Withholding
 
         if self._world is not None:
             let_go(self._world)
+        self._quiet.close()
 
     def does(self, command: str) -> list[str]:
         verb, words = words_of(command)
@@ -106,7 +105,8 @@ class Stage(Administrating, Breaking, Producing, Looking, Repeating, Withholding
         watch = self.watch
         found = [str(anomaly) for anomaly in (*watch.found, *watch.look())]
         watch.found = []
-        found += [f"crash: {c.get('exception')!r}" for c in self.world.loop.unhandled]
+        self._mistakes.look()
+        found += [f"crash: {mistake}" for mistake in self._mistakes.found]
         for broker in self.world.brokers.values():
             if broker.exit_reason is not None:
                 found.append(f"crash: {broker.name} stopped: {broker.exit_reason}")
@@ -132,6 +132,8 @@ class Stage(Administrating, Breaking, Producing, Looking, Repeating, Withholding
         )
         world = self._world
         self._watch = Watch(world)
+        self._mistakes = Mistakes(world)
+        self._quiet.enter_context(quiet_but_for(self._mistakes))
         world.brokers[BrokerId(1)].start()
         world.run_while(lambda: not world.brokers[BrokerId(1)].is_controller, 60.0, "broker 1 is controller")
         for broker in list(world.brokers.values())[1:]:

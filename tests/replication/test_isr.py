@@ -1,0 +1,264 @@
+"""Who is in sync: who is proposed to join or to leave, and what the controller's answer makes of it."""
+
+from pathlib import Path
+
+import pytest
+
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import BrokerEpoch
+from odradek.replication.isr import (
+    AWAIT_LEADERSHIP,
+    ROLL_BACK,
+    TRANSITIONS,
+    Committed,
+    IsrAnswer,
+    IsrState,
+    PendingExpandIsr,
+    PendingShrinkIsr,
+    move,
+)
+from odradek.replication.partition import AWAIT_LEADERSHIP_MS, REFUSED_RETRY_MS, UNSETTLED_RETRY_MS
+from tests.replication.partitions import LAG_MS, Led, answer, b, expanding, leadership
+
+STATES: list[IsrState] = [
+    Committed((b(1), b(2))),
+    PendingExpandIsr((b(1), b(2)), (b(3),)),
+    PendingShrinkIsr((b(1), b(2)), (b(2),)),
+]
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("to", STATES, ids=lambda s: type(s).__name__)
+def test_every_move_of_the_isr_is_in_the_table_or_is_refused(state: IsrState, to: IsrState) -> None:
+    if type(to) in TRANSITIONS[type(state)]:
+        assert move(state, to, what="t-0") is to
+    else:
+        with pytest.raises(
+            AssertionError, match=f"t-0: {type(state).__name__} -> {type(to).__name__}; legal: "
+        ):
+            move(state, to, what="t-0")
+
+
+def test_the_maximal_isr_counts_whoever_could_be_elected() -> None:
+    committed, expanding, shrinking = STATES
+    assert committed.maximal_isr == (1, 2)
+    assert expanding.maximal_isr == (1, 2, 3)
+    assert expanding.isr == (1, 2)
+    assert shrinking.maximal_isr == (1, 2)
+    assert isinstance(shrinking, PendingShrinkIsr)
+    assert shrinking.proposed_isr == (1,)
+
+
+# ---------------------------------------------------------------------------------------------------- in sync
+
+
+@pytest.mark.behaviour(132, 156)
+def test_a_follower_joins_at_the_mark_and_not_before(tmp_path: Path) -> None:
+    led = Led(tmp_path, isr=(1, 2))
+    led.append(b"a", b"b")
+    led.fetched(2, 2)
+    assert led.partition.high_watermark == 2
+    led.fetched(3, 1)
+    assert led.proposed() is None
+    led.fetched(3, 2)
+    assert led.proposed() == (1, 2, 3)
+
+
+@pytest.mark.behaviour(156)
+def test_a_follower_below_the_start_of_the_epoch_does_not_join_although_it_is_at_the_mark(
+    tmp_path: Path,
+) -> None:
+    """KAFKA-7128: the mark of a new leader lags. Below the start of its epoch the follower may hold a fork."""
+    led = Led(tmp_path, isr=(1, 2))
+    led.append(b"a", b"b")
+    led.lead((1, 2))
+    assert led.partition.leader_epoch_start_offset == 2
+    assert led.partition.high_watermark == 0
+    led.fetched(3, 1)
+    assert led.proposed() is None
+    led.fetched(3, 2)
+    assert led.proposed() == (1, 2, 3)
+
+
+@pytest.mark.behaviour(156)
+def test_a_dead_broker_is_not_proposed_however_far_it_is(tmp_path: Path) -> None:
+    led = Led(tmp_path, isr=(1, 2))
+    led.live.discard(3)
+    led.fetched(3, 0)
+    assert led.proposed() is None
+    led.live.add(3)
+    led.partition.propose_again(led.now_ms)
+    assert led.proposed() == (1, 2, 3)
+
+
+def test_a_follower_not_heard_of_for_the_lag_time_is_not_proposed(tmp_path: Path) -> None:
+    led = Led(tmp_path, isr=(1, 2))
+    led.live.discard(3)
+    led.fetched(3, 0)
+    led.live.add(3)
+    led.now_ms += LAG_MS + 1
+    led.partition.propose_again(led.now_ms)
+    assert led.proposed() is None
+
+
+@pytest.mark.behaviour(131)
+def test_a_member_leaves_only_when_it_lags_by_time_and_by_records(tmp_path: Path) -> None:
+    led = Led(tmp_path)
+    led.fetched(2, 0)
+    led.fetched(3, 0)
+    led.now_ms += 10 * LAG_MS
+    led.partition.shrink_if_lagging(led.now_ms)
+    assert led.proposed() is None, "KAFKA-7152: whose end is ours has nothing to fetch"
+    for source in led.sources.values():
+        source.last_fetch_time_ms = led.now_ms  # their sessions go on fetching
+    led.append(b"a")
+    led.fetched(2, 1)
+    led.now_ms += LAG_MS
+    led.partition.shrink_if_lagging(led.now_ms)
+    assert led.proposed() is None
+    led.now_ms += 1
+    led.fetched(2, 1)
+    led.partition.shrink_if_lagging(led.now_ms)
+    assert led.proposed() == (1, 2)
+
+
+def test_a_follower_that_keeps_up_with_a_steady_load_stays_although_it_is_never_at_the_end(
+    tmp_path: Path,
+) -> None:
+    led = Led(tmp_path, replicas=(1, 2), isr=(1, 2))
+    end = led.append(b"a")
+    for _ in range(50):
+        led.fetched(2, end)
+        end = led.append(b"x")
+        led.now_ms += LAG_MS // 2
+        led.partition.shrink_if_lagging(led.now_ms)
+        assert led.proposed() is None
+
+
+def test_a_stale_fetch_of_an_earlier_life_of_a_follower_is_refused(tmp_path: Path) -> None:
+    """KAFKA-15221: sent before it restarted, it says nothing about the log it has now."""
+    led = Led(tmp_path)
+    led.append(b"a", b"b")
+    led.fetched(2, 0, broker_epoch=20)
+    with pytest.raises(ProtocolError) as refusal:
+        led.fetched(2, 2, broker_epoch=19)
+    assert refusal.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert led.partition.followers[b(2)].log_end_offset == 0
+
+
+def test_only_replicas_count_as_followers(tmp_path: Path) -> None:
+    led = Led(tmp_path)
+    with pytest.raises(ProtocolError):
+        led.fetched(9, 0)
+
+
+# ------------------------------------------------------------------------------------- answers of the controller
+
+
+@pytest.mark.behaviour(159)
+def test_success_commits_what_the_controller_says_now(tmp_path: Path) -> None:
+    led = expanding(tmp_path)
+    epoch = led.partition.leader_epoch
+    assert answer(led, ErrorCode.NONE, leadership(1, epoch, (1, 2, 3), partition_epoch=9)) is None
+    assert led.partition.state == Committed((b(1), b(2), b(3)))
+    assert led.partition.partition_epoch == 9
+
+
+@pytest.mark.behaviour(159)
+@pytest.mark.parametrize("error", sorted(ROLL_BACK))
+def test_a_refusal_rolls_back_and_waits_a_while(tmp_path: Path, error: ErrorCode) -> None:
+    led = expanding(tmp_path)
+    assert answer(led, error) == REFUSED_RETRY_MS
+    assert led.partition.state == Committed((b(1), b(2)))
+    led.fetched(3, 1)
+    assert led.proposed() is None, "not again with the very next fetch"
+    led.now_ms += REFUSED_RETRY_MS
+    led.fetched(3, 1)
+    assert led.proposed() == (1, 2, 3)
+
+
+@pytest.mark.behaviour(159)
+@pytest.mark.parametrize("error", sorted(AWAIT_LEADERSHIP))
+def test_where_the_controller_is_ahead_the_maximal_isr_stays(tmp_path: Path, error: ErrorCode) -> None:
+    """A lost answer may have said "committed": leaving 3 out now could commit what 3, elected, lacks."""
+    led = expanding(tmp_path)
+    assert answer(led, error) == AWAIT_LEADERSHIP_MS
+    assert led.partition.state.maximal_isr == (1, 2, 3)
+    led.append(b"b")
+    led.fetched(2, 2)
+    assert led.partition.high_watermark == 1
+    led.lead((1, 2))
+    assert led.partition.state == Committed((b(1), b(2)))
+
+
+@pytest.mark.behaviour(159)
+@pytest.mark.parametrize(
+    "error", [ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_BROKER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR]
+)
+def test_an_answer_that_says_nothing_is_asked_for_again_with_the_same_proposal(
+    tmp_path: Path, error: ErrorCode
+) -> None:
+    led = expanding(tmp_path)
+    before = led.partition.proposal(BrokerEpoch(7))
+    assert answer(led, error) == UNSETTLED_RETRY_MS
+    assert led.partition.proposal(BrokerEpoch(7)) == before
+    led.partition.propose_again(led.now_ms)
+    assert led.proposed() == (1, 2, 3)
+
+
+def test_an_answer_to_a_proposal_of_an_older_epoch_changes_nothing(tmp_path: Path) -> None:
+    led = expanding(tmp_path)
+    proposal = led.partition.proposal(BrokerEpoch(7))
+    assert proposal is not None
+    led.lead((1, 2))
+    told = IsrAnswer(ErrorCode.NONE, leadership(1, 0, (1, 2, 3), 5))
+    assert led.partition.isr_answered(proposal, told, led.now_ms) is None
+    assert led.partition.isr == (1, 2)
+
+
+def test_a_refusal_of_an_older_proposal_does_not_take_back_the_present_one(tmp_path: Path) -> None:
+    led = expanding(tmp_path)
+    older = led.partition.proposal(BrokerEpoch(7))
+    assert older is not None
+    led.lead((1, 2))
+    led.fetched(2, 1)
+    led.fetched(3, 1)
+    assert led.proposed() == (1, 2, 3)
+    refusal = IsrAnswer(ErrorCode.INELIGIBLE_REPLICA)
+    assert led.partition.isr_answered(older, refusal, led.now_ms) is None
+    assert led.partition.state == PendingExpandIsr((b(1), b(2)), (b(3),))
+
+
+def test_a_shrink_takes_effect_only_when_it_is_confirmed(tmp_path: Path) -> None:
+    led = Led(tmp_path)
+    waits = led.append_and_wait(b"a")
+    led.fetched(2, 1)
+    led.now_ms += LAG_MS + 1
+    led.fetched(2, 1)
+    led.partition.shrink_if_lagging(led.now_ms)
+    assert led.proposed() == (1, 2)
+    assert led.partition.high_watermark == 0
+    epoch = led.partition.leader_epoch
+    answer(led, ErrorCode.NONE, leadership(1, epoch, (1, 2), partition_epoch=9))
+    assert led.partition.high_watermark == 1
+    assert waits.told == [ErrorCode.NONE]
+
+
+def test_two_followers_that_catch_up_meanwhile_join_with_the_next_proposal(tmp_path: Path) -> None:
+    led = Led(tmp_path, isr=(1,))
+    led.fetched(2, 0)
+    assert led.proposed() == (1, 2)
+    led.fetched(3, 0)
+    assert led.proposed() is None, "one proposal at a time"
+    answer(led, ErrorCode.NONE, leadership(1, led.partition.leader_epoch, (1, 2), 9))
+    assert led.proposed() == (1, 2, 3), "3 has nothing to fetch, so nobody else would ask"
+
+
+def test_members_are_named_with_the_broker_epochs_their_fetches_told(tmp_path: Path) -> None:
+    led = Led(tmp_path, isr=(1, 2))
+    led.fetched(2, 0, broker_epoch=22)
+    led.fetched(3, 0)
+    proposal = led.partition.proposal(BrokerEpoch(11))
+    assert proposal is not None
+    assert proposal.new_isr == ((1, 11), (2, 22), (3, -1))
