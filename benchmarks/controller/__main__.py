@@ -174,7 +174,7 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         every = kept.read().with_new(new.samples, new.memories)
         kept.write(every)
-        write_page(report(every))
+        write_page(report(kept.read()))  # as it stands in the file, rounded
     print(f"measured in {time.monotonic() - begun:.0f} s")
     return 0
 

@@ -113,7 +113,9 @@ def _events(draw: Random) -> list[Callable[[ControllerContext], Event]]:
     def reassign(context: ControllerContext) -> Event:
         live = sorted(context.brokers)
         some = [tp for tp in sorted(context.assignments) if draw.random() < 0.3]
-        return AlterReassignmentsRequested(3, {tp: tuple(draw.sample(live, min(2, len(live)))) for tp in some})
+        return AlterReassignmentsRequested(
+            3, {tp: tuple(draw.sample(live, min(2, len(live)))) for tp in some}
+        )
 
     def disk(context: ControllerContext) -> Event:
         broker = draw.choice(sorted(context.brokers))
@@ -186,7 +188,9 @@ def test_the_bulk_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(bulk_moves, name, lambda *_, name=name: moved.append(name) or True)
     replicas = (BrokerId(3), BrokerId(1), BrokerId(2))
     brokers = tuple(registration(b, 10 + b) for b in (1, 2, 3))
-    node = TopicAssignment("apples", topic_id_of("apples"), dict.fromkeys(range(50), ReplicaAssignment(replicas)))
+    node = TopicAssignment(
+        "apples", topic_id_of("apples"), dict.fromkeys(range(50), ReplicaAssignment(replicas))
+    )
     state = StoredPartitionState(LeaderAndIsr(replicas[0], LeaderEpoch(4), replicas), ControllerEpoch(1))
     states = {TopicPartition("apples", p): state for p in range(50)}
     core = ControllerCore()

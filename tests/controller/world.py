@@ -399,13 +399,15 @@ class World:
         if isinstance(write, CreatePartitionState):
             if write.topic_partition in self.states:
                 return Conflict(self.states[write.topic_partition])
-            self.put(write.topic_partition, write.value, write.controller_epoch, 0)
+            self.put(write.topic_partition, write.value, write.controller_epoch, 0, write)
             return Stored(0)
         if isinstance(write, WritePartitionState):
             found = self.states.get(write.topic_partition)
             if found is None or found.leader_and_isr.partition_epoch != write.expected_version:
                 return Conflict(found)
-            self.put(write.topic_partition, write.value, write.controller_epoch, write.expected_version + 1)
+            self.put(
+                write.topic_partition, write.value, write.controller_epoch, write.expected_version + 1, write
+            )
             return Stored(write.expected_version + 1)
         if isinstance(write, WriteTopicAssignment):
             node = self.topics.get(write.topic)
@@ -444,7 +446,12 @@ class World:
         return Stored(0)
 
     def put(
-        self, topic_partition: TopicPartition, value: LeaderAndIsr, epoch: ControllerEpoch, version: int
+        self,
+        topic_partition: TopicPartition,
+        value: LeaderAndIsr,
+        epoch: ControllerEpoch,
+        version: int,
+        write: WritePartitionState | CreatePartitionState | None = None,
     ) -> None:
         stored = LeaderAndIsr(
             value.leader,
@@ -455,13 +462,15 @@ class World:
             value.elr,
             value.last_known_elr,
         )
-        self.states[topic_partition] = StoredPartitionState(stored, epoch)
+        lives = (write.isr_broker_epochs,) if write is not None else ()
+        eligible = write.elr_broker_epochs if isinstance(write, WritePartitionState) else ()
+        self.states[topic_partition] = StoredPartitionState(stored, epoch, *lives, elr_broker_epochs=eligible)
 
     def check_memory_is_store(self) -> None:
         """I11: after every event the controller remembers what is stored, no more and no less."""
-        remembered = {t: s for t, s in self.context.leaderships.items()}
-        known = {t: s for t, s in self.states.items() if t.topic in self.context.topics}
-        assert remembered == known
+        remembered = {t: (s.leader_and_isr, s.controller_epoch) for t, s in self.context.leaderships.items()}
+        known = {t: (s.leader_and_isr, s.controller_epoch) for t, s in self.states.items()}
+        assert remembered == {t: s for t, s in known.items() if t.topic in self.context.topics}
         for topic, node in self.topics.items():
             if topic in self.context.topics:
                 expected = {

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from odradek.sim.explore.__main__ import BROKEN, explore
 from odradek.sim.explore.model import Model, State
 from odradek.sim.explore.scopes import SCOPES
-from odradek.sim.explore.story import NO_COUNTERPART, story_of
+from odradek.sim.explore.story import NO_COUNTERPART, stories_of
 from odradek.sim.scenario import play
 from odradek.sim.scenario.__main__ import main as play_files
 
@@ -40,7 +40,7 @@ def played(model: Model, seed: int) -> tuple[str, int, int]:
     """The story as it came out, and who leads at the end of the walk: in the search and in the cluster."""
     with model.keeping_names():
         actions, states = walk(model, seed)
-        story = story_of(model, actions, states, ["nothing"])
+        story = stories_of(model, actions, states, ["nothing"])[0]
     steps, _, ending = story.rpartition("\n\n# Whatever came of it")
     text = play(f"{steps}\n\nstate t-0\n----\n\n# Whatever came of it{ending}")
     leader = re.findall(r"^t-0: leader (-?\d+)", text, re.MULTILINE)[-1]
@@ -63,7 +63,7 @@ def test_whole_brokers_go_the_same_ways_and_break_nothing(name: str) -> None:
 def test_what_has_no_counterpart_is_marked_and_the_story_goes_on() -> None:
     model = Model(SCOPES["faults"])
     state = model.first()
-    story = story_of(model, ["BrokerDreams(1)", "LeaderWrite(1, record=0)"], [state] * 3, ["nothing"])
+    story = stories_of(model, ["BrokerDreams(1)", "LeaderWrite(1, record=0)"], [state] * 3, ["nothing"])[0]
     text = play(story)
     assert f"{NO_COUNTERPART}BrokerDreams." in text
     assert "r0@0" in text or "r0: NOT_LEADER_OR_FOLLOWER" in text

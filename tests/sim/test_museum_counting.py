@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.sim.museum import catch, collection, counting, own_bugs, shown
+from odradek.sim.museum import catch, collection, counting, shown
 from odradek.sim.museum.counting import Count, Counted, count_all
 from odradek.sim.museum.page import tables
 
@@ -88,12 +88,15 @@ def test_the_page_names_every_exhibit() -> None:
         assert f"`{story}`" in text, number
 
 
-def test_every_bug_of_ours_is_told_as_a_story_and_put_back() -> None:
+def test_bugs_of_ours_are_told_as_stories_and_put_back() -> None:
+    """All but those that a unit test tells better, and what the table names as a story is one that is seen red."""
     text = (PAGE.parent / "simulator.md").read_text(encoding="utf-8")
     table = text.partition("## Bugs it found in our own code")[2].partition("### Not mended yet")[0]
     rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
-    told = {shown.STORIES[exhibit.number] for exhibit in own_bugs.EXHIBITS}
+    put_back = set(shown.STORIES.values())
+    told = [row for row in rows if put_back & set(re.findall(r"`([a-z_0-9]+)`", row))]
 
-    assert len(rows) >= 18
+    assert len(told) >= 18
     for row in rows:
-        assert told & set(re.findall(r"`([a-z_0-9]+)`", row)), row
+        for name in re.findall(r"[Ss]tory `([a-z_0-9]+)`", row):
+            assert name in put_back, row

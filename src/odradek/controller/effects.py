@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 class WritePartitionState(NamedTuple):
     """Set the state node, if its version is still `expected_version`. `Stored` carries the new version.
 
-    `isr_broker_epochs`: the incarnation of each member of the ISR, -1 for one that is not registered.
+    `isr_broker_epochs`: the incarnation of each member of the ISR, -1 where none is known; `elr_broker_epochs` the
+    same of each that is eligible.
     """
 
     topic_partition: TopicPartition
@@ -49,6 +50,7 @@ class WritePartitionState(NamedTuple):
     controller_epoch: ControllerEpoch
     expected_version: int
     isr_broker_epochs: tuple[BrokerEpoch, ...] = ()
+    elr_broker_epochs: tuple[BrokerEpoch, ...] = ()
 
 
 class CreatePartitionState(NamedTuple):

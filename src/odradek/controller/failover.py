@@ -20,16 +20,16 @@ from odradek.controller.context import (
     ReassignmentPhase,
     Topic,
 )
-from odradek.controller.election import Election
 from odradek.controller.events import Elected, Event, ReassignmentStep
-from odradek.controller.partition_states import PartitionState, plan_partition_move
+from odradek.controller.lives import commit_last_epochs, plan_lost, plan_restarted_members
+from odradek.controller.partition_states import PartitionState
 from odradek.controller.plan import Plan, Telling
 from odradek.controller.replica_states import TRANSITIONS, ReplicaState
 from odradek.controller.strays import commit_told, plan_told
 from odradek.controller.task import Task
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.facts import StoredPartitionState
-from odradek.model.ids import NO_TOPIC_ID, BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition, in_order
+from odradek.model.ids import NO_TOPIC_ID, BrokerId, ControllerEpoch, TopicPartition, in_order
 from odradek.model.values import dataclass
 
 
@@ -79,6 +79,7 @@ def load_context(event: Elected, settings: ControllerSettings) -> ControllerCont
         for replicas, partitions in alike.items():
             for broker in replicas:
                 context.partitions_on.setdefault(broker, set()).update(partitions)
+    commit_last_epochs(context)
     commit_initial_states(context, context.assignments)
     return context
 
@@ -168,69 +169,11 @@ def plan_startup(plan: Plan, partitions: list[TopicPartition]) -> None:
             else:
                 dead.setdefault(broker, []).append(topic_partition)
     plan.telling.merge(Telling(told, metadata=dict.fromkeys(partitions)))
-    _plan_restarted_members(plan, partitions)
+    lost = plan_restarted_members(plan, partitions)
     for broker in sorted(dead):
         plan_departures(plan, broker, in_order(dead[broker]))
+    plan_lost(plan, lost)
     plan_online_trigger(plan)
-
-
-def _plan_restarted_members(plan: Plan, partitions: list[TopicPartition]) -> None:
-    """Nearly always nobody was, and most partitions have the same members: those are looked at once."""
-    leaderships = plan.context.leaderships
-    is_whole = plan.context.brokers_are_whole()
-    unbroken: set[tuple[tuple[BrokerId, ...], tuple[BrokerEpoch, ...]]] = set()
-    for topic_partition in partitions:
-        stored = leaderships.get(topic_partition)
-        if stored is None:
-            continue
-        lives = (stored.leader_and_isr.isr, stored.isr_broker_epochs)
-        if lives in unbroken:
-            continue
-        if (
-            not plan_restarted_members(plan, topic_partition, stored)
-            and is_whole
-            and stored.isr_broker_epochs
-        ):
-            unbroken.add(lives)
-
-
-def plan_restarted_members(plan: Plan, topic_partition: TopicPartition, stored: StoredPartitionState) -> bool:
-    """False: nobody was. A member of the ISR was restarted while nobody led the cluster: failure and start-up for it, at once.
-
-    It counts as live, and may have come back with less than it had: its high watermark, what was not flushed, its
-    whole disk. Led on in the same epoch, that epoch would hold two histories that no truncation can tell apart;
-    Apache leaves this open in ZooKeeper mode. So the restarted leave the ISR as long as somebody is in it who was
-    not restarted and has everything, and the leader epoch rises. If all were restarted, nobody is better than
-    another: the ISR stays, and the epoch rises.
-    """
-    context = plan.context
-    current = stored.leader_and_isr
-    live = [member for member in current.isr if context.is_online(member, topic_partition)]
-    restarted = [member for member in live if _was_restarted(context, stored, member)]
-    if not restarted:
-        return False
-    unbroken = tuple(member for member in live if member not in restarted)
-    isr = unbroken or tuple(live)
-    replicas = plan.assignment(topic_partition).replicas
-    first = next((broker for broker in replicas if broker in isr), None)
-    leader = current.leader if current.leader in isr else first
-    if leader is None:
-        return True  # members that are not assigned: nobody to choose from; the usual election says why
-    reachable = context.online_of(replicas, topic_partition)
-    who = ", ".join(map(str, restarted))
-    election = Election(leader, isr, False, reachable, f"{who} restarted while there was no controller")
-    plan_partition_move(
-        plan, topic_partition, PartitionState.ONLINE, lambda _plan, _partition, _current: election
-    )
-    return True
-
-
-def _was_restarted(context: ControllerContext, stored: StoredPartitionState, member: BrokerId) -> bool:
-    epoch = context.brokers[member].epoch
-    if stored.isr_broker_epochs:
-        return stored.isr_broker_epochs[stored.leader_and_isr.isr.index(member)] != epoch
-    # An Apache controller wrote the node. Who registered after that was not the one it meant.
-    return stored.written_zxid >= 0 and epoch > stored.written_zxid
 
 
 def _census(states: Iterable[str]) -> str:

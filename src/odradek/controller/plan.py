@@ -281,14 +281,19 @@ class Plan:
                 last_known_elr=tuple([b for b in drafted.last_known_elr if b not in gone]),
             )
 
-    def mark_unclean(self, topic_partition: TopicPartition, broker: BrokerId) -> None:
+    def mark_unclean(
+        self,
+        topic_partition: TopicPartition,
+        broker: BrokerId,
+        why: str = "returned without a clean shutdown",
+    ) -> None:
         """This replica may have lost what it had: not eligible any more, only last known to have been."""
         drafted = self.leaderships[topic_partition]
         if broker in drafted.elr:
             known = (*drafted.last_known_elr, broker)
             elr = tuple(b for b in drafted.elr if b != broker)
             self.leaderships[topic_partition] = replace(drafted, elr=elr, last_known_elr=known)
-        why = f"broker {broker} returned without a clean shutdown"
+        why = f"broker {broker} {why}"
         after = self.leaderships[topic_partition]
         before = self.context.leadership(topic_partition)
         self.changes.append(
@@ -444,16 +449,23 @@ class Plan:
             else:
                 expected = before.leader_and_isr.partition_epoch
                 epochs = known.get(value.isr) or self._epochs_of(value.isr)
-                writes.append(new(WritePartitionState, (topic_partition, value, epoch, expected, epochs)))
+                eligible = self._epochs_of(value.elr) if value.elr else ()
+                fields = topic_partition, value, epoch, expected, epochs, eligible
+                writes.append(new(WritePartitionState, fields))
         return writes
 
-    def _epochs_of(self, isr: tuple[BrokerId, ...]) -> tuple[BrokerEpoch, ...]:
-        """Whose incarnation the ISR names: the next controller must see who was restarted while nobody led."""
-        known = self._epochs.get(isr)
+    def _epochs_of(self, members: tuple[BrokerId, ...]) -> tuple[BrokerEpoch, ...]:
+        """Whose incarnation the ISR, or the eligible, name: the next controller must see who was restarted while nobody
+        led. Of one that is gone, the last."""
+        known = self._epochs.get(members)
         if known is None:
-            registered = self.context.brokers
-            known = tuple([registered[b].epoch if b in registered else UNKNOWN_BROKER_EPOCH for b in isr])
-            self._epochs[isr] = known
+            registered, last = self.context.brokers, self.context.last_epochs
+            known = self._epochs[members] = tuple(
+                [
+                    registered[b].epoch if b in registered else last.get(b, UNKNOWN_BROKER_EPOCH)
+                    for b in members
+                ]
+            )
         return known
 
     def drop(self, partitions: set[TopicPartition]) -> None:

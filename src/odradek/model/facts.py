@@ -35,12 +35,14 @@ class StoredPartitionState:
 
     `isr_broker_epochs`: which incarnation of each member was meant, as long as the ISR, or empty when whoever
     wrote the node does not say (Apache). Then `written_zxid` is the transaction that wrote it, -1 if not known.
+    `elr_broker_epochs`: the same of each eligible replica, the life it was judged in last.
     """
 
     leader_and_isr: LeaderAndIsr
     controller_epoch: ControllerEpoch
     isr_broker_epochs: tuple[BrokerEpoch, ...] = ()
     written_zxid: int = -1
+    elr_broker_epochs: tuple[BrokerEpoch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

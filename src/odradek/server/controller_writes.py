@@ -32,7 +32,7 @@ def encode_writes(writes: Sequence[Write]) -> list[api.ConditionalOps]:
                 api.Set(
                     layout.state_path(write.topic_partition),
                     layout.encode_partition_state(
-                        write.value, write.controller_epoch, write.isr_broker_epochs
+                        write.value, write.controller_epoch, write.isr_broker_epochs, write.elr_broker_epochs
                     ),
                     write.expected_version,
                 ),
@@ -51,6 +51,7 @@ def _encode(write: Write) -> api.ConditionalOps:
             write.value,
             write.controller_epoch,
             write.isr_broker_epochs,
+            write.elr_broker_epochs,
             expected_version=write.expected_version,
         )
     if isinstance(write, CreatePartitionState):

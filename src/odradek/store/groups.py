@@ -87,10 +87,11 @@ def write_partition_state(
     state: LeaderAndIsr,
     controller_epoch: ControllerEpoch,
     isr_broker_epochs: tuple[BrokerEpoch, ...] = (),
+    elr_broker_epochs: tuple[BrokerEpoch, ...] = (),
     *,
     expected_version: int,
 ) -> ConditionalOps:
-    value = layout.encode_partition_state(state, controller_epoch, isr_broker_epochs)
+    value = layout.encode_partition_state(state, controller_epoch, isr_broker_epochs, elr_broker_epochs)
     return ConditionalOps((Set(layout.state_path(partition), value, expected_version),))
 
 

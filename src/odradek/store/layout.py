@@ -238,12 +238,13 @@ def encode_partition_state(
     state: LeaderAndIsr,
     controller_epoch: ControllerEpoch,
     isr_broker_epochs: tuple[BrokerEpoch, ...] = (),
+    elr_broker_epochs: tuple[BrokerEpoch, ...] = (),
 ) -> bytes:
     """Apache's keys in Apache's order. `elr` and `last_known_elr` are ours, named with the epoch that wrote
     them: Apache's controller drops keys it does not know, and what it has led over is void (KIP-966).
 
-    So are `isr_broker_epochs`: the broker epoch of each member of the ISR, in its order. They tell the next
-    controller who has been restarted since (docs/decisions: nobody leads on in the epoch of a former life).
+    So are `isr_broker_epochs`: the broker epoch of each member of the ISR, in its order, and `elr_broker_epochs`. They
+    tell the next controller who has been restarted since (docs/decisions: nobody leads on in the epoch of a former life).
     """
     recovery = (
         f'"leader_recovery_state":{state.leader_recovery_state},' if state.leader_recovery_state else ""
@@ -254,6 +255,9 @@ def encode_partition_state(
             f',"elr":[{_ids(state.elr)}],"last_known_elr":[{_ids(state.last_known_elr)}],'
             f'"elr_controller_epoch":{controller_epoch}'
         )
+        if elr_broker_epochs:
+            assert len(elr_broker_epochs) == len(state.elr), "an epoch for each that is eligible"
+            ours += f',"elr_broker_epochs":[{_ids(elr_broker_epochs)}]'
     if isr_broker_epochs:
         assert len(isr_broker_epochs) == len(state.isr), "an epoch for each member of the ISR"
         ours += (
@@ -303,7 +307,9 @@ def decode_partition_state(
         raise fields.fail("isr", "at least one member: the last one stays when it dies", [])
     if leader != NO_LEADER and leader not in isr:
         raise fields.fail("leader", f"a member of the ISR {list(isr)}", leader)
-    broker_epochs = _isr_broker_epochs(fields, controller_epoch, len(isr))
+    broker_epochs: tuple[BrokerEpoch, ...] = ()
+    if fields.value.get("isr_broker_epochs_controller_epoch") == controller_epoch:
+        broker_epochs = _broker_epochs(fields, "isr_broker_epochs", len(isr))
     return StoredPartitionState(
         LeaderAndIsr(
             leader=leader,
@@ -317,16 +323,14 @@ def decode_partition_state(
         ControllerEpoch(controller_epoch),
         broker_epochs,
         -1 if broker_epochs else written_zxid,
+        _broker_epochs(fields, "elr_broker_epochs", len(elr)) if elr else (),
     )
 
 
-def _isr_broker_epochs(fields: Fields, controller_epoch: int, members: int) -> tuple[BrokerEpoch, ...]:
-    if fields.value.get("isr_broker_epochs_controller_epoch") != controller_epoch:
+def _broker_epochs(fields: Fields, name: str, members: int) -> tuple[BrokerEpoch, ...]:
+    if name not in fields.value:
         return ()
-    epochs = [
-        BrokerEpoch(fields.as_integer("isr_broker_epochs", epoch, bits=64))
-        for epoch in fields.items("isr_broker_epochs")
-    ]
+    epochs = [BrokerEpoch(fields.as_integer(name, epoch, bits=64)) for epoch in fields.items(name)]
     return tuple(epochs) if len(epochs) == members else ()
 
 

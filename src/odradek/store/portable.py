@@ -8,8 +8,9 @@ What is left out, and why nothing is lost by it:
 - ephemeral nodes: whoever owned them makes them again;
 - notifications: a broker reads everything when it starts, and their numbers would collide with new ones, for a
   store counts anew;
-- `isr_broker_epochs` in a partition's state: they name incarnations by transaction ids of the store they were
-  written in, which mean somebody else in another. Without them everybody counts as restarted since, which is true.
+- `isr_broker_epochs` and `elr_broker_epochs` in a partition's state: they name incarnations by transaction ids of the
+  store they were written in, which mean somebody else in another. Without them everybody counts as restarted since,
+  which is true, and nobody is eligible outside the ISR.
 
 Versions and transaction ids are the new store's own. Nobody remembers them over a restart: a controller reads a
 node's version before it writes, and the controller epoch and leader epochs are values.
@@ -46,7 +47,7 @@ _NOTIFICATIONS = (layout.CONFIG_CHANGES, layout.ISR_CHANGES, layout.LOG_DIR_EVEN
 # The server's own, at the root of an ensemble.
 _FOREIGN = "/zookeeper"
 _STATE = "/state"
-_OURS_OF_THIS_STORE = ("isr_broker_epochs", "isr_broker_epochs_controller_epoch")
+_OURS_OF_THIS_STORE = ("isr_broker_epochs", "isr_broker_epochs_controller_epoch", "elr_broker_epochs")
 
 
 class CannotMove(OdradekError):
@@ -92,7 +93,7 @@ def portable(nodes: Iterable[tuple[str, Node]]) -> list[PortableNode]:
 
 
 def _without_incarnations(path: str, data: bytes) -> bytes:
-    if not path.endswith(_STATE) or b"isr_broker_epochs" not in data:
+    if not path.endswith(_STATE) or b"_broker_epochs" not in data:
         return data
     try:
         value = json.loads(data)

@@ -10,6 +10,7 @@ from odradek.sim.explore.mutations import MUTATIONS, mutated_model
 from odradek.sim.explore.scopes import SCOPES, parts
 from odradek.sim.explore.search import Exploration
 from odradek.sim.explore.search import explore as search
+from odradek.sim.explore.story import played_as_broken
 from odradek.sim.scenario import play
 
 BROKEN = 129
@@ -99,7 +100,8 @@ def told(result: Exploration, scenario: Path | None) -> int:
     if result.counter_example is not None:
         click.echo(result.counter_example.text)
         if scenario is not None:
-            scenario.write_text(play(result.counter_example.story), encoding="utf-8")
+            _, played = played_as_broken(result.counter_example.stories, play)
+            scenario.write_text(played, encoding="utf-8")
             click.echo(f"{scenario}: the same in whole brokers")
     click.echo(result.line)
     return 0 if result.counter_example is None else BROKEN

@@ -276,24 +276,31 @@ def _stored(value: Leadership) -> StoredPartitionState:
         tuple(map(BrokerId, value.last_known_elr)),
     )
     epochs = tuple(map(BrokerEpoch, value.isr_broker_epochs))
-    return StoredPartitionState(state, ControllerEpoch(value.controller_epoch), epochs)
+    eligible = tuple(map(BrokerEpoch, value.elr_broker_epochs))
+    return StoredPartitionState(state, ControllerEpoch(value.controller_epoch), epochs, -1, eligible)
 
 
 def _leadership_of(
-    stored: StoredPartitionState, isr_epochs: tuple[int, ...] = (), *, version: int | None = None
+    stored: StoredPartitionState,
+    isr_epochs: tuple[int, ...] = (),
+    elr_epochs: tuple[int, ...] = (),
+    *,
+    version: int | None = None,
 ) -> Leadership:
     """The incarnations of the members stand in the node only: a controller reads them when it takes over."""
     state = stored.leader_and_isr
     pairs = sorted(zip(state.isr, isr_epochs or (-1,) * len(state.isr), strict=True))
+    eligible = sorted(zip(state.elr, elr_epochs or (-1,) * len(state.elr), strict=True))
     return Leadership(
         state.leader,
         state.leader_epoch,
         tuple(b for b, _ in pairs),
         state.partition_epoch if version is None else version,
-        tuple(sorted(state.elr)),
+        tuple(b for b, _ in eligible),
         tuple(sorted(state.last_known_elr)),
         stored.controller_epoch,
         tuple(e for _, e in pairs),
+        tuple(e for _, e in eligible),
     )
 
 
@@ -306,7 +313,8 @@ def _store(written: list[Leadership]) -> Any:
             assert isinstance(write, WritePartitionState | CreatePartitionState)
             version = write.expected_version + 1 if isinstance(write, WritePartitionState) else 0
             state = StoredPartitionState(write.value, write.controller_epoch)
-            written.append(_leadership_of(state, write.isr_broker_epochs, version=version))
+            eligible = write.elr_broker_epochs if isinstance(write, WritePartitionState) else ()
+            written.append(_leadership_of(state, write.isr_broker_epochs, eligible, version=version))
             answers.append(Stored(version))
         return tuple(answers)
 
@@ -319,8 +327,9 @@ def _tree(value: ControllerValue, fence: int, written: list[Leadership]) -> Any:
     session = tree.open_session(6000)
     path = layout.state_path(TP)
     parents = [path[:end] for end in range(1, len(path)) if path[end] == "/"]
+    stored = _stored(value.stored)
     node = layout.encode_partition_state(
-        (stored := _stored(value.stored)).leader_and_isr, stored.controller_epoch, stored.isr_broker_epochs
+        stored.leader_and_isr, stored.controller_epoch, stored.isr_broker_epochs, stored.elr_broker_epochs
     )
     epoch = layout.encode_controller_epoch(ControllerEpoch(value.epoch))
     tree.multi(session, [*map(Create, parents), Create(layout.CONTROLLER_EPOCH, epoch), Create(path, node)])
@@ -332,7 +341,8 @@ def _tree(value: ControllerValue, fence: int, written: list[Leadership]) -> Any:
         if any(isinstance(answer, store.Stored) for answer in answers):
             found = tree.get(session, path, False)
             now = layout.decode_partition_state(path, found.data, found.stat.version)
-            written.append(_leadership_of(now, now.isr_broker_epochs, version=found.stat.version))
+            lives = now.isr_broker_epochs, now.elr_broker_epochs
+            written.append(_leadership_of(now, *lives, version=found.stat.version))
         return decode_answers(writes, answers).answers
 
     return answer

@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 from odradek.sim.explore.invariants import Invariants, anomalies
 from odradek.sim.explore.model import Model, State
-from odradek.sim.explore.story import story_of
+from odradek.sim.explore.story import stories_of
 
 
 class CounterExample(NamedTuple):
-    """`text`: the actions, one a line, then what they broke. `story`: the same for whole brokers (`story`), without
+    """`text`: the actions, one a line, then what they broke. `stories`: the same for whole brokers (`story`), without
     outcomes."""
 
     broken: tuple[str, ...]
     actions: tuple[str, ...]
     text: str
-    story: str
+    stories: tuple[str, ...]
 
 
 class Exploration(NamedTuple):
@@ -113,4 +113,4 @@ def _retold(model: Model, path: list[State], broken: tuple[str, ...]) -> Counter
             states.append(state)
         sentences = [f"{a.name}: {a.detail}" for a in anomalies(model, state)]
     text = "\n".join([*actions, "----", *(f"broken {sentence}" for sentence in sentences)])
-    return CounterExample(broken, tuple(actions), text, story_of(model, actions, states, broken))
+    return CounterExample(broken, tuple(actions), text, stories_of(model, actions, states, broken))

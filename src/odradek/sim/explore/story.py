@@ -1,6 +1,6 @@
 """A counter-example retold as a story of `sim.scenario`: the same steps, taken by whole brokers.
 
-Every action of the search is a paragraph, its name the comment on top. Replica b of the search is broker b + 2; broker
+Every action of the search is a paragraph, its name the comment on top. Replicas of the search are brokers 2 and up; broker
 1 is controller, and the last broker is there to be elected when 1 dies or is deposed. Requests and answers between
 brokers are withheld from the start and let go one by one, as the search delivers its messages; watches of the
 controllers are held while a broker comes or goes unnoticed.
@@ -8,10 +8,14 @@ controllers are held while a broker comes or goes unnoticed.
 What the search leaves open and a cluster cannot: who is first in the assignment. The order is chosen once, so that as
 many elections as possible come out as told; before another preferred election the assignment is reordered, which is
 told as well and raises the leader epoch, so later epochs are higher than in the comments by as much.
+
+Nor does the search tell brokers apart that have done the same, and looks at what a controller decides under every
+naming of them. Whole brokers have ids, and where the smaller one is asked first it matters which. So there is a story
+for each naming, and `played_as_broken` finds the one that comes out as the search says.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
 from typing import NamedTuple
 
@@ -32,18 +36,31 @@ class Telling(NamedTuple):
     after: State
 
 
-def story_of(model: Model, actions: Sequence[str], states: Sequence[State], broken: Sequence[str]) -> str:
-    """Without outcomes: `scenario.play` adds them."""
+def stories_of(
+    model: Model, actions: Sequence[str], states: Sequence[State], broken: Sequence[str]
+) -> tuple[str, ...]:
+    """One for each naming of the replicas, without outcomes: `scenario.play` adds them."""
     steps = [Telling(a, b, c) for a, b, c in zip(actions, states, states[1:], strict=False)]
-    return _Story(model, steps, broken).text()
+    brokers = [b + FIRST_REPLICA for b in model.brokers]
+    return tuple(_Story(model, steps, broken, names).text() for names in permutations(brokers))
+
+
+def played_as_broken(stories: Sequence[str], play: Callable[[str], str]) -> tuple[str, str]:
+    """(the story, as it came out): the first in which something broke, or the first of all."""
+    first = play(stories[0])
+    played = ((story, first if story is stories[0] else play(story)) for story in stories)
+    return next(((a, b) for a, b in played if "\n! " in b), (stories[0], first))
 
 
 class _Story:
-    def __init__(self, model: Model, steps: Sequence[Telling], broken: Sequence[str]) -> None:
+    def __init__(
+        self, model: Model, steps: Sequence[Telling], broken: Sequence[str], names: Sequence[int]
+    ) -> None:
+        self.names = names
         self.model = model
         self.steps = steps
         self.broken = broken
-        self.brokers = [b + FIRST_REPLICA for b in model.brokers]
+        self.brokers = sorted(names)
         self.spare = self.brokers[-1] + 1
         self.controller = FIRST_CONTROLLER
         self.dead: list[int] = []
@@ -65,8 +82,8 @@ class _Story:
         everybody = " ".join(map(str, self.brokers))
         created = [self.first_leader, *(b for b in self.order if b != self.first_leader)]
         lines = [
-            f"# Found by exhaustive search: {len(self.steps)} actions break {', '.join(self.broken)}. Replica b of",
-            f"# the search is broker b + {FIRST_REPLICA}; 1 is controller, {self.spare} is there to be the next.",
+            f"# Found by exhaustive search: {len(self.steps)} actions break {', '.join(self.broken)}. Replicas 0,",
+            f"# 1 ... of the search are brokers {self._listed(self.names)}; 1 is controller, {self.spare} is there to be the next.",
             "",
             f"cluster brokers={self.spare} notices=no replica.lag.time.max.ms=600000",
             f"withhold fetch {everybody}",
@@ -105,7 +122,7 @@ class _Story:
             if after.is_alive and after.is_leader and after.high_watermark > before.high_watermark:
                 for follower in after.followers:
                     if follower.broker not in after.isr or follower.broker in after.moving:
-                        yield f"lag {broker} t-0 {follower.broker + FIRST_REPLICA}"
+                        yield f"lag {broker} t-0 {self.names[follower.broker]}"
 
     def _leader_write(self, step: Telling, rest: str) -> Iterator[str]:
         yield f"produce t-0 r{_number(rest, 'record')} acks=1 to={self._who(rest)}"
@@ -113,7 +130,7 @@ class _Story:
     def _leader_answer_fetch(self, step: Telling, rest: str) -> Iterator[str]:
         if "the second" in rest:
             yield f"{NO_COUNTERPART}it follows no other partition that makes it send a second fetch."
-        yield f"{'late-fetch' if 'late' in rest else 'let fetch'} {_number(rest, 'follower') + FIRST_REPLICA}"
+        yield f"{'late-fetch' if 'late' in rest else 'let fetch'} {self.names[_number(rest, 'follower')]}"
 
     _leader_inc_high_watermark = _leader_answer_fetch
 
@@ -129,7 +146,7 @@ class _Story:
     _follower_truncate = _follower_replicate
 
     def _leader_shrink_isr(self, step: Telling, rest: str) -> Iterator[str]:
-        yield f"lag {self._who(rest)} t-0 {_number(rest, 'follower') + FIRST_REPLICA}"
+        yield f"lag {self._who(rest)} t-0 {self.names[_number(rest, 'follower')]}"
 
     def _leader_isr_answered(self, step: Telling, rest: str) -> Iterator[str]:
         yield f"let altered {self._who(rest)}"
@@ -193,10 +210,10 @@ class _Story:
     # --- controllers
 
     def _controller_alter_partition(self, step: Telling, rest: str) -> Iterator[str]:
-        broker = _number(rest, "from") + FIRST_REPLICA
+        broker = self.names[_number(rest, "from")]
         if "unanswered" in rest:
             yield "# Its answer is not heard of."
-        if self._is_asked_anew(step, broker - FIRST_REPLICA):
+        if self._is_asked_anew(step, self.names.index(broker)):
             yield f"drop alter-partition {broker}"
         yield f"let alter-partition {broker}"
 
@@ -228,7 +245,7 @@ class _Story:
 
     def _controller_elect_leader(self, step: Telling, rest: str) -> Iterator[str]:
         before, after = self._controller(step.before), self._controller(step.after)
-        elected = after.stored.leader + FIRST_REPLICA
+        elected = self.names[after.stored.leader] if after.stored.leader >= 0 else -1
         if before.live != after.live or after.stored.leader < 0:
             yield from self._controller_hears_of_brokers(step, rest)
             return
@@ -280,7 +297,7 @@ class _Story:
         yield f"elect preferred t-0 via={FIRST_CONTROLLER}"
 
     def _old_controller_alter_partition(self, step: Telling, rest: str) -> Iterator[str]:
-        yield f"let alter-partition {_number(rest, 'from') + FIRST_REPLICA}"
+        yield f"let alter-partition {self.names[_number(rest, 'from')]}"
 
     # --- helpers
 
@@ -293,17 +310,15 @@ class _Story:
 
     def _best_order(self) -> tuple[int, ...]:
         """In which as many elections as possible come out as told; the first leader first, if that is as good."""
-        self.first_leader += FIRST_REPLICA
+        self.first_leader = self.names[self.first_leader]
         elections = []
         for step in self.steps:
             before, after = self._controller(step.before), self._controller(step.after)
             if after.stored.leader not in (before.stored.leader, -1):
                 live = {b for b, _ in after.live}
                 members = {b for b in before.stored.isr if b in live} or set(after.stored.isr)
-                could = (
-                    {b + FIRST_REPLICA for b in members} if before.live != after.live else set(self.brokers)
-                )
-                elections.append((after.stored.leader + FIRST_REPLICA, could))
+                could = {self.names[b] for b in members} if before.live != after.live else set(self.brokers)
+                elections.append((self.names[after.stored.leader], could))
 
         def right(order: tuple[int, ...]) -> tuple[int, bool]:
             found = 0
@@ -319,12 +334,12 @@ class _Story:
         return self.model.controller_values.of[state.controller]
 
     def _replica(self, state: State, broker: int) -> ReplicaValue:
-        return self.model.replica_values.of[state.replicas[broker - FIRST_REPLICA]]
+        return self.model.replica_values.of[state.replicas[self.names.index(broker)]]
 
     def _who(self, rest: str) -> int:
         found = re.match(r"\d+", rest)
         assert found is not None, f"no broker in {rest!r}"
-        return int(found.group()) + FIRST_REPLICA
+        return self.names[int(found.group())]
 
     @staticmethod
     def _listed(brokers: Sequence[int]) -> str:

@@ -56,7 +56,7 @@ class Symmetry(Ground):
                 dict(value.live).get(broker, 0),
                 stored.leader == broker,
                 stored.isr_broker_epochs[stored.isr.index(broker)] if broker in stored.isr else -2,
-                broker in stored.elr,
+                stored.elr_broker_epochs[stored.elr.index(broker)] if broker in stored.elr else -2,
                 broker in stored.last_known_elr,
             )
             look = (repr(self.replica_values.of[replica].signature(broker)), place)

@@ -107,14 +107,17 @@ class Leadership(NamedTuple):
     last_known_elr: tuple[int, ...] = ()
     controller_epoch: int = 1
     isr_broker_epochs: tuple[int, ...] = ()
+    elr_broker_epochs: tuple[int, ...] = ()
 
     def renamed(self, names: Names) -> "Leadership":
         pairs = sorted(zip((names[b] for b in self.isr), self.isr_broker_epochs, strict=True))
+        eligible = sorted(zip((names[b] for b in self.elr), self.elr_broker_epochs, strict=True))
         return self._replace(
             leader=names[self.leader] if self.leader >= 0 else self.leader,
             isr=tuple(b for b, _ in pairs),
             isr_broker_epochs=tuple(e for _, e in pairs),
-            elr=_renamed(self.elr, names),
+            elr=tuple(b for b, _ in eligible),
+            elr_broker_epochs=tuple(e for _, e in eligible),
             last_known_elr=_renamed(self.last_known_elr, names),
         )
 

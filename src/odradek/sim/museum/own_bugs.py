@@ -7,7 +7,7 @@ from odradek.broker.control_order import ControlOrder
 from odradek.broker.fetch_sessions import FetchSession
 from odradek.broker.handlers.fetch import FetchWait
 from odradek.broker.replica_manager import ReplicaManager
-from odradek.controller import eligible, failover, reassignment_start, stop_answers
+from odradek.controller import eligible, lives, reassignment_start, stop_answers
 from odradek.controller.plan import Plan
 from odradek.log.log_manager import LogManager
 from odradek.replication.follower import FollowerFetcher
@@ -24,7 +24,7 @@ EXHIBITS = (
         "a leader that restarts before any controller has seen its death leads on in the same leader epoch",
         (
             Change(
-                failover,
+                lives,
                 "_was_restarted",
                 "return stored.isr_broker_epochs[stored.leader_and_isr.isr.index(member)] != epoch",
                 "return False",
@@ -74,6 +74,7 @@ EXHIBITS = (
                 " or topic_partition.topic in plan.context.topics_to_delete",
                 "",
             ),
+            Change(Plan, "tell_leader_and_isr", "if state in DELETED:", "if False:"),
         ),
     ),
     Exhibit(
@@ -215,5 +216,18 @@ EXHIBITS = (
         "of two that return together, both perhaps without their records, the eligible one leads if its id is the larger",
         (Change(eligible, "plan_unclean_return", " and b not in together", ""),),
         searched="judged_one_by_one",
+    ),
+    Exhibit(
+        "found damaged",
+        "1ed6fe7",
+        "a log found damaged in use is recovered after a kill as if that were a torn tail: cut there, and led again",
+        (
+            Change(
+                LogManager,
+                "_log_broken",
+                "self._write_offsets(home, checkpoints.RECOVERY_POINT, home.recovery_points)",
+                "pass",
+            ),
+        ),
     ),
 )

@@ -64,6 +64,7 @@ STORIES: dict[str, str] = {
     "seed 633": "the_partition_moves_while_a_flush_is_under_way",
     "seed 116": "told_again_in_a_new_epoch",
     "seed 258": "a_deletion_is_synced_before_it_is_answered",
+    "found damaged": "a_bit_turns_in_the_only_copy",
     "seed 1823": "who_is_controller_is_heard_while_the_store_is_away",
     "seed 376": "added_and_taken_away_twice",
     "seed 1696": "sent_off_again_before_it_answered",

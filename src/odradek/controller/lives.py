@@ -1,0 +1,180 @@
+"""Which lives of brokers the store means, and what a takeover makes of those that ended while nobody led the cluster.
+
+A broker that was restarted counts as live, and may have come back with less than it had: its high watermark, what was
+not flushed, its whole disk. A controller that saw it go and come treats that as failure and start-up. One that
+takes over sees only that it is there. So a state node says in which life each member of the ISR, and each replica that
+is eligible (KIP-966), was meant; Apache leaves this open in ZooKeeper mode.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from odradek.controller.context import ControllerContext
+from odradek.controller.election import Election
+from odradek.controller.partition_states import PartitionState, plan_partition_move
+from odradek.controller.plan import Plan
+from odradek.model.facts import StoredPartitionState
+from odradek.model.ids import NO_LEADER, UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
+
+Lost = dict[TopicPartition, tuple[BrokerId, ...]]
+
+RESTARTED = "was restarted while there was no controller, and not after a clean shutdown"
+
+
+def commit_last_epochs(context: ControllerContext) -> None:
+    """The newest life that the store knows of each broker that is not registered now. Older ones were judged by whoever
+    wrote that."""
+    brokers, last = context.brokers, context.last_epochs
+    if all(broker in brokers for broker in context.partitions_on):
+        return
+    seen: set[tuple[tuple[BrokerId, ...], tuple[BrokerEpoch, ...]]] = set()
+    for stored in context.leaderships.values():
+        state = stored.leader_and_isr
+        seen.add((state.isr, stored.isr_broker_epochs))
+        if state.elr:
+            seen.add((state.elr, stored.elr_broker_epochs))
+    for members, epochs in seen:
+        for member, epoch in zip(members, epochs, strict=False):  # none, or one for each
+            if member not in brokers and epoch > last.get(member, UNKNOWN_BROKER_EPOCH):
+                last[member] = epoch
+
+
+def plan_restarted_members(plan: Plan, partitions: Iterable[TopicPartition]) -> Lost:
+    """Members that were restarted leave the ISR, or at least its epoch. The brokers that may have lost what the ISR or
+    the eligible of a partition held are returned, for `plan_lost`; nearly always there are none, and most partitions
+    have the same members: those are looked at once."""
+    leaderships = plan.context.leaderships
+    lost: Lost = {}
+    judged: dict[object, tuple[tuple[BrokerId, ...], bool]] = {}  # lives -> (lost, nobody was restarted)
+    is_whole = plan.context.brokers_are_whole()
+    for topic_partition in partitions:
+        stored = leaderships.get(topic_partition)
+        if stored is None:
+            continue
+        state = stored.leader_and_isr
+        key = state.isr, stored.isr_broker_epochs, state.elr, stored.elr_broker_epochs
+        known = judged.get(key)
+        if known is None:
+            gone = _lost(plan.context, stored)
+            is_unbroken = not _restarted(plan.context, topic_partition, stored)
+            if is_whole and stored.isr_broker_epochs:
+                judged[key] = gone, is_unbroken
+        else:
+            gone, is_unbroken = known
+        if gone:
+            lost[topic_partition] = gone
+        if not is_unbroken and not _successor(plan, topic_partition, gone):
+            _plan_restarted(plan, topic_partition, stored)
+    return lost
+
+
+def _plan_restarted(plan: Plan, topic_partition: TopicPartition, stored: StoredPartitionState) -> None:
+    """Failure and start-up at once for members of the ISR.
+
+    Led on in the same epoch, that epoch would hold two histories that no truncation can tell apart. So the restarted
+    leave the ISR as long as somebody is in it who was not restarted and has everything, and the leader epoch rises. If
+    all were restarted, nobody is better than another: the ISR stays, and the epoch rises.
+    """
+    context = plan.context
+    current = stored.leader_and_isr
+    live = [member for member in current.isr if context.is_online(member, topic_partition)]
+    restarted = _restarted(context, topic_partition, stored)
+    unbroken = tuple(member for member in live if member not in restarted)
+    isr = unbroken or tuple(live)
+    replicas = plan.assignment(topic_partition).replicas
+    first = next((broker for broker in replicas if broker in isr), None)
+    leader = current.leader if current.leader in isr else first
+    if leader is None:
+        return  # members that are not assigned: nobody to choose from; the usual election says why
+    reachable = context.online_of(replicas, topic_partition)
+    who = ", ".join(map(str, restarted))
+    election = Election(leader, isr, False, reachable, f"{who} restarted while there was no controller")
+    plan_partition_move(
+        plan, topic_partition, PartitionState.ONLINE, lambda _plan, _partition, _current: election
+    )
+
+
+def plan_lost(plan: Plan, lost: Mapping[TopicPartition, tuple[BrokerId, ...]]) -> None:
+    """Who may have lost what it held is not eligible, and gives its place as the last of an ISR to one that is.
+
+    Asked after the dead have left their ISRs, for a member that leaves may become eligible by that.
+    """
+    for topic_partition, brokers in lost.items():
+        current = plan.leadership(topic_partition)
+        assert current is not None
+        successor = _successor(plan, topic_partition, brokers)
+        gone = [broker for broker in brokers if broker in current.elr]
+        if successor is None and not gone:
+            continue
+        if successor is not None:
+            gone.append(current.isr[0])
+            if plan.partition_state(topic_partition) is PartitionState.ONLINE:
+                plan_partition_move(plan, topic_partition, PartitionState.OFFLINE)
+            plan.lead(topic_partition, leader=NO_LEADER, isr=(successor,))
+        elif topic_partition not in plan.leaderships:
+            plan.lead(topic_partition, leader=current.leader, isr=current.isr)
+        for broker in gone:
+            plan.mark_unclean(topic_partition, broker, RESTARTED)
+        # The epoch was raised: a leader that does not hear of it refuses its followers for ever.
+        for replica in plan.assignment(topic_partition).replicas:
+            plan.tell_leader_and_isr(replica, topic_partition)
+        plan.tell_metadata(topic_partition)
+
+
+def _successor(plan: Plan, topic_partition: TopicPartition, lost: tuple[BrokerId, ...]) -> BrokerId | None:
+    """The eligible replica that has everything, where the last member of the ISR may have lost it."""
+    current = plan.leadership(topic_partition)
+    if current is None or len(current.isr) != 1 or current.isr[0] not in lost:
+        return None
+    assigned = plan.assignment(topic_partition).replicas
+    kept = [b for b in plan.eligible(topic_partition) if b not in lost and b in assigned]
+    return next((b for b in kept if plan.context.is_online(b, topic_partition)), kept[0] if kept else None)
+
+
+def _restarted(
+    context: ControllerContext, topic_partition: TopicPartition, stored: StoredPartitionState
+) -> list[BrokerId]:
+    """Members of the ISR that are live, in another life than the node means."""
+    isr = stored.leader_and_isr.isr
+    return [b for b in isr if context.is_online(b, topic_partition) and _was_restarted(context, stored, b)]
+
+
+def _was_restarted(context: ControllerContext, stored: StoredPartitionState, member: BrokerId) -> bool:
+    epoch = context.brokers[member].epoch
+    if stored.isr_broker_epochs:
+        return stored.isr_broker_epochs[stored.leader_and_isr.isr.index(member)] != epoch
+    # An Apache controller wrote the node. Who registered after that was not the one it meant.
+    return stored.written_zxid >= 0 and epoch > stored.written_zxid
+
+
+def _lost(context: ControllerContext, stored: StoredPartitionState) -> tuple[BrokerId, ...]:
+    """Of the ISR and the eligible, those that may hold less by now than when the node was written."""
+    state = stored.leader_and_isr
+    if not stored.isr_broker_epochs:
+        # Apache's, or of another store; or a model of a cluster in which nobody restarts.
+        if stored.written_zxid < 0:
+            return ()
+        others = [b for b in state.isr if _may_be_another(context, b, stored.written_zxid)]
+        return (*others, *state.elr)
+    lost = [
+        b for b, life in zip(state.isr, stored.isr_broker_epochs, strict=True) if _is_over(context, b, life)
+    ]
+    lives = stored.elr_broker_epochs or (UNKNOWN_BROKER_EPOCH,) * len(state.elr)
+    lost += [b for b, life in zip(state.elr, lives, strict=True) if _is_over(context, b, life)]
+    return tuple(lost)
+
+
+def _is_over(context: ControllerContext, broker: BrokerId, life: BrokerEpoch) -> bool:
+    """It is not that life any more, and not the next one after a clean stop. `life` -1: nobody knows which was meant."""
+    registration = context.brokers.get(broker)
+    if life == UNKNOWN_BROKER_EPOCH:
+        return True
+    if registration is None:
+        return life != context.last_epochs.get(broker)
+    return life not in (registration.epoch, registration.clean_epoch)
+
+
+def _may_be_another(context: ControllerContext, broker: BrokerId, written_zxid: int) -> bool:
+    registration = context.brokers.get(broker)
+    if registration is None or registration.epoch <= written_zxid:
+        return registration is None
+    return not UNKNOWN_BROKER_EPOCH < registration.clean_epoch <= written_zxid
