@@ -147,12 +147,12 @@ def test_an_eligible_replica_that_returns_clean_stays_eligible() -> None:
     assert world.leader("e-0")[:2] == (1, (1,))
 
 
-def test_a_new_controller_that_never_knew_the_broker_believes_its_file() -> None:
+def test_a_new_controller_that_never_knew_the_broker_reads_of_its_life_in_the_store() -> None:
     world = last_one_standing()
     epoch = world.context.last_epochs[BrokerId(2)]
     world.core.step(Resigned("it died"), 0)
     world.elect(3)
-    assert world.context.last_epochs == {}
+    assert world.context.last_epochs[BrokerId(2)] == epoch
     world.start_clean(2, stopped_as=epoch)
     assert world.leader("e-0")[:2] == (2, (2,))
 

@@ -218,6 +218,20 @@ EXHIBITS = (
         searched="judged_one_by_one",
     ),
     Exhibit(
+        "next controller",
+        "de7b99c",
+        "an eligible replica returns empty while no controller is elected: the next one never knew its former life, and "
+        "an empty log leads",
+        (Change(lives, "_lost", "return tuple(lost)", "return ()"),),
+    ),
+    Exhibit(
+        "last member",
+        "de7b99c",
+        "the last member of the ISR loses what it had not flushed while no controller is elected, and leads on although "
+        "an eligible replica has everything",
+        (Change(lives, "_successor", "if current is None or ", "if True or current is None or "),),
+    ),
+    Exhibit(
         "found damaged",
         "1ed6fe7",
         "a log found damaged in use is recovered after a kill as if that were a torn tail: cut there, and led again",

@@ -72,6 +72,8 @@ STORIES: dict[str, str] = {
     "dead leaver": "a_dead_leaver_returns",
     "seed 327": "late_within_a_term",
     "unclean together": "two_return_without_their_records",
+    "next controller": "an_eligible_replica_returns_while_nobody_leads",
+    "last member": "the_last_member_returns_while_nobody_leads",
 }
 # exhibit -> why the rest of our code makes the line harmless. These are not counted as shown.
 HARMLESS: dict[str, str] = {
