@@ -17,9 +17,8 @@ class LogDirectory:
     def __init__(self, root: Directory) -> None:
         self.root = root
         self.lock: DirectoryLock | None = None
-        self.clean_epoch = (
-            -1
-        )  # broker epoch of the life that stopped in order and flushed all; -1: it did not
+        # Broker epoch of the life that stopped in order and flushed all; -1: it did not
+        self.clean_epoch = -1
         # Checkpoints are written by a thread, and by whoever cuts a log: one at a time, or the older value might
         # be the one that stays.
         self.checkpointing = Lock()

@@ -42,9 +42,8 @@ class Disk:
         self._high_watermarks = high_watermarks
         self._log = log
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waited_for: set[PartitionLog] = (
-            set()
-        )  # their flush is somebody's acknowledgement, and under way
+        # Their flush is somebody's acknowledgement, and under way
+        self._waited_for: set[PartitionLog] = set()
         self._in_background: PartitionLog | None = None  # one at a time
         self._background_done = asyncio.Event()
         self._is_checkpointing = False

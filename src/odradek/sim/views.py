@@ -149,9 +149,8 @@ class Views:
             term = runtime.controller._term
             if term is not None:
                 controllers.append((broker_id, term.epoch))
-                context = (
-                    term.core.context
-                )  # None as well once it has resigned, in the very step we look after
+                # None as well once it has resigned, in the very step we look after
+                context = term.core.context
                 if term.is_loaded and context is not None and term.epoch > cached_epoch:
                     cached_epoch = term.epoch
                     cached = {p: s.leader_and_isr for p, s in context.leaderships.items()}

@@ -161,11 +161,16 @@ def local_history(bootstrap: str, most_bytes: int = LARGEST_READ_UNASKED) -> His
 def local_journals(client: "SyncClient", view: "ClusterView") -> tuple[list[Path], list[str]]:
     """Journal files of the cluster's live brokers on this machine, and why there are none for the others."""
     from odradek.cli.config.resources import BROKER, Resource, describe
+    from odradek.client.sync_connection import Unreachable
 
     found: list[Path] = []
     reasons: list[str] = []
     for broker in sorted(view.brokers):
-        known = {e.name: e.value for e in describe(client, Resource(BROKER, str(broker)))}
+        try:
+            known = {e.name: e.value for e in describe(client, Resource(BROKER, str(broker)))}
+        except Unreachable as error:  # it has just died, and nobody was told yet
+            reasons.append(error.message)
+            continue
         if not any(name.startswith("odradek.") for name in known):
             reasons.append(f"broker {broker} is none of ours and keeps no journal")
             continue

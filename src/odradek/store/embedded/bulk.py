@@ -100,9 +100,8 @@ def _create_all(writing: Writing, run: Sequence[ConditionalOps]) -> list[WriteAn
         return None
     made: dict[str, tuple[bytes, int]] = {}  # path -> data, zxid
     children: dict[str, int] = {}
-    above: set[str] = (
-        set()
-    )  # must be there, and were not asked for yet, or are not made before their children
+    # Must be there, and were not asked for yet, or are not made before their children
+    above: set[str] = set()
     for zxid, group in enumerate(run, start=writing.zxid + 1):
         op = group.ops[0]
         assert isinstance(op, Create)
