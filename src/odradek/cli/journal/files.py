@@ -169,7 +169,7 @@ def local_journals(client: "SyncClient", view: "ClusterView") -> tuple[list[Path
         try:
             known = {e.name: e.value for e in describe(client, Resource(BROKER, str(broker)))}
         except Unreachable as error:  # it has just died, and nobody was told yet
-            reasons.append(error.message)
+            reasons.append(str(error))
             continue
         if not any(name.startswith("odradek.") for name in known):
             reasons.append(f"broker {broker} is none of ours and keeps no journal")
