@@ -10,6 +10,7 @@ from odradek.broker.replica_manager import ReplicaManager
 from odradek.controller import eligible, lives, reassignment_start, stop_answers
 from odradek.controller.plan import Plan
 from odradek.log.log_manager import LogManager
+from odradek.log.memory_files import MemoryDirectory
 from odradek.replication.follower import FollowerFetcher
 from odradek.replication.partition import Partition
 from odradek.server.controller_runtime import ControllerRuntime
@@ -230,6 +231,25 @@ EXHIBITS = (
         "the last member of the ISR loses what it had not flushed while no controller is elected, and leads on although "
         "an eligible replica has everything",
         (Change(lives, "_successor", "if current is None or ", "if True or current is None or "),),
+    ),
+    Exhibit(
+        "seed 9029",
+        "b265f80",
+        "a log is deleted while a thread flushes it: its missing directory is taken for a failed disk",
+        (Change(MemoryDirectory, "_do", "path != self.health.path", 'name != "."'),),
+    ),
+    Exhibit(
+        "walk 1313",
+        "b265f80",
+        "a replica that was told to delete, and that the next reassignment still names, is elected uncleanly",
+        (
+            Change(
+                Plan,
+                "survivors",
+                "return tuple([b for b in live if self.replica_state(topic_partition, b) not in DELETED])",
+                "return live",
+            ),
+        ),
     ),
     Exhibit(
         "found damaged",

@@ -72,6 +72,8 @@ STORIES: dict[str, str] = {
     "dead leaver": "a_dead_leaver_returns",
     "seed 327": "late_within_a_term",
     "unclean together": "two_return_without_their_records",
+    "seed 9029": "a_topic_goes_while_its_flush_is_under_way",
+    "walk 1313": "who_is_sent_off_is_not_elected",
     "next controller": "an_eligible_replica_returns_while_nobody_leads",
     "last member": "the_last_member_returns_while_nobody_leads",
 }
