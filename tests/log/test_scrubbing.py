@@ -91,13 +91,17 @@ def test_small_batches_count_as_more_than_their_bytes() -> None:
     assert scrubber._expected == MOST_BATCHES
 
 
-def test_a_segment_that_was_cold_is_cold_again() -> None:
-    _, log = log_of(8)
+def test_a_cold_segment_stays_cold_also_half_way_through() -> None:
+    """A descriptor left behind by a thread would stay for good, or serve whoever writes with an end that is old."""
+    _, log = log_of(7)
     for segment in log.segments[:-1]:
         segment.cool()
     scrubber = Scrubber(lambda: [log])
+    for _ in range(7):
+        scrubber.look(len(SMALL))  # a batch at a time
+        assert [segment.is_cold for segment in log.segments] == [True, True, False]
     scrubber.look(EVERYTHING)
-    assert [segment.is_cold for segment in log.segments] == [True, True, False]
+    assert scrubber.rounds == 1 and [segment.is_cold for segment in log.segments] == [True, True, False]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -109,10 +109,9 @@ class Scrubber:
         most_bytes, most_batches = left
         limit = segment.end_offset if segment.end_offset >= 0 else log.log_end_offset
         last_epoch = log.latest_epoch
-        was_cold = segment.is_cold
         error: StorageError | None = None
         try:
-            file = segment.file
+            file = segment.file_apart()
             for position, header, batch in scan_batches(file, self._position, file.size_bytes):
                 if self._expected >= limit:
                     break  # appended while we looked
@@ -135,8 +134,6 @@ class Scrubber:
         except StorageError:
             self._log = None  # the whole directory is offline, and has told so
             return most_bytes, most_batches
-        if was_cold:
-            segment.cool()
         if error is not None and _is_still(log, segment, limit):
             log.broken(error)
         self._base_offset += 1  # the next segment, wherever it begins

@@ -111,6 +111,12 @@ class Segment:
             file = self._file = self.directory.open(file_name(self.base_offset, LOG_SUFFIX))
         return file
 
+    def file_apart(self) -> File:
+        """For a thread beside the one that writes: the descriptor that is held, or one that nobody else will see. Were it
+        to stay, a segment that becomes the active one meanwhile could be written at an end that is not its end."""
+        file = self._file
+        return self.directory.open(file_name(self.base_offset, LOG_SUFFIX)) if file is None else file
+
     @property
     def size_bytes(self) -> int:
         """Of the log file alone; not worth a descriptor while the segment is cold."""
