@@ -97,6 +97,7 @@ class Breaking:
     def do_take_disk(self, words: Words) -> None:
         broker = self._broker(words.plain[0])
         disk = self._disk_of(broker, words.named["of"])
+        broker.kill(at_once=True)  # and it lets go of the disk
         broker.disks.remove(disk)
         broker.disks_taken.append(disk)
         self._start_anew(broker)
