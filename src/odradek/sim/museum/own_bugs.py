@@ -9,6 +9,7 @@ from odradek.broker.handlers.fetch import FetchWait
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.controller import eligible, lives, reassignment_start, stop_answers
 from odradek.controller.plan import Plan
+from odradek.log import namesakes
 from odradek.log.log_manager import LogManager
 from odradek.log.memory_files import MemoryDirectory
 from odradek.replication.follower import FollowerFetcher
@@ -250,6 +251,13 @@ EXHIBITS = (
                 "return live",
             ),
         ),
+    ),
+    Exhibit(
+        "seed 993",
+        "7c12e81",
+        "of two logs of one name the one whose partition.metadata a power cut took is not meant, though the other is of a "
+        "topic that is gone",
+        (Change(namesakes, "meant", " or by_id.get(NO_TOPIC_ID)", ""),),
     ),
     Exhibit(
         "found damaged",

@@ -72,6 +72,7 @@ STORIES: dict[str, str] = {
     "dead leaver": "a_dead_leaver_returns",
     "seed 327": "late_within_a_term",
     "unclean together": "two_return_without_their_records",
+    "seed 993": "the_log_that_says_nothing_is_meant",
     "seed 9029": "a_topic_goes_while_its_flush_is_under_way",
     "walk 1313": "who_is_sent_off_is_not_elected",
     "next controller": "an_eligible_replica_returns_while_nobody_leads",

@@ -23,6 +23,7 @@ After each command the invariants are looked at, as in a seed; what they say is 
 | `flip B P offset=N` | a bit of the batch that holds N turns on the disk of B |
 | `take-disk B of=P`, `give-disk B` | B is started again without that directory in its `log.dirs`; and with it |
 | `cut A B`, `cut A > B`, `cut A store`, `heal [...]` | links, both ways or one way; `heal` alone heals everything |
+| `lose-file B P NAME` | B is down: a power cut took this file of its log of P |
 | `lose-answers P`, `hold-watches B`, `release-watches B`, `store down|up` | the store |
 | `replay B [P] kind=leader-and-isr|stop-delete leader=L epoch=E isr=... broker-epoch=N controller-epoch=N` | a control request by hand, late or of a zombie |
 | `reassign`, `delete`, `config`, `elect`, `send`, ... | what administrators do: `scenario.admin`; clients that do not wait: `scenario.clients` |

@@ -108,6 +108,15 @@ class Breaking:
         broker.disks_taken.clear()
         self._start_anew(broker)
 
+    def do_lose_file(self, words: Words) -> None:
+        """Of a broker that is down: a power cut took this file of the log, for its name was never synced."""
+        broker, partition, name = self._broker(words.plain[0]), words.plain[1], words.plain[2]
+        assert not broker.is_running, f"{broker.name} still runs"
+        logs = [disk.root.child(partition) for disk in broker.disks if partition in disk.root.names()]
+        assert [log.remove(name) for log in logs if log.exists(name)], (
+            f"{broker.name} has no {partition}/{name}"
+        )
+
     def _start_anew(self, broker: SimBroker) -> None:
         if broker.is_running:
             broker.kill(at_once=True)
