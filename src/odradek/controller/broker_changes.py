@@ -13,9 +13,8 @@ from odradek.controller.eligible import has_stopped_cleanly, plan_unclean_return
 from odradek.controller.events import Event
 from odradek.controller.leavers import commit_leavers_died, plan_leavers_died
 from odradek.controller.partition_states import PartitionState, plan_partition_move
-from odradek.controller.plan import Plan, Telling
+from odradek.controller.plan import DELETED, Plan, Telling
 from odradek.controller.reassignment_rules import steps_after
-from odradek.controller.replica_states import ReplicaState
 from odradek.controller.strays import commit_told, plan_told
 from odradek.controller.task import Task
 from odradek.controller.topic_deletion import CompleteDeletions, ResumeDeletions, plan_replica_failed
@@ -25,7 +24,6 @@ from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.values import dataclass
 
 Replicas = dict[BrokerId, list[TopicPartition]]
-GOING = (ReplicaState.DELETION_STARTED, ReplicaState.DELETION_SUCCESSFUL, ReplicaState.NON_EXISTENT)
 
 
 def tasks_of_brokers(context: ControllerContext, event: BrokersChanged) -> list[Task]:
@@ -266,7 +264,7 @@ def replicas_on(plan: Plan, brokers: tuple[BrokerId, ...]) -> Replicas:
             for tp in plan.pick(plan.context.partitions_on.get(broker, ()))
             if tp not in unusual
             or tp.topic in plan.context.topics_to_delete
-            or plan.replica_state(tp, broker) not in GOING
+            or plan.replica_state(tp, broker) not in DELETED
         ]
         for broker in brokers
     }

@@ -50,5 +50,4 @@ def plan_unclean_return(
             plan.lead(topic_partition, leader=current.leader, isr=current.isr)
             plan.mark_unclean(topic_partition, broker)
             # The epoch was raised: a leader that does not hear of it refuses its followers for ever.
-            for replica in plan.assignment(topic_partition).replicas:
-                plan.tell_leader_and_isr(replica, topic_partition)
+            plan.tell_leader_and_isr_to(assigned, topic_partition)

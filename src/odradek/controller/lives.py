@@ -115,8 +115,7 @@ def plan_lost(plan: Plan, lost: Mapping[TopicPartition, tuple[BrokerId, ...]]) -
         for broker in gone:
             plan.mark_unclean(topic_partition, broker, RESTARTED)
         # The epoch was raised: a leader that does not hear of it refuses its followers for ever.
-        for replica in plan.assignment(topic_partition).replicas:
-            plan.tell_leader_and_isr(replica, topic_partition)
+        plan.tell_leader_and_isr_to(plan.assignment(topic_partition).replicas, topic_partition)
         plan.tell_metadata(topic_partition)
 
 

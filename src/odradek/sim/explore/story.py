@@ -46,10 +46,12 @@ def stories_of(
 
 
 def played_as_broken(stories: Sequence[str], play: Callable[[str], str]) -> tuple[str, str]:
-    """(the story, as it came out): the first in which something broke, or the first of all."""
-    first = play(stories[0])
-    played = ((story, first if story is stories[0] else play(story)) for story in stories)
-    return next(((a, b) for a, b in played if "\n! " in b), (stories[0], first))
+    """(the story, as it came out): the first in which something broke, else the last of all."""
+    for story in stories:
+        played = play(story)
+        if "\n! " in played:
+            break
+    return story, played
 
 
 class _Story:
