@@ -93,6 +93,7 @@ class KazooLink:
         self._on_state = on_state
         self._on_negotiated = on_negotiated
         self._on_watch = on_watch
+        self._stopped: asyncio.Future[None] | None = None
         self._words = _LastWords(_log, {})
         self._client = KazooClient(
             hosts=hosts,
@@ -124,20 +125,23 @@ class KazooLink:
 
     def stop(self) -> asyncio.Future[None]:
         """In a thread of its own, for kazoo waits until its connection's thread has noticed: at once where the
-        server answers, else for as long as a session timeout. Nobody has to wait for that."""
-        stopped: asyncio.Future[None] = self._loop.create_future()
+        server answers, else for as long as a session timeout. Nobody has to wait for that, and whoever asks again
+        waits for the same end."""
+        if self._stopped is None:
+            self._stopped = self._loop.create_future()
+            threading.Thread(
+                target=self._stop, args=(self._stopped,), name="store end of session", daemon=True
+            ).start()
+        return asyncio.shield(self._stopped)
 
-        def settle() -> None:
-            if not stopped.done():
-                stopped.set_result(None)
-
-        def stop() -> None:
+    def _stop(self, stopped: asyncio.Future[None]) -> None:
+        try:
             self._client.stop()
             self._client.close()
-            self._post(settle)
-
-        threading.Thread(target=stop, name="store end of session", daemon=True).start()
-        return stopped
+        except Exception:  # kazoo names no type: its thread did not end in time, and keeps its sockets
+            _log.warning("The connection with ZooKeeper could not be closed", exc_info=True)
+        finally:
+            self._post(stopped.set_result, None)
 
     # ---- requests
 
@@ -163,8 +167,11 @@ class KazooLink:
     # ---- in kazoo's thread
 
     def _post(self, callback: Callable[..., None], *arguments: Any) -> None:
-        if not self._loop.is_closed():
+        try:
             self._loop.call_soon_threadsafe(callback, *arguments)
+        except RuntimeError:  # nobody listens any more
+            if not self._loop.is_closed():
+                raise
 
     def _kazoo_became(self, state: str) -> None:
         link_state = {KazooState.CONNECTED: LinkState.UP, KazooState.SUSPENDED: LinkState.DOWN}

@@ -1,0 +1,69 @@
+"""The connection with an ensemble that does not answer. No server but a socket that listens."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from odradek.store.zookeeper.security import Security
+
+link_module = pytest.importorskip("odradek.store.zookeeper.link", reason="kazoo is not installed")
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """Takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host, port = server.getsockname()
+        yield f"{host}:{port}"
+
+
+def link_to(hosts: str) -> Any:
+    return link_module.KazooLink(
+        hosts,
+        300,
+        Security(),
+        on_state=lambda state: None,
+        on_negotiated=lambda timeout_s: None,
+        on_watch=lambda event: None,
+    )
+
+
+def test_whoever_stops_it_again_waits_for_the_same_end(silent: str) -> None:
+    """A refused session stops its connection twice: for the refusal, and for the connect that failed of it."""
+
+    async def scenario() -> None:
+        connecting = asyncio.Event()
+        link = link_to(silent)
+        make = link._client.handler.create_connection
+
+        def making(*arguments: object, **named: object) -> object:
+            made = make(*arguments, **named)
+            link._post(connecting.set)
+            return made
+
+        link._client.handler.create_connection = making
+        link.start()
+        async with asyncio.timeout(10):
+            await connecting.wait()
+            first, again = link.stop(), link.stop()
+            await again
+            assert link._client._connection.connection_stopped.is_set()
+            await first
+
+    asyncio.run(scenario())
+
+
+def test_one_who_no_longer_waits_takes_the_end_from_nobody(silent: str) -> None:
+    async def scenario() -> None:
+        link = link_to(silent)
+        link.start()
+        impatient = asyncio.ensure_future(link.stop())
+        impatient.cancel()
+        async with asyncio.timeout(10):
+            await link.stop()
+        assert impatient.cancelled()
+
+    asyncio.run(scenario())
