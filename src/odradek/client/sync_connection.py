@@ -148,7 +148,24 @@ class SyncConnection:
 
     @property
     def is_open(self) -> bool:
-        return self._socket.fileno() >= 0
+        """As far as can be seen without asking. A broker closes what was idle for connections.max.idle.ms: a request
+        sent there would be lost, and nobody could say whether it had been acted on."""
+        if self._socket.fileno() < 0:
+            return False
+        if not self._expected and self._has_something_to_read():
+            self.close()  # its end, or bytes that nobody asked for
+            return False
+        return True
+
+    def _has_something_to_read(self) -> bool:
+        self._socket.settimeout(0)
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True  # it was reset
+        return True
 
     def _negotiate(self, deadline: float) -> None:
         request = ApiVersionsRequest(
