@@ -10,7 +10,7 @@ import pytest
 
 from odradek.broker import effects as fx
 from odradek.broker.assignment import Assignment, assign_replicas
-from odradek.broker.config_description import DEFAULT, TYPES, BrokerLayers, broker_entries
+from odradek.broker.config_description import TYPES, BrokerLayers, broker_entries
 from odradek.broker.metadata_cache import LiveBroker, PartitionMetadata
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch
@@ -135,7 +135,7 @@ def test_the_rates_of_replication_are_described_alike(world: World) -> None:
             entry.source,
             entry.is_sensitive,
             TYPES[entry.setting.type],
-            [list(synonym) for synonym in entry.synonyms if synonym.source != DEFAULT],
+            [list(synonym) for synonym in entry.synonyms],
         ]
         for entry in broker_entries(layers, {name: None})
     ]

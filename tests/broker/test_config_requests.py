@@ -176,11 +176,70 @@ def test_broker_settings_that_cannot_change_are_refused_in_a_sentence(
 
 def test_broker_settings_are_written_for_one_and_for_all(world: World, store: Store) -> None:
     assert change(world, store, ("log.cleaner.threads", SET, "2"), kind=BROKER, name="")[0] == 0
-    assert change(world, store, ("log.cleaner.threads", SET, "3"), kind=BROKER, name="1")[0] == 0
+    assert change(world, store, ("num.io.threads", SET, "16"), kind=BROKER, name="1")[0] == 0
     assert store.written == [
         fx.ConfigWrite("brokers", "<default>", {"log.cleaner.threads": "2"}, -1),
-        fx.ConfigWrite("brokers", "1", {"log.cleaner.threads": "3"}, -1),
+        fx.ConfigWrite("brokers", "1", {"num.io.threads": "16"}, -1),
     ]
+
+
+DYNAMIC = "Invalid value org.apache.kafka.common.config.ConfigException: {} for configuration Invalid dynamic configuration"
+THREADS = DYNAMIC.format("Dynamic thread count update validation failed for {}, value should {}")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        # As Apache Kafka 3.9.1 answered.
+        (
+            "max.connections.per.ip",
+            "0",
+            "requirement failed: max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides "
+            "property is set.",
+        ),
+        ("max.connections", "0", DYNAMIC.format("Invalid max.connections 0")),
+        ("max.connection.creation.rate", "0", DYNAMIC.format("Invalid max.connection.creation.rate 0")),
+        (
+            "num.io.threads",
+            "100",
+            THREADS.format("num.io.threads=100", "not be greater than double the current value 8"),
+        ),
+        (
+            "principal.builder.class",
+            "x",
+            "Invalid value x for configuration principal.builder.class: Class x could not be found.",
+        ),
+        # As its source says.
+        ("num.io.threads", "3", THREADS.format("num.io.threads=3", "be at least half the current value 8")),
+        (
+            "log.cleaner.threads",
+            "3",
+            DYNAMIC.format("Log cleaner threads cannot be increased to more than double the current value 1"),
+        ),
+    ],
+)
+@pytest.mark.parametrize("broker", ["", "1"])
+def test_a_change_that_would_lock_everybody_out_or_leaps_is_refused_as_apache_refuses_it(
+    world: World, store: Store, broker: str, name: str, text: str, sentence: str
+) -> None:
+    assert change(world, store, (name, SET, text), kind=BROKER, name=broker) == (
+        ErrorCode.INVALID_REQUEST,
+        sentence,
+    )
+    assert store.written == []
+
+
+def test_resources_of_kraft_are_named(world: World, store: Store) -> None:
+    sentence = "Config type client-metrics is only supported on KRaft clusters"
+    (described,) = describe(world, store, (16, "m", None))
+    assert (described.error_code, described.error_message) == (ErrorCode.INVALID_REQUEST, sentence)
+    told = change(world, store, ("interval.ms", SET, "1"), kind=16, name="m")
+    assert told == (ErrorCode.INVALID_REQUEST, sentence)
+
+
+def test_an_address_may_be_shut_out_where_another_is_let_in(world: World, store: Store) -> None:
+    let_in = ("max.connections.per.ip.overrides", SET, "127.0.0.1:9")
+    assert change(world, store, let_in, ("max.connections.per.ip", SET, "0"), kind=BROKER, name="1")[0] == 0
 
 
 def test_what_somebody_else_put_there_stays_and_does_not_hinder(world: World, store: Store) -> None:

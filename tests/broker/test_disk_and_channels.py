@@ -349,6 +349,7 @@ def test_a_repeat_of_a_committed_change_is_answered_with_success_and_taken(world
         leader_epoch=0,
         isr=[1, 2, 3],
         partition_epoch=state["partition_epoch"],
+        eligible_leader_replicas=[4],
     )
     topic = ap.AlterPartitionResponseTopicData(topic_id=state["topic_id"], partitions=[row])
     node.broker.controller_channel_answered(
@@ -356,6 +357,7 @@ def test_a_repeat_of_a_committed_change_is_answered_with_success_and_taken(world
     )
     assert node.partition().isr == (1, 2, 3)
     assert node.partition().partition_epoch == 1
+    assert node.partition().has_eligible
 
 
 def test_an_ineligible_replica_is_asked_for_again_after_a_while(world: World) -> None:

@@ -1,9 +1,11 @@
 """Requests for the controller in this process: questions to it, its answers, and envelopes."""
 
+from dataclasses import replace
 from typing import Any
 
 from odradek.broker import effects as fx
 from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import BrokerId
 from odradek.protocol.headers import encode_request
 from odradek.protocol.messages import allocate_producer_ids as apm
 from odradek.protocol.messages import alter_partition as ap
@@ -54,7 +56,8 @@ def test_alter_partition_becomes_a_question_to_the_controller_and_its_answer_the
     )
     from tests.replication.partitions import leadership
 
-    outcome = fx.AlterPartitionOutcome("t", TOPIC_ID, 0, ErrorCode.NONE, leadership(2, 3, (2,), 5))
+    alone = replace(leadership(2, 3, (2,), 5), elr=(BrokerId(1),))
+    outcome = fx.AlterPartitionOutcome("t", TOPIC_ID, 0, ErrorCode.NONE, alone)
     world[1].broker.controller_answered(
         effect.request_id, fx.AlterPartitionAnswered(ErrorCode.NONE, (outcome,)), world.now_ms
     )
@@ -66,6 +69,7 @@ def test_alter_partition_becomes_a_question_to_the_controller_and_its_answer_the
         [2],
         5,
     )
+    assert row.eligible_leader_replicas == [1]
 
 
 def test_controlled_shutdown_and_producer_ids_travel_the_same_way(world: World) -> None:

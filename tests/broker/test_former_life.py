@@ -52,6 +52,20 @@ def test_a_request_of_a_controller_waits_until_the_broker_knows_its_own_epoch(wo
     assert node.values() == [b"a"]
 
 
+def test_of_a_controller_that_tries_again_and_again_only_what_it_waits_for_is_kept(world: World) -> None:
+    """Its connections end while we wait for the store; a request may be of many megabytes."""
+    world.lead(1, isr=(1,), replicas=(1,))
+    unregistered(world)
+    broker = world[1].broker
+    for _ in range(5):
+        for _, park in broker._early:
+            park.abandon()
+        waiting = world.send(1, world.leader_and_isr(T0, broker_epoch=world[1].epoch), 7)
+    assert len(broker._early) == 1
+    broker.registered(world[1].epoch, world.now_ms)
+    assert waiting.is_answered and broker._early == []
+
+
 def test_a_new_process_does_not_lead_in_an_epoch_its_log_knows_and_registers_again(world: World) -> None:
     world.lead(1, isr=(1,), replicas=(1,), epoch=5)
     world.produce(1, b"a")

@@ -56,10 +56,57 @@ def test_another_topic_of_the_same_name_does_not_get_the_old_ones_replica(world:
     assert world[1].partition().leader_epoch == 0
 
 
+@pytest.mark.parametrize("epoch", ["the same epoch", "the next epoch"])
+def test_a_replica_without_a_topic_id_is_given_one(world: World, epoch: str) -> None:
+    """KIP-516: of a topic made by an old tool. A controller may tell it with the epoch the broker has; that once it is no
+    stale request (`ReplicaManager.becomeLeaderOrFollower` of Apache 3.9 answers NONE and writes partition.metadata)."""
+    key = TopicPartition("old", 0)
+    world.lead(1, topic="old", topic_id=bytes(16))
+    world.produce(1, b"a", topic="old")
+    world.leadership[key]["topic_id"] = TOPIC_ID[::-1]
+    if epoch == "the next epoch":
+        world.leadership[key]["leader_epoch"] += 1
+    assert [world.tell_leader(b, key) for b in (1, 2, 3)] == [ErrorCode.NONE] * 3
+    world.tell_metadata((1, 2, 3))
+    for broker in (1, 2, 3):
+        partition = world[broker].broker.replicas.partitions[key]
+        assert partition.topic_id == partition.log.topic_id == TOPIC_ID[::-1]
+        assert b"topic_id: " in (world[broker].path / "old-0" / "partition.metadata").read_bytes()
+        fetchers = world[broker].broker.replicas._fetchers.values()
+        assert [known for f in fetchers for known, _ in f._by_id if known == bytes(16)] == []
+        assert world.tell_leader(broker, key) == ErrorCode.STALE_CONTROLLER_EPOCH, (
+            "told again it is news no more"
+        )
+    world.produce(1, b"b", topic="old")
+    world.settle()
+    assert [world[b].values(topic="old") for b in (1, 2, 3)] == [[b"a", b"b"]] * 3
+
+
+def test_an_older_epoch_gives_no_topic_id(world: World) -> None:
+    key = TopicPartition("old", 0)
+    world.lead(1, topic="old", topic_id=bytes(16), epoch=5)
+    world.leadership[key].update(topic_id=TOPIC_ID[::-1], leader_epoch=4)
+    assert world.tell_leader(2, key) == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert world[2].broker.replicas.partitions[key].topic_id == bytes(16)
+
+
 def test_a_partition_this_broker_has_no_replica_of_is_refused(world: World) -> None:
     world.leadership[T0]["replicas"] = [2, 3]
     world.leadership[T0]["leader_epoch"] = 9
     assert world.tell_leader(1, T0) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize(("version", "is_told"), [(3, False), (4, True), (7, True)])
+def test_a_leader_hears_who_is_eligible_where_the_version_has_tags(
+    world: World, version: int, is_told: bool
+) -> None:
+    """Else it would commit alone what an eligible replica, which may be elected, does not have (decisions/0011)."""
+    world.leadership[T0].update(leader_epoch=9, isr=[1])
+    request = world.leader_and_isr(T0)
+    request.topic_states[0].partition_states[0].eligible_leader_replicas = [2]
+    world.call(1, request, version)
+    assert world[1].partition().leader_epoch == 9
+    assert world[1].partition().is_under_min_isr is is_told
 
 
 @pytest.mark.parametrize("version", range(8))

@@ -284,6 +284,8 @@ REFUSED: list[tuple[list[Any], dict[str, float | None], str]] = [
     ([], {}, "Invalid empty client quota entity"),
     (entity(group="x"), {}, "Unhandled client quota entity type: group"),
     (entity(user=""), {}, "Empty user not supported"),
+    (entity(ip="."), {}, "ip . cannot have quotas of its own"),
+    (entity(user="x", client_id=".."), {}, "client-id .. cannot have quotas of its own"),
     (
         entity(user="x", ip="1.1.1.1"),
         {},
@@ -292,6 +294,7 @@ REFUSED: list[tuple[list[Any], dict[str, float | None], str]] = [
     (entity(user="x"), {"speed": 1}, "Invalid configuration key speed"),
     (entity(user="x"), {"connection_creation_rate": 1}, "Invalid configuration key connection_creation_rate"),
     (entity(user="x"), {"producer_byte_rate": 1.5}, "Configuration producer_byte_rate must be a LONG value"),
+    (entity(user="x"), {"producer_byte_rate": -1}, "Configuration producer_byte_rate must be a LONG value"),
     (entity(user="x"), {MUTATION_RATE: -1}, "must be 0 or more"),
     (entity(user="x"), {MUTATION_RATE: float("nan")}, "must be 0 or more"),
 ]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from odradek.cli import main
+from odradek.cli.topic import extents as extents_module
 from odradek.testing.running_cluster import RunningCluster, running_cluster
 
 
@@ -41,12 +42,20 @@ class Shell:
         return out
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person wants to see after two seconds what is not known by then; here a busy machine may take longer."""
+    monkeypatch.setattr(extents_module.extents, "__kwdefaults__", {"patience_s": 30.0})
+
+
 @pytest.fixture
 def start_cluster() -> Iterator[Callable[..., tuple[RunningCluster, Shell]]]:
     """A cluster of its own for tests that kill brokers."""
     with contextlib.ExitStack() as stack:
 
         def start(brokers: int = 3, **options: Any) -> tuple[RunningCluster, Shell]:
+            # Records of the tests are old: half a minute after the start retention would delete them.
+            options["settings"] = {"log.retention.ms": "-1", **options.get("settings", {})}
             cluster = stack.enter_context(running_cluster(brokers=brokers, **options))
             return cluster, Shell(cluster.bootstrap)
 

@@ -12,7 +12,7 @@ from odradek.testing.running_cluster import RunningCluster
 from tests.cli.conftest import Shell
 from tests.support import eventually
 
-TOPICS = ("json", "version", "no-isr", "stranger", "node", "config", "healthy")
+TOPICS = ("json", "version", "no-isr", "stranger", "node", "config", "number", "healthy")
 
 
 def state(topic: str) -> str:
@@ -65,7 +65,13 @@ def test_a_cluster_goes_on_among_damaged_nodes(
         state("stranger"): editor.change(state("stranger"), leader=77, isr=[77]),
         "/brokers/topics/node": editor.change("/brokers/topics/node", partitions={"0": [1, 1]}),
         "/config/topics/config": editor.write("/config/topics/config", b"{bad}"),
+        # `str.isdigit` says yes to it, `int` says no.
+        "/config/topics/number": editor.change(
+            "/config/topics/number", config={"min.insync.replicas": "\u00b2"}
+        ),
     }
+    editor.create("/brokers/ids/\u00b2", b"{}")
+    editor.announce("number")
     editor.announce("config")
     editor.create("/admin/reassign_partitions", b"nonsense")
 
@@ -86,10 +92,11 @@ def test_a_cluster_goes_on_among_damaged_nodes(
     _goes_on(shell)
     found = shell.json("cluster", "health")
     assert (found["offline"], found["missing_brokers"]) == ([], []), "who leads leads on"
-    (note,) = found["unknown"]
+    note, number = found["unknown"]
     assert note.startswith(
         "the settings of topic config: UNKNOWN_SERVER_ERROR, /config/topics/config: not JSON"
     )
+    assert number == "topic number: min.insync.replicas=\u00b2 is no number, and taken as 1"
     assert "not known: the settings of topic config" in shell("cluster", "health")[1]
     for topic in ("json", "version", "no-isr", "stranger", "node"):
         journal = shell("why", topic, "--journal", cluster.cluster.directory, offline=True)[1]

@@ -57,7 +57,19 @@ def test_json_lines_lose_nothing_and_can_be_produced_again():
 
 
 @pytest.mark.parametrize(
-    "line", [b"{", b"[]", b'{"value": 5}', b'{"value": {"base64": "!"}}', b'{"headers": [1]}']
+    "line",
+    [
+        b"{",
+        b"[]",
+        b"[" * 100_000,
+        b'{"value": 5}',
+        b'{"value": {"base64": "!"}}',
+        b'{"headers": [1]}',
+        rb'{"headers": [["\ud800", "1"]]}',
+        b'{"timestamp": 1e400}',
+        b'{"timestamp": 9223372036854775808}',
+        b'{"timestamp": -2}',
+    ],
 )
 def test_a_line_that_is_no_record_in_json_is_named_by_number(line):
     with pytest.raises(Failed, match="line 12 is not a record in JSON"):

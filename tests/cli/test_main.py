@@ -95,7 +95,7 @@ def test_no_cluster_is_one_sentence_that_names_the_address(capsys):
 
 def test_a_bootstrap_address_without_a_port_is_said_so(capsys):
     code, _, err = run(capsys, "cluster", "health", "-b", "localhost")
-    assert code == 1
+    assert code == 2
     assert "host:port" in err
 
 

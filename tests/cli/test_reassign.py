@@ -89,8 +89,12 @@ def test_a_move_that_waits_is_shown_drawn_explained_and_cancelled(
     move = {"topic": "stuck", "partition": 0, "replicas": [target]}
     file.write_text(json.dumps({"version": 1, "partitions": [move]}))
     assert shell("reassign", "apply", file)[0] == 0
+    # Told by the controller to the others a moment after its answer.
+    eventually(
+        lambda: [row["step"] for row in shell.json("reassign", "status")] == [4], what="step 4 is open"
+    )
     (row,) = shell.json("reassign", "status")
-    assert (row["step"], row["adding"], row["removing"]) == (4, [target], [only])
+    assert (row["adding"], row["removing"]) == ([target], [only])
     code, out, _ = shell("reassign", "status", file, "--svg", svg, "--html", html)
     assert code == 1 and "4/12" in out and "nobody leads it, so nobody can copy it" in out
     for picture in (svg, html):
@@ -107,6 +111,64 @@ def test_a_move_that_waits_is_shown_drawn_explained_and_cancelled(
     assert code == 1 and "NO_REASSIGNMENT_IN_PROGRESS" in out
 
 
+def test_a_throttle_is_not_taken_from_under_a_move_that_runs(
+    start_cluster: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Two administrators at once: the rate of a broker is for all of its copies, the list of a topic for all of its
+    moves. A request that is refused, one that ends, and one that looks leave them while another copy runs."""
+    cluster, shell = start_cluster(3)
+    controller = shell.json("cluster", "health")["controller"]
+    only, target = [b for b in (1, 2, 3) if b != controller]
+    shell.ok("topic", "create", "stuck", "--assign", f"{only}:{controller}")
+    shell.ok("topic", "create", "quick", "--assign", controller)
+    cluster.kill(only)
+    eventually(lambda: shell.json("cluster", "health")["missing_brokers"] == [only], what="it is missed")
+
+    def move(topic: str, partition: int, *replicas: int) -> Path:
+        file = tmp_path / f"{topic}-{partition}-{replicas}.json"
+        entry = {"topic": topic, "partition": partition, "replicas": replicas}
+        file.write_text(json.dumps({"version": 1, "partitions": [entry]}))
+        return file
+
+    def throttle() -> tuple[dict[str, str], str | None]:
+        lists, of_broker = (
+            {
+                s["name"]: s["value"]
+                for s in shell.json("config", "describe", kind, name)["settings"]
+                if "throttled" in s["name"]
+            }
+            for kind, name in (("-t", "stuck"), ("--broker", target))
+        )
+        return lists, of_broker.get("follower.replication.throttled.rate")
+
+    leaders, followers = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
+    shell.ok("reassign", "apply", move("stuck", 0, target), "--throttle", "1MB")
+    assert throttle() == ({leaders: f"0:{only}", followers: f"0:{target}"}, "1000000")
+
+    refused = move("stuck", 1, 9)
+    assert shell("reassign", "apply", refused, "--throttle", "9MB")[0] == 1
+    assert throttle() == ({leaders: f"0:{only}", followers: f"0:{target}"}, "1000000")
+
+    quick = move("quick", 0, target)
+    code, _, err = shell("reassign", "apply", quick, "--throttle", "2MB", "--wait")
+    assert (code, err) == (
+        0,
+        "odradek: reassignments still run: stuck-0; the throttle stays until odradek reassign status "
+        "--remove-throttle\n",
+    )
+    assert throttle() == ({leaders: f"0:{only}", followers: f"0:{target}"}, "2000000")
+
+    shell.ok("reassign", "apply", move("stuck", 1, target), "--throttle", "3MB")
+    assert throttle()[0] == {leaders: f"0:{only},1:{controller}", followers: f"0:{target},1:{target}"}
+    eventually(lambda: len(shell.json("reassign", "status")) == 1, what="one of the two is done")
+
+    code, _, err = shell("reassign", "status", quick, "--remove-throttle")
+    assert (code, err) == (1, "odradek: the throttle stays: reassignments still run: stuck-0\n")
+    assert throttle()[1] == "3000000"
+    shell.ok("reassign", "cancel", "--all")
+    assert throttle() == ({}, None)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -116,6 +178,9 @@ def test_a_move_that_waits_is_shown_drawn_explained_and_cancelled(
         (["plan", "-r", "5"], 1, "want 1 to 4"),
         (["plan", "--rebalance", "-t", "nope"], 1, "there is no topic nope"),
         (["plan", "--drain", "1", "--throttle", "fast"], 2, "as in 500000, 10MB or 1GiB"),
+        (["plan", "--drain", "1", "--throttle", "1e400"], 2, "as in 500000, 10MB or 1GiB"),
+        (["cancel", "-p", "t-\u00b2"], 2, "want a partition, as in orders-0"),
+        (["cancel", "-p", "t-" + "9" * 5000], 2, "want a partition, as in orders-0"),
         (["cancel"], 2, "Say one of FILE, --partition orders-0, --all"),
         (["apply", "/does/not/exist"], 1, "No such file"),
     ],
@@ -138,6 +203,25 @@ def test_what_the_controller_refuses_is_said_partition_by_partition(shell: Shell
     file.write_text(json.dumps({"version": 1, "partitions": moves}))
     code, _, err = shell("reassign", "apply", file)
     assert (code, err) == (1, "odradek: half has 2 partitions, 0 to 1; there is no 7; nothing was started\n")
+
+
+def test_the_way_back_is_never_overwritten(shell: Shell, tmp_path: Path) -> None:
+    """The second time, the replicas of now are where the first one moved them."""
+    shell.ok("topic", "create", "back", "--assign", "1")
+    plan, back = tmp_path / "plan.json", tmp_path / "back.json"
+    move = {"topic": "back", "partition": 0, "replicas": [2]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [move]}))
+    code, _, err = shell("reassign", "apply", plan, "--rollback", tmp_path / "." / "plan.json")
+    assert (code, err) == (1, f"odradek: {plan} is the plan itself; the way back needs a file of its own\n")
+    shell.ok("reassign", "apply", plan, "--rollback", back, "--wait")
+    kept = back.read_text()
+    code, _, err = shell("reassign", "apply", plan, "--rollback", back)
+    assert code == 1 and f"{back} is there already" in err and err.endswith("nothing was started\n")
+    assert back.read_text() == kept and json.loads(kept)["partitions"][0]["replicas"] == [1]
+    code, _, err = shell("reassign", "plan", "-r", 2, "--out", plan, "--rollback", plan)
+    assert code == 2 and "name one file" in err
+    shell.ok("reassign", "apply", back, "--wait")
+    shell.ok("reassign", "apply", plan, "--rollback", back, "--wait")  # the same way back: nothing is lost
 
 
 def test_nothing_to_do_is_said(shell: Shell) -> None:

@@ -46,6 +46,7 @@ def entry(**changes: object) -> str:
     [
         ("{", "is not JSON"),
         ('{"partitions":"\xe9"}', "is not JSON"),
+        ("[" * 200_000, "is not JSON .nested too deeply.; want"),
         ("[]", 'want {"version":1,"partitions":'),
         ('{"partitions":{}}', 'want {"version":1,"partitions":'),
         ('{"version":2,"partitions":[]}', "has version 2; only version 1 is known"),

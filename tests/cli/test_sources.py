@@ -59,7 +59,7 @@ def store(tmp_path: Path) -> Path:
     }
 
     async def fill() -> None:
-        opened = await EmbeddedStore.open(tmp_path / "odradek-store.sqlite", 6000)
+        opened = await EmbeddedStore.open(tmp_path / "odradek-store.sqlite", 120_000)
         for path, data in nodes.items():
             await opened.write([ConditionalOps((Create(path, data),))], None)
         await opened.close()

@@ -15,7 +15,7 @@ from odradek.store.embedded import EmbeddedStore
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     async def fill() -> None:
-        store = await EmbeddedStore.open(tmp_path / "odradek-store.sqlite", 6000)
+        store = await EmbeddedStore.open(tmp_path / "odradek-store.sqlite", 120_000)
         for path in ("/brokers", "/brokers/topics", "/brokers/topics/a", "/brokers/topics/b"):
             await store.write([ConditionalOps((Create(path),))], None)
         await store.write([ConditionalOps((Put("/brokers/topics/a", b'{"version":3}'),))], None)
@@ -95,7 +95,7 @@ def test_what_is_not_there_is_said_and_not_made(capfd, directory, tmp_path):
 def test_reading_disturbs_no_session(capfd, directory):
     async def watch() -> None:
         file = directory / "odradek-store.sqlite"
-        store = await EmbeddedStore.open(file, 6000)
+        store = await EmbeddedStore.open(file, 120_000)
         await store.create("/e", ephemeral=True)
         code, out, _ = await asyncio.to_thread(run, capfd, "store", "stat", "--json", "--store", file)
         assert code == 0
@@ -160,7 +160,7 @@ def test_an_export_is_whole_or_not_there(capfd, directory, tmp_path):
 
 def test_running_brokers_are_told_of(capfd, directory, tmp_path):
     async def with_a_broker() -> None:
-        store = await EmbeddedStore.open(directory / "odradek-store.sqlite", 6000)
+        store = await EmbeddedStore.open(directory / "odradek-store.sqlite", 120_000)
         await store.create("/brokers/ids")
         await store.create("/brokers/ids/4", ephemeral=True)
         file = tmp_path / "cluster.jsonl"
@@ -235,7 +235,7 @@ def test_what_somebody_else_changed_meanwhile_is_left_alone(capfd, directory, mo
 
 
 async def _touch(directory: Path) -> None:
-    store = await EmbeddedStore.open(directory / "odradek-store.sqlite", 6000)
+    store = await EmbeddedStore.open(directory / "odradek-store.sqlite", 120_000)
     await store.set("/binary", b"theirs")
     await store.close()
 

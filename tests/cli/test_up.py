@@ -6,10 +6,12 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from odradek.client.sync import SyncClient
+from odradek.server import exit_codes
 from tests.support import eventually
 
 pytestmark = pytest.mark.process
@@ -126,6 +128,45 @@ def test_a_port_in_use_is_one_sentence():
     assert answer.stderr == f"odradek: port {port} is in use; --port 0 takes free ones, --port N others\n"
 
 
+def test_a_second_cluster_in_the_same_directory_leaves_the_first_one_as_it_is(up):
+    """Its ports would stand in the server.properties that brings a broker of the first one back."""
+    _, ready = up("--brokers", "1")
+    (broker,) = ready["brokers"]
+    config = Path(broker["dir"]) / "server.properties"
+    before = config.read_text()
+    directory = str(config.parent.parent)
+    answer = subprocess.run(
+        [*UP, "--brokers", "1", "--port", "0", "--dir", directory], capture_output=True, text=True, timeout=60
+    )
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert answer.stderr == (
+        f"odradek: a cluster runs in {directory} already; stop it, or name another --dir\n"
+    )
+    assert config.read_text() == before
+
+
+def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    directory = str(tmp_path / "file" / "up")
+    answer = subprocess.run([*UP, "--dir", directory], capture_output=True, text=True, timeout=60)
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert answer.stderr == (
+        f"odradek: --dir {directory}: Not a directory; name a directory that you may write\n"
+    )
+
+
+def test_zookeeper_without_what_it_needs_is_one_sentence_before_anything_starts(tmp_path):
+    script = (
+        "import sys\n"
+        "sys.modules['kazoo'] = None\n"
+        "from odradek.cli.main import main\n"
+        f"sys.exit(main(['up', '--zookeeper', '1', '--dir', {str(tmp_path / 'up')!r}]))\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert "pip install 'odradek[spark,zookeeper]'" in answer.stderr and answer.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -133,6 +174,8 @@ def test_a_port_in_use_is_one_sentence():
         (["--set", "num.partitions=0"], "must be 1 or more"),
         (["--set", "nothing"], "want NAME=VALUE"),
         (["--brokers", "0"], "0"),
+        (["--port", "65534"], "--port 65534: 3 brokers would need ports up to 65536, and 65535 is the last"),
+        (["--dir", __file__], "is a file"),
     ],
 )
 def test_a_wrong_setting_is_refused_before_any_broker_starts(options, words):
@@ -159,5 +202,5 @@ def test_start_refuses_a_wrong_configuration_in_one_sentence(tmp_path, text, wor
         text=True,
         timeout=30,
     )
-    assert answer.returncode != 0
+    assert answer.returncode == exit_codes.CONFIGURATION
     assert words in answer.stderr and answer.stderr.count("\n") == 1

@@ -58,6 +58,8 @@ def test_the_controller_among_the_dead_is_said(shell: Shell, topic: str) -> None
     assert shell.json("what-if", "--kill", controller)["controller_dies"]
     out = shell("what-if", "--kill", controller)[1]
     assert out.startswith(f"broker {controller} is the controller: another one is elected first\n")
+    out = shell("what-if", "--kill", "1,2,3,4")[1]
+    assert out.startswith(f"broker {controller} is the controller: nobody is left to decide anything\n")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
+QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
+FEATURES = "org.apache.kafka.tools.FeatureCommand"
 CONSOLE_PRODUCER = "kafka.tools.ConsoleProducer"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
@@ -174,6 +176,82 @@ def configs(session: Session) -> None:
     run(CONFIG, "--describe", *broker)
 
 
+def refusals(session: Session) -> None:
+    """What a broker or a topic may not be told while it runs, and what only other clusters have."""
+    run = session.run
+    topic = ("--entity-type", "topics", "--entity-name", "t")
+    for wrong in (
+        "retention.ms=1_000",
+        "retention.ms=-2",
+        "retention.ms=9999999999999999999",
+        "segment.ms=0",
+        "compression.type=",
+        "min.cleanable.dirty.ratio=nan",
+        "index.interval.bytes=1.5",
+        "cleanup.policy=delete+",
+        "leader.replication.throttled.replicas=a:b",
+    ):
+        run(CONFIG, "--alter", *topic, "--add-config", wrong)
+    every_broker = ("--entity-type", "brokers", "--entity-default")
+    for wrong in (
+        "max.connections=0",
+        "max.connections.per.ip=0",
+        "max.connection.creation.rate=0",
+        "num.io.threads=100",
+        "num.network.threads=7",
+        "num.replica.fetchers=0",
+        "background.threads=21",
+        "log.cleaner.threads=3",
+        "principal.builder.class=x",
+        "log.segment.bytes=1",
+        "num.partitions=7",
+        "advertised.listeners=PLAINTEXT://x:1",
+        "ssl.keystore.location=/x",
+    ):
+        run(CONFIG, "--alter", *every_broker, "--add-config", wrong)
+    run(CONFIG, "--describe", *every_broker)
+    metrics = ("--entity-type", "client-metrics", "--entity-name", "m")
+    run(CONFIG, "--alter", *metrics, "--add-config", "interval.ms=1000")
+    run(QUORUM, "describe", "--status")
+    run(FEATURES, "describe")
+    run(FEATURES, "upgrade", "--feature", "x=1")
+    run(FEATURES, "disable", "--feature", "transaction.version")
+
+
+def quotas(session: Session) -> None:
+    run = session.run
+    ann, app = (
+        ("--entity-type", "users", "--entity-name", "ann"),
+        ("--entity-type", "clients", "--entity-name", "app"),
+    )
+    every_user = ("--entity-type", "users", "--entity-default")
+    run(CONFIG, "--alter", *ann, "--add-config", "producer_byte_rate=1000,consumer_byte_rate=2000.5")
+    run(CONFIG, "--alter", *ann, "--add-config", "producer_byte_rate=1000,consumer_byte_rate=2000")
+    run(CONFIG, "--alter", *ann, "--add-config", "producer_byte_rate=-1")
+    run(CONFIG, "--alter", *ann, "--add-config", "request_percentage=many")
+    run(CONFIG, "--alter", *ann, *app, "--add-config", "request_percentage=150")
+    run(CONFIG, "--alter", *every_user, "--add-config", "controller_mutation_rate=5.5")
+    run(CONFIG, "--alter", *app, "--add-config", "producer_byte_rate=7")
+    address = ("--entity-type", "ips", "--entity-name", "127.0.0.9")
+    run(CONFIG, "--alter", *address, "--add-config", "connection_creation_rate=100")
+    every = (("users",), ("clients",), ("ips",))
+    session.cluster.wait_until(
+        lambda: all(session.look(CONFIG, "--describe", "--entity-type", *of) for of in every),
+        "the quotas are there",
+    )
+    for of in every:
+        run(CONFIG, "--describe", "--entity-type", *of)
+    run(CONFIG, "--describe", *ann)
+    run(CONFIG, "--describe", *ann, *app)
+    run(CONFIG, "--describe", *every_user)
+    run(CONFIG, "--alter", *ann, "--delete-config", "producer_byte_rate")
+    run(CONFIG, "--alter", *ann, "--delete-config", "producer_byte_rate")
+    session.cluster.wait_until(
+        lambda: "producer_byte_rate" not in session.look(CONFIG, "--describe", *ann), "the quota is gone"
+    )
+    run(CONFIG, "--describe", *ann)
+
+
 def moves(session: Session) -> None:
     run = session.run
     t0 = {"topic": "t", "partition": 0}
@@ -247,7 +325,7 @@ DIFFERENT: Sequence[tuple[str, tuple[str, ...]]] = (
     (TOPIC, ("--create", "--topic", "none", "--replica-assignment", "1:9")),
 )
 
-CHAPTERS: Sequence[Callable[[Session], None]] = (topics, configs, moves, elections, records)
+CHAPTERS: Sequence[Callable[[Session], None]] = (topics, configs, refusals, quotas, moves, elections, records)
 
 
 def transcript_of(kind: str, directory: Path, tools: Tools) -> dict[str, Transcript]:

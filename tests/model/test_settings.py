@@ -93,6 +93,17 @@ def test_values_are_typed_attributes_in_snake_case():
         ({"min.insync.replica": "1"}, "did you mean min.insync.replicas?"),
         ({"qqqqqqqqqqqqq": "1"}, "docs/reference/settings.md"),
         ({"num.partitions": "many"}, "num.partitions=many: must be a whole number (default: 1)"),
+        # What Python reads as numbers and Java does not: it would stop an Apache broker that shares the store.
+        *(
+            ({"num.partitions": text}, "must be a whole number")
+            for text in ("1_000", "\u0663", "0x1f", "9" * 5000)
+        ),
+        *(
+            ({"log.cleaner.min.cleanable.ratio": text}, "must be a number")
+            for text in ("nan", "inf", "0_0.5")
+        ),
+        ({"log.cleanup.policy": "compact,"}, "must be made of compact, delete"),
+        ({"max.connections.per.ip.overrides": "10.0.0.1:\u00b2"}, "must be an address and a count"),
         ({"num.partitions": "0"}, "num.partitions=0: must be 1 or more"),
         ({"num.partitions": "2147483648"}, "must lie between -2147483648 and 2147483647"),
         ({"log.cleaner.min.cleanable.ratio": "1.5"}, "must be 0 to 1"),
@@ -192,7 +203,16 @@ def test_an_unknown_topic_setting_gets_a_suggestion():
 
 
 @pytest.mark.parametrize(
-    ("value", "accepted"), [("*", True), ("0:1,12:3", True), ("0:1,x:3", False), ("01", False), ("0:", False)]
+    ("value", "accepted"),
+    [
+        ("*", True),
+        ("0:1,12:3", True),
+        ("0:1,x:3", False),
+        ("01", False),
+        ("0:", False),
+        ("\u00b2:1", False),
+        ("0:1,", False),
+    ],
 )
 def test_throttled_replicas_are_pairs_or_a_star(value, accepted):
     overrides = {"leader.replication.throttled.replicas": value}

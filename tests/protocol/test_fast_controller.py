@@ -41,6 +41,7 @@ def test_leader_and_isr_is_written_as_the_table_writes_it(message: LeaderAndIsrR
             p.removing_replicas,
             p.is_new,
             p.leader_recovery_state,
+            p.eligible_leader_replicas,
         )
         for topic in message.topic_states
         for p in topic.partition_states
@@ -114,7 +115,7 @@ def test_partitions_of_a_topic_that_come_apart_are_told_together() -> None:
     def state(topic: str, index: int) -> fast.LeaderAndIsrState:
         # Names that are equal and not the same object: they come from different nodes of the store.
         name = "".join(list(topic))
-        return (name, index), bytes(16), 1, 1, 2, (1,), 3, (1, 2), (), (), False, 0
+        return (name, index), bytes(16), 1, 1, 2, (1,), 3, (1, 2), (), (), False, 0, ()
 
     body = fast.encode_leader_and_isr(
         controller_id=1,

@@ -19,6 +19,7 @@ from odradek.broker.config_resources import (
     check_topic,
     check_topic_overrides,
     entity_of,
+    unknown_type,
 )
 from odradek.broker.effects import (
     ConfigsRead,
@@ -132,7 +133,7 @@ def _check_resource(broker: "Broker", resource: Resource) -> None:
         if name:
             check_is_this_broker(broker, name)
     else:
-        raise ProtocolError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
+        raise unknown_type(resource_type, f"Unknown resource type {resource_type}")
 
 
 class Alteration:

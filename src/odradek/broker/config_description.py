@@ -98,8 +98,10 @@ def broker_entries(layers: BrokerLayers, names: Mapping[str, object] | None) -> 
         if names is not None and name not in names:
             continue
         synonyms = _broker_synonyms(name, layers)
-        if name in ONLY_WHEN_SET and all(synonym.source == DEFAULT for synonym in synonyms):
-            continue
+        if name in ONLY_WHEN_SET:
+            synonyms = [synonym for synonym in synonyms if synonym.source != DEFAULT]
+            if not synonyms:
+                continue
         value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (None, DEFAULT)
         # Those of replication can be changed, and Apache calls them read-only (golden/admin_errors.json).
         is_read_only = not setting.dynamic or name in ONLY_WHEN_SET

@@ -8,6 +8,7 @@ still go through.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from odradek.broker.dynamic_settings import check_somebody_may_connect, check_thread_counts
 from odradek.broker.topic_configs import usable
 from odradek.broker.topic_creation import check_name
 from odradek.model.error_codes import ErrorCode
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 TOPIC = 2
 BROKER = 4
 BROKER_LOGGER = 8
+# Of clusters with KRaft alone.
+KRAFT_ONLY = {16: "client-metrics", 32: "groups"}
 DEFAULT_NAME = "<default>"
 KINDS = {TOPIC: "topics", BROKER: "brokers"}
 
@@ -64,6 +67,13 @@ def check_is_this_broker(broker: "Broker", name: str, *, noun: str = "Node", or_
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {broker.broker_id}{or_else} but received {name}",
         )
+
+
+def unknown_type(resource_type: int, words: str) -> ProtocolError:
+    kind = KRAFT_ONLY.get(resource_type)
+    if kind is not None:
+        words = f"Config type {kind} is only supported on KRaft clusters"
+    return ProtocolError(ErrorCode.INVALID_REQUEST, words)
 
 
 def check_topic(broker: "Broker", name: str, message: str) -> None:
@@ -120,6 +130,15 @@ def check_broker_overrides(
             "These security configs can be dynamically updated only per-listener using the listener prefix: "
             f"HashSet({', '.join(security)})"
         )
+    foreign = sorted(
+        key for key in changed if BROKER_SETTINGS[key].type == "CLASS" or key == "metric.reporters"
+    )
+    for key in foreign:
+        if changed[key] and changed[key] != BROKER_SETTINGS[key].default:
+            # The sentence of an Apache broker that does not have it.
+            raise InvalidValue(
+                f"Invalid value {changed[key]} for configuration {key}: Class {changed[key]} could not be found."
+            )
     secret = sorted(key for key in changed if BROKER_SETTINGS[key].is_sensitive)
     if secret:
         raise InvalidValue(
@@ -138,7 +157,7 @@ def check_broker_overrides(
             "broker's file"
         )
     for key, text in changed.items():
-        parse_value(BROKER_SETTINGS[key], text)
+        check_somebody_may_connect(key, parse_value(BROKER_SETTINGS[key], text))
     layers = broker.dynamic
     values = {
         **(overrides if not name else layers.of_all),
@@ -149,4 +168,5 @@ def check_broker_overrides(
         for key, text in values.items()
         if (setting := BROKER_SETTINGS.get(key)) is not None and setting.dynamic and setting.is_valid(text)
     }
-    layers.static.with_changes(together)  # what only the whole of them tells
+    # What only the whole of them tells.
+    check_thread_counts(layers.current, layers.static.with_changes(together))

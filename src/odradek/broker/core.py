@@ -378,6 +378,8 @@ class Broker:
             memoryview(bytes(request.body)),
             request.connection,
         )
+        # A controller that heard nothing sends it again on another connection.
+        self._early = [(other, place) for other, place in self._early if not place.abandoned]
         self._early.append((kept, park))
         return park
 

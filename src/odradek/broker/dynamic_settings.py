@@ -8,18 +8,31 @@ applied is left out with a line that says why, and the rest is applied.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
-from odradek.model.errors import ConfigurationError
+from odradek.model.errors import ConfigurationError, InvalidValue
 from odradek.model.settings import (
     BROKER_SETTINGS,
     OPENED_ONCE,
     PER_BROKER,
     BrokerSettings,
+    attribute_name,
     parse_value,
     unknown_setting,
 )
 
 EVERY_BROKER = "<default>"
+# With 0 nobody could connect any more, not even whoever wants it changed back. A broker's file may say so.
+NEVER_NOTHING = ("max.connections", "max.connection.creation.rate")
+# Threads are started and stopped in steps (KIP-226); with the words of each refusal.
+THREAD_COUNTS = (
+    "background.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+)
+CLEANER_THREADS = "log.cleaner.threads"
 
 
 class DynamicSettings:
@@ -82,7 +95,46 @@ def why_not_dynamic(name: str, text: str, *, is_default: bool) -> str | None:
     if is_default and name in PER_BROKER:
         return "it is of one broker, not of all"
     try:
-        parse_value(setting, text)
+        check_somebody_may_connect(name, parse_value(setting, text))
     except ConfigurationError as error:
         return str(error)
     return None
+
+
+def check_somebody_may_connect(name: str, value: Any) -> None:
+    if name in NEVER_NOTHING and value <= 0:
+        raise InvalidValue(
+            f"{name}={value}: nobody could connect any more, not even to change it back; want 1 or more",
+            _as_apache(f"Invalid {name} {value}"),
+        )
+
+
+def check_thread_counts(now: BrokerSettings, changed: BrokerSettings) -> None:
+    """At most twice as many as there are and at least half of them, one in any case, as in Apache."""
+    for name in (*THREAD_COUNTS, CLEANER_THREADS):
+        before, count = getattr(now, attribute_name(name)), getattr(changed, attribute_name(name))
+        if count == before or max(before // 2, 1) <= count <= before * 2:
+            continue
+        if name == CLEANER_THREADS:
+            problem = (
+                "Log cleaner threads should be at least 1"
+                if count < 1
+                else f"Log cleaner threads cannot be reduced to less than half the current value {before}"
+                if count < before
+                else f"Log cleaner threads cannot be increased to more than double the current value {before}"
+            )
+        else:
+            problem = f"Dynamic thread count update validation failed for {name}={count}, value should " + (
+                "be at least 1"
+                if count < 1
+                else f"be at least half the current value {before}"
+                if count < before
+                else f"not be greater than double the current value {before}"
+            )
+        raise InvalidValue(problem, _as_apache(problem))
+
+
+def _as_apache(problem: str) -> str:
+    """What its validators throw comes out wrapped."""
+    exception = "org.apache.kafka.common.config.ConfigException"
+    return f"Invalid value {exception}: {problem} for configuration Invalid dynamic configuration"

@@ -142,5 +142,6 @@ def _isr_answer(data: AlterPartitionResponsePartitionData) -> IsrAnswer:
         isr=tuple(BrokerId(member) for member in data.isr),
         partition_epoch=PartitionEpoch(data.partition_epoch),
         leader_recovery_state=data.leader_recovery_state,
+        elr=tuple(BrokerId(replica) for replica in data.eligible_leader_replicas),
     )
     return IsrAnswer(error, leadership)

@@ -214,13 +214,23 @@ class ReplicaManager:
         if partition is not None:
             if told.topic_id != NO_TOPIC_ID and partition.topic_id not in (NO_TOPIC_ID, told.topic_id):
                 return ErrorCode.INCONSISTENT_TOPIC_ID
+            is_named = told.topic_id not in (NO_TOPIC_ID, partition.topic_id)
+            if is_named and leadership.leader_epoch == partition.leader_epoch:
+                # Nothing but the id is new: the controller gives one without raising the epoch (KIP-516).
+                is_fetched = topic_partition in self._fetched_from
+                self._stop_fetching(topic_partition)
+                self._assign_topic_id(partition, told.topic_id)
+                if is_fetched:
+                    self._fetch(partition)
+                return ErrorCode.NONE
             if leadership.leader_epoch <= partition.leader_epoch:
                 return ErrorCode.STALE_CONTROLLER_EPOCH
-            if partition.topic_id != told.topic_id and told.topic_id != NO_TOPIC_ID:
+            self._stop_fetching(topic_partition)  # by the id it had
+            if is_named:
                 self._assign_topic_id(partition, told.topic_id)
         else:
             partition = self._host(told, now_ms)
-        self._stop_fetching(topic_partition)
+            self._stop_fetching(topic_partition)
         if leadership.leader == self.broker:
             partition.make_leader(leadership, told.assignment, now_ms)
             self._tell_state(

@@ -12,10 +12,6 @@ if TYPE_CHECKING:
     from odradek.model.ids import BrokerId
 
 
-# A broker's id on the wire has 32 bits.
-LARGEST_ID = 2**31 - 1
-
-
 def broker_ids(texts: Iterable[str], option: str) -> "list[BrokerId]":
     """Sorted, each once."""
     from odradek.model.ids import BrokerId
@@ -51,7 +47,9 @@ def replica_list(text: str, about: str) -> "tuple[BrokerId, ...]":
 
 
 def _id(text: str) -> int:
-    number = int(text)
-    if number > LARGEST_ID:
+    from odradek.model.ids import number_in
+
+    number = number_in(text.strip())
+    if number is None:
         raise ValueError(text)
     return number

@@ -107,12 +107,17 @@ def look(client: "SyncClient") -> dict[str, Any]:
 def min_insync_replicas(client: "SyncClient", topics: list[str], unknown: list[str]) -> dict[str, int]:
     from odradek.cli.sources import MOST_RESOURCES, TOPIC_RESOURCE, describe_configs
     from odradek.client.sync import ANY
+    from odradek.model.ids import number_in
 
     found: dict[str, int] = {}
     for begin in range(0, len(topics), MOST_RESOURCES):
         some = topics[begin : begin + MOST_RESOURCES]
         for topic, entries in describe_configs(client, ANY, TOPIC_RESOURCE, some, unknown).items():
-            found[topic] = next(int(value or 1) for name, value, _ in entries if name == MIN_ISR)
+            value = next(value for name, value, _ in entries if name == MIN_ISR) or "1"
+            number = number_in(value)
+            if number is None:  # a node that somebody wrote by hand
+                unknown.append(f"topic {topic}: {MIN_ISR}={value[:40]} is no number, and taken as 1")
+            found[topic] = number or 1
     return found
 
 

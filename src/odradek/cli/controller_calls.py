@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 10.0
 PAUSE_S = 0.1
+ANSWER_S = 5.0
 # Who waits for a move of hours does not give up because a broker is restarted.
 LOOKING_PATIENCE_S = 60.0
 
@@ -35,11 +36,13 @@ def ask_controller(
     from odradek.client.sync_connection import Unreachable
     from odradek.model.error_codes import ErrorCode
 
+    # The controller may wait for as long as the request allows, and says only then what it could not finish.
+    timeout_s = max(client.request_timeout_s, getattr(request, "timeout_ms", 0) / 1000 + ANSWER_S)
     deadline = time.monotonic() + patience_s
     while True:
         answer = None
         try:
-            answer = client.call(CONTROLLER, request)
+            answer = client.call(CONTROLLER, request, timeout_s=timeout_s)
             if ErrorCode.NOT_CONTROLLER not in codes(answer):
                 return answer
             why = "the broker that was asked is not the controller any more"

@@ -34,7 +34,14 @@ class Interrupted(BaseException):
     help="Files of your own, instead of the flights of 2013; repeatable. A line is a record.",
 )
 @click.option("--key", metavar="COLUMN", help="Column of a .csv input that is the key; else the first.")
-@click.option("--dir", "directory", type=click.Path(path_type=Path), default=DIRECTORY, show_default=True)
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path),
+    default=DIRECTORY,
+    show_default=True,
+    help="Where it works and leaves its report; a directory of its own.",
+)
 @click.option("--report", type=click.Path(path_type=Path), help="The HTML file; else report.html in --dir.")
 @click.option(
     "--rate", type=click.IntRange(min=1), default=20_000, show_default=True, help="Records a second."

@@ -25,7 +25,8 @@ def dump(paths: tuple[str, ...], with_records: bool, as_json: bool) -> None:
     import json
     import os
 
-    from odradek.log.dump import dump_file, dump_names, lines
+    from odradek.log.checkpoints import LEADER_EPOCHS, PARTITION_METADATA
+    from odradek.log.dump import dump_file, dump_names, is_of_a_segment, lines
     from odradek.log.files import OsDirectory
 
     is_sound = True
@@ -41,6 +42,10 @@ def dump(paths: tuple[str, ...], with_records: bool, as_json: bool) -> None:
         else:
             directory = OsDirectory(os.path.dirname(path) or ".")
             files = [(os.path.basename(path), path)]
+            if not is_of_a_segment(files[0][0]) and files[0][0] not in (LEADER_EPOCHS, PARTITION_METADATA):
+                raise click.UsageError(
+                    f"{path} is no file of a partition; those are named by an offset, as 00000000000000000000.log"
+                )
         for name, shown_as in files:
             items = list(dump_file(directory, name, with_records=with_records))
             is_sound = is_sound and all("error" not in item and item.get("isvalid", True) for item in items)

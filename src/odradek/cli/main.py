@@ -84,6 +84,8 @@ def odradek() -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Entry point of the command. Returns the exit code."""
+    if sys.stdout is None:  # started with `>&-`
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (as long as the process lives)
     try:
         return odradek.main(args=arguments, prog_name="odradek", standalone_mode=False) or 0
     except click.exceptions.Exit as exit_:
@@ -97,7 +99,14 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:  # the last resort of a command line: whatever it is, a sentence and no trace
         if os.environ.get("ODRADEK_TRACE"):
             raise
-        return _say(_sentence(error), 1)
+        return _say(_sentence(error), _code(error))
+
+
+def _code(error: BaseException) -> int:
+    """A setting, an address or a file of settings that cannot be right is a wrong question."""
+    from odradek.model.errors import ConfigurationError
+
+    return 2 if isinstance(error, ConfigurationError) else 1
 
 
 def _sentence(error: BaseException) -> str:

@@ -17,7 +17,7 @@ class _Rate(click.ParamType):  # generic since click 8.2 only, so not here
         unit = text[len(number) :].strip()
         try:
             rate = int(float(number) * UNITS[unit])
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, OverflowError):
             self.fail(f"{value}: want bytes a second, as in 500000, 10MB or 1GiB", param, ctx)
         if rate <= 0:
             self.fail(f"{value}: want more than nothing, as in 10MB", param, ctx)

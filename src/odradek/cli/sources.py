@@ -472,9 +472,9 @@ def parse_time(text: str) -> int:
     """Milliseconds since 1970, or a date with a time; without a zone it is UTC."""
     from datetime import UTC, datetime
 
-    if text.isdigit():
-        return int(text)
     try:
+        if text.isdecimal():
+            return int(text)
         found = datetime.fromisoformat(text)
     except ValueError:
         raise click.UsageError(f"{text}: want a time as in 2026-01-31T12:00:00, or milliseconds") from None

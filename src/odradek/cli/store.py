@@ -14,10 +14,10 @@ import click
 
 from odradek.cli.output import fail, json_option, print_json, print_table
 from odradek.cli.store_edits import delete, set_
-from odradek.cli.store_places import Place, Tree, place_options, reading, say, writing
+from odradek.cli.store_places import Place, Tree, node_at, place_options, reading, say, text_of, writing
 
 if TYPE_CHECKING:
-    from odradek.store.api import Node, Stat
+    from odradek.store.api import Stat
 
 
 @click.group()
@@ -193,27 +193,5 @@ def read_lines(file: Path) -> list[str]:
     return text.removesuffix("\n").split("\n")  # not at what else Unicode calls the end of a line
 
 
-def node_at(tree: Tree, path: str) -> "Node":
-    from odradek.store.api import NoNode, parent_of
-
-    try:
-        return tree.get(path)
-    except NoNode:
-        above = parent_of(path)
-        while tree.exists(above) is None:
-            above = parent_of(above)
-        names = tree.children(above)
-        shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-        return fail(f"there is no node {path}; below {above} there are: {shown or 'none'}")
-
-
 def described(stat: "Stat") -> dict[str, Any]:
     return {**stat._asdict(), "ephemeral_owner": stat.ephemeral_owner or None}
-
-
-def text_of(data: bytes) -> str | None:
-    """None for a value that is no text; `get` without --json writes its bytes."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return None

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.output import fail, json_option, print_json
-from odradek.cli.store_places import Place, existing_file, place_options, reading, writing
+from odradek.cli.store_places import (
+    Place,
+    existing_file,
+    node_at,
+    place_options,
+    reading,
+    text_of,
+    writing,
+)
 
 if TYPE_CHECKING:
     from odradek.store.api import Node
@@ -27,7 +35,6 @@ YES = click.option("--yes", "-y", is_flag=True, help="Do it. Without it nothing 
 @json_option
 def set_(path: str, file: Path, yes: bool, place: Place, as_json: bool) -> None:
     """Write what is in FILE (`-` is standard input) to the node PATH. What brokers could not read is refused."""
-    from odradek.cli.store import node_at
     from odradek.store.api import BadVersion, Node
 
     data = (sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()).strip()
@@ -52,7 +59,6 @@ def set_(path: str, file: Path, yes: bool, place: Place, as_json: bool) -> None:
 @json_option
 def delete(path: str, yes: bool, place: Place, as_json: bool) -> None:
     """Take the node PATH away, as /controller to have another one elected. One with nodes below it stays."""
-    from odradek.cli.store import node_at
     from odradek.store.api import BadVersion, NoNode, NotEmpty
 
     with reading(_existing(place)) as tree:
@@ -73,7 +79,7 @@ def delete(path: str, yes: bool, place: Place, as_json: bool) -> None:
 
 def why_unreadable(path: str, node: "Node") -> str | None:
     """For nodes whose value brokers read; of all others anything may be written."""
-    from odradek.model.ids import BrokerId
+    from odradek.model.ids import BrokerId, number_in
     from odradek.store import layout
     from odradek.store.fields import Unreadable
 
@@ -84,8 +90,8 @@ def why_unreadable(path: str, node: "Node") -> str | None:
                 layout.decode_topic(topic, node)
             case ["brokers", "topics", _, "partitions", _, "state"]:
                 layout.decode_partition_state(path, node.data, node.stat.version)
-            case ["brokers", "ids", number] if number.isdigit():
-                layout.decode_registration(BrokerId(int(number)), node)
+            case ["brokers", "ids", name] if (number := number_in(name)) is not None:
+                layout.decode_registration(BrokerId(number), node)
             case ["config", kind, *_] if kind != "changes":
                 layout.decode_config(path, node.data)
             case ["controller_epoch"]:
@@ -110,8 +116,6 @@ def _existing(place: Place) -> Place:
 
 
 def _report(path: str, before: "Node", done: str | None, as_json: bool, after: bytes | None = None) -> None:
-    from odradek.cli.store import text_of
-
     if as_json:
         report = {"path": path, "version": before.stat.version, "before": text_of(before.data)}
         new = {} if after is None else {"after": text_of(after)}

@@ -194,3 +194,25 @@ class _EnsembleTree:
 def say(sentence: str) -> None:
     """Beside the answer, which goes to standard output."""
     print(f"odradek: {sentence}", file=sys.stderr, flush=True)
+
+
+def node_at(tree: Tree, path: str) -> "Node":
+    from odradek.store.api import NoNode, parent_of
+
+    try:
+        return tree.get(path)
+    except NoNode:
+        above = parent_of(path)
+        while tree.exists(above) is None:
+            above = parent_of(above)
+        names = tree.children(above)
+        shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+        return fail(f"there is no node {path}; below {above} there are: {shown or 'none'}")
+
+
+def text_of(data: bytes) -> str | None:
+    """None for a value that is no text; `get` without --json writes its bytes."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from odradek.testing.zookeeper import ZooKeeperEnsemble
 
 USUAL_PORT = 9092
+LAST_PORT = 65_535
 LOOK_S = 0.1
 
 
@@ -34,11 +35,16 @@ class Stop(BaseException):
 
 
 @click.command()
-@click.option("--brokers", "-n", default=3, show_default=True, type=click.IntRange(1, 64))
 @click.option(
-    "--dir", "directory", type=click.Path(path_type=Path), help="Kept; without it, a temporary one."
+    "--brokers", "-n", default=3, show_default=True, type=click.IntRange(1, 64), help="How many of them."
 )
-@click.option("--port", type=click.IntRange(0, 65_535), help="Of the first broker; 0 takes free ones.")
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Kept; without it, a temporary one.",
+)
+@click.option("--port", type=click.IntRange(0, LAST_PORT), help="Of the first broker; 0 takes free ones.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of every broker.")
 @click.option(
     "--zookeeper",
@@ -64,6 +70,7 @@ def up(
             if directory is None:
                 work = tempfile.TemporaryDirectory(prefix="odradek-", ignore_cleanup_errors=True)
                 directory = Path(stack.enter_context(work))
+            check_directory(directory)
             ensemble = stack.enter_context(running_zookeeper(directory, zookeeper, as_json))
             run(directory, brokers, first_port(port, brokers), parse_settings(settings), ensemble, as_json)
         except Stop:
@@ -76,7 +83,10 @@ def running_zookeeper(directory: Path, servers: int, as_json: bool) -> "Iterator
     if not servers:
         yield None
         return
-    from odradek.testing.zookeeper import ZooKeeperEnsemble
+    from odradek.testing.zookeeper import ZooKeeperEnsemble, missing
+
+    if reason := missing():
+        fail(f"--zookeeper: {reason}")
 
     def tell(sentence: str) -> None:
         if not as_json:
@@ -203,11 +213,31 @@ def stop_all(cluster: "ProcessCluster") -> None:
         cluster.stop(deadline_s=0)
 
 
+def check_directory(directory: Path) -> None:
+    """Before anything is written: a second cluster would put its ports over those of one that runs there."""
+    from odradek.log.errors import DirectoryInUse
+    from odradek.log.files import OsDirectory
+
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fail(f"--dir {directory}: {error.strerror}; name a directory that you may write")
+    try:
+        for data in sorted(directory.glob("broker-*/data")):
+            OsDirectory(str(data)).lock().release()
+    except DirectoryInUse:
+        fail(f"a cluster runs in {directory} already; stop it, or name another --dir")
+
+
 def first_port(asked: int | None, brokers: int) -> int | None:
     """The first of `brokers` ports in a row, or None for any that are free."""
     if asked == 0:
         return None
     port = USUAL_PORT if asked is None else asked
+    if port + brokers - 1 > LAST_PORT:
+        raise click.UsageError(
+            f"--port {port}: {brokers} brokers would need ports up to {port + brokers - 1}, and {LAST_PORT} is the last"
+        )
     taken = [p for p in range(port, port + brokers) if not is_free(p)]
     if not taken:
         return port
@@ -219,8 +249,6 @@ def first_port(asked: int | None, brokers: int) -> int | None:
 def is_free(port: int) -> bool:
     import socket
 
-    if port > 65_535:
-        return False
     with socket.socket() as probe:
         # As the listener does it: a port in TIME_WAIT is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

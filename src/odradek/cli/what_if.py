@@ -6,7 +6,7 @@ accepts acks=all, else 1.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from odradek.cli.sources import Source, open_source, source_options
 if TYPE_CHECKING:
     from odradek.controller.what_if import WhatIf
     from odradek.controller.what_if_steps import Step
+    from odradek.model.ids import BrokerId
 
 BAD = ("goes offline", "stays offline", "falls under min ISR", "stays under min ISR")
 SHOWN_PARTITIONS = 20
@@ -75,28 +76,31 @@ def what_if(
     **_steps: Any,
 ) -> None:
     """What the controller would do: brokers die, start, partitions move, settings change; one after another."""
-    from odradek.controller.what_if_steps import Kill, ask
+    from odradek.controller.what_if_steps import Kill, Start, ask
 
     steps = [parse_step(name, value) for name, value in ctx.meta["steps"]]
     if not steps:
         raise click.UsageError("nothing is asked; say --kill 3, --start 3, --reassign orders-0=1,2, ...")
     source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)
     context = source.decided()
+    alive = set(context.brokers)
     first = steps[0]
     unknown = [b for b in first.brokers if b not in context.brokers] if isinstance(first, Kill) else []
     if unknown:
-        alive = ", ".join(map(str, sorted(context.brokers))) or "none"
-        fail(f"broker {unknown[0]} is not alive, so it cannot die; brokers alive: {alive}")
+        there = ", ".join(map(str, sorted(alive))) or "none"
+        fail(f"broker {unknown[0]} is not alive, so it cannot die; brokers alive: {there}")
     try:
         answers, _ = ask(context, steps)
     except ValueError as error:
         fail(str(error))
-    dies = source.controller in {b for step in steps if isinstance(step, Kill) for b in step.brokers}
+    killed = {b for step in steps if isinstance(step, Kill) for b in step.brokers}
+    started = {b for step in steps if isinstance(step, Start) for b in step.brokers}
+    dies = source.controller in killed
     safe = not still_bad(answers)
     if as_json:
         print_json({**as_dict(answers, dies, safe), "source": source.where, "unknown": list(source.unknown)})
     else:
-        show(answers, source, dies)
+        show(answers, source, dies, (alive | started) - killed)
         if len(answers) > 1:
             print(f"at the end: {'every partition asked about accepts acks=all' if safe else 'not safe'}")
         for note in source.unknown:
@@ -145,12 +149,13 @@ def parse_step(name: str, value: str) -> "Step":
 
 
 def partition_named(text: str, option: str) -> Any:
-    from odradek.model.ids import TopicPartition
+    from odradek.model.ids import TopicPartition, number_in
 
-    topic, _, number = text.rpartition("-")
-    if not topic or not number.isdigit() or int(number) >= 2**31:
+    topic, _, digits = text.rpartition("-")
+    number = number_in(digits)
+    if not topic or number is None:
         raise click.UsageError(f"{option} {text}: want a partition, as in orders-0")
-    return TopicPartition(topic, int(number))
+    return TopicPartition(topic, number)
 
 
 def still_bad(answers: "Sequence[WhatIf]") -> list[str]:
@@ -184,9 +189,12 @@ def as_dict(answers: "Sequence[WhatIf]", kills_controller: bool, safe: bool) -> 
     return {"safe": safe, "controller_dies": kills_controller, **steps[-1], "steps": steps}
 
 
-def show(answers: "Sequence[WhatIf]", source: Source, kills_controller: bool) -> None:
+def show(
+    answers: "Sequence[WhatIf]", source: Source, kills_controller: bool, survivors: "Collection[BrokerId]"
+) -> None:
     if kills_controller:
-        print(f"broker {source.controller} is the controller: another one is elected first")
+        next_one = "another one is elected first" if survivors else "nobody is left to decide anything"
+        print(f"broker {source.controller} is the controller: {next_one}")
     for answer in answers:
         words = ", ".join(f"{count} {verdict}" for verdict, count in answer.summary.items())
         print(f"{answer.question}: {words or 'no partition is touched'}")

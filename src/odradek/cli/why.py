@@ -108,8 +108,10 @@ def measure(
 
 def is_hidden(context: "ControllerContext", target: str) -> bool:
     """No client is told: a topic that is being deleted, and why nobody elects somebody who could lead."""
+    from odradek.model.ids import number_in
+
     topic, _, number = target.rpartition("-")
-    if target not in context.topics and not (topic in context.topics and number.isdigit()):
+    if target not in context.topics and not (topic in context.topics and number_in(number) is not None):
         return True
     asked = context.partitions_of(target if target in context.topics else topic)
     return any(
@@ -154,13 +156,14 @@ def owed_since(context: "ControllerContext", bootstrap: str) -> None:
 
 def resolve(context: "ControllerContext", target: str) -> "tuple[str, list[TopicPartition]]":
     """The topic, and the partitions asked about: `orders-3` is a partition if there is one, else a topic."""
-    from odradek.model.ids import TopicPartition
+    from odradek.model.ids import TopicPartition, number_in
     from odradek.model.settings import nearest
 
     topic, _, number = target.rpartition("-")
     known = {*context.topics, *context.out_of_service}
-    if topic in known and number.isdigit():
-        one = TopicPartition(topic, int(number))
+    index = number_in(number)
+    if topic in known and index is not None:
+        one = TopicPartition(topic, index)
         if one not in context.assignments and target not in known and topic in context.topics:
             count = len(context.partitions_of(topic))
             fail(f"{topic} has {count} partitions, 0 to {count - 1}; there is no {number}")

@@ -15,6 +15,9 @@ ProducerId = NewType("ProducerId", int)
 ProducerEpoch = NewType("ProducerEpoch", int)
 TopicId = NewType("TopicId", bytes)  # 16 bytes, as on the wire
 
+# As wide as ids of partitions and brokers, and counts of them, are on the wire.
+INT32_MAX = 2**31 - 1
+
 NO_LEADER = BrokerId(-1)
 # KIP-570: the leader of a partition whose topic is being deleted, told in UpdateMetadata.
 LEADER_DURING_DELETE = BrokerId(-2)
@@ -48,6 +51,17 @@ class TopicPartitionReplica(NamedTuple):
     @property
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
+
+
+def number_in(text: str) -> int | None:
+    """The number of a partition or a broker, or how many of them, as somebody wrote it; None where it is none.
+
+    `str.isdigit` alone is no answer: it is true of a superscript, and of more digits than `int` takes.
+    """
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(INT32_MAX))):
+        return None
+    number = int(text)
+    return number if number <= INT32_MAX else None
 
 
 def topic_id_to_text(topic_id: TopicId) -> str:

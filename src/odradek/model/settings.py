@@ -10,11 +10,13 @@ unchanged; ours begin with `odradek.`. Code reads them as attributes, in snake c
 Values are computed once, when the object is made, and never change: a dynamic change makes a new object.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from odradek.model import settings_acted_on, settings_listed
 from odradek.model.errors import ConfigurationError, InvalidValue
+from odradek.model.ids import number_in
 from odradek.model.properties import parse_properties as parse_properties
 
 HOUR_MS = 3_600_000
@@ -200,6 +202,11 @@ def unknown_setting(name: str, names: Mapping[str, Setting], kind: str) -> Confi
     return ConfigurationError(f"{name}: no such {kind} setting; did you mean {guess}?")
 
 
+# What Java reads as numbers too: an Apache broker that finds another form in a node cannot take over any of its settings.
+WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
+DECIMAL_NUMBER = re.compile(r"[+-]?([0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})([eE][+-]?[0-9]{1,3})?")
+
+
 def parse_value(setting: Setting, text: str | None) -> Any:
     """`text` as the setting's type, checked against what is valid; ConfigurationError says what would do."""
     if text is None:
@@ -216,21 +223,21 @@ def parse_value(setting: Setting, text: str | None) -> Any:
             )
         value = text.lower() == "true"
     elif kind in INTEGER_BITS:
-        try:
-            value = int(text)
-        except ValueError:
-            raise _refused(setting, text, "must be a whole number", f"Not a number of type {kind}") from None
+        if not WHOLE_NUMBER.fullmatch(text):
+            raise _refused(setting, text, "must be a whole number", f"Not a number of type {kind}")
+        value = int(text)
         limit = 1 << (INTEGER_BITS[kind] - 1)
         if not -limit <= value < limit:
             limits = f"must lie between {-limit} and {limit - 1}"
             raise _refused(setting, text, limits, f"Not a number of type {kind}")
     elif kind == "DOUBLE":
-        try:
-            value = float(text)
-        except ValueError:
-            raise _refused(setting, text, "must be a number", "Not a number of type DOUBLE") from None
+        if not DECIMAL_NUMBER.fullmatch(text):
+            raise _refused(setting, text, "must be a number", "Not a number of type DOUBLE")
+        value = float(text)
     elif kind == "LIST":
-        value = tuple(part.strip() for part in text.split(",") if part.strip())
+        parts = tuple(part.strip() for part in text.split(",")) if text else ()
+        # Where words are checked, one that is empty is checked too; elsewhere it is a comma too many.
+        value = parts if setting.valid is not None else tuple(filter(None, parts))
     if setting.valid is not None and text != setting.default:
         problem = _why_not_valid(setting, value)
         if problem:
@@ -310,8 +317,8 @@ def _why_not_valid(setting: Setting, value: Any) -> str | None:
 
 
 def _is_throttled(part: str) -> bool:
-    partition, colon, broker = part.partition(":")
-    return part == "*" or (colon == ":" and partition.isdigit() and broker.isdigit())
+    partition, _, broker = part.partition(":")
+    return part == "*" or (number_in(partition) is not None and number_in(broker) is not None)
 
 
 _BROKER_DEFAULTS = {s.attribute: parse_value(s, s.default) for s in BROKER_SETTINGS.values()}
@@ -450,11 +457,12 @@ def _addresses(text: str) -> dict[str, int]:
     overrides = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         address, _, count = part.rpartition(":")
-        if not address or not count.isdigit():
+        number = number_in(count)
+        if not address or number is None:
             raise ConfigurationError(
                 f"max.connections.per.ip.overrides={text}: {part} must be an address and a count, as 10.0.0.1:5"
             )
-        overrides[address] = int(count)
+        overrides[address] = number
     return overrides
 
 
@@ -493,6 +501,12 @@ def _check_together(settings: BrokerSettings) -> None:
         raise ConfigurationError(
             f"replica.fetch.response.max.bytes={settings.replica_fetch_response_max_bytes} is less than "
             f"replica.fetch.max.bytes={settings.replica_fetch_max_bytes}; one partition's share must fit"
+        )
+    if settings.max_connections_per_ip == 0 and not _addresses(settings.max_connections_per_ip_overrides):
+        raise InvalidValue(
+            "max.connections.per.ip=0 lets nobody in; name those who may connect in max.connections.per.ip.overrides",
+            "requirement failed: max.connections.per.ip can be set to zero only if "
+            "max.connections.per.ip.overrides property is set.",
         )
     _addresses(settings.max_connections_per_ip_overrides)
     if not settings.log_directories:

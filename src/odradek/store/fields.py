@@ -32,9 +32,10 @@ class Fields:
         self.path = path
         try:
             value = json.loads(data)
+            has_half_a_character = b"\\u" in data and _has_half_a_character(value)
         except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
             raise Unreadable(path, f"not JSON: {error}; it begins with {data[:40]!r}") from None
-        if b"\\u" in data and _has_half_a_character(value):
+        if has_half_a_character:
             raise Unreadable(path, f"a text with half a character in it; it begins with {data[:40]!r}")
         if not isinstance(value, dict):
             raise Unreadable(path, f"want a JSON object, found {type(value).__name__}")

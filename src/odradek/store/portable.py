@@ -97,7 +97,7 @@ def _without_incarnations(path: str, data: bytes) -> bytes:
         return data
     try:
         value = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return data  # damaged: moved as it is, the controller says so there as here
     if not isinstance(value, dict):
         return data
@@ -163,7 +163,7 @@ def decode(lines: Iterable[str]) -> list[PortableNode]:
 def _object(number: int, line: str) -> dict[str, Any]:
     try:
         value = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CannotMove(f"line {number}: not JSON ({error})") from None
     if not isinstance(value, dict):
         raise CannotMove(f"line {number}: want a JSON object, found {type(value).__name__}")

@@ -79,6 +79,9 @@ def _entity(entry: AlterClientQuotasRequestEntryData) -> Entity:
             raise _refused(f"Unhandled client quota entity type: {part.entity_type}")
         if part.entity_name == "":
             raise _refused(f"Empty {part.entity_type} not supported")
+        if part.entity_name in (".", ".."):
+            # It is kept under its name, and no path of the store has a part like that.
+            raise _refused(f"{part.entity_type} {part.entity_name} cannot have quotas of its own")
         names[part.entity_type] = DEFAULT if part.entity_name is None else escape_entity(part.entity_name)
     user, client, address = (names.get(kind) for kind in TYPES)
     if address is not None:
@@ -105,7 +108,9 @@ def _changed(stored: Mapping[str, str], kind: str, ops: list[OpData]) -> dict[st
         if number_type is None:
             raise _refused(f"Invalid configuration key {op.key}")
         if not 0 <= op.value < float("inf"):
-            raise _refused(f"Configuration {op.key} must be 0 or more")
+            # By Apache's rounding a negative number is not whole.
+            wanted = "a LONG value" if number_type == "LONG" else "0 or more"
+            raise _refused(f"Configuration {op.key} must be {wanted}")
         if number_type == "DOUBLE":
             values[op.key] = repr(float(op.value))
             continue

@@ -102,4 +102,5 @@ def _row(outcome: AlterPartitionOutcome) -> AlterPartitionResponsePartitionData:
         row.isr = list(leadership.isr)
         row.leader_recovery_state = leadership.leader_recovery_state
         row.partition_epoch = leadership.partition_epoch
+        row.eligible_leader_replicas = list(leadership.elr)
     return row

@@ -27,6 +27,7 @@ from odradek.broker.config_resources import (
     check_is_this_broker,
     check_topic,
     entity_of,
+    unknown_type,
 )
 from odradek.broker.effects import ConfigsRead, ReadConfigs, StoredConfig, StoreFailed, StoreResult
 from odradek.model.error_codes import ErrorCode
@@ -108,7 +109,7 @@ def _check(broker: "Broker", resource_type: int, name: str) -> None:
     elif resource_type == BROKER_LOGGER:
         loggers.check_resource(broker, name)
     else:
-        raise ProtocolError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource_type}")
+        raise unknown_type(resource_type, f"Unsupported resource type: {resource_type}")
 
 
 def _described(

@@ -271,6 +271,13 @@ class FetchWait(Waiter):
             if not partition.is_leader:
                 raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             upper_bound = log.log_end_offset
+            if session.id == NO_SESSION and wanted.sent_high_watermark < 0:
+                # Every fetch without a session is a first one. Answered at once like that of a session, it would come
+                # back at once, for ever; its answer names everything, whenever that comes.
+                wanted.sent_high_watermark, wanted.sent_log_start = (
+                    partition.high_watermark,
+                    log.log_start_offset,
+                )
             if wanted.last_fetched_epoch >= 0:
                 diverging = partition.is_diverging(wanted.last_fetched_epoch, offset)
             if offset > upper_bound or offset < log.log_start_offset:

@@ -83,6 +83,7 @@ def _leadership(topic: str, topic_id: TopicId, state: LeaderAndIsrPartitionState
             isr=tuple(map(BrokerId, state.isr)),
             partition_epoch=PartitionEpoch(state.partition_epoch),
             leader_recovery_state=state.leader_recovery_state,
+            elr=tuple(map(BrokerId, state.eligible_leader_replicas)),
         ),
         ReplicaAssignment(
             replicas=tuple(map(BrokerId, state.replicas)),

@@ -68,6 +68,7 @@ _HANDLERS: dict[int, Handler] = {
     ApiKey.DESCRIBE_CLUSTER: _when_asked("describe_cluster"),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _when_asked("describe_client_quotas"),
     ApiKey.ALTER_CLIENT_QUOTAS: _when_asked("alter_client_quotas"),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _when_asked("describe_user_scram_credentials"),
     ApiKey.UPDATE_FEATURES: _when_asked("update_features"),
     ApiKey.ALLOCATE_PRODUCER_IDS: _when_asked("allocate_producer_ids"),
 }

@@ -25,18 +25,19 @@ def partitions_of(
 ) -> "list[TopicPartition]":
     """`orders` is every partition of it, `orders-3` the one."""
     from odradek.cli.lookup import no_such_topic
-    from odradek.model.ids import TopicPartition
+    from odradek.model.ids import TopicPartition, number_in
 
     found: dict[TopicPartition, None] = {}
     for target in targets:
-        topic, _, number = target.rpartition("-")
-        if topic in view.topics and number.isdigit() and int(number) in view.topics[topic].partitions:
-            found[TopicPartition(topic, int(number))] = None
+        topic, _, digits = target.rpartition("-")
+        number = number_in(digits)
+        if topic in view.topics and number is not None and number in view.topics[topic].partitions:
+            found[TopicPartition(topic, number)] = None
         elif target in view.topics:
             found.update({TopicPartition(target, index): None for index in view.topics[target].partitions})
-        elif topic in view.topics and number.isdigit():
+        elif topic in view.topics and digits.isdigit():
             count = len(view.topics[topic].partitions)
-            fail(f"{topic} has {count} partitions, 0 to {count - 1}; there is no {number}")
+            fail(f"{topic} has {count} partitions, 0 to {count - 1}; there is no {digits}")
         else:
             no_such_topic(client, target)
     return sorted(found)

@@ -108,7 +108,7 @@ def _read(file: Path) -> tuple[list[dict[str, Any]], list[str]]:
             assert isinstance(line, dict)
             assert isinstance(line["event"], dict)
             line["epoch"], line["at_ms"] = int(line["epoch"]), int(line["at_ms"])
-        except (ValueError, KeyError, TypeError, AssertionError):
+        except (ValueError, KeyError, TypeError, AssertionError, RecursionError):
             if number == len(texts):
                 # The broker is in the middle of it, or died there.
                 return lines, [f"{file.name}: the last line is cut short and left out"]

@@ -12,7 +12,7 @@ import click
 from odradek.cli.controller_calls import ask_controller, look_again
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
 from odradek.cli.quantities import RATE, shown_bytes
-from odradek.cli.reassign.files import proposal, read_proposal, write_proposal
+from odradek.cli.reassign.files import proposal, read_proposal, write_way_back
 from odradek.cli.reassign.status import look, progress_line
 
 if TYPE_CHECKING:
@@ -22,14 +22,19 @@ if TYPE_CHECKING:
     from odradek.model.ids import BrokerId, TopicPartition
 
 WAIT_PAUSE_S = 0.2
+STAYS = "stays until odradek reassign status --remove-throttle"
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--throttle", type=RATE, help="Bytes a second each broker may copy, as in 10MB.")
-@click.option("--wait", is_flag=True, help="Until every move is done; then the throttle goes again.")
 @click.option(
-    "--rollback", type=click.Path(path_type=Path), help="Write the way back here, before it starts."
+    "--wait", is_flag=True, help="Until every move is done; then, if no other runs, the throttle goes again."
+)
+@click.option(
+    "--rollback",
+    type=click.Path(path_type=Path),
+    help="Write the way back here, before it starts; never over an earlier one.",
 )
 @bootstrap_option
 @json_option
@@ -37,7 +42,7 @@ def apply(
     file: Path, throttle: int | None, wait: bool, rollback: Path | None, bootstrap: str, as_json: bool
 ) -> None:
     """Start the moves of FILE, as `reassign plan` or Apache's tool wrote it; - is standard input."""
-    from odradek.cli.reassign.throttle import remove_or_say, set_throttle
+    from odradek.cli.reassign.throttle import put_back, remove_or_say, set_throttle, still_running
     from odradek.client.sync import SyncClient
 
     targets = read_proposal(file)
@@ -45,13 +50,18 @@ def apply(
         view = client.cluster({where.topic for where in targets})
         before = current(view, targets)
         if rollback is not None:
-            write_proposal(rollback, before)
-        if throttle is not None:
-            set_throttle(client, before, targets, throttle)
-        refused = alter(client, dict(targets))
+            write_way_back(rollback, before, plan=file)
+        undo = set_throttle(client, before, targets, throttle) if throttle is not None else {}
+        try:
+            refused = alter(client, dict(targets))
+        except BaseException:
+            if undo:
+                # Nobody knows what has started: a throttle on nothing costs less than a copy without one.
+                print(f"odradek: the throttle {STAYS}", file=sys.stderr)
+            raise
         started = [where for where in targets if where not in refused]
-        if not started and throttle is not None:
-            remove_or_say(client, {where.topic for where in targets}, sorted(view.brokers))
+        if not started:
+            put_back(client, undo)
         if not as_json:
             show(started, refused, before, targets, throttle, rollback)
         done = False
@@ -59,13 +69,15 @@ def apply(
             try:
                 done = wait_for(client, {where: targets[where] for where in started}, quiet=as_json)
             except KeyboardInterrupt:
-                stays = (
-                    "" if throttle is None else ", and so does the throttle until status --remove-throttle"
-                )
+                stays = "" if throttle is None else f", and the throttle {STAYS}"
                 print(f"\nodradek: the moves go on{stays}; odradek reassign status {file}", file=sys.stderr)
                 raise
             if throttle is not None:
-                remove_or_say(client, {where.topic for where in targets}, sorted(view.brokers))
+                others = look_again(lambda: still_running(client))
+                if others is None:
+                    remove_or_say(client, {where.topic for where in targets}, sorted(view.brokers))
+                else:
+                    print(f"odradek: {others}; the throttle {STAYS}", file=sys.stderr)
         if as_json:
             print_json(
                 {

@@ -37,7 +37,24 @@ def proposal(targets: "Mapping[TopicPartition, Sequence[int]]") -> dict[str, Any
 
 
 def write_proposal(file: Path, targets: "Mapping[TopicPartition, Sequence[int]]") -> None:
-    file.write_text(json.dumps(proposal(targets), indent=1) + "\n", encoding="utf-8")
+    file.write_text(_text(targets), encoding="utf-8")
+
+
+def _text(targets: "Mapping[TopicPartition, Sequence[int]]") -> str:
+    return json.dumps(proposal(targets), indent=1) + "\n"
+
+
+def write_way_back(file: Path, before: "Mapping[TopicPartition, Sequence[int]]", *, plan: Path) -> None:
+    """Never over anything: after a second `apply` the replicas of now are those of the first one's target, and the only
+    record of where they came from would be gone."""
+    if file.resolve() == plan.resolve():
+        fail(f"{file} is the plan itself; the way back needs a file of its own")
+    if file.exists() and file.read_bytes() != _text(before).encode():
+        fail(
+            f"{file} is there already, and may be the way back of an earlier run; name another file for the way back, "
+            "or remove it; nothing was started"
+        )
+    write_proposal(file, before)
 
 
 def read_proposal(file: Path) -> "dict[TopicPartition, tuple[BrokerId, ...]]":
@@ -82,8 +99,9 @@ def read_topics(file: Path) -> list[str]:
 def _list(file: Path, key: str, want: str) -> list[Any]:
     try:
         value = json.loads(sys.stdin.read() if str(file) == "-" else file.read_bytes())
-    except ValueError as error:
-        fail(f"{_name(file)} is not JSON ({error}); {want}")
+    except (ValueError, RecursionError) as error:
+        why = "nested too deeply" if isinstance(error, RecursionError) else error
+        fail(f"{_name(file)} is not JSON ({why}); {want}")
     if not isinstance(value, dict) or not isinstance(value.get(key), list):
         fail(f"{_name(file)}: {want}")
     if value.get("version", VERSION) != VERSION:
@@ -99,4 +117,6 @@ def _name(file: Path) -> str:
 def _fits(value: Any) -> bool:
     """A number of a partition or a broker, as far as the wire has room for it. Whether it can be is the controller's
     to say."""
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31
+    from odradek.model.ids import INT32_MAX
+
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= INT32_MAX

@@ -57,6 +57,8 @@ def plan(
     """The fewest moves that reach a wish; nothing is started."""
     from odradek.controller.move_plan import Wish, move_plan
 
+    if out is not None and rollback is not None and out.resolve() == rollback.resolve():
+        raise click.UsageError("--out and --rollback name one file; the plan and the way back need one each")
     source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)
     names = [*topics, *(read_topics(topics_file) if topics_file is not None else ())]
     wish = Wish(

@@ -164,10 +164,11 @@ def _behind(
 
 
 def take_away(client: "SyncClient", rows: Sequence[Row], as_json: bool) -> None:
-    from odradek.cli.reassign.throttle import remove_throttle
+    from odradek.cli.reassign.throttle import remove_throttle, still_running
 
-    if any(row.is_running for row in rows):
-        fail("the throttle stays: reassignments still run")
+    why = still_running(client)
+    if why is not None:
+        fail(f"the throttle stays: {why}")
     topics = {row.partition.topic for row in rows} or set(client.cluster().topics)
     problems = remove_throttle(client, topics, sorted(client.cluster([]).brokers))
     if problems:

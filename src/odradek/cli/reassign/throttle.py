@@ -2,11 +2,12 @@
 
 A topic lists the replicas that serve copies (those there are) and those that fetch them (the new ones); every broker
 of the cluster gets the rate. It stays until somebody removes it: `apply --wait` at its end, `reassign status
---remove-throttle`, or `reassign cancel`.
+--remove-throttle`, or `reassign cancel`. None of them does while moves run, whoever started them: the rate of a broker
+is one number for all of its copies, and what is taken away from under a copy lets it loose.
 """
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.cli.config.resources import BROKER, TOPIC, Resource, alter_configs, describe
@@ -15,6 +16,9 @@ from odradek.cli.output import fail
 if TYPE_CHECKING:
     from odradek.client.sync import SyncClient
     from odradek.model.ids import BrokerId, TopicPartition
+
+# Of a topic or a broker: settings with the values they shall have, None: deleted.
+Changes = dict[tuple[int, str], dict[str, str | None]]
 
 DYNAMIC_TOPIC, DYNAMIC_BROKER = 1, 2
 LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
@@ -26,23 +30,85 @@ def set_throttle(
     before: "Mapping[TopicPartition, tuple[int, ...]]",
     targets: "Mapping[TopicPartition, tuple[BrokerId, ...]]",
     rate: int,
-) -> None:
-    """Before anything moves; a refusal stops it all, because an unthrottled copy is not what was asked for."""
-    changes: dict[tuple[int, str], dict[str, str | None]] = {}
+) -> Changes:
+    """Before anything moves; a refusal stops it all, because an unthrottled copy is not what was asked for.
+
+    What already moves in these topics is listed too, or its copies would be let loose. Returns what puts back all
+    that was there before.
+    """
+    from odradek.model.errors import OdradekError
+
+    serving: dict[TopicPartition, Sequence[int]] = dict(before)
+    fetching: dict[TopicPartition, Sequence[int]] = {
+        w: [b for b in targets[w] if b not in before[w]] for w in targets
+    }
+    for where, (held, added) in _moving(client).items():
+        serving.setdefault(where, held)
+        fetching.setdefault(where, added)
+    changes: Changes = {}
     for topic in sorted({where.topic for where in targets}):
-        ours = [where for where in sorted(targets) if where.topic == topic]
-        leaders = [f"{w.partition}:{b}" for w in ours for b in before[w]]
-        followers = [f"{w.partition}:{b}" for w in ours for b in targets[w] if b not in before[w]]
-        changes[TOPIC, topic] = {LEADERS: ",".join(leaders), FOLLOWERS: ",".join(followers)}
+        changes[TOPIC, topic] = {LEADERS: _listed(topic, serving), FOLLOWERS: _listed(topic, fetching)}
     alive = client.cluster([]).brokers
     for broker in sorted({b for replicas in (*before.values(), *targets.values()) for b in replicas}):
         if broker in alive:
             changes[BROKER, str(broker)] = dict.fromkeys(RATES, str(rate))
-    refused = alter_configs(client, changes)
+    undo = {
+        (kind, name): _values_at(client, Resource(kind, name), tuple(values))
+        for (kind, name), values in changes.items()
+    }
+    try:
+        refused = alter_configs(client, changes)
+    except OdradekError:
+        put_back(client, undo)
+        raise
     if refused:
+        put_back(client, undo)
         (kind, name), why = sorted(refused.items())[0]
         what = "topic" if kind == TOPIC else "broker"
         fail(f"the throttle was refused by {what} {name}: {why}; nothing was started")
+    return undo
+
+
+def _listed(topic: str, replicas: "Mapping[TopicPartition, Sequence[int]]") -> str:
+    ours = sorted(where for where in replicas if where.topic == topic)
+    return ",".join(f"{where.partition}:{broker}" for where in ours for broker in replicas[where])
+
+
+def _moving(client: "SyncClient") -> "dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]":
+    """What runs: the replicas that were there, and those that are being added."""
+    from odradek.cli.sources import running_reassignments
+
+    return {
+        where: (tuple(b for b in node.replicas if b not in node.adding_replicas), tuple(node.adding_replicas))
+        for where, node in running_reassignments(client, []).items()
+    }
+
+
+def put_back(client: "SyncClient", undo: Changes) -> None:
+    """Nothing has started: as if nothing had been asked. What stays is said on standard error."""
+    from odradek.model.errors import OdradekError
+
+    for resource, values in sorted(undo.items()):
+        try:
+            problems = list(alter_configs(client, {resource: values}).values())
+        except OdradekError as error:
+            problems = [str(error)]
+        for problem in problems:
+            _say_it_stays(f"{Resource(*resource)}: {problem}")
+
+
+def still_running(client: "SyncClient") -> str | None:
+    """Why the throttle may not be taken away yet; None: nothing runs."""
+    from odradek.cli.sources import running_reassignments
+
+    unknown: list[str] = []
+    running = sorted(running_reassignments(client, unknown))
+    if unknown:
+        return f"{unknown[0]}; it cannot be told what runs"
+    if running:
+        others = f" and {len(running) - 1} more" if len(running) > 1 else ""
+        return f"reassignments still run: {running[0]}{others}"
+    return None
 
 
 def remove_throttle(client: "SyncClient", topics: Iterable[str], brokers: Iterable[int]) -> list[str]:
@@ -72,9 +138,18 @@ def _set_at(
     return {resource: dict.fromkeys(found)} if found else {}
 
 
+def _values_at(client: "SyncClient", resource: Resource, settings: tuple[str, ...]) -> dict[str, str | None]:
+    """What is set at this level, None where nothing is."""
+    level = DYNAMIC_TOPIC if resource.kind == TOPIC else DYNAMIC_BROKER
+    found = {e.name: e.value for e in describe(client, resource, list(settings)) if e.source == level}
+    return {name: found.get(name) for name in settings}
+
+
 def remove_or_say(client: "SyncClient", topics: Iterable[str], brokers: Iterable[int]) -> None:
     """The same, with what is left said on standard error: the moves themselves went well."""
     for problem in remove_throttle(client, topics, brokers):
-        print(
-            f"odradek: the throttle stays at {problem}; odradek config delete takes it away", file=sys.stderr
-        )
+        _say_it_stays(problem)
+
+
+def _say_it_stays(problem: str) -> None:
+    print(f"odradek: the throttle stays at {problem}; odradek config delete takes it away", file=sys.stderr)

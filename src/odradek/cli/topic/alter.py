@@ -4,11 +4,12 @@ import click
 
 from odradek.cli.controller_calls import ask_controller
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json
+from odradek.model.ids import INT32_MAX
 
 
 @click.command()
 @click.argument("name")
-@click.option("--partitions", "-p", type=click.IntRange(1, 2**31 - 1), help="How many there shall be in all.")
+@click.option("--partitions", "-p", type=click.IntRange(1, INT32_MAX), help="How many there shall be in all.")
 @click.option(
     "--assign", metavar="1,2,3:2,3,1", help="Replicas of the new partitions, the preferred leader first."
 )

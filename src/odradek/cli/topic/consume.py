@@ -30,10 +30,24 @@ FIELD = re.compile(rb"%([a-zA-Z%])|\\(n|t|r|\\|0|x[0-9a-fA-F]{2})")
 @click.command()
 @click.argument("name")
 @click.option("--partition", "-p", "partitions", type=int, multiple=True, help="Only this one; repeatable.")
-@click.option("--offset", "-o", "span", default="start", show_default=True, help="FROM, :TO or FROM:TO.")
+@click.option(
+    "--offset",
+    "-o",
+    "span",
+    default="start",
+    show_default=True,
+    help="FROM, :TO or FROM:TO, each start, end, a number, -n for the last n, or @time.",
+)
 @click.option("--count", "-n", type=click.IntRange(min=1), help="Stop after this many records.")
 @click.option("--exit", "-e", "at_end", is_flag=True, help="Stop at the present end instead of waiting.")
-@click.option("--format", "-f", "form", default=r"%v\n", show_default=True)
+@click.option(
+    "--format",
+    "-f",
+    "form",
+    default=r"%v\n",
+    show_default=True,
+    help="%t topic, %p partition, %o offset, %k key, %v value, %T timestamp, %h headers, %K %S lengths.",
+)
 @click.option("--read-committed", is_flag=True, help="Leave out records of aborted and open transactions.")
 @bootstrap_option
 @json_option

@@ -7,9 +7,13 @@ import click
 from odradek.cli.broker_lists import replica_list
 from odradek.cli.controller_calls import ask_controller
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json
+from odradek.model.ids import INT32_MAX
 
 if TYPE_CHECKING:
     from odradek.client.sync import SyncClient, TopicView
+
+
+INT16_MAX = 2**15 - 1  # as wide as a replication factor is on the wire
 
 
 @click.command()
@@ -17,14 +21,14 @@ if TYPE_CHECKING:
 @click.option(
     "--partitions",
     "-p",
-    type=click.IntRange(max=2**31 - 1),
+    type=click.IntRange(max=INT32_MAX),
     default=-1,
     help="How many; -1 is the broker's num.partitions.",
 )
 @click.option(
     "--replication-factor",
     "-r",
-    type=click.IntRange(max=2**15 - 1),
+    type=click.IntRange(max=INT16_MAX),
     default=-1,
     help="Replicas of each; -1 is the broker's default.",
 )
@@ -82,8 +86,8 @@ def create(
         code = code_of(answer.error_code)
         existed = code == ErrorCode.TOPIC_ALREADY_EXISTS
         if code != ErrorCode.NONE and not (existed and if_not_exists):
-            hint = "; --if-not-exists accepts it" if existed else ""
-            fail(f"{name}: {(answer.error_message or code.name).rstrip('.')}{hint}")
+            why = (answer.error_message or code.name).rstrip(".")
+            fail(f"{name}: {why}{_hint(why, name) if existed else ''}")
         found = client.retrying(lambda: _known(client, name, is_new=not existed), timeout_s=10)
     if as_json:
         leaders = {str(index): view.leader for index, view in found.partitions.items()}
@@ -92,6 +96,12 @@ def create(
         word = "is there already" if existed else "created"
         replicas = len(next(iter(found.partitions.values())).replicas)
         print(f"{name} {word}: {len(found.partitions)} partitions, {replicas} replicas each")
+
+
+def _hint(why: str, name: str) -> str:
+    if "marked for deletion" in why:
+        return f"; its name is free when it is gone: odradek why {name}"
+    return "; --if-not-exists accepts it"
 
 
 def _known(client: "SyncClient", name: str, *, is_new: bool) -> "TopicView":

@@ -22,7 +22,8 @@ from odradek.cli.output import bootstrap_option, fail, json_option, print_json, 
 def delete(names: tuple[str, ...], yes: bool, if_exists: bool, bootstrap: str, as_json: bool) -> None:
     """Delete topics with all their records."""
     from odradek.cli.lookup import no_such_topic
-    from odradek.client.sync import EARLIEST, LATEST, SyncClient, code_of
+    from odradek.cli.topic.extents import extents
+    from odradek.client.sync import SyncClient, code_of
     from odradek.model.error_codes import ErrorCode
     from odradek.model.ids import TopicPartition
     from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -34,17 +35,17 @@ def delete(names: tuple[str, ...], yes: bool, if_exists: bool, bootstrap: str, a
                 no_such_topic(client, name)
         there = [name for name in dict.fromkeys(names) if name in view.topics]
         report: list[dict[str, Any]] = []
+        counted = [TopicPartition(name, index) for name in there for index in view.topics[name].partitions]
+        found = extents(client, view, counted)
         for name in there:
             partitions = view.topics[name].partitions
-            led = [TopicPartition(name, i) for i, p in partitions.items() if p.leader in view.brokers]
-            ends = client.list_offsets(dict.fromkeys(led, LATEST)) if led else {}
-            starts = client.list_offsets(dict.fromkeys(led, EARLIEST)) if led else {}
-            records = sum(ends[p].offset - starts[p].offset for p in led)
+            every = [TopicPartition(name, index) for index in partitions]
+            is_known = all(where in found.starts and where in found.ends for where in every)
             report.append(
                 {
                     "topic": name,
                     "partitions": len(partitions),
-                    "records": records if len(led) == len(partitions) else None,
+                    "records": sum(found.ends[p] - found.starts[p] for p in every) if is_known else None,
                     "deleted": False,
                     "absent_brokers": sorted(
                         {b for p in partitions.values() for b in p.replicas if b not in view.brokers}

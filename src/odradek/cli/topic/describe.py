@@ -1,10 +1,14 @@
 """`odradek topic describe [NAME...]`"""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
+
+if TYPE_CHECKING:
+    from odradek.model.ids import TopicPartition
 
 TOPIC_RESOURCE = 2
 DYNAMIC_TOPIC_CONFIG = 1
@@ -17,27 +21,30 @@ DYNAMIC_TOPIC_CONFIG = 1
 def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
     """Leaders, ISR and settings of topics; of all of them when none is named."""
     from odradek.cli.lookup import no_such_topic
-    from odradek.client.sync import EARLIEST, LATEST, SyncClient
+    from odradek.cli.topic.extents import extents
+    from odradek.client.sync import SyncClient
     from odradek.model.error_codes import ErrorCode
+    from odradek.model.errors import ProtocolError
     from odradek.model.ids import TopicId, TopicPartition, topic_id_to_text
 
+    unknown: list[str] = []
+    described: list[dict[str, Any]] = []
     with SyncClient(bootstrap) as client:
         view = client.cluster(names or None)
-        if view.errors:
-            name, code = sorted(view.errors.items())[0]
+        for name, code in sorted(view.errors.items()):
+            if not names:
+                unknown.append(f"topic {name}: {code.name}")
+                continue
             if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 no_such_topic(client, name)
             fail(f"{name}: {code.name}")
-        described: list[dict[str, Any]] = []
+        every = [
+            TopicPartition(name, index) for name, topic in view.topics.items() for index in topic.partitions
+        ]
+        found = extents(client, view, every)
+        unknown += [f"offsets of {which}: {why}" for which, why in grouped(found.problems)]
         for name in sorted(view.topics):
             topic = view.topics[name]
-            led = [
-                TopicPartition(name, index)
-                for index, p in topic.partitions.items()
-                if p.leader in view.brokers
-            ]
-            ends = client.list_offsets(dict.fromkeys(led, LATEST)) if led else {}
-            starts = client.list_offsets(dict.fromkeys(led, EARLIEST)) if led else {}
             partitions = []
             for index, p in topic.partitions.items():
                 key = TopicPartition(name, index)
@@ -49,15 +56,20 @@ def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
                         "replicas": list(p.replicas),
                         "isr": list(p.isr),
                         "offline": list(p.offline_replicas),
-                        "log_start_offset": starts[key].offset if key in starts else None,
-                        "high_watermark": ends[key].offset if key in ends else None,
+                        "log_start_offset": found.starts.get(key),
+                        "high_watermark": found.ends.get(key),
                     }
                 )
+            config: dict[str, str | None] | None = None
+            try:
+                config = topic_overrides(client, name)
+            except ProtocolError as error:
+                unknown.append(f"settings of {error}")
             described.append(
                 {
                     "topic": name,
                     "topic_id": topic_id_to_text(TopicId(topic.topic_id)),
-                    "config": topic_overrides(client, name),
+                    "config": config,
                     "partitions": partitions,
                 }
             )
@@ -65,7 +77,10 @@ def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
         print_json(described)
         return
     for topic_ in described:
-        settings = ", ".join(f"{k}={v}" for k, v in topic_["config"].items()) or "no settings of its own"
+        config = topic_["config"]
+        settings = ", ".join(f"{k}={v}" for k, v in (config or {}).items()) or (
+            "settings unknown" if config is None else "no settings of its own"
+        )
         print(f"{topic_['topic']}  id {topic_['topic_id']}  {settings}")
         print_table(
             ("partition", "leader", "epoch", "replicas", "isr", "start", "high watermark"),
@@ -82,6 +97,19 @@ def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
                 for p in topic_["partitions"]
             ],
         )
+    for note in unknown:
+        print(f"not known: {note}")
+
+
+def grouped(problems: "Mapping[TopicPartition, str]") -> list[tuple[str, str]]:
+    """One entry a reason: a broker that is silent leads perhaps a thousand."""
+    by_reason: dict[str, list[TopicPartition]] = {}
+    for where, why in sorted(problems.items()):
+        by_reason.setdefault(why, []).append(where)
+    return [
+        (f"{which[0]} and {len(which) - 1} more" if len(which) > 1 else str(which[0]), why)
+        for why, which in by_reason.items()
+    ]
 
 
 def topic_settings(client: Any, name: str) -> dict[str, tuple[str | None, int]]:

@@ -29,15 +29,29 @@ LINGER_S = 0.1
 @click.argument("name")
 @click.option("--partition", "-p", type=int, help="Send all to this partition instead of by key.")
 @click.option("--key-delimiter", "-K", metavar="TEXT", help="Where a line's key ends and its value begins.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="text: a line is a value, or key and value; json: what `topic consume --json` writes.",
+)
 @click.option("--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="On every record.")
-@click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
+@click.option(
+    "--acks",
+    type=click.Choice(["all", "1", "0"]),
+    default="all",
+    show_default=True,
+    help="Who must have a record: all in sync, the leader, or nobody.",
+)
 @click.option(
     "--compression",
     "-z",
     type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
     default="none",
     show_default=True,
+    help="Of the batches.",
 )
 @bootstrap_option
 @json_option
@@ -127,6 +141,21 @@ def lines_or_pauses(stream: IO[bytes]) -> Iterator[bytes | None]:
         yield rest
 
 
+def _encodable(text: str) -> str:
+    text.encode()  # half a character is JSON, and cannot be sent
+    return text
+
+
+def _timestamp(value: Any) -> int:
+    """Milliseconds; -1 is none."""
+    from odradek.model.settings import LONG_MAX
+
+    number = int(value)
+    if not -1 <= number <= LONG_MAX:
+        raise ValueError(f"timestamp {number} is out of range")
+    return number
+
+
 def parse_line(
     line: bytes, number: int, key_delimiter: str | None, form: str, headers: tuple[tuple[str, bytes], ...]
 ) -> "NewRecord":
@@ -139,10 +168,10 @@ def parse_line(
             return NewRecord(
                 _bytes(found.get("key")),
                 _bytes(found.get("value")),
-                int(found.get("timestamp", now_ms)),
-                [(str(k), _bytes(v)) for k, v in found.get("headers", [])] + list(headers),
+                _timestamp(found.get("timestamp", now_ms)),
+                [(_encodable(str(k)), _bytes(v)) for k, v in found.get("headers", [])] + list(headers),
             )
-        except (ValueError, AttributeError, TypeError) as error:
+        except (ValueError, AttributeError, TypeError, OverflowError, RecursionError) as error:
             fail(f"line {number} is not a record in JSON ({error}); topic consume --json shows the form")
     key: bytes | None = None
     value = line

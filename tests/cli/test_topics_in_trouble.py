@@ -1,0 +1,119 @@
+"""`topic describe` and `topic delete` on a cluster in trouble: what its leaders do not tell is left out and said."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from odradek.cli import main
+from odradek.cli.topic import extents as extents_module
+from odradek.cli.topic.create import _hint
+from odradek.client.sync import LATEST, SyncClient
+from odradek.client.sync_connection import DeadlineExceeded
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest
+from odradek.protocol.messages.list_offsets import ListOffsetsRequest
+from tests.cli.conftest import Shell
+from tests.support import eventually
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses take no time, so that patience is soon at its end; an answer may take as long as this machine needs."""
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr(extents_module, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    monkeypatch.setattr(extents_module, "PAUSE_S", 30.0)
+    monkeypatch.setattr(extents_module.extents, "__kwdefaults__", {"patience_s": 60.0})
+
+
+@pytest.fixture
+def unsure(hasty: None, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Topics whose leaders have no high watermark to tell, as after an election below min.insync.replicas."""
+    topics: set[str] = set()
+    original = SyncClient.call
+
+    def call(self: SyncClient, broker: int, request: Any, **options: Any) -> Any:
+        answer = original(self, broker, request, **options)
+        if isinstance(request, ListOffsetsRequest):
+            for asked, told in zip(request.topics, answer.topics, strict=True):
+                for wanted, row in zip(asked.partitions, told.partitions, strict=True):
+                    if told.name in topics and wanted.timestamp == LATEST:
+                        row.error_code, row.offset = ErrorCode.OFFSET_NOT_AVAILABLE, -1
+        return answer
+
+    monkeypatch.setattr(SyncClient, "call", call)
+    return topics
+
+
+def test_a_leader_without_a_high_watermark_keeps_nothing_from_being_described(
+    shell: Shell, unsure: set[str]
+) -> None:
+    shell.ok("topic", "create", "sure", "-p", 1)
+    shell.ok("topic", "create", "unsure", "--assign", "1,2")
+    eventually(
+        lambda: all(
+            topic["partitions"][0]["high_watermark"] == 0
+            for topic in shell.json("topic", "describe", "sure", "unsure")
+        ),
+        what="both leaders tell their offsets",
+    )
+    unsure.add("unsure")
+    out = shell.ok("topic", "describe")
+    assert "sure  id" in out and "unsure  id" in out
+    (leader,) = {p["leader"] for p in shell.json("topic", "describe", "unsure")[0]["partitions"]}
+    assert f"not known: offsets of unsure-0: broker {leader} says OFFSET_NOT_AVAILABLE\n" in out
+    by_topic = {topic["topic"]: topic["partitions"][0] for topic in shell.json("topic", "describe")}
+    assert (by_topic["sure"]["log_start_offset"], by_topic["sure"]["high_watermark"]) == (0, 0)
+    assert (by_topic["unsure"]["log_start_offset"], by_topic["unsure"]["high_watermark"]) == (0, None)
+
+
+def test_it_can_be_deleted_all_the_same(shell: Shell, unsure: set[str]) -> None:
+    shell.ok("topic", "create", "unwanted")
+    unsure.add("unwanted")
+    assert shell.json("topic", "delete", "unwanted")[0]["records"] is None
+    assert "unknown  deleted" in shell.ok("topic", "delete", "unwanted", "--yes")
+
+
+def test_a_silent_leader_and_a_setting_that_cannot_be_read_are_said(
+    shell: Shell, hasty: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.ok("topic", "create", "silent", "--assign", "1:1:1")
+    original = SyncClient.call
+
+    def call(self: SyncClient, broker: int, request: Any, **options: Any) -> Any:
+        if isinstance(request, ListOffsetsRequest):
+            raise DeadlineExceeded("broker 1 has not answered in time")
+        answer = original(self, broker, request, **options)
+        if isinstance(request, DescribeConfigsRequest):
+            answer.results[0].error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+            answer.results[0].error_message = "its node is damaged"
+        return answer
+
+    monkeypatch.setattr(SyncClient, "call", call)
+    lines = shell.ok("topic", "describe", "silent").splitlines()
+    assert lines[0].endswith("settings unknown")
+    assert lines[-2:] == [
+        "not known: offsets of silent-0 and 2 more: broker 1 has not answered in time",
+        "not known: settings of topic silent: UNKNOWN_SERVER_ERROR, its node is damaged",
+    ]
+
+
+def test_a_verb_without_a_standard_output_is_no_mistake_of_ours(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after `>&-` in a shell."""
+    monkeypatch.setattr("sys.stdout", None)
+    code = main.main(["topic", "list", "--bootstrap", shell.bootstrap])
+    monkeypatch.undo()
+    assert (code, capsys.readouterr().err) == (0, "")
+
+
+def test_a_name_that_is_still_being_deleted_is_not_said_to_be_accepted() -> None:
+    assert (
+        _hint("Topic 't' is marked for deletion", "t") == "; its name is free when it is gone: odradek why t"
+    )
+    assert _hint("Topic 't' already exists", "t") == "; --if-not-exists accepts it"
