@@ -6,10 +6,14 @@ from odradek.controller.effects import AlterPartitionAnswer, Effects
 from odradek.controller.events import (
     AlterPartitionItem,
     AlterPartitionRequested,
+    Conflict,
     IsrMember,
     LeaderAndIsrAnswered,
+    Stored,
+    WritesAnswered,
 )
 from odradek.model.error_codes import ErrorCode
+from odradek.model.facts import UnreadableNode
 from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from tests.controller.world import World, answer_of, lai_brokers, metadata, moves, state, three, tp
 
@@ -209,6 +213,12 @@ def test_10_a_leader_cannot_leave_its_own_isr(isr: list[int]) -> None:
     assert not changed(world)
 
 
+def test_10_nobody_is_a_member_twice() -> None:
+    world = three()
+    assert error_of(world.alter("t-0", [2, 1, 1])) is ErrorCode.INVALID_REQUEST
+    assert not changed(world)
+
+
 def test_10_a_broker_that_is_not_assigned_cannot_join() -> None:
     world = three()
     world.start(4)
@@ -229,6 +239,27 @@ def test_a_conflict_in_the_store_is_answered_on_the_value_found_there() -> None:
     assert error_of(effects) is ErrorCode.INVALID_UPDATE_VERSION
     assert world.leader("t-0") == (2, (2, 3), 0)
     assert world.context.leadership(tp("t-0")).isr == (2, 3)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "found", [None, UnreadableNode("/brokers/topics/t/partitions/0/state", "bad JSON", "t")]
+)
+def test_what_could_not_be_stored_is_no_success(found: UnreadableNode | None) -> None:
+    """The node is gone, or damaged by hand. Told of a success, the leader would count on a smaller ISR than is stored."""
+    world = three("t", [2, 1, 3], [2, 1])
+    topic_id, members = world.topics["t"].topic_id, (IsrMember(BrokerId(2), BrokerEpoch(-1)),)
+    items = tuple(
+        AlterPartitionItem(None, topic_id, p, LeaderEpoch(0), PartitionEpoch(0), members) for p in (0, 1)
+    )
+    epoch = world.registrations[2].epoch
+    assert len(world.core.step(AlterPartitionRequested(9, 3, BrokerId(2), epoch, items), 0).writes) == 2
+    answer = answer_of(world.core.step(WritesAnswered((Conflict(found), Stored(1))), 0))
+    assert isinstance(answer, AlterPartitionAnswer)
+    errors = [result.error for result in answer.partitions]
+    assert errors[0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    of_another_partition = ErrorCode.NONE if found is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert errors[1] is of_another_partition, "a damaged node takes its topic out of service"
+    assert [result.leader_and_isr is None for result in answer.partitions] == [True, found is not None]
 
 
 @pytest.mark.behaviour(159)

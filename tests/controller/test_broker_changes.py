@@ -197,6 +197,16 @@ def test_a_registration_that_cannot_be_read_does_not_count_as_death() -> None:
     assert effects.requests == () and world.leader("t-0")[0] == 2
 
 
+@pytest.mark.parametrize("name", ["\u00b2", "two", "-2", "9" * 5000])
+def test_a_registration_under_a_name_that_is_no_number_is_nobodys(name: str) -> None:
+    world = three()
+    registered = tuple(world.registrations[b] for b in (1, 2, 3))
+    effects = world.step(
+        BrokersChanged(registered, (UnreadableNode(f"/brokers/ids/{name}", "no broker id"),))
+    )
+    assert effects.requests == () and sorted(world.context.brokers) == [1, 2, 3]
+
+
 # --------------------------------------------------------------------------------------------------- disks
 
 
@@ -250,6 +260,8 @@ def test_a_replica_told_again_without_an_error_is_well() -> None:
     del lost[tp("t-0")]
     world.step(LeaderAndIsrAnswered(BrokerId(2), epoch, ErrorCode.NONE, lost, told))
     assert world.context.offline_directories[BrokerId(2)] == {tp("t-1")}
+    world.step(LeaderAndIsrAnswered(BrokerId(2), epoch, ErrorCode.NONE, {}, told))
+    assert world.context.brokers_are_whole()
 
 
 def test_an_answer_of_an_earlier_incarnation_is_not_believed() -> None:

@@ -2,6 +2,8 @@
 
 import tracemalloc
 
+import pytest
+
 from odradek.controller.context import ControllerContext, ControllerSettings
 from odradek.controller.events import Elected
 from odradek.controller.failover import load_context
@@ -53,6 +55,14 @@ def test_settings_of_a_topic_override_those_of_the_cluster() -> None:
     context.topic_configs["t"] = {"min.insync.replicas": "3", "unclean.leader.election.enable": "TRUE"}
     assert context.min_insync_replicas("t") == 3
     assert context.is_unclean_election_allowed("t") and not context.is_unclean_election_allowed("u")
+
+
+@pytest.mark.parametrize("text", ["\u00b2", "many", "-1", "", "9" * 5000])
+def test_a_minimum_that_is_no_number_is_as_if_it_were_not_set(text: str) -> None:
+    """A node that somebody wrote by hand: the controller goes on with what it can trust."""
+    context = three().context
+    context.topic_configs["t"] = {"min.insync.replicas": text}
+    assert context.min_insync_replicas("t") == context.settings.min_insync_replicas
 
 
 def loaded(partitions: int) -> ControllerContext:

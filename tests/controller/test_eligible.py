@@ -1,12 +1,14 @@
 """Eligible leader replicas (KIP-966): when the ISR is too small, who else has every committed record."""
 
+from dataclasses import replace
+
 import pytest
 
 from odradek.controller.effects import Effects
 from odradek.controller.events import Resigned
 from odradek.model.facts import ConfigChanged
 from odradek.model.ids import BrokerId
-from tests.controller.world import World, lai_brokers, moves, three, tp
+from tests.controller.world import World, lai_brokers, moves, state, three, tp
 
 MIN_ISR_2 = {"min.insync.replicas": "2"}
 
@@ -253,3 +255,53 @@ def test_min_isr_above_the_number_of_replicas_counts_as_all_of_them() -> None:
     world.start(1)
     world.catch_up("e-0", 1)
     assert eligible(world) == ((2, 1), (), ())
+
+
+# ------------------------------------------------------------------------ configured while there was no controller
+
+
+def lowered_unseen(leader: int, *dead: int) -> World:
+    """ISR [2], eligible [1], left by a controller that knew min.insync.replicas 2; by now it is 1, so 2 alone may have
+    acknowledged what 1 never got. The next controller has `dead` not registered."""
+    world = World().brokers(*(b for b in (1, 2, 3) if b not in dead))
+    world.store_topic("e", [[2, 1, 3]])
+    value = state(leader, [2], leader_epoch=4)
+    world.states[tp("e-0")] = replace(
+        value, leader_and_isr=replace(value.leader_and_isr, elr=(BrokerId(1),), last_known_elr=(BrokerId(3),))
+    )
+    world.configs["e"] = {"min.insync.replicas": "1"}
+    world.controller_epoch = 1
+    return world
+
+
+def test_a_last_member_that_alone_was_enough_keeps_its_place_though_it_returns_unclean() -> None:
+    world = lowered_unseen(-1, 2)
+    world.elect(1)
+    world.start(2)
+    assert world.leader("e-0")[:2] == (2, (2,)), "1 misses what 2 acknowledged alone"
+
+
+def test_who_takes_over_ends_an_eligibility_that_min_isr_has_ended() -> None:
+    world = lowered_unseen(2)
+    effects = world.elect(1)
+    assert eligible(world) == ((2,), (), ())
+    assert 2 in lai_brokers(effects, "e-0"), "the leader must hear of the raised epoch"
+    world.step(
+        ConfigChanged("topics", "e", MIN_ISR_2)
+    )  # raised again: 1 has still not what 2 acknowledged alone
+    world.kill(2)
+    assert world.leader("e-0")[0] == -1
+
+
+def test_whoever_min_isr_has_ended_is_not_eligible_by_the_next_member_that_leaves() -> None:
+    """ISR [2,3] of min.insync.replicas 3, then 2: what those two acknowledged, 1 need not have."""
+    world = World().brokers(1, 2)
+    world.store_topic("e", [[2, 1, 3]])
+    value = state(2, [2, 3], leader_epoch=4)
+    world.states[tp("e-0")] = replace(value, leader_and_isr=replace(value.leader_and_isr, elr=(BrokerId(1),)))
+    world.configs["e"] = MIN_ISR_2
+    world.controller_epoch = 1
+    world.elect(1)
+    assert eligible(world) == ((2,), (3,), ())
+    world.kill(2)
+    assert world.leader("e-0")[0] == -1

@@ -8,6 +8,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import MetadataLoaded, TopicAssignment
 from odradek.model.ids import NO_LEADER, BrokerId
 from odradek.model.values import replace
+from tests.controller.test_eligible import last_one_standing
 from tests.controller.world import World, three, tp
 
 
@@ -47,6 +48,29 @@ def test_a_live_replica_outside_the_isr_is_offered_only_as_unclean() -> None:
     assert not clean.holds and not unclean.holds
     gate, other = unclean.because
     assert not gate.holds and other.holds and other.detail == "live replicas [3]"
+
+
+def test_who_is_eligible_is_named_too_and_how_a_broker_ended_decides_what_its_return_is_worth() -> None:
+    text = told(last_one_standing(), "e-0")
+    assert (
+        "    no   broker 2 is live: not registered\n"
+        "         -> start broker 2: if it was stopped in order then 2 leads, ISR [2]; after a crash it is not enough by "
+        "itself\n"
+        "  no   or one that is eligible beside the ISR is (KIP-966): eligible [1]: all committed records are there too\n"
+        "    no   broker 1 is live: not registered\n"
+        "         -> start broker 1: if it was stopped in order then 1 leads, ISR [1]; after a crash it is not enough by "
+        "itself\n"
+    ) in text
+
+
+def test_what_is_foretold_of_a_return_happens() -> None:
+    crashed, stopped = last_one_standing(), last_one_standing()
+    crashed.start(2)
+    stopped.start_clean(2, stopped_as=stopped.context.last_epochs[BrokerId(2)])
+    assert [world.leader("e-0")[0] for world in (crashed, stopped)] == [NO_LEADER, 2]
+    assert "start broker 1: then 1 leads, ISR [1]" in told(crashed, "e-0"), (
+        "it need not have flushed any more"
+    )
 
 
 def test_a_partition_that_never_led_says_who_must_start() -> None:

@@ -59,6 +59,19 @@ def test_a_single_replica_can_be_drained_too() -> None:
     assert targets(move_plan(context, Wish(drain=ids(2)))) == {"s3-0": (1,)}
 
 
+def test_what_nobody_leads_is_not_copied_but_may_be_dropped() -> None:
+    """Begun, such a copy would never end: there is no log to make it of."""
+    world = three("s3", [2], [2, 3])
+    world.kill(2, 3)
+    plan = move_plan(world.context, Wish(drain=ids(2)))
+    assert targets(plan) == {}
+    assert set(plan.left_out) == {tp("s3-0"), tp("s3-1")}
+    assert plan.left_out[tp("s3-0")] == "nobody leads it, so nobody can copy it; see odradek why"
+    shrunk = move_plan(world.context, Wish(replication_factor=1))
+    assert targets(shrunk) == {"s3-1": (3,)}
+    assert shrunk.left_out == {}
+
+
 def test_a_newcomer_goes_to_a_rack_the_partition_is_not_in() -> None:
     context = cluster(1, 2, 3, 4, racks={1: "a", 2: "b", 3: "a", 4: "b"}, t=[[1, 2]])
     assert targets(move_plan(context, Wish(drain=ids(2)))) == {"t-0": (1, 4)}

@@ -10,8 +10,9 @@ from odradek.controller.events import (
     AlterReassignmentsRequested,
     Resigned,
 )
+from odradek.controller.partition_states import PartitionState
 from odradek.model.cluster import ReplicaAssignment
-from odradek.model.facts import DeleteTopicsRequested, TopicAssignment
+from odradek.model.facts import DeleteTopicsRequested, TopicAssignment, TopicAssignmentsChanged
 from tests.controller.brokers import Brokers
 from tests.controller.six import ids, six, told_to_delete
 from tests.controller.world import (
@@ -85,10 +86,38 @@ def test_partitions_that_appeared_under_our_write_are_not_overwritten() -> None:
 
     world.before_write = another
     effects = world.reassign({"r-0": [4, 5]})
-    assert "partitions [1] appeared under our write" in (effects.resign or "")
-    assert sorted(world.topics["r"].partitions) == [0, 1]
-    world.elect(2)
-    assert world.leader("r-1")[0] == 2
+    assert effects.resign is None, "two administrators at once are no reason to begin anew"
+    assert world.node("r-0") == ((4, 5, 1, 2), (4, 5), (1, 2)) and world.node("r-1") == ((2, 3), (), ())
+    assert tp("r-1") not in world.states, "it is created when the store tells of it"
+    world.step(TopicAssignmentsChanged((world.topics["r"],)))
+    assert world.leader("r-1") == (2, (2, 3), 0) and world.partition_state("r-1") is PartitionState.ONLINE
+    world.step(TopicAssignmentsChanged((world.topics["r"],)))
+    assert world.leader("r-1") == (2, (2, 3), 0), "once"
+
+
+def test_nor_those_that_appear_when_a_reassignment_ends() -> None:
+    world = six([1, 2])
+    world.reassign({"r-0": [1, 3]})
+    world.catch_up("r-0", 3)
+
+    def another(writes: object) -> None:
+        node = world.topics["r"]
+        grown = {**node.partitions, 1: ReplicaAssignment(ids(2, 3))}
+        world.topics["r"] = TopicAssignment("r", node.topic_id, grown, node.version + 1)
+
+    world.before_write = another
+    assert world.stopped(2, "r-0").resign is None
+    assert world.node("r-0") == ((1, 3), (), ()) and world.node("r-1") == ((2, 3), (), ())
+    world.kill(2)  # before the store tells of it: it has no state that could change
+    world.step(TopicAssignmentsChanged((world.topics["r"],)))
+    assert world.leader("r-1") == (3, (3,), 0)
+
+
+def test_a_topic_node_that_is_gone_under_our_write_ends_the_term() -> None:
+    world = six([1, 2])
+    world.before_write = lambda writes: world.topics.clear()
+    effects = world.reassign({"r-0": [4, 5]})
+    assert "expected our own value, found None" in (effects.resign or "")
 
 
 def test_a_lost_answer_of_the_topic_write_is_recognised() -> None:

@@ -10,12 +10,13 @@ import pytest
 
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import AskEndOffsets, Effects
-from odradek.controller.events import ElectLeadersRequested
+from odradek.controller.events import ElectLeadersRequested, StopReplicaAnswered
 from odradek.controller.journal import as_json, event_from_json
 from odradek.controller.replica_states import ReplicaState
 from odradek.controller.strays import RETRY_MS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ConfigChanged, DeleteTopicsRequested
+from odradek.model.ids import BrokerId
 from tests.controller.brokers import Brokers
 from tests.controller.world import World, lai, stops, tp
 
@@ -191,7 +192,10 @@ def test_an_answer_of_a_journal_older_than_the_numbers_counts_as_it_did() -> Non
     effects = world.stopped(3, "r-0", number=number)
     assert effects.resign is None
 
-    answered = as_json(world.answer_of_stop(3, "r-0", number=number))
+    told = {tp("r-0"): ErrorCode.NONE}
+    epoch = world.registrations[3].epoch
+    event = StopReplicaAnswered(BrokerId(3), epoch, ErrorCode.NONE, told, frozenset(told), number)
+    answered = as_json(event)
     assert event_from_json(json.loads(json.dumps(answered))).number == number  # type: ignore[union-attr]
     del answered["number"]
     assert event_from_json(answered).number is None  # type: ignore[union-attr]

@@ -5,14 +5,16 @@ import pytest
 from odradek.controller.effects import CreatePartitionState, WriteTopicAssignment
 from odradek.controller.partition_states import PartitionState
 from odradek.controller.replica_states import ReplicaState
+from odradek.model.cluster import ReplicaAssignment
 from odradek.model.facts import (
     ConfigChanged,
+    DeleteTopicsRequested,
     TopicAssignment,
     TopicAssignmentsChanged,
     TopicsChanged,
     UnreadableNode,
 )
-from odradek.model.ids import NO_TOPIC_ID
+from odradek.model.ids import NO_TOPIC_ID, BrokerId
 from tests.controller.world import (
     World,
     failures,
@@ -116,6 +118,20 @@ def test_an_id_that_somebody_else_wrote_meanwhile_is_the_true_one() -> None:
     assert world.context.topics["old"].version == 1
 
 
+def test_partitions_that_appear_under_the_first_write_of_an_id_are_kept() -> None:
+    """The old tool that made the topic goes on to add partitions. Written over, they would be gone."""
+    world = World().brokers(1, 2)
+    world.elect()
+    node = world.store_topic("old", [[2, 1]], with_id=False)
+    grown = TopicAssignment("old", None, {**node.partitions, 1: ReplicaAssignment((BrokerId(1),))}, 1)
+    world.before_write = lambda writes: world.topics.update(old=grown)
+    effects = world.step(TopicsChanged(("old",), (node,)))
+    assert world.topics["old"].partitions == grown.partitions and world.topics["old"].topic_id is not None
+    world.step(TopicAssignmentsChanged((world.topics["old"],)))
+    assert (world.leader("old-0")[0], world.leader("old-1")[0]) == (2, 1)
+    assert effects.resign is None
+
+
 def test_a_state_node_that_is_there_before_we_write_one_is_taken_over() -> None:
     world = World().brokers(1, 2, 3)
     world.elect()
@@ -158,6 +174,25 @@ def test_a_topic_whose_node_vanished_is_forgotten() -> None:
     effects = world.step(TopicsChanged(()))
     assert world.context.assignments == {} and world.context.partition_states == {}
     assert ("t", "known", "absent") in moves(effects, "topic")
+
+
+@pytest.mark.parametrize("was", ["being deleted", "out of service"])
+def test_a_wish_to_delete_does_not_outlive_a_topic_whose_node_somebody_took_away(was: str) -> None:
+    """Left behind, it would delete the next topic of that name."""
+    world = three("t", [2, 1])
+    world.configs["t"] = {"retention.ms": "1"}
+    if was == "out of service":
+        broken = UnreadableNode("/brokers/topics/t", "bad JSON", "t")
+        world.step(TopicAssignmentsChanged((), (broken,)))
+    world.delete_topics = ("t",)
+    world.step(DeleteTopicsRequested(("t",)))
+    del world.topics["t"]
+    world.states.clear()
+    world.step(TopicsChanged(()))
+    assert (world.delete_topics, world.configs) == ((), {})
+    assert world.context.out_of_service == {} and world.context.deletions_wished == frozenset()
+    world.create("t", [2, 1])
+    assert world.leader("t-0")[0] == 2 and world.context.topics_to_delete == set()
 
 
 def test_a_topic_deleted_and_created_again_between_two_looks_is_a_new_topic() -> None:

@@ -18,6 +18,7 @@ from odradek.controller.replica_states import ReplicaState
 from odradek.controller.topic_deletion import RETRY, RETRY_MS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import (
+    ConfigChanged,
     DeleteTopicsRequested,
     ReassignmentRequested,
     TopicAssignmentsChanged,
@@ -32,6 +33,7 @@ from tests.controller.world import (
     moves,
     stops,
     three,
+    topic_id_of,
     tp,
 )
 
@@ -326,6 +328,21 @@ def test_with_offline_replicas_allowed_a_death_may_be_what_ends_it() -> None:
     world.stopped(1, "d-0")
     world.kill(2)
     assert "d" not in world.topics
+
+
+def test_allowing_it_ends_a_deletion_that_waits_at_once() -> None:
+    """`odradek why` names the setting as the way out; nothing else need happen for the deletion to take it."""
+    world = three("d", [2, 1, 3])
+    world.kill(3)
+    delete(world, "d")
+    world.stopped(1, "d-0")
+    world.stopped(2, "d-0")
+    assert "d" in world.topics
+    name = "odradek.delete.topic.with.offline.replicas"
+    world.step(ConfigChanged("brokers", "<default>", {name: "false"}))
+    assert "d" in world.topics
+    world.step(ConfigChanged("brokers", "<default>", {name: "true"}))
+    assert "d" not in world.topics and world.strays == {3: {tp("d-0"): topic_id_of("d")}}
 
 
 def test_a_topic_without_partitions_is_gone_at_once() -> None:

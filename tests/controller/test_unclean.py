@@ -3,12 +3,18 @@
 import pytest
 
 from odradek.controller.effects import AskEndOffsets, Effects, ElectLeadersAnswer
-from odradek.controller.events import ElectLeadersRequested, EndOffsetsAnswered, Tick
+from odradek.controller.events import (
+    Conflict,
+    ElectLeadersRequested,
+    EndOffsetsAnswered,
+    Tick,
+    WritesAnswered,
+)
 from odradek.controller.partition_states import PartitionState
 from odradek.controller.unclean import PATIENCE_MS
 from odradek.controller.what_if import what_if
 from odradek.model.error_codes import ErrorCode
-from odradek.model.facts import ConfigChanged
+from odradek.model.facts import ConfigChanged, TopicsChanged, UnreadableNode
 from odradek.model.ids import BrokerId, LeaderEpoch, Offset
 from tests.controller.world import World, answer_of, failures, moves, three, tp
 
@@ -213,6 +219,58 @@ def test_an_administrator_is_answered_when_the_time_is_up() -> None:
     world.now_ms += PATIENCE_MS
     answer = answer_of(world.step(Tick()))
     assert answer == ElectLeadersAnswer(ErrorCode.NONE, {tp("u-0"): (ErrorCode.NONE, "")}, {tp("u-0"): 2})
+
+
+def test_an_administrator_is_answered_even_if_the_topic_goes_while_the_survivors_are_asked() -> None:
+    world = lost([2, 1, 3], allowed=False)
+    elect_unclean(world, "u-0")
+    world.topics.clear()
+    world.states.clear()
+    assert world.step(TopicsChanged(())).answers == ()
+    world.now_ms += PATIENCE_MS
+    answer = answer_of(world.step(Tick()))
+    assert isinstance(answer, ElectLeadersAnswer)
+    assert answer.partitions == {
+        tp("u-0"): (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+    }
+    assert world.context.elections_asked == {}
+
+
+def test_who_asks_while_the_survivors_are_asked_hears_what_becomes_of_it() -> None:
+    """Another administrator's question, or the topic's own because it allows unclean elections."""
+    world = lost([2, 1, 3], allowed=True)
+    effects = elect_unclean(world, "u-0")
+    assert effects.answers == () and asked(effects) == [], "they are asked already"
+    world.step(ends(1, 0, 900))
+    answer = answer_of(world.step(ends(3, 0, 1000)))
+    assert answer == ElectLeadersAnswer(ErrorCode.NONE, {tp("u-0"): (ErrorCode.NONE, "")}, {tp("u-0"): 2})
+
+
+@pytest.mark.parametrize(
+    "found", [None, UnreadableNode("/brokers/topics/t/partitions/0/state", "bad JSON", "t")]
+)
+@pytest.mark.parametrize("unclean", [False, True])
+def test_a_partition_whose_node_is_gone_or_damaged_is_answered_too(
+    found: UnreadableNode | None, unclean: bool
+) -> None:
+    """Nobody was asked about it, so nobody's answer would end the waiting."""
+    world = three("t", [2, 1])
+    if unclean:
+        world.alter("t-0", [2])
+        world.kill(2)
+    else:
+        world.shut_down(2)
+        world.start(2)
+        world.alter("t-0", [1, 2])
+    effects = world.core.step(ElectLeadersRequested(5, unclean, (tp("t-0"),)), 0)
+    assert len(effects.writes) == 1
+    answer = answer_of(world.core.step(WritesAnswered((Conflict(found),)), 0))
+    assert isinstance(answer, ElectLeadersAnswer)
+    assert answer.partitions[tp("t-0")][0] in (
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    )
+    assert world.context.elections_asked == {}
 
 
 def test_without_any_live_replica_nobody_is_eligible() -> None:

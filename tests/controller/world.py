@@ -295,29 +295,17 @@ class World:
         number: int | None = None,
     ) -> Effects:
         """A broker answers StopReplica with deletion: the latest, unless a number is given."""
-        answered = self.answer_of_stop(
-            broker, *partitions, error=error, whole=whole, epoch=epoch, number=number
-        )
-        return self.step(answered)
-
-    def answer_of_stop(
-        self,
-        broker: int,
-        *partitions: str,
-        error: ErrorCode = ErrorCode.NONE,
-        whole: ErrorCode = ErrorCode.NONE,
-        epoch: int | None = None,
-        number: int | None = None,
-    ) -> StopReplicaAnswered:
         told = {tp(text): error for text in partitions}
         own = self.registrations[broker].epoch if broker in self.registrations else 0
-        return StopReplicaAnswered(
-            BrokerId(broker),
-            BrokerEpoch(own if epoch is None else epoch),
-            whole,
-            told if whole is ErrorCode.NONE else {},
-            frozenset(told),
-            number,
+        return self.step(
+            StopReplicaAnswered(
+                BrokerId(broker),
+                BrokerEpoch(own if epoch is None else epoch),
+                whole,
+                told if whole is ErrorCode.NONE else {},
+                frozenset(told),
+                number,
+            )
         )
 
     def reassign(

@@ -262,7 +262,7 @@ OF_PARTITIONS: tuple[Mutation, ...] = (
         (52,),
         "a returning only replica is not elected",
         BROKERS,
-        "plan.pick(context.partitions_on.get(broker, ())), unclean)\n        plan_online_trigger(plan)\n",
-        "plan.pick(context.partitions_on.get(broker, ())), unclean)\n",
+        "unclean), UNCLEAN_RETURN)\n        plan_online_trigger(plan)\n",
+        "unclean), UNCLEAN_RETURN)\n",
     ),
 )

@@ -1,5 +1,6 @@
 """What a partition decides: its roles, when the mark moves, whom it answers when, what it reads. The ISR: test_isr."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -176,6 +177,34 @@ def test_whoever_waits_hears_at_once_that_the_isr_has_become_too_small(tmp_path:
     answer(led, ErrorCode.NONE, leadership(1, led.partition.leader_epoch, (1,), 9))
     assert waits.told == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
     assert led.partition.log.log_end_offset == 1
+
+
+def test_while_the_controller_calls_a_replica_eligible_nothing_is_committed_whatever_is_configured(
+    tmp_path: Path,
+) -> None:
+    """KIP-966: it may be elected, and min.insync.replicas may be larger than this leader has heard (decisions/0011)."""
+    led = Led(tmp_path, isr=(1, 2), replicas=(1, 2), min_isr=1)
+    waits = led.append_and_wait(b"a")
+    led.now_ms += LAG_MS + 1
+    led.partition.shrink_if_lagging(led.now_ms)
+    alone = replace(leadership(1, led.partition.leader_epoch, (1,), 9), elr=(b(2),))
+    answer(led, ErrorCode.NONE, alone)
+    assert waits.told == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+    assert led.partition.high_watermark == 0
+    with pytest.raises(ProtocolError, match="others are eligible to lead"):
+        led.append(b"b", acks=-1)
+    led.fetched(2, 1)
+    answer(led, ErrorCode.NONE, leadership(1, led.partition.leader_epoch, (1, 2), 10))
+    assert led.partition.high_watermark == 1, "the ISR is whole, and nobody is eligible outside it"
+
+
+def test_a_new_leader_commits_nothing_either_while_a_replica_is_eligible(tmp_path: Path) -> None:
+    led = Led(tmp_path, isr=(1, 2), replicas=(1, 2), min_isr=1)
+    assignment = led.partition.assignment
+    led.partition.make_leader(replace(leadership(1, 5, (1,)), elr=(b(2),)), assignment, led.now_ms)
+    assert led.partition.is_under_min_isr
+    led.partition.make_leader(leadership(1, 6, (1,)), assignment, led.now_ms)
+    assert not led.partition.is_under_min_isr
 
 
 @pytest.mark.behaviour(158)

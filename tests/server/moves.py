@@ -1,6 +1,6 @@
 """Whole brokers in one process, asked by unmodified clients to move, elect and delete."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from kafka import TopicPartition as Partition
 from kafka.errors import KafkaConnectionError
 
 from odradek.client.sync import CONTROLLER, SyncClient
+from odradek.client.sync_connection import ConnectionLost, Unreachable
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.create_topics import (
@@ -19,6 +20,7 @@ from odradek.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from odradek.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from odradek.protocol.schema import Request
 from odradek.records.builder import NewRecord, build_batch
 from odradek.store import api, layout
 from odradek.testing.running_cluster import LocalCluster, RunningCluster, running_cluster
@@ -45,9 +47,8 @@ class Moves:
     def create(self, topic: str, *replicas: int) -> TopicPartition:
         assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))
         wish = CreatableTopic(name=topic, num_partitions=-1, replication_factor=-1, assignments=[assignment])
-        with SyncClient(self.running.bootstrap) as client:
-            request = CreateTopicsRequest(topics=[wish], timeout_ms=20_000)
-            (row,) = client.call(CONTROLLER, request).topics
+        request = CreateTopicsRequest(topics=[wish], timeout_ms=20_000)
+        (row,) = self._ask_controller(request, lambda answer: answer.topics[0].error_code).topics
         assert row.error_code == ErrorCode.NONE, row
         eventually(lambda: self._is_led(topic, replicas), what=f"{topic} is led by {replicas[0]}")
         return TopicPartition(topic, 0)
@@ -59,7 +60,7 @@ class Moves:
     def produce(self, topic: str, count: int) -> None:
         with SyncClient(self.running.bootstrap) as client:
             for number in range(count):
-                batch = build_batch([NewRecord(None, str(number).encode(), 1_000)])
+                batch = build_batch([NewRecord(None, str(number).encode())])
                 client.produce(TopicPartition(topic, 0), batch)
 
     def move(self, topic: str, *replicas: int) -> Any:
@@ -93,8 +94,8 @@ class Moves:
         self.elections.incremental_alter_configs([resource])[resource].result(20)
 
     def running_moves(self) -> dict[str, dict[str, list[int]]]:
-        with SyncClient(self.running.bootstrap) as client:  # its connections outlive no broker
-            listed = client.call(CONTROLLER, ListPartitionReassignmentsRequest(topics=None))
+        request = ListPartitionReassignmentsRequest(topics=None)
+        listed = self._ask_controller(request, lambda answer: answer.error_code)
         assert listed.error_code == ErrorCode.NONE, listed
         return {
             topic.name: {
@@ -105,6 +106,24 @@ class Moves:
             for topic in listed.topics
             for row in topic.partitions
         }
+
+    def _ask_controller(self, request: Request, error: Callable[[Any], int]) -> Any:
+        """Its answer. Who was named as controller may not be it any more; a lost answer is lost only where asking twice
+        does no harm."""
+
+        def ask() -> Any:
+            try:
+                with SyncClient(self.running.bootstrap) as client:  # its connections outlive no broker
+                    answer = client.call(CONTROLLER, request)
+            except Unreachable:
+                return None
+            except ConnectionLost:
+                if isinstance(request, CreateTopicsRequest):
+                    raise
+                return None
+            return None if error(answer) == ErrorCode.NOT_CONTROLLER else answer
+
+        return eventually(ask, what="the controller answers")
 
     def node(self, topic: str) -> tuple[int, ...]:
         """The replicas in the topic's node; empty while it is moving."""
@@ -144,6 +163,12 @@ class Moves:
     @property
     def controller(self) -> int:
         return next(b for b, runtime in self.cluster.runtimes.items() if runtime.controller.is_leading)
+
+    @property
+    def known_to_the_controller(self) -> tuple[int, ...]:
+        """The brokers it counts on; none while nobody leads."""
+        cores = [runtime.controller.core for runtime in self.cluster.runtimes.values()]
+        return next((tuple(core.context.brokers) for core in cores if core is not None), ())
 
     def hosted(self, broker: int, topic: str) -> Any:
         return self.cluster.runtimes[broker].broker.replicas.partitions.get(TopicPartition(topic, 0))

@@ -48,7 +48,7 @@ class Scene:
             pass
 
     async def until_answered(self) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while self.effects._questions:
                 await asyncio.wait(self.effects._questions)
 

@@ -4,8 +4,7 @@ Whole brokers in one process. The death is that of `kill -9`: the write before i
 nobody hears of either.
 """
 
-import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from odradek.protocol.messages.alter_partition_reassignments import (
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.store import api, layout
 from odradek.store.embedded import EmbeddedStores
+from odradek.testing.running_cluster import LocalCluster
 from odradek.testing.zookeeper import ZooKeeperServer, missing
 from tests.server.moves import Moves, moves
 from tests.support import eventually
@@ -73,16 +73,28 @@ def arm(cluster: Moves, writes: int) -> Dying:
 
 def disarm(cluster: Moves, dying: Dying) -> bool:
     """Whether it died. Whoever was killed is started again."""
-    dying.left = MOST_WRITES * 100
     local = cluster.cluster
+
+    async def live_on() -> None:  # where the writes happen, so between two of them
+        dying.left = MOST_WRITES * 100
+
+    cluster.running.call(live_on())
     if dying.is_dead:
         eventually(lambda: len(local.runtimes) < len(local.ids), what="the controller is killed")
     for broker in sorted(set(local.ids) - set(local.runtimes)):
         cluster.running.start(broker)
-    eventually(
-        lambda: any(r.controller.core for r in local.runtimes.values()), what="somebody leads the cluster"
-    )
+    cluster.running.call(local.until(lambda: is_led(local), "everybody knows who leads the cluster"))
     return dying.is_dead
+
+
+def is_led(local: LocalCluster) -> bool:
+    leading = [
+        b for b, r in local.runtimes.items() if r.controller.is_leading and r.controller.core is not None
+    ]
+    known = [r.broker.metadata for r in local.runtimes.values()]
+    return len(leading) == 1 and all(
+        metadata.controller_id == leading[0] and set(local.ids) <= set(metadata.brokers) for metadata in known
+    )
 
 
 def ask(cluster: Moves, request: Any) -> None:
@@ -103,26 +115,32 @@ def move(topic: str, *replicas: int) -> AlterPartitionReassignmentsRequest:
 
 @pytest.fixture(params=["memory", "embedded", pytest.param("zookeeper", marks=pytest.mark.process)])
 def five(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
-    with contextlib.ExitStack() as stack:
-        stores = stores_of(request.param, tmp_path, stack)
-        with moves(tmp_path, brokers=5, stores=stores, auto_leader_rebalance_enable="false") as cluster:
-            yield cluster
+    stores = stores_of(request.param, tmp_path, request)
+    with moves(tmp_path, brokers=5, stores=stores, auto_leader_rebalance_enable="false") as cluster:
+        yield cluster
 
 
-def stores_of(kind: str, directory: Path, stack: contextlib.ExitStack) -> api.StoreProvider | None:
+def stores_of(kind: str, directory: Path, request: pytest.FixtureRequest) -> api.StoreProvider | None:
     if kind == "memory":
         return None
     if kind == "embedded":
         return EmbeddedStores(directory / "store.sqlite")
-    if reason := missing():
-        pytest.skip(reason)
+    server = request.getfixturevalue("zookeeper")
     from odradek.store.zookeeper.stores import ZooKeeperStores
 
-    (directory / "zookeeper").mkdir()
-    server = ZooKeeperServer(directory / "zookeeper")
-    stack.callback(server.kill)
-    server.start()
-    return ZooKeeperStores(server.address)
+    return ZooKeeperStores(f"{server.address}/{directory.name}")
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    """One for all; each test below a node of its own."""
+    if reason := missing():
+        pytest.skip(reason)
+    server = ZooKeeperServer(tmp_path_factory.mktemp("zookeeper"))
+    try:
+        yield server.start()
+    finally:
+        server.kill()
 
 
 @pytest.mark.behaviour(120)
@@ -140,17 +158,16 @@ def test_a_move_survives_the_death_of_the_controller_between_any_two_writes(five
 
         dying = arm(five, writes)
         ask(five, move(topic, three, four))
-        if writes:  # otherwise nothing of it is stored, and nobody knows of the wish
-            eventually(
-                lambda dying=dying, is_done=is_done: dying.is_dead or is_done(),
-                what=f"{topic}: dead after {writes} writes, or done",
-            )
+        eventually(
+            lambda dying=dying, is_done=is_done: dying.is_dead or is_done(),
+            what=f"{topic}: dead after {writes} writes, or done",
+        )
         if not disarm(five, dying):
             break
         deaths += 1
         if five.node(topic) == (one, two):
             ask(five, move(topic, three, four))
-        eventually(is_done, 20, what=f"{topic} after {writes} writes")
+        eventually(is_done, 60, what=f"{topic} after {writes} writes")
         with SyncClient(five.running.bootstrap) as client:
             assert client.end_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 5}
     assert deaths >= 5, f"only {deaths} places to die at"
@@ -183,5 +200,5 @@ def test_a_deletion_survives_the_death_of_the_controller_between_any_two_writes(
         if not disarm(five, dying):
             break
         deaths += 1
-        eventually(is_gone, 20, what=f"{topic} is gone after {writes} writes")
+        eventually(is_gone, 60, what=f"{topic} is gone after {writes} writes")
     assert deaths >= 4, f"only {deaths} places to die at"

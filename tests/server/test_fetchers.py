@@ -52,7 +52,7 @@ def test_a_leader_whose_address_is_none_is_tried_again(
             broker_epoch=lambda: UNKNOWN_BROKER_EPOCH,
         )
         leaders.start(LEADER, Endpoint("PLAINTEXT", "PLAINTEXT", host, port), fetcher)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while metrics.fetcher_failures < 3:  # type: ignore[attr-defined]
                 await asyncio.sleep(0)
         leaders.stop_all()

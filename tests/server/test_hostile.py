@@ -23,12 +23,14 @@ from tests.support import eventually
 pytestmark = pytest.mark.process
 
 METADATA = 3
-ANSWER_WITHIN_S = 5.0  # a second of the broker's own, on a machine that does other things too
+# A moment of the broker's own, on a machine that does other things too; far less than connections.max.idle.ms, so
+# what is closed here is closed for what it said.
+ANSWER_WITHIN_S = 30.0
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneBroker]:
-    one = OneBroker(tmp_path_factory.mktemp("hostile"), connections_max_idle_ms="3000")
+    one = OneBroker(tmp_path_factory.mktemp("hostile"))
     one.start()
     one.create_topic("orders")
     yield one
@@ -40,7 +42,7 @@ def still_well(broker: OneBroker) -> Iterator[None]:
     """Whatever a test did: afterwards the broker serves, and has not written its diary about it."""
     before = broker.process.log_file.stat().st_size
     yield
-    assert broker.is_serving()
+    eventually(broker.is_serving, 60, "it serves")
     written = broker.process.log_file.read_bytes()[before:]
     assert len(written) < 64 * 1024, f"{len(written)} bytes of log, beginning with {written[:500]!r}"
     assert b"Traceback" not in written, written.decode()
@@ -150,15 +152,26 @@ def test_claims_of_large_frames_cost_no_memory(broker: OneBroker) -> None:
             connection.close()
 
 
-def test_one_byte_now_and_then_holds_up_nobody_and_is_cut_off(broker: OneBroker) -> None:
+@pytest.fixture
+def impatient(tmp_path: Path) -> Iterator[OneBroker]:
+    """With a connections.max.idle.ms that a test can wait for."""
+    one = OneBroker(tmp_path, connections_max_idle_ms="2000")
+    one.start()
+    yield one
+    one.stop()
+
+
+def test_one_byte_now_and_then_holds_up_nobody_and_is_cut_off(impatient: OneBroker) -> None:
     """Slow loris: two hundred connections that never finish their first frame."""
+    broker = impatient
     frame = encode_request(METADATA, 12, 1, "slow", bytes(100))
     slow = [broker.connect() for _ in range(200)]
     try:
         for connection in slow:
-            connection.sendall(frame[:1])
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.sendall(frame[:1])
         # Less than connections.max.idle.ms, by the clock of this side: a slow machine sends fewer bytes, not longer.
-        end = time.monotonic() + 2.0
+        end = time.monotonic() + 1.2
         for position in range(1, len(frame) - 1):
             if time.monotonic() > end:
                 break
@@ -172,7 +185,7 @@ def test_one_byte_now_and_then_holds_up_nobody_and_is_cut_off(broker: OneBroker)
             assert time.monotonic() - asked < ANSWER_WITHIN_S
         # connections.max.idle.ms counts whole requests.
         for connection in slow:
-            connection.settimeout(30)
+            connection.settimeout(60)
             assert is_closed_by_peer(connection)
     finally:
         for connection in slow:
@@ -181,8 +194,12 @@ def test_one_byte_now_and_then_holds_up_nobody_and_is_cut_off(broker: OneBroker)
 
 def test_thousands_of_connections_come_and_go(broker: OneBroker) -> None:
     before = broker.resident_bytes()
-    for _ in range(30):
-        crowd = [broker.connect() for _ in range(100)]
+    # In crowds that fit into the kernel's queue of those who wait (socket.listen.backlog.size), for whom it turns away
+    # knocks again after a second only; the last crowd does not fit.
+    for size in [*[40] * 70, 200]:
+        crowd = [broker.connect() for _ in range(size)]
+        crowd[-1].sendall(encode_request(18, 0, 1, "the last", b""))
+        assert receive(crowd[-1]), "the queue is empty"
         for connection in crowd:
             connection.close()
     eventually(broker.is_serving, 30, "it serves")

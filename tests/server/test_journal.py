@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from odradek.controller.effects import CreatePartitionState, Effects, StateChange
-from odradek.controller.events import Event, Tick
+from odradek.controller.events import Elected, Event, Tick
 from odradek.controller.journal import as_json
 from odradek.controller.journal_text import AT_ONCE
 from odradek.log.files import OsDirectory
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.error_codes import ErrorCode
-from odradek.model.facts import ControllerChanged
+from odradek.model.facts import ControllerChanged, MetadataLoaded
 from odradek.model.ids import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
+from odradek.server import journal as module
 from odradek.server.appended_file import AppendedFile
 from odradek.server.journal import LARGE_STEPS_WAIT_S, MOST_WRITTEN_AT_ONCE, Journal
 from odradek.server.log_limits import LimitedLog
@@ -24,7 +25,7 @@ from odradek.server.seams import Seams
 
 
 def journal_in(path: Path, loop: asyncio.AbstractEventLoop) -> Journal:
-    log = LimitedLog(logging.getLogger("odradek.server"), loop.time)
+    log = LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0)
     return Journal(OsDirectory.create(str(path)), BrokerId(7), log, Seams(loop))
 
 
@@ -113,7 +114,7 @@ def test_a_large_step_waits_while_the_controller_is_at_work(tmp_path: Path) -> N
         await journal.finish()
 
     async def eventually_written(path: Path) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not (path / "controller-7.jsonl").exists():
                 await asyncio.sleep(0)
 
@@ -160,3 +161,32 @@ def test_a_step_that_cannot_be_put_into_words_is_missing_and_nothing_else(
     (record,) = caplog.records
     assert record.exc_info is not None
     assert "no words for this" in record.message
+
+
+def test_a_journal_that_falls_far_behind_leaves_out_what_follows_up_to_the_next_election(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A controller that elects without a pause would else fill the memory with what is not in words yet. A journal is
+    played again from an election on, so a term ends early and none has a gap."""
+    large = MOST_WRITTEN_AT_ONCE + 1
+    monkeypatch.setattr(module, "MOST_WAITING", 2 * large)
+    elected = Elected(BrokerId(7), ControllerEpoch(4), 4, MetadataLoaded((), (), {}))
+
+    async def scenario() -> None:
+        journal = journal_in(tmp_path, asyncio.get_running_loop())
+        journal.hold()
+        for at_ms in (1, 2, 3):  # the third is one too many
+            journal.record(at_ms, ControllerEpoch(3), Tick(), writes(large))
+        journal.record(4, ControllerEpoch(3), Tick(), writes(1))
+        journal.release()
+        await journal.finish()
+        journal.record(5, ControllerEpoch(3), Tick(), writes(1))
+        journal.record(6, ControllerEpoch(4), elected, Effects())
+        journal.record(7, ControllerEpoch(4), Tick(), writes(10 * large))  # alone it may be as large as it is
+        await journal.finish()
+
+    asyncio.run(scenario())
+
+    assert [line["at_ms"] for line in lines_of(tmp_path)] == [1, 2, 6, 7]
+    said = [record.message for record in caplog.records if "values behind" in record.message]
+    assert len(said) == 1

@@ -2,12 +2,14 @@
 
 import asyncio
 import socket
+from typing import Any
 
 import pytest
 
 from odradek.model.errors import ConfigurationError
 from odradek.model.settings import BrokerSettings
 from odradek.server.listener import (
+    CannotListen,
     ListenerAddress,
     Listeners,
     PortInUse,
@@ -83,24 +85,42 @@ def test_a_listener_without_a_protocol_or_with_one_not_served_is_refused() -> No
         endpoints(listeners="SSL://127.0.0.1:0")
 
 
-def test_the_second_listener_failing_closes_the_first() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken, socket.create_server(("127.0.0.1", 0)) as spare:
-        free = spare.getsockname()[1]
-        spare.close()
+def test_the_second_listener_failing_closes_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[asyncio.Server] = []
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         wanted = settings(
-            listeners=f"PLAINTEXT://127.0.0.1:{free},B://127.0.0.1:{taken.getsockname()[1]}",
+            listeners=f"PLAINTEXT://127.0.0.1:0,B://127.0.0.1:{taken.getsockname()[1]}",
             listener_security_protocol_map="PLAINTEXT:PLAINTEXT,B:PLAINTEXT",
         )
 
         async def main() -> None:
-            listeners = Listeners()
+            listeners, loop = Listeners(), asyncio.get_running_loop()
+            create_server = loop.create_server
+
+            async def remembered(*args: Any, **options: Any) -> asyncio.Server:
+                opened.append(await create_server(*args, **options))
+                return opened[-1]
+
+            monkeypatch.setattr(loop, "create_server", remembered)
             with pytest.raises(PortInUse):
-                await listeners.open(asyncio.get_running_loop(), wanted, lambda name: asyncio.Protocol())
-            await asyncio.sleep(0)
-            with socket.create_server(("127.0.0.1", free)):
-                pass  # it is free again
+                await listeners.open(loop, wanted, lambda name: asyncio.Protocol())
+            (first,) = opened
+            assert first.sockets == (), "it does not listen any more"
 
         asyncio.run(main())
+
+
+def test_a_listener_with_a_name_nobody_knows_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    async def main() -> None:
+        wanted = settings(listeners="PLAINTEXT://nowhere.invalid:9092")
+        monkeypatch.setattr(socket, "getaddrinfo", unknown)
+        with pytest.raises(CannotListen, match=r"the name nowhere\.invalid is not known .*choose a name"):
+            await Listeners().open(asyncio.get_running_loop(), wanted, lambda name: asyncio.Protocol())
+
+    asyncio.run(main())
 
 
 def test_brokers_talk_over_the_listener_that_is_named_or_that_has_the_protocol() -> None:

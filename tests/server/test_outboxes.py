@@ -53,7 +53,7 @@ def scenario(body: Callable[[Outboxes, FakeBroker, list[Event]], Awaitable[None]
             log=LimitedLog(logging.getLogger("odradek.server"), seams.loop.time),
         )
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await body(outboxes, broker, heard)
         finally:
             outboxes.close("the test is over")

@@ -7,7 +7,6 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,8 @@ import psutil
 import pytest
 
 from odradek.client.sync import SyncClient
+from odradek.client.sync_connection import ConnectionLost
+from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicPartition
 from odradek.records.builder import NewRecord, build_batch
 from odradek.server import exit_codes
@@ -23,6 +24,8 @@ from tests.server.processes import OneBroker, create_topic, leaders
 from tests.support import eventually
 
 pytestmark = pytest.mark.process
+
+LONG_MS = 110_000  # longer than any deadline here
 
 
 @pytest.fixture
@@ -38,7 +41,7 @@ def produce(address: str, topic: str, value: bytes) -> int:
 
 
 def batch_of(value: bytes) -> bytes:
-    return build_batch([NewRecord(None, value, 1)])
+    return build_batch([NewRecord(None, value)])
 
 
 def end_of(address: str, topic: str) -> int:
@@ -68,22 +71,20 @@ def test_sigint_does_the_same(broker: OneBroker) -> None:
     broker.start()
     broker.process.signal(signal.SIGINT)
 
-    assert broker.process.wait(30) == exit_codes.STOPPED_IN_ORDER
+    assert broker.process.wait(60) == exit_codes.STOPPED_IN_ORDER
     assert (broker.data / ".kafka_cleanshutdown").exists()
 
 
 def test_a_killed_broker_comes_back_at_once_with_what_it_had_acknowledged(broker: OneBroker) -> None:
+    broker.configure(zookeeper_session_timeout_ms=str(LONG_MS))
     broker.start()
     broker.create_topic("orders")
     for number in range(20):
         produce(broker.address, "orders", b"%d" % number)
     broker.process.kill()
 
-    begun = time.monotonic()
-    broker.start()
+    broker.start()  # within a part of that: its old registration is gone, and nobody waits for the session's end
 
-    # Its old registration is gone: nobody waits for the session timeout of 18 seconds.
-    assert time.monotonic() - begun < 15
     assert end_of(broker.address, "orders") == 20
 
 
@@ -107,9 +108,14 @@ def test_a_controlled_shutdown_hands_leadership_over_first(tmp_path: Path) -> No
 
         assert cluster.terminate(leaving) == 0
 
-        after = leaders(cluster, "orders")
-        assert all(leader not in (-1, leaving) for leader, _ in after.values())
-        assert all(leaving not in isr and len(isr) == 2 for _, isr in after.values())
+        assert "it may still lead partitions" not in cluster.brokers[leaving].log_file.read_text()
+
+        def is_handed_over() -> bool:
+            after = leaders(cluster, "orders").values()
+            return all(leader not in (-1, leaving) and set(isr) == others for leader, isr in after)
+
+        others = set(cluster.brokers) - {leaving}
+        eventually(is_handed_over, 30, "all brokers have heard of it")
         cluster.restart(leaving)
         cluster.wait_until(
             lambda: all(len(isr) == 3 for _, isr in leaders(cluster, "orders").values()), "full ISRs"
@@ -117,20 +123,19 @@ def test_a_controlled_shutdown_hands_leadership_over_first(tmp_path: Path) -> No
 
 
 def test_a_second_signal_ends_the_waiting(tmp_path: Path) -> None:
-    """Nobody can take over, so the shutdown would ask three times, five seconds apart."""
-    with ProcessCluster(tmp_path, brokers=2) as cluster:
+    """Nobody can take over, so the shutdown would ask three times, far apart."""
+    settings = {"controlled.shutdown.retry.backoff.ms": str(LONG_MS)}
+    with ProcessCluster(tmp_path, brokers=2, settings=settings) as cluster:
         create_topic(cluster.bootstrap, "orders", 2)
         cluster.kill(1)
         broker = cluster.brokers[2]
-        eventually(lambda: leaders(cluster, "orders")[0] == (2, (2,)), 30, "broker 2 leads alone")
+        eventually(lambda: leaders(cluster, "orders")[0] == (2, (2,)), 60, "broker 2 leads alone")
         broker.signal(signal.SIGTERM)
-        eventually(lambda: "attempt 1 of 3" in broker.log_file.read_text(), 30, "the first attempt")
-        begun = time.monotonic()
+        eventually(lambda: "attempt 1 of 3" in broker.log_file.read_text(), 60, "the first attempt")
 
         broker.signal(signal.SIGTERM)
 
-        assert broker.wait(30) == 0
-        assert time.monotonic() - begun < 4.5
+        assert broker.wait(60) == 0
         assert (broker.directory / "data" / ".kafka_cleanshutdown").exists()
 
 
@@ -142,7 +147,7 @@ def test_a_broker_ends_when_whoever_started_it_is_gone(broker: OneBroker) -> Non
 
     broker.process.let_go()
 
-    assert broker.process.wait(30) == exit_codes.STOPPED_IN_ORDER
+    assert broker.process.wait(60) == exit_codes.STOPPED_IN_ORDER
 
 
 def test_a_killed_parent_leaves_no_process_behind(tmp_path: Path) -> None:
@@ -162,7 +167,7 @@ def test_a_killed_parent_leaves_no_process_behind(tmp_path: Path) -> None:
         parent.kill()
         parent.wait()
 
-    eventually(lambda: not any(is_alive(pid) for pid in pids), 30, "the brokers are gone")
+    eventually(lambda: not any(is_alive(pid) for pid in pids), 60, "the brokers are gone")
 
 
 def is_alive(pid: int) -> bool:
@@ -228,7 +233,7 @@ def test_an_id_that_lives_already(broker: OneBroker, tmp_path: Path) -> None:
         zookeeper_session_timeout_ms="1000",
     )
 
-    code, said = other.refuses()
+    code, said = other.refuses_with(exit_codes.BROKER_ID)
 
     assert code == exit_codes.BROKER_ID
     assert f"broker 1 is registered at {broker.address} by a process that lives" in said
@@ -280,6 +285,19 @@ def test_a_missing_configuration_file(tmp_path: Path) -> None:
     assert "No such file or directory; --config wants a properties file" in ended.stderr
 
 
+def test_a_level_of_logging_that_there_is_not(broker: OneBroker) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "odradek.server", "--config", str(broker.process.config_file)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "ODRADEK_LOG_LEVEL": "loud"},
+    )
+
+    assert ended.returncode == exit_codes.CONFIGURATION
+    assert ended.stderr == "odradek: ODRADEK_LOG_LEVEL=LOUD: want DEBUG, INFO, WARNING or ERROR\n"
+
+
 # --- disks that refuse
 
 
@@ -315,12 +333,12 @@ def test_a_full_disk_stops_the_broker_and_loses_nothing(small_disk: Path, tmp_pa
         with SyncClient(broker.address) as client:
             for _ in range(100):
                 try:
-                    client.produce(TopicPartition("orders", 0), batch, timeout_s=2)
-                except Exception:
+                    client.produce(TopicPartition("orders", 0), batch)
+                except (ConnectionLost, ProtocolError):  # it says why, or is gone before it can
                     break
                 acknowledged += 1
         assert 0 < acknowledged < 100
-        assert broker.process.wait(30) == exit_codes.DISK
+        assert broker.process.wait(60) == exit_codes.DISK
         assert "No space left on device" in broker.process.last_words(3)
 
         subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
@@ -340,3 +358,18 @@ def test_a_read_only_disk(small_disk: Path, tmp_path: Path) -> None:
 
     assert code == exit_codes.DISK
     assert "Read-only file system" in said and said.count("\n") == 0
+
+
+def test_a_log_directory_that_is_there_and_read_only(small_disk: Path, tmp_path: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    broker = OneBroker(
+        tmp_path / "one", log_dirs=str(small_disk), odradek_store=str(tmp_path / "store.sqlite")
+    )
+
+    code, said = broker.refuses()
+
+    assert code == exit_codes.DISK
+    assert said == (
+        f"odradek: log directory {small_disk} must be one that this broker may read and write: "
+        "Read-only file system"
+    )

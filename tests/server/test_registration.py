@@ -122,10 +122,10 @@ def test_a_node_that_somebody_made_by_hand_is_not_waited_for() -> None:
 
     async def scenario() -> None:
         ensemble, seams = MemoryEnsemble(), Seams(asyncio.get_running_loop())
-        store = ensemble.open()
+        store = ensemble.open(600_000)  # whoever waited for it would wait as long
         await prepare_tree(store, seams)
         await store.create(layout.broker_path(ME), b"{}")
         with pytest.raises(BrokerIdInUse, match="/brokers/ids/7 is not ephemeral: somebody made it by hand"):
-            await asyncio.wait_for(register(store, seams, ME, HERE, None), 5)
+            await asyncio.wait_for(register(store, seams, ME, HERE, None), 60)
 
     asyncio.run(scenario())

@@ -19,7 +19,8 @@ from tests.server.moves import Moves, moves
 from tests.support import eventually
 
 QUICK = {"controlled_shutdown_retry_backoff_ms": "10"}
-PATIENT = {"controlled_shutdown_retry_backoff_ms": "3000"}
+# Longer than any machine takes until a follower has caught up: a minute.
+PATIENT = {"controlled_shutdown_retry_backoff_ms": "100", "controlled_shutdown_max_retries": "600"}
 
 
 def stop(cluster: Moves, broker: int) -> None:
@@ -90,7 +91,7 @@ def test_a_follower_that_comes_back_in_time_is_all_it_takes(tmp_path: Path) -> N
 
         runtime._loop.call_soon_threadsafe(lambda: runtime._loop.create_task(ask()))
         three.running.start(2)
-        stopping.result(20)
+        stopping.result(60)
         eventually(lambda: three.leader("t") == 2, what="2 has taken over")
 
 

@@ -90,7 +90,7 @@ def live(path: Path, body: Callable[[Scene], Awaitable[None]]) -> None:
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not await condition():
             await asyncio.sleep(0)
 
@@ -146,6 +146,38 @@ def test_addresses_that_changed_while_the_session_begins_are_written_when_the_st
             return scene.sessions.is_registered.done() and b"9999" in (await scene.node()).data
 
         await until(is_written)
+        task.cancel()
+
+    live(tmp_path, body)
+
+
+@pytest.mark.parametrize("wish", ["another epoch", "other addresses"])
+def test_a_registration_that_somebody_deleted_is_made_anew_and_no_session_is_left_behind(
+    tmp_path: Path, wish: str
+) -> None:
+    """An old session that stays open keeps /controller, if we were that, for ever."""
+
+    async def body(scene: Scene) -> None:
+        task = asyncio.ensure_future(scene.sessions.live())
+        await scene.sessions.is_registered
+        before = scene.broker.broker_epoch
+        assert before is not None
+        await scene.admin.delete(layout.broker_path(scene.broker.broker_id))
+        if wish == "another epoch":
+            scene.sessions.register_again("told to lead in an epoch of a former life")
+        else:
+            scene.endpoints = at(9999)
+            scene.sessions._advertise(scene.broker.settings)
+
+        async def is_made() -> bool:
+            if task.done():
+                task.result()
+            return scene.sessions.store is not None and (scene.broker.broker_epoch or 0) > before
+
+        await until(is_made)
+        node = await scene.node()
+        assert node.stat.czxid == scene.broker.broker_epoch
+        assert set(scene.ensemble.tree.sessions) == {scene.admin.session_id, node.stat.ephemeral_owner}
         task.cancel()
 
     live(tmp_path, body)

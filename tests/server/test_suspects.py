@@ -53,7 +53,7 @@ class Scene:
         self.end_turn()
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not holds():
                 await asyncio.sleep(0.001)
 

@@ -7,7 +7,9 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,10 @@ from odradek.store.api import (
 from odradek.store.embedded import EmbeddedStore, database, holder
 from odradek.store.embedded.worker import Job, Worker
 
+# Longer than any machine stands still: where a session ends here, it is not because a test was slow.
+LONG_MS = 120_000
+HOUR_NS = 3_600_000_000_000
+
 pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 
 
@@ -34,7 +40,7 @@ def file(tmp_path: Path) -> Path:
 
 
 async def _fill(file: Path) -> None:
-    store = await EmbeddedStore.open(file)
+    store = await EmbeddedStore.open(file, LONG_MS)
     await store.write([ConditionalOps((Create(f"/n{number}", b"x" * 500),)) for number in range(200)], None)
     await store.close()
 
@@ -44,7 +50,7 @@ def _refusal(file: Path, kind: type[StoreUnavailable]) -> str:
     sentences = set()
     for _ in range(2):
         with pytest.raises(kind) as caught:
-            asyncio.run(EmbeddedStore.open(file))
+            asyncio.run(EmbeddedStore.open(file, LONG_MS))
         sentences.add(str(caught.value))
     (sentence,) = sentences
     return sentence
@@ -64,7 +70,7 @@ def test_a_new_store_is_made_with_its_directory_and_only_for_its_owner(tmp_path:
 
 def test_what_is_beside_an_open_store_is_for_its_owner_too(file: Path) -> None:
     async def run() -> None:
-        store = await EmbeddedStore.open(file)
+        store = await EmbeddedStore.open(file, LONG_MS)
         await store.create("/a")
         files = [path for path in file.parent.rglob("*") if not path.is_dir()]
         assert len(files) == 5  # the file, its log and index, two signs of life
@@ -151,7 +157,7 @@ def test_a_file_locked_by_another_program(file: Path, monkeypatch: pytest.Monkey
 
 
 async def _usable(file: Path) -> None:
-    store = await EmbeddedStore.open(file)
+    store = await EmbeddedStore.open(file, LONG_MS)
     assert (await store.get("/n7")).data == b"x" * 500
     await store.close()
 
@@ -167,7 +173,7 @@ def test_a_session_suffers_a_lock_and_goes_on(file: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(database, "LOCK_PATIENCE_S", 0.05)
 
     async def run() -> None:
-        store = await EmbeddedStore.open(file)
+        store = await EmbeddedStore.open(file, LONG_MS)
         states: list[SessionState] = []
         store.listen(on_session=states.append)
         await store.create("/e", b"0", ephemeral=True)
@@ -176,7 +182,7 @@ def test_a_session_suffers_a_lock_and_goes_on(file: Path, monkeypatch: pytest.Mo
         with pytest.raises(StoreUnavailable, match="locked"):
             await store.set("/e", b"1")
         # Told behind the error, by the same thread; a look that succeeds may end it at once.
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while SessionState.SUSPENDED not in states:
                 await store.exists("/e")
         assert (await store.get("/e")).data == b"0", "reading needs no lock"
@@ -203,7 +209,7 @@ async def _on_worker(store: EmbeddedStore, body: Callable[[Worker], object]) -> 
 
 def test_a_full_disk_changes_nothing_and_passes(file: Path) -> None:
     async def run() -> None:
-        store = await EmbeddedStore.open(file)
+        store = await EmbeddedStore.open(file, LONG_MS)
         await store.create("/a", b"old")
 
         def limit_pages(worker: Worker) -> None:
@@ -233,17 +239,25 @@ def test_a_session_that_can_show_no_sign_of_life_ends_in_time_and_the_next_can_b
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     async def run() -> None:
-        store = await EmbeddedStore.open(file, session_timeout_ms=1000)
+        store = await EmbeddedStore.open(file, LONG_MS)
+        life = store._worker._life
+        assert life is not None
         states: list[SessionState] = []
         store.listen(on_session=states.append)
         await store.create("/e", b"mine", ephemeral=True)
         with monkeypatch.context() as read_only:
             read_only.setattr(os, "pwrite", refused)
             read_only.setattr(Path, "unlink", refused)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while store.state is not SessionState.SUSPENDED:
                     await store.exists("/e")
+                last = life.last_beat_ns
                 assert (await store.get("/e")).data == b"mine", "reading goes on"
+                await _on_worker(store, lambda worker: worker._beat())
+                assert life.last_beat_ns == last, "what cannot be written was no sign of life"
+                # The clock is moved, not waited for.
+                long_ago = time.monotonic_ns() - HOUR_NS
+                await _on_worker(store, lambda worker: setattr(life, "last_beat_ns", long_ago))
                 with pytest.raises(SessionExpired):
                     while True:
                         await store.exists("/e")
@@ -253,9 +267,9 @@ def test_a_session_that_can_show_no_sign_of_life_ends_in_time_and_the_next_can_b
             files = len(os.listdir("/proc/self/fd"))
             for _ in range(3):
                 with pytest.raises(StoreUnavailable, match="cannot hold a session: Read-only file system"):
-                    await EmbeddedStore.open(file)
+                    await EmbeddedStore.open(file, LONG_MS)
             assert len(os.listdir("/proc/self/fd")) == files
-        again = await EmbeddedStore.open(file)
+        again = await EmbeddedStore.open(file, LONG_MS)
         assert await again.exists("/e") is None
         await again.close()
 
@@ -269,10 +283,10 @@ def test_signs_of_life_that_fail_for_a_moment_are_told_and_pass_by_themselves(
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     async def run() -> None:
-        store = await EmbeddedStore.open(file)
+        store = await EmbeddedStore.open(file, LONG_MS)
         heard: asyncio.Queue[SessionState] = asyncio.Queue()
         store.listen(on_session=heard.put_nowait)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             with monkeypatch.context() as failing:
                 failing.setattr(os, "pwrite", refused)
                 assert await heard.get() is SessionState.SUSPENDED
@@ -297,14 +311,21 @@ except StoreUnavailable as error:
 """
 
 
-def test_a_store_that_this_user_cannot_write(tmp_path: Path) -> None:
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Not below pytest's own directory: each pytest that begins shuts it to other users again."""
+    with tempfile.TemporaryDirectory() as directory:
+        yield Path(directory)
+
+
+def test_a_store_that_this_user_cannot_write(place: Path) -> None:
     """As another user when the tests run as root, for whom nothing is forbidden."""
-    directory = tmp_path / "shared"
+    directory = place / "shared"
     file = directory / "store.db"
     asyncio.run(_fill(file))
     file.chmod(0o400)
     directory.chmod(0o555)
-    for parent in (tmp_path, *tmp_path.parents):
+    for parent in (place, *place.parents):
         if not parent.stat().st_mode & 0o001 and os.getuid() == 0:
             os.chmod(parent, parent.stat().st_mode | 0o011)
     if os.getuid() == 0:
@@ -323,7 +344,7 @@ def test_a_store_that_this_user_cannot_write(tmp_path: Path) -> None:
 def test_two_that_make_the_store_at_the_same_time_make_one(tmp_path: Path) -> None:
     async def run() -> None:
         file = tmp_path / "store.db"
-        sessions = await asyncio.gather(*(EmbeddedStore.open(file) for _ in range(6)))
+        sessions = await asyncio.gather(*(EmbeddedStore.open(file, LONG_MS) for _ in range(6)))
         for number, session in enumerate(sessions):
             await session.create(f"/n{number}")
         assert len(await sessions[0].children("/")) == 6
@@ -339,7 +360,7 @@ def test_a_store_whose_directory_of_sessions_was_lost_starts_again(file: Path) -
     import shutil
 
     async def leave_open() -> None:
-        store = await EmbeddedStore.open(file)
+        store = await EmbeddedStore.open(file, LONG_MS)
         await store.create("/e", ephemeral=True)
         await _on_worker(store, lambda worker: worker._finish(SessionState.EXPIRED))
 
@@ -347,7 +368,7 @@ def test_a_store_whose_directory_of_sessions_was_lost_starts_again(file: Path) -
     shutil.rmtree(file.parent / "store.db-sessions")
 
     async def run() -> None:
-        store = await EmbeddedStore.open(file)
+        store = await EmbeddedStore.open(file, LONG_MS)
         assert await store.exists("/e") is None
         await store.close()
 

@@ -57,7 +57,7 @@ async def on_worker(store: EmbeddedStore, body: Callable[[Worker], T]) -> T:
 
 def test_a_silent_session_is_ended_by_the_others(file: Path) -> None:
     async def scenario() -> None:
-        silent, other = await EmbeddedStore.open(file), await EmbeddedStore.open(file)
+        silent, other = await EmbeddedStore.open(file, LONG_MS), await EmbeddedStore.open(file, LONG_MS)
         heard: list[WatchEvent] = []
         other.listen(on_watch=heard.append)
         await silent.create("/e", ephemeral=True)
@@ -162,13 +162,13 @@ def test_calls_that_wait_when_the_session_ends_are_told_so(file: Path) -> None:
 def test_an_opening_that_nobody_waits_for_leaves_no_session(file: Path) -> None:
     async def scenario() -> None:
         keeper = await EmbeddedStore.open(file, LONG_MS)
-        threads = threading.active_count()  # other tests of this process may have left some
+        before = set(threading.enumerate())  # other tests of this process may have left some
         opening = asyncio.ensure_future(EmbeddedStore.open(file, LONG_MS))
         await asyncio.sleep(0)
         opening.cancel()
         with pytest.raises(asyncio.CancelledError):
             await opening
-        await until(lambda: threading.active_count() <= threads)
+        await until(lambda: before.issuperset(threading.enumerate()))
         rows = await on_worker(
             keeper, lambda worker: worker._database.execute("SELECT id FROM sessions").fetchall()
         )
@@ -180,7 +180,7 @@ def test_an_opening_that_nobody_waits_for_leaves_no_session(file: Path) -> None:
 
 def test_a_cancelled_call_does_not_stop_the_others(file: Path) -> None:
     async def scenario() -> None:
-        store = await EmbeddedStore.open(file)
+        store = await EmbeddedStore.open(file, LONG_MS)
         call = asyncio.ensure_future(store.create("/a"))
         await asyncio.sleep(0)
         call.cancel()
@@ -193,7 +193,7 @@ def test_a_cancelled_call_does_not_stop_the_others(file: Path) -> None:
 
 def test_an_error_of_ours_reaches_the_caller_and_the_session_lives(file: Path) -> None:
     async def scenario() -> None:
-        store = await EmbeddedStore.open(file)
+        store = await EmbeddedStore.open(file, LONG_MS)
         with pytest.raises(sqlite3.IntegrityError):
             await store.set("/", None)  # type: ignore[arg-type]
         with pytest.raises(ZeroDivisionError):
@@ -252,7 +252,7 @@ def test_watches_fire_when_nobody_rang(file: Path) -> None:
 
 def test_a_run_that_is_done_one_by_one_uses_no_more_ids_than_it_has_groups(file: Path) -> None:
     async def scenario() -> None:
-        store = await EmbeddedStore.open(file)
+        store = await EmbeddedStore.open(file, LONG_MS)
         await store.write([ConditionalOps((Create(f"/n{number}"),)) for number in range(50)], None)
         before = (await store.set("/n7", b"")).mzxid
         await store.write([ConditionalOps((Set(f"/n{number}", b"", 0),)) for number in range(50)], None)
@@ -265,8 +265,8 @@ def test_a_run_that_is_done_one_by_one_uses_no_more_ids_than_it_has_groups(file:
 def test_sessions_come_from_a_provider(file: Path) -> None:
     async def scenario() -> None:
         stores = EmbeddedStores(file)
-        first, second = await stores.open_session(1000), await stores.open_session(2000)
-        assert (first.session_timeout_ms, second.session_timeout_ms) == (1000, 2000)
+        first, second = await stores.open_session(100_000), await stores.open_session(200_000)
+        assert (first.session_timeout_ms, second.session_timeout_ms) == (100_000, 200_000)
         assert first.session_id != second.session_id
         for session in (first, second):
             await session.close()
@@ -279,7 +279,7 @@ def test_many_threads_of_control_keep_their_order(file: Path) -> None:
     """Calls of one session are done in the order they were made, without waiting for each other's answers."""
 
     async def scenario() -> None:
-        store = await EmbeddedStore.open(file)
+        store = await EmbeddedStore.open(file, LONG_MS)
         await store.create("/a", b"")
         calls = [
             store.write([ConditionalOps((Set("/a", str(number).encode(), number),))], None)
@@ -289,5 +289,27 @@ def test_many_threads_of_control_keep_their_order(file: Path) -> None:
         await asyncio.gather(*(store.multi([Create(f"/n{number}")]) for number in range(20)))
         assert len(await store.children("/")) == 21
         await store.close()
+
+    drive(scenario)
+
+
+def test_a_loop_that_closes_under_the_worker_ends_no_thread(file: Path) -> None:
+    """Between a look at the loop and the call into it everything may happen."""
+
+    class Closing:
+        closed = False
+
+        def is_closed(self) -> bool:
+            return self.closed
+
+        def call_soon_threadsafe(self, *what: object) -> None:
+            self.closed = True
+            raise RuntimeError("Event loop is closed")
+
+    async def scenario() -> None:
+        store = EmbeddedStore(file, LONG_MS)
+        store._loop = Closing()  # type: ignore[assignment]
+        store.became(SessionState.CLOSED)
+        store.heard([WatchEvent(WatchKind.CREATED, "/a")])
 
     drive(scenario)

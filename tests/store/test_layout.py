@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 
 import pytest
 
@@ -252,6 +253,21 @@ def test_a_state_that_cannot_be_trusted_says_why(value: bytes, reason: str) -> N
     assert caught.value.as_fact() == UnreadableNode(
         "/brokers/topics/t/partitions/0/state", caught.value.reason, "t"
     )
+
+
+def test_a_value_nested_as_deep_as_can_just_be_read_is_read_or_unreadable() -> None:
+    """Looking into what was read takes one call more than reading it did."""
+    outcomes = set()
+    for depth in range(sys.getrecursionlimit() - 250, sys.getrecursionlimit() + 10):
+        nested = b"[" * depth + rb'"\u0041"' + b"]" * depth
+        try:
+            outcomes.add(
+                layout.decode_config("/config/topics/t", b'{"version":1,"config":{},"a":' + nested + b"}")
+                == {}
+            )
+        except Unreadable:
+            outcomes.add(False)
+    assert outcomes == {True, False}
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,8 @@ def test_incarnations_of_the_old_store_are_forgotten_and_all_else_of_a_state_is_
     assert layout.decode_partition_state(STATE, moved.data, 0, written_zxid=12).written_zxid == 12
     damaged = b"isr_broker_epochs {"
     assert portable.portable([(STATE, Node(damaged, plain()))])[0].data == damaged
+    damaged = b'{"isr_broker_epochs":' + b"[" * 100_000
+    assert portable.portable([(STATE, Node(damaged, plain()))])[0].data == damaged
 
 
 @pytest.mark.parametrize(
@@ -68,6 +70,7 @@ def test_incarnations_of_the_old_store_are_forgotten_and_all_else_of_a_state_is_
     [
         ([], "the export is empty"),
         ([""], "line 1: not JSON"),
+        (["[" * 100_000], "line 1: not JSON"),
         (["[]"], "line 1: want a JSON object, found list"),
         (['{"nodes":0}'], "line 1: no export of `odradek store export`"),
         (['{"odradek_export":2,"nodes":0}'], "another version (2; this Odradek reads 1)"),

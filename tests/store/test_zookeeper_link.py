@@ -46,7 +46,7 @@ def test_whoever_stops_it_again_waits_for_the_same_end(silent: str) -> None:
 
         link._client.handler.create_connection = making
         link.start()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await connecting.wait()
             first, again = link.stop(), link.stop()
             await again
@@ -62,8 +62,54 @@ def test_one_who_no_longer_waits_takes_the_end_from_nobody(silent: str) -> None:
         link.start()
         impatient = asyncio.ensure_future(link.stop())
         impatient.cancel()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await link.stop()
         assert impatient.cancelled()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_refused_credentials_are_told_to_whoever_asks_however_late(silent: str, is_closed: bool) -> None:
+    """kazoo closes a refused connection by itself, and may have done so before the first question is asked."""
+    from kazoo.protocol.states import KeeperState
+
+    from odradek.store.api import NotAllowed
+    from odradek.store.zookeeper.link import translated
+
+    async def scenario() -> None:
+        link = link_to(silent)
+        # As kazoo's thread tells it.
+        client = link._client
+        client._session_callback(KeeperState.CONNECTED)
+        client._session_callback(KeeperState.AUTH_FAILED)
+        if is_closed:
+            client._session_callback(KeeperState.CLOSED)
+        told = asyncio.get_running_loop().create_future()
+        link.ask(link.exists("/", watch=False), lambda value, error, zxid: told.set_result(error))
+        async with asyncio.timeout(60):
+            refusal = translated(await told, "/")
+        assert isinstance(refusal, NotAllowed)
+        assert "refuses this broker's credentials" in str(refusal)
+
+    asyncio.run(scenario())
+
+
+def test_what_is_asked_at_the_very_end_is_answered(silent: str) -> None:
+    """kazoo's thread ends, and clears its queue, between its look at the state and what it puts into the queue."""
+    from kazoo.exceptions import ConnectionClosedError
+    from kazoo.protocol.states import KeeperState
+
+    async def scenario() -> None:
+        link = link_to(silent)
+        link._client._session_callback(KeeperState.CONNECTED)
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            link._client._connection._write_sock = ours
+            assert link._client._connection.connection_stopped.is_set(), "as after its end"
+            told = asyncio.get_running_loop().create_future()
+            link.ask(link.exists("/", watch=False), lambda value, error, zxid: told.set_result(error))
+            async with asyncio.timeout(60):
+                assert isinstance(await told, ConnectionClosedError)
 
     asyncio.run(scenario())

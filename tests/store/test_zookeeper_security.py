@@ -1,5 +1,6 @@
 """The settings of a connection: what they come to, and the sentence for what cannot be."""
 
+import shutil
 import ssl
 import subprocess
 from pathlib import Path
@@ -155,6 +156,7 @@ def test_files_that_are_not_there_or_hold_something_else(tmp_path: Path) -> None
         tls(zookeeper_ssl_keystore_location=str(wrong))
 
 
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed: nobody makes the key")
 def test_a_key_behind_a_password(tmp_path: Path) -> None:
     keys = tmp_path / "keys.pem"
     made = subprocess.run(

@@ -99,6 +99,8 @@ class AlterPartition(Task):
         assigned = context.assignments[topic_partition].replicas
         if current.leader != self.event.broker or current.leader not in isr or not set(isr) <= set(assigned):
             return ErrorCode.INVALID_REQUEST
+        if len(set(isr)) < len(isr):
+            return ErrorCode.INVALID_REQUEST
         return ErrorCode.NONE
 
     def answers(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Answer, ...]:
@@ -108,7 +110,13 @@ class AlterPartition(Task):
             assert isinstance(result, AlterPartitionResult)
             if result.error is ErrorCode.NONE and result.topic_partition is not None:
                 stored = context.leadership(result.topic_partition)  # with the version the store gave it
-                result = _result(result.topic_partition, result.topic_id, ErrorCode.NONE, stored)
+                drafted = result.leader_and_isr
+                if stored is None or drafted is None or stored.isr != drafted.isr:
+                    # The node was found gone or damaged: nothing was stored, and the leader must not count on it.
+                    error, stored = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
+                else:
+                    error = ErrorCode.NONE
+                result = _result(result.topic_partition, result.topic_id, error, stored)
             results.append(result)
         return (Answer(self.event.request_id, AlterPartitionAnswer(ErrorCode.NONE, tuple(results))),)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from odradek.controller.bulk_moves import plan_departures, plan_elections, plan_returns
 from odradek.controller.context import ControllerContext
-from odradek.controller.eligible import has_stopped_cleanly, plan_unclean_return
+from odradek.controller.eligible import has_stopped_cleanly, plan_lost
 from odradek.controller.events import Event
 from odradek.controller.leavers import commit_leavers_died, plan_leavers_died
 from odradek.controller.partition_states import PartitionState, plan_partition_move
@@ -20,18 +20,20 @@ from odradek.controller.task import Task
 from odradek.controller.topic_deletion import CompleteDeletions, ResumeDeletions, plan_replica_failed
 from odradek.model.cluster import BrokerRegistration
 from odradek.model.facts import BrokersChanged
-from odradek.model.ids import BrokerId, TopicPartition
+from odradek.model.ids import BrokerId, TopicPartition, number_in
 from odradek.model.values import dataclass
 
 Replicas = dict[BrokerId, list[TopicPartition]]
+
+UNCLEAN_RETURN = "returned without a clean shutdown"
 
 
 def tasks_of_brokers(context: ControllerContext, event: BrokersChanged) -> list[Task]:
     """Failure before start-up: partitions get a leader among the survivors before anything else is done."""
     now = {registration.broker_id: registration for registration in event.brokers}
     for node in event.unreadable:  # there, but not to be understood: what we knew of it still stands
-        name = node.path.rsplit("/", 1)[-1]
-        known = context.brokers.get(BrokerId(int(name))) if name.isdigit() else None
+        number = number_in(node.path.rsplit("/", 1)[-1])
+        known = None if number is None else context.brokers.get(BrokerId(number))
         if known is not None:
             now.setdefault(known.broker_id, known)
     before = context.brokers
@@ -112,8 +114,8 @@ class BrokerStartup(Task):
             plan.first_tellings.append(Telling(metadata=everything, metadata_to=started, bare_metadata=True))
         plan_replicas_online(plan, replicas_on(plan, started))
         unclean = [r.broker_id for r in self.registrations if not has_stopped_cleanly(context, r)]
-        for broker in unclean:
-            plan_unclean_return(plan, broker, plan.pick(context.partitions_on.get(broker, ())), unclean)
+        theirs = set().union(*(context.partitions_on.get(broker, ()) for broker in unclean))
+        plan_lost(plan, dict.fromkeys(plan.pick(theirs), unclean), UNCLEAN_RETURN)
         plan_online_trigger(plan)
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
@@ -193,8 +195,10 @@ class DirectoriesChanged(Task):
         return f"broker {self.broker} answered KAFKA_STORAGE_ERROR"
 
     def commit_facts(self, context: ControllerContext) -> None:
-        before = context.offline_directories.get(self.broker, frozenset())
-        context.offline_directories[self.broker] = (before - self.recovered) | self.failed
+        before = context.offline_directories.pop(self.broker, frozenset())
+        after = (before - self.recovered) | self.failed
+        if after:  # else its disks are whole, and so perhaps is everybody's (`brokers_are_whole`)
+            context.offline_directories[self.broker] = after
 
     def plan(self, plan: Plan) -> None:
         plan_replicas_offline(plan, {self.broker: plan.pick(self.failed)})

@@ -28,6 +28,7 @@ from odradek.model.ids import (
     Offset,
     TopicId,
     TopicPartition,
+    number_in,
 )
 from odradek.model.values import dataclass, field
 
@@ -270,6 +271,15 @@ class ControllerContext:
         known = self.topics[topic]
         self.topics[topic] = Topic(known.topic_id, version, known.partitions)
 
+    def commit_growth(self, found: TopicAssignment) -> None:
+        """The node as it was found under a write of ours. Partitions that somebody has added are assigned, so that the next
+        write names them too; they come to life by the fact that follows."""
+        known = self.topics[found.topic]
+        for partition in sorted(found.partitions.keys() - set(known.partitions)):
+            self.commit_assignment(TopicPartition(found.topic, partition), found.partitions[partition])
+        partitions = tuple(sorted({*known.partitions, *found.partitions}))
+        self.topics[found.topic] = Topic(known.topic_id, found.version, partitions)
+
     def commit_reassignments_dropped(self, topic: str) -> None:
         """A topic that is being deleted is no longer reassigned: all its replicas, old and new, must go."""
         for topic_partition in self.partitions_of(topic):
@@ -327,9 +337,8 @@ class ControllerContext:
 
     def min_insync_replicas(self, topic: str) -> int:
         configured = self.topic_setting(topic, "min.insync.replicas")
-        if configured is None or not configured.strip().isdigit():
-            return self.settings.min_insync_replicas
-        return int(configured)
+        number = None if configured is None else number_in(configured.strip())
+        return self.settings.min_insync_replicas if number is None else number
 
     # --------------------------------------------------------------------------------------- partitions
 

@@ -235,8 +235,8 @@ class ControllerCore:
     def _finish_task(self, work: _Work) -> None:
         """Everything of the task is stored: now the values of its requests are known."""
         assert self.context is not None and work.task is not None
-        work.task.commit_done(self.context, work.outcomes, self._now_ms)
         commit_asked(self.context, work.asks, self._now_ms)
+        work.task.commit_done(self.context, work.outcomes, self._now_ms)
         for telling in (*work.first_tellings, work.telling):
             work.requests.extend(requests_of(self.context, telling))
         work.requests.extend(questions(self.context, work.asks))

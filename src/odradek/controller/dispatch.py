@@ -47,7 +47,7 @@ from odradek.controller.failover import (
 from odradek.controller.leavers import RETRY as RETRY_LEAVERS
 from odradek.controller.leavers import RetryLeavers
 from odradek.controller.leavers import tasks_of_answer as tasks_of_leaver_answer
-from odradek.controller.metadata_changes import AdoptStates, config_tasks
+from odradek.controller.metadata_changes import AdoptStates, config_tasks, tasks_of_void
 from odradek.controller.producer_ids import AllocateProducerIds
 from odradek.controller.reassignment import tasks_of_step
 from odradek.controller.reassignment_requests import list_answer
@@ -163,6 +163,7 @@ def tasks_of_election_won(context: ControllerContext, event: Elected, now_ms: in
     nameless = tuple(sorted(n.topic for n in event.snapshot.topics if n.topic_id is None))
     tasks: list[Task] = [GiveTopicIds(nameless)] if nameless else []
     tasks.append(Startup())
+    tasks += tasks_of_void(context, context.leaderships, "min.insync.replicas was lowered")
     nobodys = tuple(node for node in event.snapshot.unreadable if node.topic is None)
     if nobodys:  # of no topic, so nothing is out of service; but somebody should know
         tasks.append(OutOfService(nobodys))

@@ -154,6 +154,7 @@ class LeaderAndIsrPartition(NamedTuple):
     removing_replicas: tuple[BrokerId, ...]
     is_new: bool
     leader_recovery_state: int
+    elr: tuple[BrokerId, ...] = ()  # while there are any the leader commits nothing (decisions/0011)
 
 
 class UpdateMetadataPartition(NamedTuple):

@@ -10,9 +10,10 @@ Election order: ISR, eligible, and only then, if allowed, anybody. With this the
 its page cache is not the only choice any more (hole H2 of Apache in ZooKeeper mode).
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Mapping
 
 from odradek.controller.context import ControllerContext
+from odradek.controller.partition_states import PartitionState, plan_partition_move
 from odradek.controller.plan import Plan
 from odradek.model.cluster import BrokerRegistration
 from odradek.model.ids import NO_LEADER, UNKNOWN_BROKER_EPOCH, BrokerId, TopicPartition
@@ -27,27 +28,43 @@ def has_stopped_cleanly(context: ControllerContext, registration: BrokerRegistra
     return known is None or known == registration.clean_epoch
 
 
-def plan_unclean_return(
-    plan: Plan, broker: BrokerId, partitions: Iterable[TopicPartition], together: Collection[BrokerId] = ()
-) -> None:
-    """A broker came back that may have lost what it had acknowledged: nothing is eligible there any more.
+def plan_lost(plan: Plan, lost: Mapping[TopicPartition, Collection[BrokerId]], why: str) -> None:
+    """Who may have lost what it held is not eligible any more, and gives its place as the last of an ISR to one that is:
+    that one has every committed record, of the other nobody knows.
 
-    If it was the last member of an ISR without a leader, an eligible replica takes that place: it has every
-    committed record, which of the one that came back nobody knows. `together`: who came back like that in the same
-    event. None of them is eligible any more, whosever turn it is: else the smallest id would decide who leads.
+    `lost`: of each partition, those that came back like that, all of the same event together: judged one by one, the
+    smallest id would decide who leads. A controller that takes over asks after the dead have left their ISRs, for a
+    member that leaves may become eligible by that.
     """
-    for topic_partition in partitions:
+    for topic_partition, brokers in lost.items():
         current = plan.leadership(topic_partition)
         if current is None or topic_partition.topic in plan.context.topics_to_delete:
             continue  # of a topic that goes nobody is told anything: who has deleted its copy would make it again
-        assigned = plan.assignment(topic_partition).replicas
-        eligible = tuple(b for b in current.elr if b != broker and b in assigned and b not in together)
-        alone = current.isr == (broker,) and current.leader in (NO_LEADER, broker)
-        if alone and eligible:
-            plan.lead(topic_partition, leader=NO_LEADER, isr=eligible[:1])
-            plan.mark_unclean(topic_partition, broker)
-        elif broker in current.elr:
+        if not current.elr:
+            continue  # the usual one
+        in_its_place = successor(plan, topic_partition, brokers)
+        gone = [broker for broker in brokers if broker in current.elr]
+        if in_its_place is not None:
+            gone.append(current.isr[0])
+            if plan.partition_state(topic_partition) is PartitionState.ONLINE:
+                plan_partition_move(plan, topic_partition, PartitionState.OFFLINE)
+            plan.lead(topic_partition, leader=NO_LEADER, isr=(in_its_place,))
+        elif not gone:
+            continue
+        elif topic_partition not in plan.leaderships:
             plan.lead(topic_partition, leader=current.leader, isr=current.isr)
-            plan.mark_unclean(topic_partition, broker)
-            # The epoch was raised: a leader that does not hear of it refuses its followers for ever.
-            plan.tell_leader_and_isr_to(assigned, topic_partition)
+        for broker in gone:
+            plan.mark_unclean(topic_partition, broker, why)
+        # The epoch was raised: a leader that does not hear of it refuses its followers for ever.
+        plan.tell_leader_and_isr_to(plan.assignment(topic_partition).replicas, topic_partition)
+        plan.tell_metadata(topic_partition)
+
+
+def successor(plan: Plan, topic_partition: TopicPartition, lost: Collection[BrokerId]) -> BrokerId | None:
+    """The eligible replica that has everything, where the last member of the ISR may have lost it."""
+    current = plan.leadership(topic_partition)
+    if current is None or len(current.isr) != 1 or current.isr[0] not in lost:
+        return None
+    assigned = plan.assignment(topic_partition).replicas
+    kept = [b for b in plan.eligible(topic_partition) if b not in lost and b in assigned]
+    return next((b for b in kept if plan.context.is_online(b, topic_partition)), kept[0] if kept else None)

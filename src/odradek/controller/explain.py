@@ -89,6 +89,20 @@ def why_offline(context: ControllerContext, topic_partition: TopicPartition) -> 
         f"ISR {list(state.isr)}, live of them {list(in_sync)}",
         because=tuple(_replica(context, topic_partition, b) for b in state.isr),
     )
+    eligible = context.eligible(topic_partition)
+    if eligible:
+        equal = Why(
+            "or one that is eligible beside the ISR is (KIP-966)",
+            any(broker in live for broker in eligible),
+            f"eligible {list(eligible)}: all committed records are there too",
+            because=tuple(_replica(context, topic_partition, b) for b in eligible),
+        )
+        return Why(
+            wish,
+            False,
+            _last(state.leader, state.leader_epoch),
+            because=(clean, equal, _unclean(context, topic_partition, live)),
+        )
     return Why(
         wish,
         False,
@@ -148,13 +162,16 @@ def _replica(context: ControllerContext, topic_partition: TopicPartition, broker
 
 
 def _if_started(context: ControllerContext, topic_partition: TopicPartition, broker: BrokerId) -> str:
-    """The predicted next state, from the controller's own step."""
-    for outcome in what_if(context, start=[broker]).outcomes:
-        if outcome.topic_partition == topic_partition:
-            if outcome.leader_after == NO_LEADER:
-                return ": not enough by itself"
-            return f": then {outcome.leader_after} leads, ISR {list(outcome.isr_after)}"
-    return ""
+    """The predicted next state, from the controller's own step. How the broker ended last it says itself when it comes."""
+    for how in ("", "if it was stopped in order "):
+        asked = what_if(context, start=[broker], stopped_in_order=bool(how))
+        outcome = next((o for o in asked.outcomes if o.topic_partition == topic_partition), None)
+        if outcome is None:
+            return ""
+        if outcome.leader_after != NO_LEADER:
+            then = f": {how}then {outcome.leader_after} leads, ISR {list(outcome.isr_after)}"
+            return f"{then}; after a crash it is not enough by itself" if how else then
+    return ": not enough by itself"
 
 
 def _unreadable(context: ControllerContext, topic: str) -> Why:

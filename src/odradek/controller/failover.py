@@ -20,8 +20,9 @@ from odradek.controller.context import (
     ReassignmentPhase,
     Topic,
 )
+from odradek.controller.eligible import plan_lost
 from odradek.controller.events import Elected, Event, ReassignmentStep
-from odradek.controller.lives import commit_last_epochs, plan_lost, plan_restarted_members
+from odradek.controller.lives import RESTARTED, commit_last_epochs, plan_restarted_members
 from odradek.controller.partition_states import PartitionState
 from odradek.controller.plan import Plan, Telling
 from odradek.controller.replica_states import TRANSITIONS, ReplicaState
@@ -172,7 +173,7 @@ def plan_startup(plan: Plan, partitions: list[TopicPartition]) -> None:
     lost = plan_restarted_members(plan, partitions)
     for broker in sorted(dead):
         plan_departures(plan, broker, in_order(dead[broker]))
-    plan_lost(plan, lost)
+    plan_lost(plan, lost, RESTARTED)
     plan_online_trigger(plan)
 
 

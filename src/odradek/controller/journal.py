@@ -16,7 +16,7 @@ from odradek.controller.effects import Effects
 from odradek.controller.events import Event
 from odradek.model import cluster, facts
 from odradek.model.errors import OdradekError
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import TopicPartition, number_in
 
 _TYPES: dict[str, type] = {
     name: kind
@@ -127,7 +127,8 @@ def _read_key(hint: Any, text: str) -> Any:
 
 
 def _partition(text: str) -> TopicPartition:
-    topic, _, number = text.rpartition("-")
-    if not topic or not number.isdigit():
+    topic, _, digits = text.rpartition("-")
+    number = number_in(digits)
+    if not topic or number is None:
         raise UnreadableJournal(f"{text!r} is no partition: want topic-number")
-    return TopicPartition(topic, int(number))
+    return TopicPartition(topic, number)

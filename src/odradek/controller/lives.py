@@ -6,14 +6,15 @@ takes over sees only that it is there. So a state node says in which life each m
 is eligible (KIP-966), was meant; Apache leaves this open in ZooKeeper mode.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from odradek.controller.context import ControllerContext
 from odradek.controller.election import Election
+from odradek.controller.eligible import successor
 from odradek.controller.partition_states import PartitionState, plan_partition_move
 from odradek.controller.plan import Plan
 from odradek.model.facts import StoredPartitionState
-from odradek.model.ids import NO_LEADER, UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
+from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
 
 Lost = dict[TopicPartition, tuple[BrokerId, ...]]
 
@@ -40,7 +41,7 @@ def commit_last_epochs(context: ControllerContext) -> None:
 
 def plan_restarted_members(plan: Plan, partitions: Iterable[TopicPartition]) -> Lost:
     """Members that were restarted leave the ISR, or at least its epoch. The brokers that may have lost what the ISR or
-    the eligible of a partition held are returned, for `plan_lost`; nearly always there are none, and most partitions
+    the eligible of a partition held are returned, for `eligible.plan_lost`; nearly always there are none, and most partitions
     have the same members: those are looked at once."""
     leaderships = plan.context.leaderships
     lost: Lost = {}
@@ -62,7 +63,7 @@ def plan_restarted_members(plan: Plan, partitions: Iterable[TopicPartition]) -> 
             gone, is_unbroken = known
         if gone:
             lost[topic_partition] = gone
-        if not is_unbroken and not _successor(plan, topic_partition, gone):
+        if not is_unbroken and not successor(plan, topic_partition, gone):
             _plan_restarted(plan, topic_partition, stored)
     return lost
 
@@ -91,42 +92,6 @@ def _plan_restarted(plan: Plan, topic_partition: TopicPartition, stored: StoredP
     plan_partition_move(
         plan, topic_partition, PartitionState.ONLINE, lambda _plan, _partition, _current: election
     )
-
-
-def plan_lost(plan: Plan, lost: Mapping[TopicPartition, tuple[BrokerId, ...]]) -> None:
-    """Who may have lost what it held is not eligible, and gives its place as the last of an ISR to one that is.
-
-    Asked after the dead have left their ISRs, for a member that leaves may become eligible by that.
-    """
-    for topic_partition, brokers in lost.items():
-        current = plan.leadership(topic_partition)
-        assert current is not None
-        successor = _successor(plan, topic_partition, brokers)
-        gone = [broker for broker in brokers if broker in current.elr]
-        if successor is None and not gone:
-            continue
-        if successor is not None:
-            gone.append(current.isr[0])
-            if plan.partition_state(topic_partition) is PartitionState.ONLINE:
-                plan_partition_move(plan, topic_partition, PartitionState.OFFLINE)
-            plan.lead(topic_partition, leader=NO_LEADER, isr=(successor,))
-        elif topic_partition not in plan.leaderships:
-            plan.lead(topic_partition, leader=current.leader, isr=current.isr)
-        for broker in gone:
-            plan.mark_unclean(topic_partition, broker, RESTARTED)
-        # The epoch was raised: a leader that does not hear of it refuses its followers for ever.
-        plan.tell_leader_and_isr_to(plan.assignment(topic_partition).replicas, topic_partition)
-        plan.tell_metadata(topic_partition)
-
-
-def _successor(plan: Plan, topic_partition: TopicPartition, lost: tuple[BrokerId, ...]) -> BrokerId | None:
-    """The eligible replica that has everything, where the last member of the ISR may have lost it."""
-    current = plan.leadership(topic_partition)
-    if current is None or len(current.isr) != 1 or current.isr[0] not in lost:
-        return None
-    assigned = plan.assignment(topic_partition).replicas
-    kept = [b for b in plan.eligible(topic_partition) if b not in lost and b in assigned]
-    return next((b for b in kept if plan.context.is_online(b, topic_partition)), kept[0] if kept else None)
 
 
 def _restarted(

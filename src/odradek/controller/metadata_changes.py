@@ -1,13 +1,14 @@
 """What the store tells besides brokers and topics: states written by others, configuration (rows 150, 166)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from odradek.controller.broker_changes import plan_online_trigger
-from odradek.controller.context import ControllerContext
+from odradek.controller.context import CLUSTER_DEFAULT, ControllerContext
 from odradek.controller.events import Event
 from odradek.controller.plan import Plan
 from odradek.controller.reassignment_rules import steps_after
 from odradek.controller.task import Task
+from odradek.controller.topic_deletion import CompleteDeletions
 from odradek.model.facts import ConfigChanged, StoredPartitionState
 from odradek.model.ids import TopicPartition
 from odradek.model.values import dataclass
@@ -51,18 +52,29 @@ def config_tasks(context: ControllerContext, event: ConfigChanged) -> list[Task]
     forbidden = [topic for topic in waiting if not context.is_unclean_election_allowed(topic)]
     if event.entity_type == "topics":
         context.topic_configs[event.entity_name] = dict(event.config)
-        about = context.partitions_of(event.entity_name)
+        about: Iterable[TopicPartition] = context.partitions_of(event.entity_name)
     elif event.entity_type == "brokers":
         context.broker_configs[event.entity_name] = dict(event.config)
-        about = sorted(context.leaderships)
+        counts = event.entity_name in (str(context.broker), CLUSTER_DEFAULT)
+        about = context.leaderships if counts else ()
     else:
         return []
-    tasks: list[Task] = []
-    void = tuple(tp for tp in about if (s := context.leadership(tp)) and s.elr and not context.eligible(tp))
-    if void:
-        tasks.append(EligibleNoMore(void))
+    tasks = tasks_of_void(context, about, "min.insync.replicas lowered")
+    if (
+        event.entity_type == "brokers"
+        and context.topics_to_delete
+        and context.deletes_with_offline_replicas()
+    ):
+        tasks.append(CompleteDeletions())  # it may be what a deletion waited for
     allowed = tuple(topic for topic in forbidden if context.is_unclean_election_allowed(topic))
     return [*tasks, UncleanElectionEnabled(allowed)] if allowed else tasks
+
+
+def tasks_of_void(context: ControllerContext, about: Iterable[TopicPartition], why: str) -> list[Task]:
+    """Partitions whose node calls somebody eligible who is so no more by what min.insync.replicas says now. Also who takes
+    over looks, for nobody saw what was configured before: raised again later, the names would count again."""
+    void = [tp for tp in about if (s := context.leadership(tp)) and s.elr and not context.eligible(tp)]
+    return [EligibleNoMore(tuple(sorted(void)), why)] if void else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +83,16 @@ class EligibleNoMore(Task):
     eligible from now on (KIP-966). Their names go, with a new epoch, so that the leader hears of it."""
 
     partitions: tuple[TopicPartition, ...]
+    why: str
 
     def reason(self) -> str:
-        return "min.insync.replicas lowered"
+        return self.why
 
     def plan(self, plan: Plan) -> None:
         for topic_partition in plan.pick(self.partitions):
             current = plan.leadership(topic_partition)
-            if current is not None:
+            is_going = topic_partition.topic in plan.context.topics_to_delete
+            if current is not None and current.elr and not is_going:
                 plan.lead(topic_partition, leader=current.leader, isr=current.isr)
                 for broker in plan.assignment(topic_partition).replicas:
                     plan.tell_leader_and_isr(broker, topic_partition)

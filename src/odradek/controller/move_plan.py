@@ -313,12 +313,18 @@ class _Work:
         return self.context.assignments[topic_partition].replicas
 
     def result(self) -> MovePlan:
-        moves = tuple(
-            Move(tp, self._before(tp), tuple(replicas))
-            for tp, replicas in sorted(self.now.items())
-            if tuple(replicas) != self._before(tp)
-        )
-        return MovePlan(moves, dict(sorted(self.left_out.items())))
+        moves = []
+        for topic_partition, replicas in sorted(self.now.items()):
+            move = Move(topic_partition, self._before(topic_partition), tuple(replicas))
+            if move.after == move.before:
+                continue
+            state = self.context.leadership(topic_partition)
+            if move.adding and (state is None or state.leader not in self.context.brokers):
+                # It would be begun and never end: copies are made of the leader's log.
+                self.left_out[topic_partition] = "nobody leads it, so nobody can copy it; see odradek why"
+            else:
+                moves.append(move)
+        return MovePlan(tuple(moves), dict(sorted(self.left_out.items())))
 
 
 def bytes_by_broker(

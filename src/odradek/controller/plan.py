@@ -266,6 +266,10 @@ class Plan:
         assigned = self.assignment(topic_partition).replicas
         if len(isr) >= self.minimum_of(topic_partition.topic) or len(isr) >= len(assigned):
             return (), ()
+        was_enough = min(self.minimum_of(topic_partition.topic), len(assigned))
+        if (before.elr or before.last_known_elr) and len(before.isr) >= was_enough:
+            # Records were committed without those that a larger min.insync.replicas had made eligible.
+            before = replace(before, elr=(), last_known_elr=())
         eligible, known = eligible_after(before, isr)
         # Who leaves because the partition moved away from it deletes what it has, and cannot be called upon.
         return tuple([b for b in eligible if b in assigned]), tuple([b for b in known if b in assigned])
@@ -281,12 +285,7 @@ class Plan:
                 last_known_elr=tuple([b for b in drafted.last_known_elr if b not in gone]),
             )
 
-    def mark_unclean(
-        self,
-        topic_partition: TopicPartition,
-        broker: BrokerId,
-        why: str = "returned without a clean shutdown",
-    ) -> None:
+    def mark_unclean(self, topic_partition: TopicPartition, broker: BrokerId, why: str) -> None:
         """This replica may have lost what it had: not eligible any more, only last known to have been."""
         drafted = self.leaderships[topic_partition]
         if broker in drafted.elr:

@@ -120,7 +120,9 @@ class ElectLeaders(Task):
         for topic_partition, is_led in zip(wanted, led, strict=True):
             if is_led:
                 plan.outcomes[topic_partition] = (ErrorCode.NONE, "")
-            elif topic_partition not in plan.asks:
+            elif topic_partition not in plan.asks and not (
+                self.unclean and topic_partition in plan.context.quotes
+            ):
                 plan.outcomes[topic_partition] = self._failed(topic_partition)
 
     def _failed(self, topic_partition: TopicPartition) -> Result:
@@ -135,8 +137,11 @@ class ElectLeaders(Task):
         return error, f"Failed to elect leader for partition {topic_partition} under strategy {strategy}"
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
-        """Whoever asked waits until survivors have said what they hold."""
-        waiting = frozenset(tp for tp in self.partitions if tp not in outcomes)
+        """Whoever asked waits until survivors have said what they hold; also when they were asked before. Where nobody
+        is asked, for the node was found gone or damaged, there is nothing to wait for."""
+        unknown = [tp for tp in self.partitions if tp not in outcomes]
+        outcomes.update({tp: self._failed(tp) for tp in unknown if tp not in context.quotes})
+        waiting = frozenset(tp for tp in unknown if tp in context.quotes)
         if waiting and self.request_id is not None:
             context.elections_asked[self.request_id] = (self._results(outcomes), waiting)
 

@@ -137,6 +137,7 @@ def _leader_and_isr_partitions(
                     assignment.removing_replicas,
                     False,
                     state.leader_recovery_state,
+                    state.elr,
                 ),
             )
         told.append(value._replace(is_new=True) if partitions[topic_partition] else value)

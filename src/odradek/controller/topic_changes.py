@@ -14,7 +14,7 @@ from odradek.controller.partition_states import PartitionState, plan_partition_m
 from odradek.controller.plan import Plan
 from odradek.controller.replica_states import ReplicaState, plan_replica_move
 from odradek.controller.task import Task
-from odradek.controller.topic_deletion import CompleteDeletions, DeleteTopics, UndoGrowth
+from odradek.controller.topic_deletion import CompleteDeletions, DeleteTopics, ForgetDeletions, UndoGrowth
 from odradek.model.facts import (
     StoredPartitionState,
     TopicAssignment,
@@ -31,12 +31,19 @@ def tasks_of_topics(context: ControllerContext, event: TopicsChanged) -> list[Ta
     there = set(event.topics)
     created = {node.topic: node for node in event.created}
     vanished = sorted(
-        topic
-        for topic, known in context.topics.items()
-        if topic not in there or (topic in created and created[topic].topic_id not in (None, known.topic_id))
+        {
+            topic
+            for topic, known in context.topics.items()
+            if topic not in there
+            or (topic in created and created[topic].topic_id not in (None, known.topic_id))
+        }
+        | (context.out_of_service.keys() - there)
     )
     if vanished:
         tasks.append(TopicsGone(tuple(vanished)))
+    void = tuple(sorted(context.deletions_wished - there))
+    if void:  # somebody took away the node; the wish must not be for the next topic of that name
+        tasks.append(ForgetDeletions(void, "its node is gone already", with_config=True))
     broken = {node.topic: node for node in event.unreadable if node.topic is not None}
     if broken:
         tasks.append(OutOfService(tuple(broken[topic] for topic in sorted(broken))))
@@ -66,12 +73,22 @@ def tasks_of_assignments(context: ControllerContext, event: TopicAssignmentsChan
         known = context.topics.get(node.topic)
         if known is None:
             continue
-        added = tuple(sorted(node.partitions.keys() - frozenset(known.partitions)))
+        added = tuple(
+            sorted({*(node.partitions.keys() - frozenset(known.partitions)), *_unborn(context, node)})
+        )
         if added and node.topic in context.topics_to_delete:
             tasks.append(UndoGrowth(node))
         elif added or node.version > known.version:
             tasks.append(PartitionsAdded(node, added))
     return tasks
+
+
+def _unborn(context: ControllerContext, node: TopicAssignment) -> list[int]:
+    """Partitions we know by a write of ours that found them there (`topic_nodes`), and that nobody has created yet."""
+    states, topic = context.partition_states, node.topic
+    if topic in context.topics_to_delete:
+        return []  # none is there any more
+    return [p for p in node.partitions if TopicPartition(topic, p) not in states]
 
 
 def _creation(
@@ -147,6 +164,7 @@ class GiveTopicIds(Task):
         if isinstance(answer, Conflict) and isinstance(answer.current, TopicAssignment):
             # Somebody wrote it meanwhile: its id, if it has one, is the true one.
             identity = answer.current.topic_id or write.topic_id
+            context.commit_growth(answer.current)
             _commit_version(context, write.topic, identity, answer.current.version)
             return answer.current.topic_id is None
         return False
@@ -187,7 +205,7 @@ class PartitionsAdded(Task):
     def commit_facts(self, context: ControllerContext) -> None:
         known = context.topics[self.node.topic]
         context.topics[self.node.topic] = type(known)(
-            known.topic_id, self.node.version, tuple(sorted((*known.partitions, *self.added)))
+            known.topic_id, self.node.version, tuple(sorted({*known.partitions, *self.added}))
         )
         for partition in self.added:
             context.commit_assignment(

@@ -26,7 +26,7 @@ def topic_write(
 
 
 class TopicNodeDiffers(OdradekError):
-    """A topic node holds partitions we have not heard of: to write over it would take them away."""
+    """A topic node is gone, or cannot be read, under our write: what we remember of it cannot be trusted."""
 
 
 def commit_topic_answer(context: ControllerContext, write: Write, answer: WriteAnswer) -> bool:
@@ -42,10 +42,5 @@ def commit_topic_answer(context: ControllerContext, write: Write, answer: WriteA
     found = answer.current
     if not isinstance(found, TopicAssignment):
         raise TopicNodeDiffers(f"/brokers/topics/{write.topic}: expected our own value, found {found}")
-    unknown = sorted(set(found.partitions) - set(write.partitions))
-    if unknown:
-        raise TopicNodeDiffers(
-            f"/brokers/topics/{write.topic}: partitions {unknown} appeared under our write"
-        )
-    context.commit_topic_version(write.topic, found.version)
+    context.commit_growth(found)
     return dict(found.partitions) != dict(write.partitions)  # equal: our own write, its answer was lost

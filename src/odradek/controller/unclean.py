@@ -72,11 +72,14 @@ def tasks_of_answer(context: ControllerContext, event: EndOffsetsAnswered) -> li
 
 
 def tasks_of_deadline(context: ControllerContext, now_ms: int) -> list[Task]:
-    due = tuple(tp for tp in sorted(context.quotes) if context.quotes[tp].deadline_ms <= now_ms)
+    """Also what an administrator waits for and is no more: its topic went, and the question with it."""
+    due = {tp for tp, quote in context.quotes.items() if quote.deadline_ms <= now_ms}
+    for _, waiting in context.elections_asked.values():
+        due |= waiting - context.quotes.keys()
     later = [quote.deadline_ms for quote in context.quotes.values() if quote.deadline_ms > now_ms]
     if later:
         context.commit_deadline(DEADLINE, min(later))
-    return [ElectUnclean(due)] if due else []
+    return [ElectUnclean(tuple(sorted(due)))] if due else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,8 @@ def elected_answer(
 
 
 def _result(context: ControllerContext, topic_partition: TopicPartition) -> tuple[ErrorCode, str]:
+    if topic_partition not in context.assignments:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."
     if context.partition_state(topic_partition) is PartitionState.ONLINE:
         return ErrorCode.NONE, ""
     return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"no replica of {topic_partition} is live"

@@ -14,7 +14,14 @@ from odradek.controller.failover import newest_controller_epoch
 from odradek.controller.settle import settle
 from odradek.model.cluster import BrokerRegistration, LeaderAndIsr
 from odradek.model.facts import BrokersChanged, MetadataLoaded
-from odradek.model.ids import NO_LEADER, BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
+from odradek.model.ids import (
+    NO_LEADER,
+    UNKNOWN_BROKER_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    TopicPartition,
+)
 from odradek.model.values import dataclass
 
 
@@ -70,9 +77,14 @@ def what_if(
     *,
     kill: Collection[BrokerId] = (),
     start: Collection[BrokerId] = (),
+    stopped_in_order: bool = False,
     settings: ControllerSettings | None = None,
 ) -> WhatIf:
-    """The brokers in `kill` fail at once, then those in `start` come back. `context` is not changed."""
+    """The brokers in `kill` fail at once, then those in `start` come back. `context` is not changed.
+
+    `stopped_in_order`: those in `start` had flushed all they held when they ended (KIP-966); else they may have lost
+    some of it, as after a power cut.
+    """
     unknown = sorted(set(kill) - set(context.brokers))
     if unknown:
         raise ValueError(f"cannot kill {unknown}: live brokers are {sorted(context.brokers)}")
@@ -82,7 +94,7 @@ def what_if(
         events.append(BrokersChanged(tuple(left[b] for b in sorted(left))))
     if start:
         for broker in start:
-            left[broker] = returned(context, broker)
+            left[broker] = returned(context, broker, stopped_in_order=stopped_in_order)
         events.append(BrokersChanged(tuple(left[b] for b in sorted(left))))
     asked = [f"kill {','.join(map(str, sorted(kill)))}"] if kill else []
     asked += [f"start {','.join(map(str, sorted(start)))}"] if start else []
@@ -192,8 +204,14 @@ def _leader(context: ControllerContext, state: LeaderAndIsr | None) -> BrokerId:
     return state.leader
 
 
-def returned(context: ControllerContext, broker: BrokerId) -> BrokerRegistration:
+def returned(
+    context: ControllerContext, broker: BrokerId, *, stopped_in_order: bool = False
+) -> BrokerRegistration:
     """A registration for a broker that is away: a fresh epoch, endpoints nobody dials in a question."""
     known = context.brokers.get(broker)
     newest = max((r.epoch for r in context.brokers.values()), default=0)
-    return BrokerRegistration(broker, BrokerEpoch(newest + 1), known.endpoints if known is not None else ())
+    endpoints = known.endpoints if known is not None else ()
+    clean_epoch = (
+        context.last_epochs.get(broker, BrokerEpoch(0)) if stopped_in_order else UNKNOWN_BROKER_EPOCH
+    )
+    return BrokerRegistration(broker, BrokerEpoch(newest + 1), endpoints, clean_epoch=clean_epoch)

@@ -11,12 +11,13 @@ from struct import Struct
 
 from odradek.protocol.primitives import compact_nullable_string, compact_string, uvarint
 
+ELIGIBLE_TAG = 10_000  # of `eligible_leader_replicas`
 LEADER_AND_ISR_VERSION, UPDATE_METADATA_VERSION, STOP_REPLICA_VERSION = 7, 8, 4
 
 Ids = Sequence[int]
 # ((topic, partition), topic id, controller epoch, leader, leader epoch, ISR, partition epoch, replicas,
-#  adding replicas, removing replicas, is new, leader recovery state)
-LeaderAndIsrState = tuple[tuple[str, int], bytes, int, int, int, Ids, int, Ids, Ids, Ids, bool, int]
+#  adding replicas, removing replicas, is new, leader recovery state, eligible leader replicas)
+LeaderAndIsrState = tuple[tuple[str, int], bytes, int, int, int, Ids, int, Ids, Ids, Ids, bool, int, Ids]
 # ((topic, partition), topic id, controller epoch, leader, leader epoch, ISR, partition epoch, replicas,
 #  offline replicas)
 UpdateMetadataState = tuple[tuple[str, int], bytes, int, int, int, Ids, int, Ids, Ids]
@@ -76,18 +77,23 @@ def encode_leader_and_isr_topics(
     known, shapes = encoded.get, _LEADER_AND_ISR.get
     for state in partitions:
         data = known(id(state))
-        at, topic_id, epoch, leader, leader_epoch, isr, version, replicas, adding, removing, new, recovery = (
-            state
-        )
+        # fmt: off
+        (
+            at, topic_id, epoch, leader, leader_epoch, isr, version, replicas, adding, removing, new, recovery, eligible,
+        ) = state
+        # fmt: on
         if data is None:
             shape = len(isr), len(replicas), len(adding), len(removing)
             pack, a, b, c, d = shapes(shape) or _leader_and_isr_shape(shape)
             # fmt: off
-            data = encoded[id(state)] = pack(
+            data = pack(
                 at[1], epoch, leader, leader_epoch, a, *isr, version, b, *replicas, c, *adding, d, *removing,
                 new, recovery,
             )
             # fmt: on
+            if eligible:  # seldom: the ISR is smaller than min.insync.replicas
+                data = data[:-1] + _tagged_ids(eligible)
+            encoded[id(state)] = data
         if at[0] is not topic or topic_id != its_id:
             topic, its_id = at[0], topic_id
             states = topics.setdefault((topic, topic_id), [])
@@ -168,6 +174,12 @@ def _leader_and_isr_shape(shape: tuple[int, int, int, int]) -> LeaderAndIsrShape
         _LEADER_AND_ISR.clear()
     made = _LEADER_AND_ISR[shape] = pack, a, b, c, d
     return made
+
+
+def _tagged_ids(ids: Ids) -> bytes:
+    """One tagged field and no other: a list of brokers."""
+    value = uvarint(len(ids) + 1) + b"".join(map(_INT, ids))
+    return b"".join((uvarint(1), uvarint(ELIGIBLE_TAG), uvarint(len(value)), value))
 
 
 def _update_metadata_shape(shape: tuple[int, int, int]) -> UpdateMetadataShape:

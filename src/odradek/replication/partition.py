@@ -6,7 +6,7 @@ The leader's promises, in the order a record meets them:
    min(min.insync.replicas, number of replicas).
 2. A follower's fetch from offset N says that it has everything below N.
 3. The high watermark is the smallest end of the maximal ISR; it never goes back in an epoch, and stands
-   still while the committed ISR is too small (KAFKA-15583).
+   still while the committed ISR is too small (KAFKA-15583), or the controller calls a replica outside it eligible (KIP-966).
 4. acks=all is answered when the high watermark is past the records.
 5. Who lags leaves the ISR, who has caught up joins it, both only by the controller's word (`isr`).
 
@@ -69,6 +69,7 @@ class Partition(Replica):
         "effective_min_isr",
         "flush_line",
         "followers",
+        "has_eligible",
         "is_under_min_isr",
         "leader_epoch_start_offset",
         "min_insync_replicas",
@@ -97,6 +98,7 @@ class Partition(Replica):
         self.leader_epoch_start_offset = UNKNOWN_OFFSET
         self.state: IsrState = Committed(())
         self.effective_min_isr = 1
+        self.has_eligible = False
         self.is_under_min_isr = False
         self.followers: dict[BrokerId, FollowerState] = {}
         self.commit_line = AckLine()  # acks=all
@@ -129,6 +131,7 @@ class Partition(Replica):
             if replica != self.broker
         }
         self._followers = tuple(self.followers.values())
+        self.has_eligible = bool(leadership.elr)
         self._set_state(Committed(leadership.isr))
         for follower in self._followers:
             # A member of the ISR has the whole lag time to make its first fetch.
@@ -191,7 +194,8 @@ class Partition(Replica):
         if acks == -1 and self.is_under_min_isr:
             raise ProtocolError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{self.topic_partition}: {len(self.state.isr)} in sync, {self.effective_min_isr} needed",
+                f"{self.topic_partition}: {len(self.state.isr)} in sync, {self.effective_min_isr} needed"
+                + (", and others are eligible to lead" if self.has_eligible else ""),
             )
         result = self.log.append_as_leader(
             records, leader_epoch=self.leader_epoch, now_ms=now_ms, from_coordinator=from_coordinator
@@ -371,8 +375,11 @@ class Partition(Replica):
         self._measure_min_isr()
 
     def _measure_min_isr(self) -> None:
+        """Too few are in sync; or the controller says so, by naming who is eligible. It may have heard of a larger
+        min.insync.replicas before us, and of a smaller one after us, and may elect whom it names (decisions/0011)."""
         self.effective_min_isr = effective_min_isr(self.min_insync_replicas, self.assignment.replicas)
-        self.is_under_min_isr = self.is_leader and len(self.state.isr) < self.effective_min_isr
+        is_too_small = len(self.state.isr) < self.effective_min_isr or self.has_eligible
+        self.is_under_min_isr = self.is_leader and is_too_small
 
     def set_min_insync_replicas(self, value: int | None, now_ms: int) -> None:
         self.min_insync_replicas = value
@@ -488,6 +495,7 @@ class Partition(Replica):
             return
         self.partition_epoch = leadership.partition_epoch
         self.leader_recovery_state = leadership.leader_recovery_state
+        self.has_eligible = bool(leadership.elr)
         self._set_state(move(self.state, Committed(leadership.isr), what=str(self.topic_partition)))
         self._answer_if_under_min_isr()
         # Behaviour 131: with a laggard gone, what waited for it alone is committed now.

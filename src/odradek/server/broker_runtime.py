@@ -386,7 +386,8 @@ class BrokerRuntime:
             except api.StoreError as error:
                 logger.warning("the session with the store could not be closed: %s", error)
         await self._stores.close()
-        logger.info("broker %d has stopped", self.broker_id)
+        if self._life is not None:  # else it never began, and the reason is all there is to say
+            logger.info("broker %d has stopped", self.broker_id)
 
     async def _leave_in_order(self) -> None:
         sessions = self._sessions

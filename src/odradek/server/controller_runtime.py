@@ -79,6 +79,8 @@ class ControllerRuntime:
         """Who holds `/controller`, as the store said."""
         if broker is None:
             self._vacant.set()
+            if self._term is not None:
+                self._term.controller_missed()
         elif broker == self._broker and self._term is None and not self._is_standing:
             # A node of ours that we do not lead by: of an earlier session, or of an election whose answer
             # was lost. To return early here left clusters without a controller (KAFKA-13407).

@@ -99,6 +99,7 @@ class ControllerTerm:
         self._tick_timer: asyncio.TimerHandle | None = None
         self._tick_at_ms = 0
         self._is_closed = False
+        self._is_node_missed = False
 
     # --- from outside
 
@@ -109,6 +110,11 @@ class ControllerTerm:
     def controller_seen(self, broker: BrokerId | None) -> None:
         """Somebody else holds `/controller`: the core resigns on that."""
         self._put(ControllerChanged(broker))
+
+    def controller_missed(self) -> None:
+        """`/controller` was not there when somebody looked: perhaps just before we made it, so look again."""
+        self._is_node_missed = True
+        self._wake.set()
 
     def unanswered(self) -> Mapping[BrokerId, int]:
         """Requests not answered yet, per broker."""
@@ -139,6 +145,7 @@ class ControllerTerm:
             await self._wake.wait()
             self._wake.clear()
             while True:
+                await self._look_for_own_node()
                 for fact in await self._facts.take():
                     self._say_what_cannot_be_read(fact)
                     if isinstance(fact, BrokersChanged):
@@ -147,6 +154,13 @@ class ControllerTerm:
                 if not self._inbox:
                     break
                 await self._settle(self._inbox.popleft())
+
+    async def _look_for_own_node(self) -> None:
+        """Deleted by hand, so that an election is held: we resign, or nobody would be told who leads the cluster."""
+        if self._is_node_missed:
+            self._is_node_missed = False
+            if await self._store.exists(layout.CONTROLLER) is None:
+                await self._settle(ControllerChanged(None))
 
     async def _load(self) -> None:
         """Its own function, so that what was read is not kept beside what the core made of it."""

@@ -22,6 +22,8 @@ from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
 from odradek.server.seams import Seams
 
+# Between the look for connections that are idle and their end.
+_LAST_WORDS_S = 0.05
 _flexible: dict[tuple[int, int], bool] = {}
 
 
@@ -137,6 +139,13 @@ class Gateway:
 
         def look() -> None:
             oldest = self.monotonic() - idle_ms / 1000
+            if any(connection.last_frame_at < oldest for connection in self._connections.values()):
+                # What has come meanwhile is read first, or a request would be lost that was sent in time.
+                self._idle_timer = self._loop.call_later(_LAST_WORDS_S, close, oldest)
+            else:
+                self._idle_timer = self._loop.call_later(period_s, look)
+
+        def close(oldest: float) -> None:
             for connection in list(self._connections.values()):
                 if connection.last_frame_at < oldest and connection.is_idle:
                     self._metrics.connections_idle_closed += 1

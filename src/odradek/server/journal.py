@@ -29,6 +29,9 @@ MOST_WRITTEN_AT_ONCE = 300
 # then put into words by a thread, piece by piece while the controller has nothing to do.
 LARGE_STEPS_WAIT_S = 0.2
 LINES_AT_ONCE = 1_000
+# So many values may wait to be put into words, some hundred megabytes of them; one step always may. Beyond that steps
+# are left out, up to the next election: from there a journal can be played again.
+MOST_WAITING = 3_000_000
 
 T = TypeVar("T")
 _Step = tuple[int, ControllerEpoch, "Event", "Effects"]
@@ -41,6 +44,8 @@ class Journal:
         self._file = AppendedFile(directory, f"controller-{broker}.jsonl", log)
         self._seams = seams
         self._waiting: deque[_Step] = deque()
+        self._waiting_values = 0
+        self._leaves_out = False
         self._writing: asyncio.Task[None] | None = None
         self._is_free = asyncio.Event()
         self._is_free.set()
@@ -56,7 +61,11 @@ class Journal:
     def record(self, now_ms: int, epoch: ControllerEpoch, event: "Event", effects: "Effects") -> None:
         self._seams.controller_stepped(event, effects)
         step = (now_ms, epoch, event, effects)
-        if not self._waiting and self._writing is None and _weight(event, effects) <= MOST_WRITTEN_AT_ONCE:
+        weight = _weight(event, effects)
+        if self._leaves_out and not _is_election(event):
+            return
+        if not self._waiting and self._writing is None and weight <= MOST_WRITTEN_AT_ONCE:
+            self._leaves_out = False
             try:
                 self._file.append("".join(self._pieces(step)).encode())
                 for lines in self._lines(step):
@@ -64,7 +73,16 @@ class Journal:
             except Exception as mistake:
                 self._not_written(mistake)
             return
+        self._leaves_out = bool(self._waiting) and self._waiting_values + weight > MOST_WAITING
+        if self._leaves_out:
+            self._log.warning(
+                "journal",
+                f"the journal is {self._waiting_values} values behind: what happens from here to the next election of a "
+                "controller is not in it",
+            )
+            return
         self._waiting.append(step)
+        self._waiting_values += weight
         if self._writing is None:
             self._writing = self._seams.loop.create_task(self._write_later())
 
@@ -77,7 +95,9 @@ class Journal:
         try:
             await asyncio.sleep(LARGE_STEPS_WAIT_S)
             while self._waiting:
-                await self._write_large(self._waiting.popleft())
+                step = self._waiting.popleft()
+                self._waiting_values -= _weight(step[2], step[3])
+                await self._write_large(step)
         finally:
             self._writing = None
 
@@ -122,7 +142,7 @@ class Journal:
 
     def _pieces(self, step: _Step) -> Iterator[str]:
         # Not above: only a broker that leads writes one, and all brokers start.
-        from odradek.controller.journal_text import json_pieces
+        from odradek.controller.journal_text import json_pieces, text_of
 
         now_ms, epoch, event, effects = step
         line: dict[str, object] = {
@@ -137,8 +157,15 @@ class Journal:
         }
         if effects.resign is not None:
             line["resign"] = effects.resign
-        yield from json_pieces(line)
+        if _weight(event, effects) <= MOST_WRITTEN_AT_ONCE:
+            yield text_of(line)  # to look where it could be cut takes longer than to write it
+        else:
+            yield from json_pieces(line)
         yield "\n"
+
+
+def _is_election(event: "Event") -> bool:
+    return type(event).__name__ == "Elected"  # by its name: only a broker that leads imports the controller
 
 
 def _weight(event: "Event", effects: "Effects") -> int:

@@ -7,6 +7,7 @@ listens.
 
 import asyncio
 import errno
+import socket
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -193,6 +194,11 @@ def _named(error: OSError, listener: ListenerAddress) -> PortInUse | CannotListe
         return PortInUse(
             f"port {listener.port} is in use, so {shown} cannot be opened; "
             "stop what listens there, or choose another port in listeners (0 takes a free one)"
+        )
+    if isinstance(error, socket.gaierror):
+        return CannotListen(
+            f"{shown} cannot be opened: the name {listener.host} is not known ({error.strerror}); "
+            "choose a name or an address of this machine in listeners"
         )
     if error.errno in (errno.EADDRNOTAVAIL, errno.EACCES):
         return CannotListen(

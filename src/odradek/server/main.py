@@ -39,10 +39,9 @@ def run_broker(
     """Runs until a signal comes; returns the exit code. `stop_when_closed` is the read end of a pipe: when
     its other end is closed, whoever started us is gone, and so shall we be.
     """
-    configure_logging()
-    runner = asyncio.Runner(loop_factory=_loop_factory(settings))
     try:
-        with runner:
+        configure_logging()
+        with asyncio.Runner(loop_factory=_loop_factory(settings)) as runner:
             return runner.run(_serve(settings, on_ready, stop_when_closed))
     except Exception as error:
         return _tell(error)
@@ -200,8 +199,11 @@ def configure_logging() -> None:
     """One line per event on standard error. What the program around us configured is left alone."""
     if logging.getLogger().handlers:
         return
+    level = os.environ.get("ODRADEK_LOG_LEVEL", "INFO").upper()
+    if level not in logging.getLevelNamesMapping():
+        raise ConfigurationError(f"ODRADEK_LOG_LEVEL={level}: want DEBUG, INFO, WARNING or ERROR")
     logging.basicConfig(
-        level=os.environ.get("ODRADEK_LOG_LEVEL", "INFO").upper(),
+        level=level,
         format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)",
         stream=sys.stderr,
     )

@@ -137,7 +137,10 @@ async def register_again(
         registration.broker_id, UNKNOWN_BROKER_EPOCH, registration.endpoints, registration.rack
     )
     made = groups.register_broker(anew, timestamp_ms=seams.clock.now_ms())
-    await store.multi((api.Delete(path), *made))
+    try:
+        await store.multi((api.Delete(path), *made))
+    except api.NoNode:  # somebody deleted it
+        return await register(store, seams, anew.broker_id, anew.endpoints, anew.rack)
     stat = await store.exists(path)
     if stat is None:
         raise api.SessionExpired(message="our registration is gone")

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 from odradek.broker.core import Broker
 from odradek.model.cluster import BrokerRegistration, Endpoint
@@ -96,6 +97,10 @@ class StoreSessions:
                 self._metrics.session_expirations += 1
                 logger.warning("the session with the store has ended; registering again")
                 self.store = None
+                if store.state not in (api.SessionState.EXPIRED, api.SessionState.CLOSED):
+                    # Our registration went without it. Open, it would keep what else is its own.
+                    with suppress(api.StoreError):
+                        await store.close()
             except api.StoreUnavailable as error:
                 # Away before we had registered or read everything. The session may live on, so begin again in it;
                 # what it said so far is told once more (KAFKA-5473).

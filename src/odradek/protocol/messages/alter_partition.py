@@ -3,6 +3,7 @@
 A leader asks the controller to change the ISR (KIP-497).
 v1 leader recovery state (KIP-704). v2 topic ids instead of names; may answer INELIGIBLE_REPLICA,
 NEW_LEADER_ELECTED (KIP-841). v3 the new ISR with the broker epoch of each member (KIP-903).
+`eligible_leader_replicas` is ours, as in LeaderAndIsr.
 """
 
 from odradek.protocol.schema import Request, Response, Struct, array, int8, int16, int32, int64, string, uuid
@@ -42,6 +43,7 @@ class AlterPartitionResponsePartitionData(Struct):
     isr: list[int] = array("int32", "0+")
     leader_recovery_state: int = int8("1+")
     partition_epoch: int = int32("0+")
+    eligible_leader_replicas: list[int] = array("int32", "0+", tag=10_000)
 
 
 class AlterPartitionResponseTopicData(Struct):

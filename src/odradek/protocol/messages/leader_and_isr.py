@@ -4,7 +4,8 @@ The controller tells a broker which replicas it hosts, who leads them and who is
 v0 and v1 list partitions flat, each with its topic name; since v2 they are grouped by topic. v1 is_new.
 v2 broker epoch (KIP-380). v3 adding and removing replicas (KIP-455). v4 flexible. v5 topic ids, type full
 or incremental; the answer is grouped by topic id (KIP-516). v6 leader recovery state (KIP-704). v7 says
-whether a KRaft controller sends it (KIP-866).
+whether a KRaft controller sends it (KIP-866). `eligible_leader_replicas` is ours (decisions/0011): Apache's brokers pass
+over a tag they do not know.
 """
 
 from odradek.protocol.schema import (
@@ -35,6 +36,7 @@ class LeaderAndIsrPartitionState(Struct):
     removing_replicas: list[int] = array("int32", "3+")
     is_new: bool = boolean("1+")
     leader_recovery_state: int = int8("6+")
+    eligible_leader_replicas: list[int] = array("int32", "4+", tag=10_000)
 
 
 class LeaderAndIsrTopicState(Struct):

@@ -153,8 +153,11 @@ class EmbeddedStore(SessionBase):
 
     def _post(self, callback: Callable[[T], None], argument: T) -> None:
         """Into the loop, in order. A loop that was closed hears nothing more; its worker ends with the process."""
-        if not self._loop.is_closed():
+        try:
             self._loop.call_soon_threadsafe(callback, argument)
+        except RuntimeError:  # asked, not looked at before: it may be closed at any moment
+            if not self._loop.is_closed():
+                raise
 
     # ---- told by the worker, in its thread
 

@@ -62,7 +62,7 @@ class LastSession:
             return None
 
 
-async def end_session(hosts: str, key: SessionKey, security: Security, patience_s: float = 3.0) -> bool:
+async def end_session(hosts: str, key: SessionKey, security: Security, patience_s: float = 6.0) -> bool:
     """Ends the session that `key` belongs to, unless it has ended before; False when nobody answered."""
     loop = asyncio.get_running_loop()
     reached: asyncio.Future[None] = loop.create_future()

@@ -19,7 +19,7 @@ from kazoo import exceptions as kazoo_errors
 from kazoo.client import KazooClient, KazooState
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.serialization import Exists, GetChildren2, GetData
-from kazoo.protocol.states import EventType
+from kazoo.protocol.states import EventType, KeeperState
 
 from odradek.store.api import (
     BadVersion,
@@ -94,6 +94,7 @@ class KazooLink:
         self._on_negotiated = on_negotiated
         self._on_watch = on_watch
         self._stopped: asyncio.Future[None] | None = None
+        self._refusal: Exception | None = None  # once the credentials were refused
         self._words = _LastWords(_log, {})
         self._client = KazooClient(
             hosts=hosts,
@@ -148,9 +149,18 @@ class KazooLink:
     def ask(self, request: Any, settle: Settle) -> None:
         """Sends; `settle(value, error, zxid)` is called on the loop, in the order of the wire."""
         answer = self._client.handler.async_result()
+
+        def tell(heard: Any) -> None:
+            # A refusal is told as one, also to whoever asks when kazoo has closed the connection over it already.
+            error = heard.exception and (self._refusal or heard.exception)
+            self._post(settle, heard.value, error, self._client.last_zxid)
+
         # In kazoo's thread, right after the answer was read: `last_zxid` is that of this answer.
-        answer.rawlink(lambda a: self._post(settle, a.value, a.exception, self._client.last_zxid))
+        answer.rawlink(tell)
         self._client._call(request, answer)
+        # kazoo clears its queue when its thread ends; what came into it behind that is answered by nobody.
+        if self._client._connection.connection_stopped.is_set() and not answer.ready():
+            answer.set_exception(kazoo_errors.ConnectionClosedError())
 
     def get_data(self, path: str, watch: bool) -> Any:
         return GetData(path, self._kazoo_told if watch else None)
@@ -174,6 +184,8 @@ class KazooLink:
                 raise
 
     def _kazoo_became(self, state: str) -> None:
+        if self._client._state == KeeperState.AUTH_FAILED:
+            self._refusal = kazoo_errors.AuthFailedError()
         link_state = {KazooState.CONNECTED: LinkState.UP, KazooState.SUSPENDED: LinkState.DOWN}
         self._post(self._on_state, link_state.get(state, LinkState.OVER))
 
