@@ -168,6 +168,20 @@ def test_unread_records_are_no_anomaly_while_the_polls_go_on() -> None:
     assert check(History([A, B, polled("c", (0, "a"))], is_final=False)) == []
 
 
+def test_what_was_sent_while_the_topic_was_made_again_may_stand_in_the_new_one() -> None:
+    """A retry goes to whoever has the name by then: twice, where the next life of the producer sends it again."""
+    again = TopicPartition("t~2", 0)
+    events = [
+        replace(e, topic_partition=again) for e in (sent("p.1", "a", (5,)), polled("c", (4, "a"), (5, "a")))
+    ]
+    adrift = [sent("p", "a", (), "unknown")]
+
+    assert check(History(events, adrift=adrift)) == []
+    assert [a.name for a in check(History(events))] == ["duplicate"]
+    third = replace(polled("d", (6, "a")), topic_partition=again)
+    assert [a.name for a in check(History([*events, third], adrift=adrift))] == ["duplicate"]
+
+
 def test_what_is_allowed_is_left_out() -> None:
     history = History([A, B, polled("c", (1, "b"))])
 
@@ -203,8 +217,17 @@ def leader(
     )
 
 
-def stored(leader_id: int, isr: tuple[int, ...], epoch: int = 0) -> LeaderAndIsr:
-    return LeaderAndIsr(BrokerId(leader_id), LeaderEpoch(epoch), tuple(map(BrokerId, isr)), PartitionEpoch(0))
+def stored(
+    leader_id: int, isr: tuple[int, ...], epoch: int = 0, eligible: tuple[int, ...] = ()
+) -> LeaderAndIsr:
+    state = LeaderAndIsr(
+        BrokerId(leader_id), LeaderEpoch(epoch), tuple(map(BrokerId, isr)), PartitionEpoch(0)
+    )
+    return replace(state, elr=tuple(map(BrokerId, eligible)))
+
+
+def with_min_isr(view: r.ClusterView, count: int) -> r.ClusterView:
+    return replace(view, partitions={T: replace(view.partitions[T], min_insync_replicas=count)})
 
 
 def view(*replicas: r.ReplicaView, state: LeaderAndIsr | None = None, **more: object) -> r.ClusterView:
@@ -374,6 +397,23 @@ BAD_SNAPSHOTS: list[tuple[str, str, object, list[r.ClusterView]]] = [
         ],
     ),
     (
+        "an eligible replica lacks what the leader committed alone",
+        "I8",
+        r.Committed,
+        [with_min_isr(view(leader(1, 3, 3), replica(2, 2, 2), state=stored(1, (1,), eligible=(2,))), 2)],
+    ),
+    (
+        "an eligible replica holds another record at a committed offset",
+        "I8",
+        r.Committed,
+        [
+            with_min_isr(view(leader(1, 3, 3), replica(2, 3, 3)), 2),
+            with_min_isr(
+                view(replica(2, 3, 0, batches=other_crc), state=stored(-1, (1,), eligible=(2,))), 2
+            ),
+        ],
+    ),
+    (
         "a broker tells of the old leader",
         "I11",
         r.converged,
@@ -419,6 +459,13 @@ def test_a_bad_snapshot_is_named(why: str, name: str, checker: object, views: li
 )
 def test_a_good_snapshot_passes(checker: object) -> None:
     assert judge(checker, [GOOD, GOOD]) == []
+
+
+def test_an_eligible_replica_may_lack_what_is_committed_once_one_in_sync_is_enough() -> None:
+    """Nobody elects it any more by what is configured now, though the node still names it for a moment."""
+    lowered = view(leader(1, 3, 3), replica(2, 2, 2), state=stored(1, (1,), eligible=(2,)))
+
+    assert judge(r.Committed, [with_min_isr(lowered, 1)]) == []
 
 
 def test_writes_of_the_elected_controller_pass() -> None:

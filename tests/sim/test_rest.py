@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from odradek.broker.handlers.fetch import FetchWait
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
 from odradek.sim.checkers.replicas import ClusterView, PartitionView, ReplicaView
-from odradek.sim.checkers.rest import Rest, pending
+from odradek.sim.checkers.rest import Rest, pending, restless
+from odradek.sim.museum.mutation import Change, applied
 from odradek.sim.plan import draw
-from odradek.sim.run import LIVENESS, run
+from odradek.sim.run import LIVENESS, OK, run
 from odradek.sim.shrink import signature
 
 T = TopicPartition("t", 0)
@@ -78,3 +80,31 @@ def test_a_run_that_never_comes_to_rest_says_what_it_waits_for(monkeypatch: pyte
     assert "5 s after everything was healed: I12: orders-" in outcome.reason
     assert "ISR is" in outcome.reason
     assert signature(outcome) == (LIVENESS, "I12")
+
+
+@pytest.mark.parametrize(
+    ("events", "seconds", "brokers", "is_right"),
+    [
+        (600, 1.0, 3, True),
+        (601, 1.0, 3, False),
+        (1_201, 2.0, 3, False),
+        (1_200, 2.0, 3, True),
+        (7_000, 1.0, 5, False),
+    ],
+)
+def test_who_is_busy_with_nothing_is_named(events: int, seconds: float, brokers: int, is_right: bool) -> None:
+    found = [anomaly.name for anomaly in restless(events, seconds, brokers)]
+    assert found == ([] if is_right else ["I12"])
+
+
+def test_a_seed_whose_fetches_are_answered_at_once_for_ever_does_not_pass() -> None:
+    """The bug put back: a leader without room for fetch sessions, and nothing to say."""
+    plan = replace(draw(26), settings={"max.incremental.fetch.session.cache.slots": "0"}).without(
+        set(range(len(draw(26).faults)))
+    )
+    bug = Change(FetchWait, "_look", "if session.id == NO_SESSION and wanted", "if False and wanted")
+    assert run(plan).code == OK
+    with applied([bug]):
+        outcome = run(plan)
+    assert outcome.code == LIVENESS
+    assert "in which nothing happened" in outcome.reason

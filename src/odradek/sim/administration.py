@@ -22,7 +22,7 @@ from odradek.protocol.messages import (
     list_offsets,
     list_partition_reassignments,
 )
-from odradek.sim.client import Address, RequestFailed, SimClient
+from odradek.sim.client import EPOCH_MS, Address, RequestFailed, SimClient
 from odradek.sim.loop import Host
 from odradek.sim.plan import Fault, Plan
 from odradek.sim.world import PORT, World
@@ -30,7 +30,7 @@ from odradek.sim.world import PORT, World
 TOPIC_RESOURCE = 2
 SET = 0
 PREFERRED, UNCLEAN = 0, 1
-LATEST = -1
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 MOST_PARTITIONS = 4
 ATTEMPTS = 8
 PAUSE_S = 0.2
@@ -277,12 +277,19 @@ class Administration:
         address = None if partition is None else await self._leader(partition)
         if partition is None or address is None:
             return "no leader"
+        now_ms = int(self.world.loop.time() * 1000)
+        asked = (LATEST, EARLIEST, MAX_TIMESTAMP, EPOCH_MS + int(now_ms * fault.amount))[
+            int(fault.amount * 40) % 4
+        ]
         try:
-            return f"the latest is {await self._latest(address, partition)}"
+            return f"{asked}: {await self._offset_at(address, partition, asked)}"
         except RequestFailed:
             return "no answer"
 
     async def _latest(self, address: Address, partition: TopicPartition) -> int:
+        return max(0, await self._offset_at(address, partition, LATEST))
+
+    async def _offset_at(self, address: Address, partition: TopicPartition, timestamp: int) -> int:
         request = list_offsets.ListOffsetsRequest(
             replica_id=-1,
             topics=[
@@ -290,11 +297,11 @@ class Administration:
                     name=partition.topic,
                     partitions=[
                         list_offsets.ListOffsetsPartition(
-                            partition_index=partition.partition, timestamp=LATEST
+                            partition_index=partition.partition, timestamp=timestamp
                         )
                     ],
                 )
             ],
         )
         answer = await self._client.ask(address, request)
-        return max(0, int(answer.topics[0].partitions[0].offset))
+        return int(answer.topics[0].partitions[0].offset)

@@ -177,6 +177,7 @@ def draw(seed: int) -> Plan:
     actions, settings = _administration(seed, duration_s, kinds)
     if not kinds.isdisjoint(WANT_INDEXES | BATCH_KINDS.keys()):
         settings.setdefault("log.segment.bytes", "2000")  # an index is written when its segment ends
+    settings.update(_impatience(seed))
     faults += _deposals(seed, duration_s)
     faults += _client_faults(seed, duration_s)
     return Plan(
@@ -214,6 +215,19 @@ def with_a_quiet_quarter(seed: int, duration_s: float, faults: list[Fault]) -> t
         else:
             moved.append(fault._replace(at_s=at_s + quiet_s))
     return tuple(moved)
+
+
+def _impatience(seed: int) -> dict[str, str]:
+    """In half of the seeds a follower that lags leaves the ISR after a second or three. With the ten of the others that
+    needs a fault that outlasts most runs. One seed of ten has a leader remember one fetch session, so that followers
+    take it from each other."""
+    rng = random.Random(f"impatience-{seed}")
+    settings = {}
+    if rng.random() < 0.5:
+        settings["replica.lag.time.max.ms"] = str(rng.choice((1_000, 1_500, 3_000)))
+    if rng.random() < 0.1:
+        settings["max.incremental.fetch.session.cache.slots"] = "1"
+    return settings
 
 
 def _deposals(seed: int, duration_s: float) -> list[Fault]:

@@ -165,6 +165,8 @@ class SimProducer:
         )
         if named is not None and self._named(partition) == named:
             self.history.events.append(replace(sent, topic_partition=named))
+        else:
+            self.history.adrift.append(sent)
         return sent
 
     def _send_and_forget(self, address: Address, request: produce.ProduceRequest) -> None:

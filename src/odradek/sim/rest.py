@@ -5,7 +5,17 @@ from collections.abc import Sequence
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.rest import Rest
 from odradek.sim.checkers.rest import pending as pending_of
+from odradek.sim.checkers.rest import restless as restless_of
 from odradek.sim.world import World
+
+IDLE_S = 1.0
+
+
+def restless(world: World, seconds: float = IDLE_S) -> list[Anomaly]:
+    """Lets time pass in which nothing is to happen."""
+    before = world.loop.events
+    world.run_for(seconds)
+    return list(restless_of(world.loop.events - before, seconds, len(world.brokers)))
 
 
 def pending(world: World, unfinished: Sequence[str] = ()) -> list[Anomaly]:

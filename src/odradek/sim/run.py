@@ -15,10 +15,11 @@ from odradek.sim.administration import Administration
 from odradek.sim.checkers import replicas
 from odradek.sim.checkers.deliveries import FINAL, check
 from odradek.sim.checkers.history import Anomaly, History
+from odradek.sim.checkers.measures import measures
 from odradek.sim.loop import Host
 from odradek.sim.mistakes import Mistake, Mistakes, quiet_but_for
 from odradek.sim.plan import BATCH_KINDS, MOVE_THE_LOG_START, UNCLEAN, Fault, Plan, draw
-from odradek.sim.rest import pending
+from odradek.sim.rest import pending, restless
 from odradek.sim.restart import would_not_restart
 from odradek.sim.watch import Watch
 from odradek.sim.workload import MACHINE, NUMBER, Workload
@@ -68,6 +69,7 @@ class Outcome:
             "acknowledged_batches": self.acked_batches,
             "logical_hours": self.simulated_s / 3600,
             "trace": f"{self.trace_hash:016x}",
+            **measures(self.history),
         }
 
     @property
@@ -257,6 +259,9 @@ class _Run:
         found = self._judge()
         if found:
             raise Broken(CORRECTNESS, str(found[0]), found)
+        found = restless(world)
+        if found:
+            raise Broken(LIVENESS, str(found[0]), found)
 
     def _judge(self) -> list[Anomaly]:
         topics = self.world.topics

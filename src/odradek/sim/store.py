@@ -37,6 +37,7 @@ class StoreLink:
         self.is_cut = False
         self.answers_take_s = 0.0  # on top of the usual delay
         self.calls_take_s = 0.0  # likewise, before they take effect
+        self.on_written: Callable[[], None] | None = None  # a write took effect, and is not answered yet
         self.sessions: list[MemorySession] = []
         self._losses = 0  # how often it has lost touch with the store
         self._forgotten: dict[int, Armed] = {}  # session id -> the watches that went with the connection
@@ -277,8 +278,10 @@ class SimStore:
     async def after(self, session_id: int, call: str) -> None:
         if self.on_write is not None and call in ("multi", "write"):
             self.on_write()
-        await self.delay()
         link = self.owner.get(session_id)
+        if link is not None and link.on_written is not None and call in ("multi", "write"):
+            link.on_written()
+        await self.delay()
         if link is not None and link.answers_take_s:
             await self.delay(link.answers_take_s)
         self._fail_if_unreachable(session_id)

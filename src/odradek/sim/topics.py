@@ -8,6 +8,7 @@ from typing import Any
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.facts import TopicAssignment
 from odradek.model.ids import BrokerId, TopicId, TopicPartition
+from odradek.sim.checkers.history import AGAIN
 from odradek.store import layout
 from odradek.store.fields import Unreadable
 from odradek.store.memory import Tree
@@ -62,7 +63,7 @@ class Topics:
     def named(self, partition: TopicPartition, topic_id: TopicId | None) -> TopicPartition:
         """The name under which the history keeps what belongs to this very topic."""
         number = self.incarnation_of(partition.topic, topic_id)
-        return TopicPartition(f"{partition.topic}~{number + 1}", partition.partition) if number else partition
+        return _numbered(partition, number)
 
     def now(self, partition: TopicPartition) -> TopicPartition | None:
         """Its present name. None: it is not there, or is to be deleted.
@@ -114,9 +115,7 @@ class Topics:
     def lossy(self) -> dict[TopicPartition, None]:
         """By the names of the history; every topic of the name, for simplicity's sake."""
         return {
-            TopicPartition(
-                f"{partition.topic}~{number + 1}" if number else partition.topic, partition.partition
-            ): None
+            _numbered(partition, number): None
             for partition in self._unclean
             for number in range(len(self._ids.get(partition.topic, [])) or 1)
         }
@@ -131,3 +130,9 @@ class Topics:
             return True  # that was an earlier topic of the name
         told.update(stored.isr)
         return broker in told
+
+
+def _numbered(partition: TopicPartition, number: int) -> TopicPartition:
+    """Of the topics of one name the one with this number; the first keeps the plain name."""
+    topic = f"{partition.topic}{AGAIN}{number + 1}" if number else partition.topic
+    return TopicPartition(topic, partition.partition)

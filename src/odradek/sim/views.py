@@ -17,6 +17,7 @@ from odradek.store.fields import Unreadable
 if TYPE_CHECKING:
     from odradek.sim.world import SimBroker, World
 
+MIN_ISR, DEFAULT_MIN_ISR = "min.insync.replicas", 1
 NO_BATCHES = BatchList().snapshot()
 CHANGES_A_LOG = ("truncate", "remove", "rename", "create")
 
@@ -101,6 +102,7 @@ class Views:
         self._topic_ids: dict[str, TopicId | None] = {}
         self._moving: dict[TopicPartition, None] = {}
         self._moved: dict[TopicPartition, None] = {}
+        self._min_isr: dict[str, int] = {}
 
     def forget(self, broker_id: BrokerId) -> None:
         self._logs[broker_id].forget()
@@ -166,6 +168,7 @@ class Views:
                     world.topics.unclean_elections_of(partition),
                     partition in self._moving,
                     partition in self._moved,
+                    min(self._min_isr.get(partition.topic, DEFAULT_MIN_ISR), max(len(assignment), 1)),
                 )
                 for partition, assignment in self._assignments.items()
                 if partition.topic not in to_delete  # of these nothing is promised any more
@@ -186,7 +189,12 @@ class Views:
         stored: dict[TopicPartition, LeaderAndIsr] = {}
         assignments: dict[TopicPartition, tuple[BrokerId, ...]] = {}
         self._topic_ids, self._moving, self._lives = {}, {}, {}
-        for path, node in tree.walk("/brokers/topics"):
+        self._min_isr = {}
+        for path, node in tree.walk("/config/topics"):
+            configured = layout.decode_config(path, node.data) if node.data else {}
+            if MIN_ISR in configured:
+                self._min_isr[path.rsplit("/", 1)[1]] = int(configured[MIN_ISR])
+        for path, node in tree.walk(layout.TOPICS):
             parts = path.split("/")
             try:
                 if len(parts) == 7 and parts[6] == "state":

@@ -22,7 +22,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 
 from odradek.model.ids import TopicPartition
-from odradek.sim.checkers.history import Anomaly, History, Polled, Sent, Value
+from odradek.sim.checkers.history import AGAIN, Anomaly, History, Polled, Sent, Value
 
 # Consumers whose names begin so read everything once more at the very end.
 FINAL = "final-"
@@ -53,19 +53,21 @@ def check(
             polls.append(event)
     found: list[Anomaly] = []
     for partition, (sends, polls) in sorted(by_partition.items()):
+        plain = TopicPartition(partition.topic.partition(AGAIN)[0], partition.partition)
+        attempts = [*sends, *(send for send in history.adrift if send.topic_partition == plain)]
         if partition in lossy:
             found += _inconsistent_in_an_epoch(partition, polls)
-            found += _aborted_reads(partition, sends, polls)
+            found += _aborted_reads(partition, attempts, polls)
             final = [poll for poll in polls if poll.consumer.startswith(FINAL)]
-            found += _duplicates(partition, sends, _versions([], final))
+            found += _duplicates(partition, attempts, _versions([], final))
             continue
         versions = _versions(sends, polls)
         found += _inconsistent_offsets(partition, versions)
         is_final = history.is_final and partition not in gone
         if partition not in gone:
             found += _losses(partition, sends, polls, is_final=is_final, log_start=starts.get(partition, 0))
-        found += _aborted_reads(partition, sends, polls)
-        found += _duplicates(partition, sends, versions)
+        found += _aborted_reads(partition, attempts, polls)
+        found += _duplicates(partition, attempts, versions)
         found += _falling_sends(partition, sends)
         found += _skips(partition, polls, versions)
     excluded = frozenset(allowed)

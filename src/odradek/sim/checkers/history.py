@@ -7,6 +7,8 @@ from odradek.model.ids import TopicPartition
 
 Value = bytes
 Outcome = Literal["ok", "failed", "unknown"]
+# A history calls the second topic of one name `orders~2` (`Topics.named`): no name may have this sign.
+AGAIN = "~"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,9 @@ class History:
 
     events: list[Sent | Polled] = field(default_factory=list)
     is_final: bool = True
+    # Sends during which the topic of that name went and another came: nobody can say in which they stand, if in any.
+    # They are kept under the topic's plain name, and say only what may stand once more.
+    adrift: list[Sent] = field(default_factory=list)
 
     def sends(self) -> list[Sent]:
         return [e for e in self.events if isinstance(e, Sent)]

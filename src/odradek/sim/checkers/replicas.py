@@ -44,6 +44,8 @@ class PartitionView:
     unclean_elections: int = 0
     is_moving: bool = False  # a reassignment is under way
     has_moved: bool = False  # ... or was
+    # As configured now, and never more than there are replicas. With fewer in the ISR nothing is committed.
+    min_insync_replicas: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +332,8 @@ class HighWatermarks:
 
 
 class Committed:
-    """I8: whoever is in the stored ISR (and so may be elected cleanly) holds everything ever committed.
+    """I8: whoever may be elected cleanly holds everything ever committed: the stored ISR, and while that is smaller
+    than min.insync.replicas also the replicas that are eligible outside it (KIP-966).
 
     Committed is what lay below the high watermark of a leader whose epoch was the stored one. The memory keeps the
     batches, so that a record that was committed and then replaced everywhere is still missed.
@@ -359,16 +362,18 @@ class Committed:
                 if leader.is_leader and leader.is_alive and leader.leader_epoch == stored.leader_epoch:
                     self._learn(partition, leader)
             committed = self._batches.get(partition, {})
+            eligible = stored.elr if len(stored.isr) < state.min_insync_replicas else ()
             for member in state.replicas:
-                if member.broker in stored.isr and not self._has_all(partition, member):
+                is_candidate = member.broker in stored.isr or member.broker in eligible
+                if is_candidate and not self._has_all(partition, member):
                     held = {batch.base_offset: batch for batch in member.batches}
                     for base_offset, batch in sorted(committed.items()):
                         if base_offset >= member.log_start_offset and held.get(base_offset) != batch:
                             yield Anomaly(
                                 "I8",
                                 partition,
-                                f"broker {member.broker} is in the ISR {list(stored.isr)} without the committed "
-                                f"{batch}; it has {held.get(base_offset)}",
+                                f"broker {member.broker} is {_as_what(member.broker, stored)} without the "
+                                f"committed {batch}; it has {held.get(base_offset)}",
                             )
                             break
 
@@ -401,6 +406,12 @@ class Committed:
             and batches.begins_at() == have.begins_at()
             and batches.digest(len(have)) == have.digest(len(have))
         )
+
+
+def _as_what(broker: BrokerId, stored: LeaderAndIsr) -> str:
+    if broker in stored.isr:
+        return f"in the ISR {list(stored.isr)}"
+    return f"eligible outside the ISR {list(stored.isr)}"
 
 
 class Leaders:

@@ -173,12 +173,14 @@ def bounced_is_as_before() -> Any:
 
 def eligible_in_its_next_life() -> Any:
     """KIP-966: an eligible replica stays eligible although it stopped without having flushed."""
-    return applied([Change(eligible, "plan_unclean_return", "elif broker in current.elr:", "elif False:")])
+    return applied(
+        [Change(eligible, "plan_lost", "[broker for broker in brokers if broker in current.elr]", "[]")]
+    )
 
 
 def judged_one_by_one() -> Any:
     """Ours: of two that return without their records the smaller id was judged while the other was still eligible."""
-    return applied([Change(eligible, "plan_unclean_return", " and b not in together", "")])
+    return applied([Change(eligible, "successor", "if b not in lost and ", "if ")])
 
 
 def takes_an_answer_twice() -> Any:

@@ -15,6 +15,7 @@ from odradek.log.memory_files import MemoryDirectory
 from odradek.replication.follower import FollowerFetcher
 from odradek.replication.partition import Partition
 from odradek.server.controller_runtime import ControllerRuntime
+from odradek.server.outboxes import Outboxes
 from odradek.server.store_sessions import StoreSessions
 from odradek.sim.museum.exhibit import Exhibit
 from odradek.sim.museum.mutation import Change
@@ -72,7 +73,7 @@ EXHIBITS = (
         (
             Change(
                 eligible,
-                "plan_unclean_return",
+                "plan_lost",
                 " or topic_partition.topic in plan.context.topics_to_delete",
                 "",
             ),
@@ -216,7 +217,7 @@ EXHIBITS = (
         "unclean together",
         "570418d",
         "of two that return together, both perhaps without their records, the eligible one leads if its id is the larger",
-        (Change(eligible, "plan_unclean_return", " and b not in together", ""),),
+        (Change(eligible, "successor", "if b not in lost and ", "if "),),
         searched="judged_one_by_one",
     ),
     Exhibit(
@@ -231,7 +232,7 @@ EXHIBITS = (
         "de7b99c",
         "the last member of the ISR loses what it had not flushed while no controller is elected, and leads on although "
         "an eligible replica has everything",
-        (Change(lives, "_successor", "if current is None or ", "if True or current is None or "),),
+        (Change(eligible, "successor", "if current is None or ", "if True or current is None or "),),
     ),
     Exhibit(
         "seed 9029",
@@ -269,6 +270,40 @@ EXHIBITS = (
                 "_log_broken",
                 "self._write_offsets(home, checkpoints.RECOVERY_POINT, home.recovery_points)",
                 "pass",
+            ),
+        ),
+    ),
+    Exhibit(
+        "raised",
+        "-",
+        "min.insync.replicas is raised and the leader hears of it late: it commits alone, and an eligible replica that has "
+        "nothing of it is elected",
+        (Change(Partition, "_measure_min_isr", " or self.has_eligible", ""),),
+    ),
+    Exhibit(
+        "no session",
+        "-",
+        "a follower whose leader has no room for fetch sessions is answered at once, and asks again at once, for ever",
+        (Change(FetchWait, "_look", "if session.id == NO_SESSION and wanted", "if False and wanted"),),
+    ),
+    Exhibit(
+        "unreadable",
+        "f84272c",
+        "a broker whose registration cannot be read for a while loses the controller's queue for it, and is never told what "
+        "waited there",
+        (Change(Outboxes, "brokers_are", "if broker not in wanted and str(broker) in unread:", "if False:"),),
+    ),
+    Exhibit(
+        "walk 810",
+        "570418d",
+        "a reassignment is called back when its leader knows the target alone, the controller dies before it has told that, "
+        "and nobody joins the ISR any more",
+        (
+            Change(
+                reassignment_start.DropReplicas,
+                "plan",
+                "if after is not None and current is not None and after.leader_epoch == current.leader_epoch:",
+                "if dropped and after is not None and current is not None and after.leader_epoch == current.leader_epoch:",
             ),
         ),
     ),

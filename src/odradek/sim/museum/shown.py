@@ -76,6 +76,10 @@ STORIES: dict[str, str] = {
     "seed 9029": "a_topic_goes_while_its_flush_is_under_way",
     "walk 1313": "who_is_sent_off_is_not_elected",
     "next controller": "an_eligible_replica_returns_while_nobody_leads",
+    "no session": "a_follower_without_a_session_waits",
+    "unreadable": "a_registration_that_cannot_be_read",
+    "walk 810": "called_back_and_the_controller_dies_at_once",
+    "raised": "min_isr_is_raised_while_the_leaders_watches_are_late",
     "last member": "the_last_member_returns_while_nobody_leads",
 }
 # exhibit -> why the rest of our code makes the line harmless. These are not counted as shown.

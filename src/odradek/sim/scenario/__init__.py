@@ -24,6 +24,8 @@ After each command the invariants are looked at, as in a seed; what they say is 
 | `take-disk B of=P`, `give-disk B` | B is started again without that directory in its `log.dirs`; and with it |
 | `cut A B`, `cut A > B`, `cut A store`, `heal [...]` | links, both ways or one way; `heal` alone heals everything |
 | `lose-file B P NAME` | B is down: a power cut took this file of its log of P |
+| `dies-at-write B N` | the N-th write of B to the store from now takes effect, and B is killed before it hears of it |
+| `garble B`, `mend B` | somebody writes into the registration of B what nobody can read; and what was there again |
 | `lose-answers P`, `hold-watches B`, `release-watches B`, `store down|up` | the store |
 | `replay B [P] kind=leader-and-isr|stop-delete leader=L epoch=E isr=... broker-epoch=N controller-epoch=N` | a control request by hand, late or of a zombie |
 | `reassign`, `delete`, `config`, `elect`, `send`, ... | what administrators do: `scenario.admin`; clients that do not wait: `scenario.clients` |
@@ -32,6 +34,7 @@ After each command the invariants are looked at, as in a seed; what they say is 
 | `consent P` | records may have been lost, and we agreed to that (an unclean election) |
 | `run SECONDS` | lets time pass |
 | `wait P leader=2 isr=2,3`, `wait controller=2`, `wait P end=B:OFFSET` | until it is so, 60 simulated seconds at most |
+| `idle SECONDS` | lets time pass in which nothing is to happen, and says if there is more than fetches that wait |
 | `settle` | until everything is at rest; prints `at rest`, or why it is not |
 """
 

@@ -11,6 +11,8 @@ from odradek.protocol.messages import stop_replica as sr
 from odradek.sim.client import RequestFailed, SimClient
 from odradek.sim.scenario.text import Words, listed, partition_of
 from odradek.sim.world import PORT, SimBroker, World
+from odradek.store import layout
+from odradek.store.api import Set
 
 
 def _nothing_survives(count: int) -> int:
@@ -30,6 +32,7 @@ class Breaking:
     _call: Callable[[Coroutine[Any, Any, Any]], Any]
     _until: Callable[[Callable[[], bool], str], None]
     _broker: Callable[[str], SimBroker]
+    _garbled: dict[str, bytes]
 
     # --- brokers
 
@@ -165,6 +168,29 @@ class Breaking:
     def do_store(self, words: Words) -> None:
         store = self.world.store
         store.go_down() if words.plain[0] == "down" else store.come_up()
+
+    def do_garble(self, words: Words) -> None:
+        path = layout.broker_path(self._broker(words.plain[0]).broker_id)
+        for _, node in self.world.store.ensemble.tree.walk(path):
+            self._garbled[path] = node.data
+        self.world.write_by_hand(Set(path, b"{"))
+
+    def do_mend(self, words: Words) -> None:
+        path = layout.broker_path(self._broker(words.plain[0]).broker_id)
+        self.world.write_by_hand(Set(path, self._garbled.pop(path)))
+
+    def do_dies_at_write(self, words: Words) -> None:
+        broker, link = self._broker(words.plain[0]), self._broker(words.plain[0]).link
+        left, world = int(words.plain[1]), self.world
+        assert link is not None
+
+        def written() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                world.loop.call_soon(broker.kill, context=world.world_context())
+
+        link.on_written = written
 
     def do_hold_watches(self, words: Words) -> None:
         link = self._broker(words.plain[0]).link

@@ -160,6 +160,12 @@ class Looking:
             self.world.run_for(0.1)
             yield from self._look()
 
+    def do_idle(self, words: Words) -> Iterator[str]:
+        from odradek.sim.rest import restless
+
+        found = restless(self.world, float(words.plain[0]))
+        yield "! something goes round in circles" if found else "nothing happens"
+
     def _why_not_at_rest(self) -> str | None:
         from odradek.sim.rest import pending
 

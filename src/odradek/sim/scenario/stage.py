@@ -55,6 +55,7 @@ class Stage(Administrating, Breaking, Producing, Looking, Repeating, Withholding
         self._told: set[str] = set()
         self._sending: dict[str, str] = {}  # name -> what came of it
         self._overheard: dict[str, list[bytes]] = {}  # broker -> what controllers wrote to it
+        self._garbled: dict[str, bytes] = {}  # path -> what stood there before
 
     @property
     def world(self) -> World:
