@@ -87,8 +87,23 @@ def api_keys() -> str:
     )
 
 
+COMMANDS = """# Commands
+
+An error is one sentence on standard error. Exit codes of all verbs: 0 all is well, or done; 1 the answer is no, or the world is
+wrong; 2 the question was wrong. `odradek start` says more: 2 configuration, 3 port or address, 4 log directory of somebody
+else, 5 disk, 6 store, 7 broker id.
+
+| environment | what it means |
+|---|---|
+| `ODRADEK_BOOTSTRAP` | stands for `--bootstrap` |
+| `ODRADEK_STORE`, `ODRADEK_ZOOKEEPER` | stand for `--store` and `--zookeeper` of `odradek store` |
+| `ODRADEK_LOG_LEVEL` | of a broker's log: DEBUG, INFO (the default), WARNING or ERROR |
+| `ODRADEK_TRACE` | set to 1, a mistake of ours ends with its trace |
+"""
+
+
 def commands() -> str:
-    page = HEAD + "# Commands\n"
+    page = HEAD + COMMANDS
 
     def describe(command: click.Command, path: str, parent: click.Context | None) -> None:
         nonlocal page

@@ -1,10 +1,13 @@
 """Every example runs exactly as it stands, and says what it promises."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support import SHORT_LIVED_JAVA
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 SAYS = {
@@ -22,7 +25,12 @@ def test_every_example_has_a_line_here():
 @pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, ())) for name in SAYS])
 def test_an_example_runs_as_printed(name, tmp_path):
     answer = subprocess.run(
-        [sys.executable, str(EXAMPLES / name)], capture_output=True, text=True, cwd=tmp_path, timeout=240
+        [sys.executable, str(EXAMPLES / name)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=280,
+        env={**os.environ, **SHORT_LIVED_JAVA},
     )
     assert answer.returncode == 0, answer.stderr[-2000:]
     for words in SAYS[name]:

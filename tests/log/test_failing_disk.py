@@ -271,3 +271,23 @@ def test_18_a_short_write_on_a_full_disk_is_cut_off_at_the_next_start() -> None:
         assert (log.log_end_offset, offsets(log)) == (end, [0])
     produce(log, one)
     assert offsets(log) == [0, 1]
+
+
+def test_a_log_directory_that_cannot_be_written_is_said_so_before_anything_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        StorageError, match=r"file must be one that this broker may read and write: File exists"
+    ):
+        OsDirectory.create(str(tmp_path / "file"))
+
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everywhere
+    with pytest.raises(DiskReadOnly, match=r"mine must be one that this broker may .*: Permission denied"):
+        OsDirectory.create(str(tmp_path / "mine"))
+
+
+def test_a_lock_file_that_cannot_be_opened_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / ".lock").mkdir()
+    with pytest.raises(StorageError, match=r"its \.lock must be a file that this broker may write"):
+        OsDirectory.create(str(tmp_path)).lock()

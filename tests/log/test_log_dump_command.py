@@ -68,6 +68,13 @@ def test_a_directory_without_segments_says_what_one_looks_like(tmp_path: Path) -
     assert "<topic>-<partition>" in run(tmp_path, exit_code=1)
 
 
+def test_what_is_no_file_of_a_partition_is_said_so_and_passed_over(tmp_path: Path) -> None:
+    for name in ("broker.log", "server.properties"):
+        (tmp_path / name).write_text("words\n")
+        assert f"{name} is no file of a partition" in run(tmp_path / name, exit_code=2)
+    assert "no segment files" in run(tmp_path, exit_code=1)
+
+
 def test_what_we_wrote_dumps_in_the_same_shape(tmp_path: Path) -> None:
     disk = Disk(tmp_path, config(segment_bytes=1500, index_interval_bytes=200))
     ours = disk.create()

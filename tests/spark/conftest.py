@@ -11,18 +11,24 @@ from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.records.builder import NewRecord, build_batch
 from odradek.testing.process_cluster import ProcessCluster
+from tests.support import SHORT_LIVED_JAVA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _numbers = count()
+# The records' timestamps are constants of the past. Damage is for Spark to find, not for the broker before it. The one
+# client of all tests is not to be closed because a test took long.
+KEEP = {
+    "log.retention.ms": "-1",
+    "odradek.log.scrub.bytes.per.second": "0",
+    "connections.max.idle.ms": "-1",
+}
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    # The records' timestamps are constants of the past. Damage is for Spark to find, not for the broker before it.
-    keep = {"log.retention.ms": "-1", "odradek.log.scrub.bytes.per.second": "0"}
-    with ProcessCluster(tmp_path_factory.mktemp("broker"), brokers=1, settings=keep) as running:
+    with ProcessCluster(tmp_path_factory.mktemp("broker"), brokers=1, settings=KEEP) as running:
         yield running
 
 
@@ -37,7 +43,10 @@ def spark() -> Iterator["SparkSession"]:
     from odradek.spark.session import local_session
     from odradek.spark.sink import register
 
-    session = local_session("tests", memory="768m")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in SHORT_LIVED_JAVA.items():
+            patch.setenv(name, value)
+        session = local_session("tests", memory="768m")
     register(session)
     yield session
     session.stop()

@@ -21,7 +21,7 @@ from odradek.spark.kill_switch import STEPS
 from odradek.spark.verify import verify
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
-from tests.support import eventually
+from tests.support import SHORT_LIVED_JAVA, eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -53,12 +53,13 @@ class Pipeline:
         # Files of its own for each run: the JVM of a killed driver may still be writing to the last ones.
         self.runs += 1
         with open(self.directory / f"out-{self.runs}", "wb") as out, open(self.log, "wb") as log:
-            return subprocess.Popen([*self._command, *more], stdout=out, stderr=log)
+            environment = {**os.environ, **SHORT_LIVED_JAVA}
+            return subprocess.Popen([*self._command, *more], stdout=out, stderr=log, env=environment)
 
     def run(self, *more: str) -> int:
         process = self.begin(*more)
         try:
-            return process.wait(240)
+            return process.wait(600)
         finally:
             process.kill()
 
@@ -87,7 +88,7 @@ class Pipeline:
         return {file.name for file in self.table.glob("*.parquet")} - named
 
 
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(3000)
 def test_no_row_is_lost_or_doubled_whenever_the_driver_is_killed(
     cluster: ProcessCluster, client: SyncClient, make_topic: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -113,7 +114,8 @@ def test_no_row_is_lost_or_doubled_whenever_the_driver_is_killed(
     # the next driver starts beside it.
     process = pipeline.begin()
     try:
-        eventually(lambda: len(pipeline.batches_in_table) >= 7, 120, "two more batches in the table")
+        # Then most of it is still to be done: it does not end before it is killed.
+        eventually(lambda: len(pipeline.batches_in_table) >= 6, 600, "one more batch in the table")
         os.kill(process.pid, signal.SIGKILL)
     finally:
         process.kill()

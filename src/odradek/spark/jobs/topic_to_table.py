@@ -89,6 +89,15 @@ def summary(job: Job) -> dict[str, Any]:
     }
 
 
+def check_topics(job: Job) -> None:
+    """Before Spark is started: it would say of a wrong address or topic in a hundred lines what is one sentence."""
+    from odradek.client.sync import SyncClient
+
+    with SyncClient(job.bootstrap) as client:
+        for topic in job.topics:
+            client.topic(topic)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     job = Job(
@@ -102,10 +111,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         include_headers=options.include_headers,
         is_fused=not options.not_fused,
     )
-    from odradek.spark.session import find_java, jvm_pid, local_session
+    from odradek.spark.session import find_java, jvm_pid, local_session, require_pyspark
 
     try:
+        require_pyspark()
         print(f"{find_java()}", file=sys.stderr)
+        check_topics(job)
         spark = local_session("topic_to_table", cores=options.cores, memory=options.memory)
         switch = OFF
         if options.die_at:
