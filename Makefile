@@ -19,8 +19,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Bytecode is written even where PYTHONDONTWRITEBYTECODE is set: a broker that compiles itself starts late.
 COMPILE := $(BIN)/python -m compileall -q src
+# PyPI may be out of reach for some minutes; also what pip starts by itself to build in reads these.
+export PIP_RETRIES ?= 10
+export PIP_DEFAULT_TIMEOUT ?= 60
 
-.PHONY: demo up-zookeeper test check bench bench-controller clean format interop museum sim sim-night
+.PHONY: demo up-zookeeper test check bench bench-controller clean format interop museum sim sim-seeds sim-states sim-night
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -45,9 +48,15 @@ bench: $(VENV)/.dev
 bench-controller: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.controller $(BENCH)
 
+# The search knows one processor only: both parts at once, each told as a whole where make can (4.0 and later).
 sim: $(VENV)/.dev
+	+$(MAKE) --no-print-directory -j 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=line) sim-states sim-seeds
+
+sim-seeds: $(VENV)/.dev
 	$(BIN)/python -m odradek.sim $(or $(SIM),--seeds 0:2000) --jobs 2 --count-faults
 	$(BIN)/python -m odradek.sim --seeds 0:200 --twice --jobs 2
+
+sim-states: $(VENV)/.dev
 	$(BIN)/python -m odradek.sim.explore --states 1000000
 
 sim-night: $(VENV)/.dev

@@ -1,6 +1,14 @@
-"""Markers every room may use."""
+"""Markers every room may use, and the same examples in every run."""
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A test that draws its examples anew each time fails by chance, in a run that has nothing to do with it; and one that
+# looks at how long drawing took fails where the machine was busy. `settings(...)` of a test adds to these.
+settings.register_profile(
+    "tests", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 GOLDEN = Path(__file__).parent / "golden"
+# A JVM that lives for seconds loses them to compiling well and to many threads.
+SHORT_LIVED_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"}
 T = TypeVar("T")
 
 
-def eventually(predicate: Callable[[], T], deadline_s: float = 10.0, what: str = "") -> T:
+def eventually(predicate: Callable[[], T], deadline_s: float = 30.0, what: str = "") -> T:
     """The first true value of `predicate`; AssertionError with `what` when the deadline passes first."""
     end = time.monotonic() + deadline_s
     while True:

@@ -122,3 +122,31 @@ def test_only_files_py_opens_files_in_the_log() -> None:
 )
 def test_a_wrong_arrow_is_seen(name: str, module: str) -> None:
     assert wrong_imports(name, [(1, module)]) != []
+
+
+# What a partition may be at the next moment. Read before an `await` and used after it, it is what was.
+PARTITION_STATE = {
+    "is_leader", "leader_epoch", "partition_epoch", "high_watermark", "log_end_offset", "maximal_isr", "follower_readers",
+}  # fmt: skip
+
+
+def state_read_by_who_waits(tree: ast.Module) -> list[str]:
+    return [
+        f"{function.name}:{node.lineno}: {node.attr}"
+        for function in ast.walk(tree)
+        if isinstance(function, ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute) and node.attr in PARTITION_STATE
+    ]
+
+
+@pytest.mark.parametrize("path", sorted((SRC / "server").glob("*.py")), ids=lambda p: p.name)
+def test_who_waits_reads_no_state_of_a_partition(path: Path) -> None:
+    """A function that waits asks a plain one, which decides in one go: the mistake that asyncio invites (KAFKA-13254,
+    9835 and 6517 were its like under threads) cannot be written."""
+    assert state_read_by_who_waits(ast.parse(path.read_text(encoding="utf-8"))) == []
+
+
+def test_state_of_a_partition_kept_over_an_await_is_seen() -> None:
+    text = "async def f(self):\n    epoch = self.partition.leader_epoch\n    await self.flush()\n    self.answer(epoch)"
+    assert state_read_by_who_waits(ast.parse(text)) == ["f:2: leader_epoch"]

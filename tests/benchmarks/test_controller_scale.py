@@ -1,6 +1,7 @@
 """The measurement of the controller at size: it runs, it does what it says it measures, and it counts right."""
 
 import asyncio
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def test_a_part_that_is_measured_again_takes_its_own_place_and_no_other(
     monkeypatch.setattr(kept.write, "__defaults__", (file,))
     monkeypatch.setattr(program, "PAGE", page)
     page.write_text(f"before\n{program.BEGIN}\n{program.END}\nbehind\n")
-    old = [replace(sample, work="election", store="memory", partitions=60) for sample in _samples(60, 77.0)]
+    old = [replace(sample, work="election", store="memory", partitions=60) for sample in _samples(60, 77e6)]
     kept.write(Kept([*_samples(10_000, 0.2), *old], [Memory(10_000, 1.0, 2.0, 3.0, 4.0)]))
     arguments = [
         "--partitions",
@@ -72,15 +73,12 @@ def test_a_part_that_is_measured_again_takes_its_own_place_and_no_other(
     assert program.main([*arguments, "--write"]) == 0
     after = kept.read(file)
     assert [sample.work for sample in after.samples] == ["election", *["failover"] * 3]
-    assert after.samples[0].seconds < 77
+    assert after.samples[0].seconds < 77e6
     assert after.memories == [Memory(10_000, 1.0, 2.0, 3.0, 4.0)]
     written = page.read_text()
     assert written.startswith("before\n") and written.endswith("behind\n")
-    for row in (
-        "election of a third of all | memory | 0.",
-        "of the controller | embedded |  | 0.300 (0.200 - 0.400)",
-    ):
-        assert row in written
+    assert re.search(r"election of a third of all \| memory \| \d", written), "however long it took"
+    assert "of the controller | embedded |  | 0.300 (0.200 - 0.400)" in written
     assert "| 10,000 | 1 | 2 | 3 | 4 |" in written
 
 

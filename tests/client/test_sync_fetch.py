@@ -87,7 +87,7 @@ def log() -> Iterator[ScriptedLog]:
 
 @pytest.fixture
 def client(log: ScriptedLog) -> Iterator[SyncClient]:
-    with SyncClient(log.address, request_timeout_s=5) as connected:
+    with SyncClient(log.address, request_timeout_s=60) as connected:
         yield connected
 
 

@@ -14,6 +14,7 @@ from odradek.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from odradek.testing.process_cluster import ProcessCluster
+from tests.support import eventually
 
 PARTITIONS = 3
 
@@ -104,7 +105,9 @@ def create_topic(
     with SyncClient(cluster.bootstrap) as client:
         (answer,) = client.call(CONTROLLER, request).topics
         assert answer.error_code == 0, answer
-    cluster.wait_until(lambda: is_fully_replicated(cluster, name), f"every ISR of {name} is full")
+    cluster.wait_until(
+        lambda: is_fully_replicated(cluster, name), f"every ISR of {name} is full", deadline_s=60
+    )
 
 
 def describe(cluster: ProcessCluster, topic: str) -> TopicView | None:
@@ -140,7 +143,10 @@ def killed_in_the_middle(cluster: ProcessCluster, topic: str, books: Books, *, a
     def kill() -> None:
         try:
             cluster.wait_until(
-                lambda: books.count >= after or is_over.is_set(), f"{after} acknowledged", pause_s=0.001
+                lambda: books.count >= after or is_over.is_set(),
+                f"{after} acknowledged",
+                deadline_s=120,
+                pause_s=0.001,
             )
             assert not is_over.is_set(), "everything was acknowledged before the leader could be killed"
             cluster.kill(victim)
@@ -160,6 +166,4 @@ def killed_in_the_middle(cluster: ProcessCluster, topic: str, books: Books, *, a
 
 
 def retrying(attempt: Callable[[], bool], what: str, deadline_s: float = 60.0) -> None:
-    end = time.monotonic() + deadline_s
-    while not attempt():
-        assert time.monotonic() < end, f"not within {deadline_s:g} s: {what}"
+    eventually(attempt, deadline_s, what)

@@ -14,6 +14,7 @@ from odradek.client.sync import ANY, SyncClient
 from odradek.protocol.messages import alter_client_quotas as aq
 from odradek.testing.process_cluster import ProcessCluster
 from tests.clients.support import retrying
+from tests.support import eventually
 
 pytestmark = pytest.mark.process
 
@@ -31,9 +32,18 @@ def is_too_large(cluster: ProcessCluster, topic: str, size: int = 1_000) -> bool
     errors: list[KafkaError | None] = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "message.timeout.ms": 20_000})
     producer.produce(topic, b"x" * size, partition=0, on_delivery=lambda error, _: errors.append(error))
-    producer.flush(20)
+    producer.flush(60)
     (error,) = errors
     return error is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE
+
+
+def is_known_to_all(cluster: ProcessCluster, topic: str) -> bool:
+    """The controller's broker knows a topic when its creation is answered, the others a moment later."""
+    for broker in cluster.brokers.values():
+        with SyncClient(broker.address) as client:
+            if topic not in client.cluster([topic]).topics:
+                return False
+    return True
 
 
 # ------------------------------------------------------------------------------------------------- confluent
@@ -46,6 +56,11 @@ def refused(future: Any) -> tuple[int, str]:
     return error.code(), error.str()
 
 
+def replicas_of(admin: confluent.AdminClient, topic: str) -> dict[int, list[int]]:
+    described = admin.list_topics(topic, timeout=20).topics[topic].partitions
+    return {partition: list(metadata.replicas) for partition, metadata in described.items()}
+
+
 def test_confluent_makes_grows_describes_and_deletes_topics(cluster: ProcessCluster) -> None:
     admin = confluent.AdminClient({"bootstrap.servers": cluster.bootstrap})
     new = confluent.NewTopic("c-orders", num_partitions=2, replication_factor=3, config=SMALL)
@@ -56,15 +71,15 @@ def test_confluent_makes_grows_describes_and_deletes_topics(cluster: ProcessClus
     )
     manual = confluent.NewTopic("c-manual", num_partitions=2, replica_assignment=[[1, 2], [3, 1]])
     admin.create_topics([manual])["c-manual"].result(20)
-    described = admin.list_topics("c-manual", timeout=20).topics["c-manual"].partitions
-    assert {p: list(m.replicas) for p, m in described.items()} == {0: [1, 2], 1: [3, 1]}
+    # Any broker may be asked, and hears of it a moment after the controller's own.
+    retrying(lambda: replicas_of(admin, "c-manual") == {0: [1, 2], 1: [3, 1]}, "assigned as it was said")
     too_many = confluent.NewTopic("c-many", num_partitions=1, replication_factor=4)
     assert refused(admin.create_topics([too_many], validate_only=True)["c-many"]) == (
         KafkaError.INVALID_REPLICATION_FACTOR,
         "Replication factor: 4 larger than available brokers: 3.",
     )
     admin.create_partitions([confluent.NewPartitions("c-orders", 5)])["c-orders"].result(20)
-    assert len(admin.list_topics("c-orders", timeout=20).topics["c-orders"].partitions) == 5
+    retrying(lambda: len(replicas_of(admin, "c-orders")) == 5, "five partitions")
     code, sentence = refused(admin.create_partitions([confluent.NewPartitions("c-orders", 5)])["c-orders"])
     assert (code, sentence) == (KafkaError.INVALID_PARTITIONS, "Topic already has 5 partitions.")
     admin.delete_topics(["c-orders"])["c-orders"].result(20)
@@ -77,6 +92,7 @@ def test_confluent_makes_grows_describes_and_deletes_topics(cluster: ProcessClus
 def test_confluent_changes_configuration_without_a_restart(cluster: ProcessCluster) -> None:
     admin = confluent.AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([confluent.NewTopic("c-sizes", 1, 3)])["c-sizes"].result(20)
+    retrying(lambda: is_known_to_all(cluster, "c-sizes"), "every broker has heard of it")
     topic = confluent.ConfigResource(confluent.ResourceType.TOPIC, "c-sizes")
     configs = admin.describe_configs([topic])[topic].result(20)
     assert len(configs) == 36
@@ -139,8 +155,12 @@ def test_kafka_python_changes_settings_of_brokers_that_run(cluster: ProcessClust
         try:
             retrying(lambda: is_too_large(cluster, "k-sizes"), "the limit acts")
             two = ConfigResource(ConfigResourceType.BROKER, "2")
-            found = admin.describe_configs([two], include_synonyms=True, config_filter="dynamic")
-            entry = next(iter(next(iter(found.values())).values()))["message.max.bytes"]
+
+            def dynamic() -> Any:
+                found = admin.describe_configs([two], include_synonyms=True, config_filter="dynamic")
+                return next(iter(next(iter(found.values())).values())).get("message.max.bytes")
+
+            entry = eventually(dynamic, 60, "broker 2 has heard of it too")
             assert (entry["value"], entry["read_only"]) == ("200", False)
             assert [synonym["value"] for synonym in entry["synonyms"]] == ["200", "1048588"]
         finally:
@@ -168,6 +188,7 @@ def test_aiokafka_replaces_the_configuration_of_a_topic(cluster: ProcessCluster)
         try:
             made = await admin.create_topics([NewTopic("a-sizes", 2, 3, topic_configs=SMALL)])
             assert [row[1] for row in made.topic_errors] == [0]
+            await asyncio.to_thread(retrying, lambda: is_known_to_all(cluster, "a-sizes"), "all have heard")
             grown = await admin.create_partitions({"a-sizes": NewPartitions(3)})
             assert [row[1] for row in grown.topic_errors] == [0]
             change = ConfigResource(ConfigResourceType.TOPIC, "a-sizes", configs={"retention.ms": "1000"})

@@ -106,14 +106,19 @@ def test_twenty_leaders_killed_in_a_row_lose_nothing(tmp_path: Path) -> None:
             for kill in range(KILLS):
                 wanted = books.count + 500
                 cluster.wait_until(
-                    lambda wanted=wanted: books.count >= wanted, "acknowledgements flow", pause_s=0.005
+                    lambda wanted=wanted: books.count >= wanted,
+                    "acknowledgements flow",
+                    deadline_s=90,
+                    pause_s=0.005,
                 )
                 victim = leader_of(cluster, "orders", kill % PARTITIONS)
                 cluster.wait_until(lambda: load.in_flight > 0, "requests are in flight", pause_s=0)
                 cluster.kill(victim)
                 cluster.restart(victim, wait=False)
                 cluster.wait_until(
-                    lambda: is_fully_replicated(cluster, "orders"), f"every ISR is full after kill {kill + 1}"
+                    lambda: is_fully_replicated(cluster, "orders"),
+                    f"every ISR is full after kill {kill + 1}",
+                    deadline_s=90,
                 )
         finally:
             load.stop()

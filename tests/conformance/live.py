@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from odradek.client.sync import SyncClient
+from odradek.client.sync import CONTROLLER, SyncClient
+from odradek.client.sync_connection import Unreachable
 from odradek.client.sync_fetch import read_range
+from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -21,13 +23,21 @@ def alive(cluster: ProcessCluster) -> SyncClient:
 
 
 def create(cluster: ProcessCluster, topic: str, *, partitions: int = 1, replicas: int = 3) -> None:
-    from odradek.client.sync import CONTROLLER
-
     wanted = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=replicas)
-    with alive(cluster) as client:
-        (answer,) = client.call(CONTROLLER, CreateTopicsRequest(topics=[wanted], timeout_ms=30_000)).topics
-        assert answer.error_code == 0, answer
-    eventually(lambda: in_sync(cluster, topic) == {p: replicas for p in range(partitions)}, 20, topic)
+
+    def ask() -> Any:
+        """None while there is no controller, or another than the broker asked has heard of."""
+        try:
+            with alive(cluster) as client:
+                request = CreateTopicsRequest(topics=[wanted], timeout_ms=30_000)
+                (answer,) = client.call(CONTROLLER, request).topics
+        except Unreachable:
+            return None
+        return None if answer.error_code == ErrorCode.NOT_CONTROLLER else answer
+
+    answer = eventually(ask, 30, "the controller answers")
+    assert answer.error_code == ErrorCode.NONE, answer
+    eventually(lambda: in_sync(cluster, topic) == {p: replicas for p in range(partitions)}, 60, topic)
 
 
 def produce(cluster: ProcessCluster, topic: str, *values: str, partition: int = 0) -> None:
@@ -38,7 +48,7 @@ def produce(cluster: ProcessCluster, topic: str, *values: str, partition: int = 
             with alive(cluster) as client:
                 client.produce(
                     TopicPartition(topic, partition),
-                    build_batch([NewRecord(None, value.encode(), 1)]),
+                    build_batch([NewRecord(None, value.encode())]),
                     timeout_s=5,
                 )
         except OdradekError:
@@ -46,7 +56,7 @@ def produce(cluster: ProcessCluster, topic: str, *values: str, partition: int = 
         return True
 
     for value in values:
-        eventually(lambda value=value: send(value), 30, f"{value} is acknowledged")  # type: ignore[misc]
+        eventually(lambda value=value: send(value), 60, f"{value} is acknowledged")  # type: ignore[misc]
 
 
 def values(cluster: ProcessCluster, topic: str, partition: int = 0) -> list[str]:
@@ -68,15 +78,18 @@ def in_sync(cluster: ProcessCluster, topic: str) -> dict[int, int]:
 
 
 def leader(cluster: ProcessCluster, topic: str, partition: int = 0) -> int:
-    return int(partitions(cluster, topic)[partition].leader)
+    """-1 while nobody leads."""
+    view = eventually(lambda: partitions(cluster, topic).get(partition), 30, f"{topic} is known")
+    return int(view.leader)
 
 
 def partitions(cluster: ProcessCluster, topic: str) -> dict[int, Any]:
     try:
         with alive(cluster) as client:
-            return dict(client.cluster([topic]).topics[topic].partitions)
+            view = client.cluster([topic]).topics.get(topic)
     except OdradekError:
         return {}
+    return {} if view is None else dict(view.partitions)  # a broker that has just started knows none
 
 
 def controller(cluster: ProcessCluster) -> int:

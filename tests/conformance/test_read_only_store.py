@@ -51,7 +51,7 @@ def _immutable_files(tmp_path: Path) -> None:
 
 
 def test_brokers_serve_what_they_lead_say_why_they_decide_nothing_and_recover(tmp_path: Path) -> None:
-    settings = {"zookeeper.session.timeout.ms": "3000"}
+    settings = {"zookeeper.session.timeout.ms": "5000"}
     with ProcessCluster(tmp_path / "cluster", brokers=3, settings=settings) as cluster:
         create_topic(cluster.bootstrap, "t", replication_factor=3)
         live.produce(cluster, "t", "before")
@@ -69,13 +69,13 @@ def test_brokers_serve_what_they_lead_say_why_they_decide_nothing_and_recover(tm
                     lambda broker_id=broker_id: (
                         "no session with the store: " in live.said(cluster, broker_id)
                     ),
-                    20,
+                    60,
                 )
                 assert "the file system must not be mounted read-only" in live.said(cluster, broker_id)
             live.produce(cluster, "t", "during")
             assert all(broker.is_running for broker in cluster.brokers.values())
             assert not live.anybody_said(cluster, "Traceback")()
-        eventually(lambda: not create(cluster, "after"), 20)
+        eventually(lambda: not create(cluster, "after"), 60)
         live.produce(cluster, "t", "after")
         assert live.values(cluster, "t") == ["before", "during", "after"]
 

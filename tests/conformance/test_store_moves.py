@@ -28,7 +28,7 @@ def test_a_cluster_moves_to_zookeeper_and_back_and_nothing_is_lost(
     home, connect = tmp_path / "cluster", f"{zookeeper.address}/moved"
     export, back = tmp_path / "there.jsonl", tmp_path / "back.jsonl"
     # The last one to stop has nobody to hand over to.
-    settings = {"zookeeper.session.timeout.ms": "3000", "controlled.shutdown.retry.backoff.ms": "50"}
+    settings = {"zookeeper.session.timeout.ms": "10000", "controlled.shutdown.retry.backoff.ms": "50"}
 
     with ProcessCluster(home, brokers=2, settings=settings) as cluster:
         live.create(cluster, TOPIC, replicas=2)
@@ -72,7 +72,7 @@ def test_a_cluster_moves_to_zookeeper_and_back_and_nothing_is_lost(
     assert f"there is no node /brokers/topics/none; below /brokers/topics there are: {TOPIC}" in err
 
     with ProcessCluster(home, brokers=2, settings=settings, zookeeper=connect) as cluster:
-        eventually(lambda: live.in_sync(cluster, TOPIC) == {0: 2}, 30)
+        eventually(lambda: live.in_sync(cluster, TOPIC) == {0: 2}, 60)
         assert live.values(cluster, TOPIC) == ["on a file"]
         assert live.partitions(cluster, TOPIC)[0].leader_epoch > epochs
         live.produce(cluster, TOPIC, "on ZooKeeper")
@@ -84,7 +84,7 @@ def test_a_cluster_moves_to_zookeeper_and_back_and_nothing_is_lost(
     assert odradek(capfd, "store", "import", back, "--store", home / "odradek-store.sqlite")[0] == 0
 
     with ProcessCluster(home, brokers=2, settings=settings) as cluster:
-        eventually(lambda: live.in_sync(cluster, TOPIC) == {0: 2}, 30)
+        eventually(lambda: live.in_sync(cluster, TOPIC) == {0: 2}, 60)
         live.produce(cluster, TOPIC, "on a file again")
         found = live.values(cluster, TOPIC)
         assert sorted(set(found), key=found.index) == ["on a file", "on ZooKeeper", "on a file again"]

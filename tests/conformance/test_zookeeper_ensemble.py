@@ -34,7 +34,7 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnse
 
 def test_a_session_outlives_the_member_it_speaks_to(ensemble: ZooKeeperEnsemble) -> None:
     async def run() -> None:
-        session = await ZooKeeperStores(f"{ensemble.connect}/sessions").open_session(20_000)
+        session = await ZooKeeperStores(f"{ensemble.connect}/sessions").open_session(60_000)
         await session.create("/mine", b"0", ephemeral=True)
         await session.create("/kept", b"0")
         heard = []
@@ -66,7 +66,7 @@ def test_without_a_majority_brokers_serve_what_they_lead_and_go_on_when_it_is_ba
     cluster = ProcessCluster(
         tmp_path,
         brokers=1,
-        settings={"zookeeper.session.timeout.ms": "30000"},
+        settings={"zookeeper.session.timeout.ms": "120000"},
         zookeeper=f"{ensemble.connect}/majority",
     )
     with cluster:
@@ -75,13 +75,13 @@ def test_without_a_majority_brokers_serve_what_they_lead_and_go_on_when_it_is_ba
         lost = ensemble.servers[1:]
         for server in lost:
             server.kill()
-        eventually(live.anybody_said(cluster, "the connection to ZooKeeper"), 20, "the loss is told")
+        eventually(live.anybody_said(cluster, "the connection to ZooKeeper"), 60, "the loss is told")
         live.produce(cluster, "t", "during")
         for server in lost:
             server.launch()
         for server in lost:
             server.wait_ready()
-        eventually(live.anybody_said(cluster, "connected to ZooKeeper again"), 20, "so is the return")
+        eventually(live.anybody_said(cluster, "connected to ZooKeeper again"), 60, "so is the return")
         live.create(cluster, "after", replicas=1)
         assert live.values(cluster, "t") == ["before", "during"]
 
@@ -94,8 +94,7 @@ def test_two_brokers_of_one_id_and_two_clusters_in_one_chroot(
     try:
         first.start()
         twin = OneBroker(tmp_path / "twin", zookeeper_session_timeout_ms="1000", **connect)
-        code, said = twin.refuses()
-        assert code == exit_codes.BROKER_ID
+        code, said = twin.refuses_with(exit_codes.BROKER_ID)
         assert f"broker 1 is registered at {first.address} by a process that lives" in said
         # A broker of another cluster, told of this chroot.
         other = OneBroker(tmp_path / "other", broker_id=2, zookeeper_connect=f"{ensemble.connect}/other")
@@ -114,13 +113,16 @@ def test_an_ensemble_that_cannot_be_reached_is_one_sentence(tmp_path: Path) -> N
     from odradek.testing.process_cluster import free_ports
 
     (port,) = free_ports(1)
-    broker = OneBroker(
-        tmp_path, zookeeper_connect=f"127.0.0.1:{port}/x", zookeeper_connection_timeout_ms="700"
-    )
-    code, said = broker.refuses()
-    assert code == exit_codes.STORE
-    assert said.startswith(f"odradek: no ZooKeeper answered at 127.0.0.1:{port} within 700 ms (")
-    assert "Connection refused" in said and said.count("\n") == 0
+    broker = OneBroker(tmp_path, zookeeper_connect=f"127.0.0.1:{port}/x")
+    for patience_ms in (700, 5_000):
+        broker.configure(zookeeper_connection_timeout_ms=str(patience_ms))
+        code, said = broker.refuses()
+        assert code == exit_codes.STORE
+        assert said.startswith(f"odradek: no ZooKeeper answered at 127.0.0.1:{port} within {patience_ms} ms")
+        assert said.count("\n") == 0
+        if "(" in said:  # else a busy machine has not even asked by then
+            break
+    assert "Connection refused" in said
 
 
 def test_up_starts_and_stops_an_ensemble_with_its_brokers(tmp_path: Path) -> None:
@@ -148,8 +150,8 @@ def test_up_starts_and_stops_an_ensemble_with_its_brokers(tmp_path: Path) -> Non
         assert process.stderr is not None
         assert "ended; 2 are left" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
-        eventually(lambda: not any(map(is_alive, (second, third))), 10, "the servers are gone")
+        assert process.wait(60) == 0
+        eventually(lambda: not any(map(is_alive, (second, third))), 60, "the servers are gone")
     finally:
         process.kill()
         process.communicate()
@@ -166,7 +168,7 @@ def test_a_broker_that_was_killed_is_back_long_before_its_session_would_end(
 ) -> None:
     """The lock on its log directory proves that the process before is gone, so its session is ended (golden 09d)."""
     broker = OneBroker(
-        tmp_path, zookeeper_connect=f"{ensemble.connect}/killed", zookeeper_session_timeout_ms="60000"
+        tmp_path, zookeeper_connect=f"{ensemble.connect}/killed", zookeeper_session_timeout_ms="120000"
     )
     note = broker.data / "zookeeper-session.json"
     try:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,7 +25,7 @@ from odradek.store.embedded.worker import Job
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 from odradek.store.zookeeper.write import write_groups
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 class World(Protocol):
@@ -56,7 +57,8 @@ class EmbeddedWorld:
         self._path = directory / "store.db"
         self._sessions: list[EmbeddedStore] = []
 
-    async def open(self, session_timeout_ms: int = 6000) -> Store:
+    # Longer than any machine stands still: a session that ends was lost on purpose.
+    async def open(self, session_timeout_ms: int = 120_000) -> Store:
         session = await EmbeddedStore.open(self._path, session_timeout_ms)
         self._sessions.append(session)
         return session
@@ -111,9 +113,14 @@ class ZooKeeperWorld:
         return session
 
     async def lose(self, session: Store) -> None:
-        # Whoever has the id and the password of a session may end it.
-        client = session._session._link._client  # type: ignore[attr-defined]
-        await asyncio.to_thread(self._end_session, client.client_id)
+        # Whoever has the id and the password of a session may end it. Its owner lives on here and may take it back
+        # before it is ended, so this counts once the owner was told.
+        key = session._session._link._client.client_id  # type: ignore[attr-defined]
+        while session.state is not SessionState.EXPIRED:
+            await asyncio.to_thread(self._end_session, key)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(3):
+                    await until(lambda: session.state is SessionState.EXPIRED)
 
     def _end_session(self, client_id: tuple[int, bytes]) -> None:
         from kazoo.client import KazooClient
