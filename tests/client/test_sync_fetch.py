@@ -1,5 +1,6 @@
 """Exact ranges: what covers them, in order, and an error for everything that is not there."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,6 +48,7 @@ class ScriptedLog(ScriptedBroker):
         self.end = end
         self.high_watermark = end
         self.errors: list[int] = []
+        self.throttle_times_ms: list[int] = []
         self.partitions["orders"] = [1]
         self.answer(FetchRequest, self._fetch)
         self.answer(ListOffsetsRequest, self._list_offsets)
@@ -57,6 +59,8 @@ class ScriptedLog(ScriptedBroker):
 
     def _fetch(self, request: Request, version: int) -> FetchResponse:
         assert isinstance(request, FetchRequest)
+        if self.throttle_times_ms:
+            return FetchResponse(throttle_time_ms=self.throttle_times_ms.pop(0))
         topic = request.topics[0]
         offset = topic.partitions[0].fetch_offset
         base = offset - offset % 10
@@ -171,6 +175,20 @@ def test_a_moved_leader_in_the_middle_is_found_again(client: SyncClient, log: Sc
 
     assert [f.next_offset for f in read_range(client, ORDERS, 0, 30)] == [10, 20, 30]
     assert log.fetched_at == [0, 10, 10, 20]
+
+
+def test_over_a_quota_one_waits_as_told_and_longer_than_patience(
+    client: SyncClient, log: ScriptedLog
+) -> None:
+    log.throttle_times_ms = [60] * 5
+    log.errors = [ErrorCode.NOT_LEADER_OR_FOLLOWER]  # what happens then is met with patience all the same
+    connection = client.connection_to(1, client.deadline())
+    began = time.monotonic()
+
+    assert [f.next_offset for f in read_range(client, ORDERS, 0, 20, patience_s=0.2)] == [10, 20]
+    assert time.monotonic() - began >= 0.3
+    assert log.fetched_at == [0] * 7 + [10]
+    assert connection.is_open, "it is no fault of the connection"
 
 
 def test_what_cannot_pass_is_told_at_once(client: SyncClient, log: ScriptedLog) -> None:

@@ -61,6 +61,14 @@ def test_one_batch_goes_through_a_rate_of_zero_now_and_then() -> None:
     assert not made.holds_back(HERE, 11_000)
 
 
+def test_what_has_just_begun_counts_as_a_window_long() -> None:
+    made = throttle(1000)
+    made.record(1000, 0)
+    assert not made.holds_back(HERE, 0)
+    made.record(1, 0)
+    assert made.holds_back(HERE, 1000) and not made.holds_back(HERE, 1001)
+
+
 def test_a_new_rate_counts_at_once() -> None:
     made = throttle(1)
     made.record(1_000_000, 0)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, Park, Reply
+from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, NoReply, Park, Reply
 from odradek.client.receive_buffers import SMALL_FRAME_BYTES, BufferPool
 from odradek.log.files import FileSlice, OsDirectory
 from odradek.server.connection import WRITE_CHUNK_BYTES, Connection
 from tests.server.memory_transport import MemoryTransport, connect
 
-ECHO, PARK, SILENT, CLOSE, FILE, THROTTLE = range(6)
+ECHO, PARK, SILENT, CLOSE, FILE, THROTTLE, SILENT_THROTTLE = range(7)
 
 
 class FileBytes:
@@ -65,6 +65,8 @@ class Host:
             return NO_REPLY
         if api_key == CLOSE:
             return CloseConnection("asked to")
+        if api_key == SILENT_THROTTLE:
+            return NoReply(throttle_time_ms=3_000)
         if api_key == THROTTLE:
             return Reply([body], throttle_time_ms=3_000)
         if api_key == FILE:
@@ -283,6 +285,27 @@ def test_a_client_that_has_used_up_its_quota_is_answered_and_not_read_from_for_a
     assert transport.is_reading_allowed
 
 
+@pytest.mark.parametrize("waits", [False, True], ids=["at once", "behind a parked one"])
+def test_a_producer_that_wants_no_answer_is_held_up_as_well(waits: bool) -> None:
+    """acks=0: it is not told, only not read from."""
+    host, _, transport = make()
+    if waits:
+        transport.feed(frame(1, kind=PARK) + frame(2, kind=SILENT_THROTTLE))
+        assert transport.is_reading_allowed
+        host.parked[0].complete(NO_REPLY)
+        host.end_turn()
+    else:
+        transport.feed(frame(2, kind=SILENT_THROTTLE) + frame(3, b"c"))
+    assert not transport.is_reading_allowed
+    host.advance(2.9)
+    assert host.frames == ([b"", b""] if waits else [b""])
+    host.advance(0.2)
+    if waits:
+        transport.feed(frame(3, b"c"))
+    assert list(answers(transport.written)) == [(3, b"c")]
+    assert transport.is_reading_allowed
+
+
 def test_the_longer_of_two_pauses_counts_and_the_end_of_a_closed_connection_does_nothing() -> None:
     host, connection, transport = make()
     connection.mute(1.0)
@@ -295,6 +318,25 @@ def test_the_longer_of_two_pauses_counts_and_the_end_of_a_closed_connection_does
     connection.mute(1.0)
     connection.connection_lost(None)
     host.advance(2.0)
+
+
+def test_a_long_pause_is_kept_and_a_closed_connection_is_not_kept_for_it() -> None:
+    host, connection, transport = make()
+    connection.mute(1_000_000.0)
+    for _ in range(100):
+        host.advance(60.0)
+        assert len(host.timers) == 1 and not transport.is_reading_allowed
+    connection.connection_lost(None)
+    host.advance(60.0)
+    assert host.timers == []
+    host, connection, transport = make()
+    connection.mute(150.0)
+    for _ in range(2):
+        host.advance(60.0)
+    host.advance(29.0)
+    assert not transport.is_reading_allowed
+    host.advance(1.0)
+    assert transport.is_reading_allowed and host.timers == []
 
 
 def test_bytes_of_files_are_read_only_when_the_transport_can_take_them() -> None:

@@ -3,12 +3,15 @@
 import asyncio
 import logging
 import struct
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.client_throttles import ClientThrottles
 from odradek.broker.core import Request
+from odradek.broker.quotas import PRODUCE_RATE, REQUEST_PERCENTAGE, ClientQuotas
 from odradek.client.receive_buffers import BufferPool
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -34,7 +37,10 @@ class Door:
         self.effects: list[Callable[[], None]] = []
         self.closed: list[int] = []
         self.metrics = Metrics()
+        self.quotas = ClientQuotas()
+        self.throttles = ClientThrottles(self.quotas, BrokerSettings({}))
         self.gateway = Gateway(
+            throttles=self.throttles,
             settings=BrokerSettings({name.replace("_", "."): value for name, value in settings.items()}),
             seams=Seams(loop),
             pool=BufferPool(),
@@ -385,3 +391,39 @@ def test_a_client_at_work_that_asks_again_is_answered_after_a_moment_of_doubt() 
         assert len(door.requests) == 2
 
     asyncio.run(scenario())
+
+
+def test_the_time_of_requests_is_told_only_while_somebody_has_a_quota_of_it(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door = Door(loop)
+    _, transport = door.connect()
+    told: list[tuple[str | None, int]] = []
+    monkeypatch.setattr(
+        door.throttles,
+        "time_spent",
+        lambda request, nanoseconds, now_ms: told.append((request.client_id, nanoseconds)),
+    )
+    busy_until = time.perf_counter_ns()
+
+    def work(request: Request) -> Answer:
+        nonlocal busy_until
+        busy_until = time.perf_counter_ns() + 2_000_000
+        while time.perf_counter_ns() < busy_until:
+            pass
+        return Reply([b"ok"])
+
+    door.decide = work
+    door.quotas.change("clients", "<default>", {PRODUCE_RATE: "1"})
+    door.throttles.quotas_changed()
+    transport.feed(request(1))
+    assert told == []
+    door.quotas.change("clients", "me", {REQUEST_PERCENTAGE: "1"})
+    door.throttles.quotas_changed()
+    transport.feed(request(2))
+    door.gateway.held.begin("a reason")
+    transport.feed(metadata(3))
+    door.gateway.held.end("a reason")
+    assert [client for client, _ in told] == ["me", "me"]
+    assert all(nanoseconds >= 2_000_000 for _, nanoseconds in told)
+    assert door.gateway.describe()["request_throttled"] == 0

@@ -21,7 +21,8 @@ Buffer = bytes | bytearray | memoryview | LazyBuffer
 
 
 class Reply:
-    """The answer is here."""
+    """The answer is here. With a throttle time it is sent at once, and then its connection is not read from for so
+    long (KIP-219)."""
 
     __slots__ = ("buffers", "throttle_time_ms")
 
@@ -31,9 +32,12 @@ class Reply:
 
 
 class NoReply:
-    """The request wants no answer (Produce with acks=0)."""
+    """The request wants no answer (Produce with acks=0). It may have used up a quota all the same."""
 
-    __slots__ = ()
+    __slots__ = ("throttle_time_ms",)
+
+    def __init__(self, throttle_time_ms: int = 0) -> None:
+        self.throttle_time_ms = throttle_time_ms
 
 
 class CloseConnection:

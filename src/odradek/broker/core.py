@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer, CloseConnection, Park
+from odradek.broker.client_throttles import ClientThrottles
 from odradek.broker.control_order import ControlOrder
 from odradek.broker.draws import Draws
 from odradek.broker.dynamic_settings import DynamicSettings
@@ -69,13 +70,14 @@ MOST_CACHED_ANSWERS = 256
 class ConnectionInfo:
     """Who asks, and over which listener. One per connection, shared by its requests."""
 
-    __slots__ = ("id", "listener", "parked", "peer", "principal", "told")
+    __slots__ = ("id", "is_follower", "listener", "parked", "peer", "principal", "told")
 
     def __init__(self, id: int, peer: str, listener: str, principal: str = "User:ANONYMOUS") -> None:
         self.id = id
         self.peer = peer
         self.listener = listener
         self.principal = principal
+        self.is_follower = False  # another broker fetches over it, and is held to no client's quota
         self.parked: FetchWait | None = None  # its fetch that is not answered yet
         self.told: set[object] = set()  # what was logged once for this connection
 
@@ -121,6 +123,7 @@ class Broker:
         self.dynamic = DynamicSettings(settings)
         self.quotas = ClientQuotas()
         self.mutation_quotas = MutationQuotas(self.quotas)
+        self.throttles = ClientThrottles(self.quotas, settings)
         self.finalized_features: dict[str, int] = {}
         self.features_epoch = -1  # the version of /feature
         self.cluster_id = cluster_id
@@ -187,7 +190,12 @@ class Broker:
         except ProtocolError as error:
             # Only a body that cannot be read comes here; handlers answer everything else themselves.
             answer = CloseConnection(f"API key {request.api_key} version {request.api_version}: {error}")
+        if self.throttles.is_active:
+            return self.throttles.held_up(request, answer, now_ms, self._last_told_ms)
         return answer
+
+    def _last_told_ms(self) -> int:
+        return self._now_ms
 
     def take_effects(self) -> list[Effect]:
         """Ends the turn: whoever was woken in it is answered. Then everything to be done outside, in order."""
@@ -225,6 +233,7 @@ class Broker:
     # ------------------------------------------------------------------------------------------------ time
 
     def tick(self, now_ms: int) -> None:
+        self._now_ms = now_ms
         self.purgatory.expire(now_ms)
         if now_ms >= self._shrink_at_ms:
             self._shrink_at_ms = now_ms + self._shrink_interval_ms
@@ -237,7 +246,6 @@ class Broker:
         self.producer_ids.tick(now_ms)
         if self._read_configs_at_ms is not None and now_ms >= self._read_configs_at_ms:
             self._read_topic_configs()
-        self._now_ms = now_ms
 
     def next_deadline_ms(self) -> int:
         """Asked at the end of every turn, so only what is under way is looked at."""
@@ -297,6 +305,7 @@ class Broker:
         """`/config/{users,clients,ips}/<entity_name>` as it stands now."""
         for problem in self.quotas.change(entity_type, entity_name, config):
             self.effects.append(LogLine("warning", f"quota left out: {problem}"))
+        self.throttles.quotas_changed()
 
     def features_changed(self, features: Mapping[str, int], epoch: int) -> None:
         """`/feature` as it stands now. What somebody else finalised is reported; nothing of ours acts on it."""

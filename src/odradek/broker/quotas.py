@@ -5,8 +5,8 @@ Kept under `/config/users/<user>`, `/config/users/<user>/clients/<client>`, `/co
 counts, in the order of `LEVELS`; whoever shares the entity it was found at shares its bucket, but for defaults,
 where each has one.
 
-Enforced here: `controller_mutation_rate` (partitions made or deleted a second). `connection_creation_rate` of an
-address is enforced where connections are accepted.
+Enforced here: `controller_mutation_rate` (partitions made or deleted a second). Bytes and time of requests are in
+`client_throttles`; `connection_creation_rate` of an address is enforced where connections are accepted.
 """
 
 from collections.abc import Mapping
@@ -16,13 +16,16 @@ from typing import NamedTuple
 from odradek.model.settings import BrokerSettings
 
 DEFAULT = "<default>"
+PRODUCE_RATE = "producer_byte_rate"
+FETCH_RATE = "consumer_byte_rate"
+REQUEST_PERCENTAGE = "request_percentage"
 MUTATION_RATE = "controller_mutation_rate"
 CONNECTION_RATE = "connection_creation_rate"
 # Keys of each kind of entity, with their type (Apache's QuotaConfig).
 CLIENT_KEYS = {
-    "producer_byte_rate": "LONG",
-    "consumer_byte_rate": "LONG",
-    "request_percentage": "DOUBLE",
+    PRODUCE_RATE: "LONG",
+    FETCH_RATE: "LONG",
+    REQUEST_PERCENTAGE: "DOUBLE",
     MUTATION_RATE: "DOUBLE",
 }
 IP_KEYS = {CONNECTION_RATE: "INT"}
@@ -39,6 +42,7 @@ class ClientQuotas:
     """What the nodes say, as numbers."""
 
     def __init__(self) -> None:
+        self.counts = dict.fromkeys(CLIENT_KEYS, 0)  # key -> entities that have a quota of it
         self._clients: dict[Entity, dict[str, float]] = {}
         self._addresses: dict[str, float] = {}
 
@@ -64,14 +68,17 @@ class ClientQuotas:
         entity = entity_of(entity_type, entity_name)
         if entity is None:
             return [f"/config/{entity_type}/{entity_name} names no user and no client"]
-        self._clients.pop(entity, None)
+        for key in self._clients.pop(entity, ()):
+            self.counts[key] -= 1
         if values:
             self._clients[entity] = values
+            for key in values:
+                self.counts[key] += 1
         return problems
 
     def find(self, key: str, user: str, client: str) -> Quota | None:
-        """`user` and `client` as they stand in paths."""
-        for entity, owner in _levels(user, client):
+        """`user` and `client` as they stand in paths. A client without a name has only the quotas of its user."""
+        for entity, owner in _levels(user, client) if client else _levels_of_user(user):
             values = self._clients.get(entity)
             if values is not None and key in values:
                 return Quota(values[key], owner)
@@ -116,6 +123,10 @@ def _levels(user: str, client: str) -> tuple[tuple[Entity, Entity], ...]:
         (of_client, of_client),
         ((None, DEFAULT), of_client),
     )
+
+
+def _levels_of_user(user: str) -> tuple[tuple[Entity, Entity], ...]:
+    return (((user, None), (user, None)), ((DEFAULT, None), (user, None)))
 
 
 class TokenBucket:

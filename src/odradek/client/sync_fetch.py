@@ -46,6 +46,14 @@ class TopicRecreated(OdradekError):
     """The topic was deleted and created again: its offsets mean other records now."""
 
 
+class _HeldUp(Exception):
+    """The broker says nothing for so long: we are over our quota (KIP-219)."""
+
+    def __init__(self, wait_s: float) -> None:
+        super().__init__(wait_s)
+        self.wait_s = wait_s
+
+
 class Fetched(NamedTuple):
     """Whole record batches as they stand in the log; first and last may reach over the range's borders."""
 
@@ -126,6 +134,10 @@ class _RangeReader:
         while position < self._end:
             try:
                 answer = self._answer(position)
+            except _HeldUp as held_up:
+                time.sleep(held_up.wait_s)
+                deadline += held_up.wait_s
+                continue
             except (ConnectionLost, Unreachable, ProtocolError) as error:
                 self._give_up_or_forget(error, position, is_late=time.monotonic() + pause > deadline)
                 time.sleep(pause)
@@ -168,6 +180,8 @@ class _RangeReader:
                 if found.partition_index == self._partition.partition:
                     self._check(found.error_code)
                     return found
+        if answer.throttle_time_ms:
+            raise _HeldUp(answer.throttle_time_ms / 1000)
         raise ConnectionLost(f"{asked.connection.address}: a Fetch answer without {self._partition}")
 
     def _ask(self, position: int) -> _Ahead:

@@ -124,6 +124,10 @@ producer.id.expiration.ms INT 86400000 LOW dynamic [1,...]
     A producer silent for this long is forgotten, its sequence numbers with it.
 queued.max.requests INT 500 HIGH static [1,...]
     Unanswered requests per connection beyond which it is not read from.
+quota.window.num INT 11 LOW static [1,...]
+    Samples kept when measuring what clients send, fetch and cost.
+quota.window.size.seconds INT 1 LOW static [1,...]
+    Length of one such sample, and the longest a client waits for its request_percentage.
 replica.fetch.backoff.ms INT 1000 MEDIUM static [0,...]
     Pause of a follower after an error of a partition.
 replica.fetch.max.bytes INT 1048576 MEDIUM static [0,...]

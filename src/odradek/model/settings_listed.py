@@ -245,10 +245,6 @@ producer.purgatory.purge.interval.requests INT 1000 MEDIUM static
     As for fetches, for parked produce requests.
 queued.max.request.bytes LONG -1 MEDIUM static
     Bytes of unanswered requests beyond which no connection is read; -1 = no limit.
-quota.window.num INT 11 LOW static [1,...]
-    Samples kept when measuring clients.
-quota.window.size.seconds INT 1 LOW static [1,...]
-    Length of one such sample.
 remote.fetch.max.wait.ms INT 500 MEDIUM dynamic [1,...]
     Tiered storage: longest wait for a remote read.
 remote.log.index.file.cache.total.size.bytes LONG 1073741824 LOW dynamic [1,...]

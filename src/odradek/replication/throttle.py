@@ -10,10 +10,10 @@ window at least. A record batch is never cut, so the rate is kept on average and
 one answer goes through whenever nothing was copied for all these windows.
 """
 
-from collections import deque
 from collections.abc import Iterable
 
 from odradek.model.ids import BrokerId, TopicPartition
+from odradek.replication.windowed_sum import WindowedSum
 
 UNLIMITED = 2**63 - 1
 
@@ -21,14 +21,12 @@ UNLIMITED = 2**63 - 1
 class ReplicationThrottle:
     """One direction of one broker. `covered`: the replicas it is about; most brokers have none, at no cost."""
 
-    __slots__ = ("_samples", "_window_count", "_window_ms", "covered", "rate")
+    __slots__ = ("_copied", "covered", "rate")
 
     def __init__(self, *, window_count: int = 11, window_ms: int = 1000) -> None:
         self.rate = UNLIMITED  # bytes a second
         self.covered: set[TopicPartition] = set()
-        self._window_count = window_count
-        self._window_ms = window_ms
-        self._samples: deque[list[int]] = deque()  # [begin, bytes] of each window, oldest first
+        self._copied = WindowedSum(window_count=window_count, window_ms=window_ms)
 
     def cover(self, topic_partition: TopicPartition, replicas: Iterable[str], broker: BrokerId) -> None:
         """What the topic's list says now of our replica."""
@@ -43,33 +41,22 @@ class ReplicationThrottle:
         return topic_partition in self.covered and self.is_exceeded(now_ms)
 
     def record(self, size_bytes: int, now_ms: int) -> None:
-        self._forget_old(now_ms)
-        if not self._samples or now_ms - self._samples[-1][0] >= self._window_ms:
-            self._samples.append([now_ms, 0])
-        self._samples[-1][1] += size_bytes
+        self._copied.record(size_bytes, now_ms)
 
     def is_exceeded(self, now_ms: int) -> bool:
         if self.rate >= UNLIMITED:
             return False
-        self._forget_old(now_ms)
-        return self._total() * 1000 > self.rate * self._covered_ms(now_ms)
+        copied = self._copied
+        copied.forget_old(now_ms)
+        return copied.total * 1000 > self.rate * max(copied.covered_ms(now_ms), copied.window_ms)
 
     def free_at_ms(self, now_ms: int) -> int:
         """The earliest that it may let go, if nothing is copied until then; at least a moment from now."""
         if not self.is_exceeded(now_ms):
             return now_ms
-        begin = self._samples[0][0]
-        end_of_oldest = begin + self._window_count * self._window_ms
-        paid_back = begin + -(-self._total() * 1000 // self.rate) if self.rate else end_of_oldest
-        return max(now_ms + 1, min(paid_back, end_of_oldest))
-
-    def _total(self) -> int:
-        return sum(size for _, size in self._samples)
-
-    def _covered_ms(self, now_ms: int) -> int:
-        return max(now_ms - self._samples[0][0], self._window_ms) if self._samples else self._window_ms
-
-    def _forget_old(self, now_ms: int) -> None:
-        oldest_kept = now_ms - self._window_count * self._window_ms
-        while self._samples and self._samples[0][0] <= oldest_kept:
-            self._samples.popleft()
+        copied = self._copied
+        end_of_oldest_ms = copied.oldest_ends_ms
+        assert end_of_oldest_ms is not None, "nothing was copied, and it was too much"
+        begin_ms = now_ms - copied.covered_ms(now_ms)
+        paid_back_ms = begin_ms + -(-copied.total * 1000 // self.rate) if self.rate else end_of_oldest_ms
+        return max(now_ms + 1, min(paid_back_ms, end_of_oldest_ms))

@@ -223,6 +223,7 @@ class BrokerRuntime:
             log=self._log,
             metrics=self.metrics,
             address_rate=lambda address: broker.quotas.connection_rate(escape_entity(address)),
+            throttles=broker.throttles,
         )
         self._suspects = Suspects(broker.metadata, gateway.held, self._loop, gateway.end_turn)
         self._fetchers = Fetchers(

@@ -5,9 +5,9 @@ order of answers and fill it when their time comes, and everything that became r
 leaves in one write at its end (`ConnectionHost.end_turn`). An acks=all round trip therefore costs no extra
 loop turn.
 
-Backpressure in three places. A peer that does not read its answers is not read from (`pause_writing`). A peer
-with too many requests in flight is not read from either. Bytes of segment files are read only when the
-transport can take them.
+Backpressure in four places. A peer that does not read its answers is not read from (`pause_writing`). A peer
+with too many requests in flight is not read from either, nor is one that is over its quota for as long as it was
+told (`mute`). Bytes of segment files are read only when the transport can take them.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from odradek.model.errors import ProtocolError
 WRITE_CHUNK_BYTES = 256 * 1024
 WRITE_HIGH_WATER_BYTES = 512 * 1024
 _ALONE_BYTES = 32 * 1024
+LONGEST_MUTED_TIMER_S = 60.0
 
 _SIZE_AND_CORRELATION = Struct(">ii")
 _SIZE_CORRELATION_AND_NO_TAGS = Struct(">iix")
@@ -169,19 +170,26 @@ class Connection(FrameProtocol):
     def mute(self, delay_s: float) -> None:
         """Nothing more is read from it for so long: its client has used up a quota (KIP-219)."""
         until = self._host.monotonic() + delay_s
+        if self._muted_until is None:
+            self._wait_muted(delay_s)
         if self._muted_until is None or until > self._muted_until:
             self._muted_until = until
             self._pause_reading()
-            self._host.call_later(delay_s, self._unmute)
+
+    def _wait_muted(self, delay_s: float) -> None:
+        """Looks again now and then: a quota may mute for weeks, and a timer keeps a closed connection in memory."""
+        self._host.call_later(min(delay_s, LONGEST_MUTED_TIMER_S), self._unmute)
 
     def _unmute(self) -> None:
-        # Muted anew in between: a later timer comes. A clock of microseconds, a timer of milliseconds.
-        if self._muted_until is None or self._host.monotonic() + 0.001 < self._muted_until:
+        if self._muted_until is None or self.is_closing:
+            return
+        left_s = self._muted_until - self._host.monotonic()
+        if left_s > 0.001:  # muted anew in between; a clock of microseconds, a timer of milliseconds
+            self._wait_muted(left_s)
             return
         self._muted_until = None
-        if not self.is_closing:
-            self._host.answers_ready(self)
-            self._host.end_turn()
+        self._host.answers_ready(self)
+        self._host.end_turn()
 
     def _pause_reading(self) -> None:
         if not self._is_reading_paused and self.transport is not None and not self.is_closing:
@@ -210,6 +218,8 @@ class Connection(FrameProtocol):
             self._emit(answer, correlation_id, flexible_header)
             return
         if type(answer) is NoReply and not self._slots:
+            if answer.throttle_time_ms:
+                self.mute(answer.throttle_time_ms / 1000)
             return
         slot = _Slot(self, correlation_id, flexible_header)
         self._slots.append(slot)
@@ -231,6 +241,9 @@ class Connection(FrameProtocol):
             done.connection = None
             if type(answer) is Reply:
                 self._emit(answer, done.correlation_id, done.flexible_header)
+            elif type(answer) is NoReply:
+                if answer.throttle_time_ms:
+                    self.mute(answer.throttle_time_ms / 1000)
             elif type(answer) is CloseConnection:
                 self._host.nonsense(self, answer.reason)
                 self.close()

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.broker.answers import Answer, CloseConnection
+from odradek.broker.client_throttles import ClientThrottles
 from odradek.broker.core import ConnectionInfo, Request
+from odradek.broker.quotas import ClientQuotas
 from odradek.client.receive_buffers import BufferPool
 from odradek.model.errors import ProtocolError
 from odradek.model.settings import BrokerSettings
@@ -52,19 +54,23 @@ class Gateway:
         log: LimitedLog,
         metrics: Metrics,
         address_rate: Callable[[str], float | None] = lambda address: None,
+        throttles: ClientThrottles | None = None,
     ) -> None:
-        """`address_rate`: new connections a second that an address may open (KIP-612), None: any."""
+        """`address_rate`: new connections a second that an address may open (KIP-612), None: any. `throttles`: to
+        whom the time of requests is told, when somebody has a quota of it."""
         self.pool = pool
         self.monotonic = seams.loop.time
         self.call_later = seams.loop.call_later
         self._settings = settings
         self._now_ms = seams.clock.now_ms
+        self._stopwatch_ns = seams.stopwatch_ns
         self._loop = seams.loop
         self._handle = handle
         self._drain_effects = drain_effects
         self._on_connection_closed = on_connection_closed
         self._log = log
         self._metrics = metrics
+        self._throttles = throttles or ClientThrottles(ClientQuotas(), settings)
         self._limits = ConnectionLimits(settings, address_rate, seams.clock.now_ms)
         self._connections: dict[int, Connection] = {}
         self._per_address: dict[str, int] = {}
@@ -181,7 +187,8 @@ class Gateway:
             api_key, api_version, correlation_id, client_id, body_offset = header
             answer: Answer | None = self.held.hold(connection, api_key, frame)
             if answer is None:
-                answer = self._handle(
+                handle = self._handle_timed if self._throttles.counts_time else self._handle
+                answer = handle(
                     Request(
                         api_key, api_version, correlation_id, client_id, frame[body_offset:], connection.info
                     ),
@@ -201,9 +208,16 @@ class Gateway:
             request = Request(
                 api_key, api_version, correlation_id, client_id, frame[offset:], connection.info
             )
-            return self._handle(request, self._now_ms())
+            handle = self._handle_timed if self._throttles.counts_time else self._handle
+            return handle(request, self._now_ms())
         except Exception as error:
             return self._refusal(connection, frame, error)
+
+    def _handle_timed(self, request: Request, now_ms: int) -> Answer:
+        began = self._stopwatch_ns()
+        answer = self._handle(request, now_ms)
+        self._throttles.time_spent(request, self._stopwatch_ns() - began, now_ms)
+        return answer
 
     def _refusal(self, connection: Connection, frame: memoryview, error: Exception) -> CloseConnection:
         if isinstance(error, ProtocolError):
@@ -249,4 +263,8 @@ class Gateway:
             self._is_ending_turn = False
 
     def describe(self) -> dict[str, Any]:
-        return {"connections": len(self._connections), **self._metrics.snapshot()}
+        return {
+            "connections": len(self._connections),
+            **self._metrics.snapshot(),
+            **self._throttles.counters,
+        }

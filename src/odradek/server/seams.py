@@ -56,6 +56,10 @@ class Seams:
     def random_bytes(self, count: int) -> bytes:
         return os.urandom(count)
 
+    def stopwatch_ns(self) -> int:
+        """Runs within a callback too, where the loop's own time may stand still (uvloop)."""
+        return time.perf_counter_ns()
+
     def run_blocking(self, function: Callable[..., T], *args: Any) -> "asyncio.Future[T]":
         """Runs what may block (fsync, deletion, recovery) off the loop; the future belongs to the loop."""
         if self._executor is None:

@@ -64,6 +64,9 @@ class SimSeams(Seams):
     def random_bytes(self, count: int) -> bytes:
         return self._world.loop.random.randbytes(count)
 
+    def stopwatch_ns(self) -> int:
+        return 0  # to handle a request takes no time here
+
     def run_blocking(self, function: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
         return self.loop.run_blocking(self._broker.blocking_takes_s, function, *args)
 

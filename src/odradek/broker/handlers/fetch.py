@@ -33,6 +33,7 @@ from odradek.replication.purgatory import Waiter
 from odradek.replication.replica import READ_COMMITTED
 
 if TYPE_CHECKING:
+    from odradek.broker.client_throttles import ClientLimits
     from odradek.broker.core import Broker, ConnectionInfo, Request
 
 # How long the news of a higher high watermark, or log start, may wait for records to travel with.
@@ -55,6 +56,11 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         return Reply(encode_response(version, [], error_code=session, session_id=NO_SESSION))
     session.last_fetch_time_ms = now_ms
     wait = FetchWait(broker, version, body, session, request.connection)
+    if broker.throttles.is_active:
+        if session.replica_id >= 0:
+            request.connection.is_follower = True
+        else:
+            wait.hold_to(broker.throttles.limits_of(request))
     answer = wait.gather(now_ms)
     if answer is not None:
         return wait.reply(answer)
@@ -133,6 +139,7 @@ class FetchWait(Waiter):
         "connection",
         "has_news",
         "held_until_ms",
+        "limits",
         "max_bytes",
         "park",
         "session",
@@ -155,10 +162,18 @@ class FetchWait(Waiter):
         self.park: Park | None = None
         self.has_news = False  # for a follower: a mark it does not know yet
         self.held_until_ms = -1  # for a follower: when a throttle lets go of what it wants
+        self.limits: ClientLimits | None = None  # for a consumer: its quotas, where there are any
         self.connection = connection
         self.max_bytes = (
             body.max_bytes if session.replica_id >= 0 else min(body.max_bytes, broker.fetch_max_bytes)
         )
+
+    def hold_to(self, limits: "ClientLimits") -> None:
+        """It never asks for more at a time than its quota would let through after a rest."""
+        self.limits = limits
+        self.max_bytes = min(self.max_bytes, limits.longest_fetch_bytes)
+        if self.body.min_bytes > self.max_bytes:
+            self.body = self.body._replace(min_bytes=self.max_bytes)
 
     # -------------------------------------------------------------------------------------------- parking
 
@@ -406,6 +421,16 @@ class FetchWait(Waiter):
         """Encodes, and notes what the session has been told."""
         session = self.session
         rows = gathered.topics
+        buffers: list[Buffer] = encode_response(
+            self.version,
+            list(rows.items()),
+            session_id=session.id,
+            node_endpoints=self._endpoints(rows) if self.version >= FIRST_WITH_LEADERS else (),
+        )
+        if self.limits is not None:
+            wait_ms = self.broker.throttles.fetched(self.limits, _size_bytes(buffers), gathered.at_ms)
+            if wait_ms:
+                return self._held_up(wait_ms, gathered.at_ms)
         if gathered.throttled_bytes:
             self.broker.replicas.leader_throttle.record(gathered.throttled_bytes, gathered.at_ms)
         pending = session.pending
@@ -421,15 +446,32 @@ class FetchWait(Waiter):
             else:
                 wanted.is_dirty = False  # it will say when it has something
         session.is_full = False
-        buffers: list[Buffer] = encode_response(
-            self.version,
-            list(rows.items()),
-            session_id=session.id,
-            node_endpoints=self._endpoints(rows) if self.version >= FIRST_WITH_LEADERS else (),
-        )
         return Reply(buffers)
+
+    def _held_up(self, wait_ms: int, now_ms: int) -> Reply:
+        """KIP-219: an answer without partitions. What there is to say stays to be said; a session that would begin
+        with this answer does not, its reader asks for everything again."""
+        session = self.session
+        session_id = session.id
+        if session.is_full:
+            session.parked = None  # it is this fetch, which is being answered
+            self.broker.fetch_sessions.remove(session_id, now_ms)
+            session_id = NO_SESSION
+        for wanted in session.pending:
+            wanted.is_dirty = False
+        return Reply(
+            encode_response(self.version, [], session_id=session_id, throttle_time_ms=wait_ms), wait_ms
+        )
 
     def _endpoints(self, rows: dict[TopicKey, list[FetchedPartition]]) -> list[NodeEndpoint]:
         """KIP-951: where the leaders named in the rows are found, on the reader's listener."""
         leaders = {row[9][0] for topic in rows.values() for row in topic if row[9] is not None}
         return self.broker.node_endpoints(leaders, self.connection.listener) if leaders else []
+
+
+def _size_bytes(buffers: list[Buffer]) -> int:
+    """Of the answer as it is counted: with the four bytes that say how long it is."""
+    return 4 + sum(
+        len(buffer) if isinstance(buffer, (bytes, bytearray, memoryview)) else buffer.size_bytes
+        for buffer in buffers
+    )

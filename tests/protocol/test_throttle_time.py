@@ -1,0 +1,27 @@
+"""A throttle time written into an answer that is encoded already: of every key and version that is served."""
+
+import pytest
+
+from odradek.protocol.api_keys import SERVED, ApiKey
+from odradek.protocol.messages import response_class
+from odradek.protocol.throttle_time import with_throttle_time
+from tests.protocol.golden import vectors
+
+CASES = [(key, version) for key, (first, last) in SERVED.items() for version in range(first, last + 1)]
+
+
+@pytest.mark.parametrize(("key", "version"), CASES, ids=[f"{ApiKey(k).name}-{v}" for k, v in CASES])
+def test_only_the_throttle_time_changes(key: int, version: int) -> None:
+    kind = response_class(key)
+    has_field = any(f.name == "throttle_time_ms" and version in f.versions for f in kind.TABLE)
+    bodies = [v.body for v in vectors() if (v.key, v.version, v.type) == (key, version, "response")]
+    assert bodies
+    for body in bodies:
+        changed = with_throttle_time(key, version, body, 4321)
+        if not has_field:
+            assert changed == body
+            continue
+        expected, found = kind.decode(version, body), kind.decode(version, changed)
+        assert found.throttle_time_ms == 4321
+        found.throttle_time_ms = expected.throttle_time_ms
+        assert found == expected
