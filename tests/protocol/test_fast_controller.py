@@ -133,7 +133,7 @@ def test_partitions_of_a_topic_that_come_apart_are_told_together() -> None:
 
 def test_lists_longer_than_a_byte_can_count() -> None:
     many = tuple(range(200))
-    partition = (("t", 0), bytes(16), 1, 1, 2, many, 3, many, many[:130], (), True, 1)
+    partition = (("t", 0), bytes(16), 1, 1, 2, many, 3, many, many[:130], (), True, 1, many)
     body = fast.encode_leader_and_isr(
         controller_id=1,
         controller_epoch=1,
@@ -144,3 +144,4 @@ def test_lists_longer_than_a_byte_can_count() -> None:
     (topic,) = LeaderAndIsrRequest.decode(fast.LEADER_AND_ISR_VERSION, body).topic_states
     (state,) = topic.partition_states
     assert (state.isr, state.replicas, state.adding_replicas) == (list(many), list(many), list(many[:130]))
+    assert state.eligible_leader_replicas == list(many)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from struct import Struct
 
 from odradek.protocol.primitives import compact_nullable_string, compact_string, uvarint
+from odradek.protocol.schema import FIRST_OWN_TAG
 
-ELIGIBLE_TAG = 10_000  # of `eligible_leader_replicas`
+ELIGIBLE_TAG = FIRST_OWN_TAG  # of `eligible_leader_replicas`
 LEADER_AND_ISR_VERSION, UPDATE_METADATA_VERSION, STOP_REPLICA_VERSION = 7, 8, 4
 
 Ids = Sequence[int]

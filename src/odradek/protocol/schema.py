@@ -26,6 +26,8 @@ from odradek.protocol.errors import UnsupportedVersion
 from odradek.protocol.primitives import Buffer
 
 NEWEST = 32767
+# Tagged fields of our own begin here, far from Apache's, which count from 0 (decisions/0011).
+FIRST_OWN_TAG = 10_000
 NO_UUID = bytes(16)
 
 

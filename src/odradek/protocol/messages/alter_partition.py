@@ -6,7 +6,19 @@ NEW_LEADER_ELECTED (KIP-841). v3 the new ISR with the broker epoch of each membe
 `eligible_leader_replicas` is ours, as in LeaderAndIsr.
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int8, int16, int32, int64, string, uuid
+from odradek.protocol.schema import (
+    FIRST_OWN_TAG,
+    Request,
+    Response,
+    Struct,
+    array,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uuid,
+)
 
 
 class BrokerState(Struct):
@@ -43,7 +55,7 @@ class AlterPartitionResponsePartitionData(Struct):
     isr: list[int] = array("int32", "0+")
     leader_recovery_state: int = int8("1+")
     partition_epoch: int = int32("0+")
-    eligible_leader_replicas: list[int] = array("int32", "0+", tag=10_000)
+    eligible_leader_replicas: list[int] = array("int32", "0+", tag=FIRST_OWN_TAG)
 
 
 class AlterPartitionResponseTopicData(Struct):

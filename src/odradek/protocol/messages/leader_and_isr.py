@@ -9,6 +9,7 @@ over a tag they do not know.
 """
 
 from odradek.protocol.schema import (
+    FIRST_OWN_TAG,
     Request,
     Response,
     Struct,
@@ -36,7 +37,7 @@ class LeaderAndIsrPartitionState(Struct):
     removing_replicas: list[int] = array("int32", "3+")
     is_new: bool = boolean("1+")
     leader_recovery_state: int = int8("6+")
-    eligible_leader_replicas: list[int] = array("int32", "4+", tag=10_000)
+    eligible_leader_replicas: list[int] = array("int32", "4+", tag=FIRST_OWN_TAG)
 
 
 class LeaderAndIsrTopicState(Struct):
