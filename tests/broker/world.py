@@ -14,6 +14,7 @@ from typing import Any
 from odradek.broker import effects as fx
 from odradek.broker.answers import Answer, CloseConnection, NoReply, Park, Reply
 from odradek.broker.core import Broker, ConnectionInfo, Request
+from odradek.broker.log_moves import data_of
 from odradek.broker.topic_configs import TopicConfigs
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager
@@ -76,7 +77,13 @@ class Node:
         self.world = world
         self.id = broker_id
         self.path = path
-        self.settings = BrokerSettings({"broker.id": str(broker_id), "log.dirs": str(path), **settings})
+        # `directories=2` in the settings: so many of `log.dirs`, the first of them `path`
+        others = [f"{path}-{n}" for n in range(2, int(settings.get("directories", "1")) + 1)]
+        self.log_dirs = [str(path), *others]
+        given = {name: value for name, value in settings.items() if name != "directories"}
+        self.settings = BrokerSettings(
+            {"broker.id": str(broker_id), "log.dirs": ",".join(self.log_dirs), **given}
+        )
         self.epoch = 0
         self.told: list[fx.Effect] = []  # effects that nobody acted on
         self.alters: deque[tuple[int, Any]] = deque()  # AlterPartition not answered yet
@@ -85,7 +92,9 @@ class Node:
     def start(self) -> None:
         topic_configs = TopicConfigs(self.settings)
         self.logs = LogManager(
-            [OsDirectory.create(str(self.path))], self.settings, topic_settings=topic_configs.settings_of
+            [OsDirectory.create(path) for path in self.log_dirs],
+            self.settings,
+            topic_settings=topic_configs.settings_of,
         )
         self.logs.load(self.world.now_ms)
         self.broker = Broker(
@@ -123,7 +132,8 @@ class Node:
 
     def raw(self, topic: str = "t", index: int = 0) -> bytes:
         """The batches of all segments, one after the other."""
-        return b"".join(path.read_bytes() for path in sorted((self.path / f"{topic}-{index}").glob("*.log")))
+        home = Path(self.logs.directory_of(TopicPartition(topic, index)) or self.path)
+        return b"".join(path.read_bytes() for path in sorted((home / f"{topic}-{index}").glob("*.log")))
 
     def epochs(self, topic: str = "t", index: int = 0) -> list[tuple[int, int]]:
         return [tuple(entry) for entry in self.partition(topic, index).log.epochs.entries]
@@ -141,6 +151,9 @@ class World:
         self.settings = {key.replace("_", "."): value for key, value in settings.items()}
         self.configs: dict[tuple[str, str], dict[str, str]] = {}
         self.unreadable_configs: dict[tuple[str, str], str] = {}
+        self.copies = (
+            True  # replicas between log directories; False: their reads and flushes are left in `told`
+        )
         self.cut: set[tuple[int, int]] = set()  # (follower, leader) that cannot reach each other
         self.leadership: dict[TopicPartition, dict[str, Any]] = {}
         # What the controller says to AlterPartition: "commit", "hold" (no answer yet), or an error.
@@ -473,6 +486,11 @@ class World:
                 }
                 unreadable = {e: why for e, why in self.unreadable_configs.items() if e in stored}
                 node.broker.store_answered(effect.request_id, fx.ConfigsRead(stored, unreadable), self.now_ms)
+            elif isinstance(effect, fx.ReadSlices) and self.copies:
+                node.broker.slices_read(effect, data_of(effect.slices), self.now_ms)
+            elif isinstance(effect, fx.FlushLog) and self.copies and node.logs.futures.is_one(effect.log):
+                effect.plan.run()
+                node.broker.log_flushed(effect, None, self.now_ms)
             elif isinstance(effect, fx.CheckpointHighWatermarks):
                 node.logs.checkpoint_high_watermarks(effect.high_watermarks)
             else:

@@ -29,6 +29,14 @@ def test_it_is_written_as_apaches_tool_writes_it_and_read_back(tmp_path: Path) -
     assert read_proposal(file) == {TopicPartition("a", 10): (2,)}, "version and log_dirs may be left out"
 
 
+def test_log_directories_are_read_by_partition_and_broker(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(entry(replicas=[3, 1], log_dirs=["any", "/b"]))
+    directories: dict[tuple[TopicPartition, int], str] = {}
+    assert read_proposal(file, directories) == {TopicPartition("a", 0): (3, 1)}
+    assert directories == {(TopicPartition("a", 0), 1): "/b"}
+
+
 def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(APACHES))
     assert read_proposal(Path("-")) == TARGETS
@@ -62,7 +70,7 @@ def entry(**changes: object) -> str:
         (entry(replicas=[1, 2**31]), r"replicas must be broker ids, .* found \[1, 2147483648\]"),
         (entry(partition=2**31), "a number from 0"),
         (entry(log_dirs=["any", "any"]), "as long as replicas"),
-        (entry(log_dirs=["/data"]), 'write "any"'),
+        (entry(log_dirs=["data"]), "an absolute path"),
         ('{"partitions":[' + ",".join(['{"topic":"a","partition":0,"replicas":[1]}'] * 2) + "]}", "a-0 stands there twice"),
     ],
 )  # fmt: skip

@@ -102,6 +102,17 @@ def test_rename_moves_and_takes_the_place_of_what_is_there(root: Directory) -> N
     assert root.child("e").read("x") == b"x" and not root.is_directory("d")
 
 
+def test_who_is_told_of_the_new_name_goes_on_under_it(root: Directory) -> None:
+    inner = root.make("t-0.1-future")
+    file = inner.open("a.log", create=True)
+    root.rename("t-0.1-future", "t-0")
+    inner.renamed("t-0")
+    assert inner.path == root.child("t-0").path
+    inner.replace("b", b"b")
+    file.append(b"on")
+    assert root.child("t-0").names() == ["a.log", "b"] and inner.open("a.log").read_at(0, 9) == b"on"
+
+
 def test_remove_takes_files_and_whole_directories(root: Directory) -> None:
     inner = root.make("t-0")
     inner.replace("a", b"a")

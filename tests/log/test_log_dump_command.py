@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from odradek.cli.log_dump import log
+from odradek.cli.log_verbs import log
 from tests.log.logs import NOW, Disk, batch, config, idempotent, marker, produce
 from tests.support import GOLDEN
 

@@ -33,6 +33,7 @@ from odradek.broker.effects import (
     LoggersAsked,
     LogLine,
     ReadConfigs,
+    ReadSlices,
     StoreQuestion,
     StoreRequest,
     StoreResult,
@@ -241,6 +242,7 @@ class Broker:
         if now_ms >= self._checkpoint_at_ms:
             self._checkpoint_at_ms = now_ms + self.settings.replica_high_watermark_checkpoint_interval_ms
             self.effects.append(self.replicas.checkpoint_high_watermarks())
+        self.replicas.moves.tick(now_ms)
         self.isr_channel.tick(now_ms)
         self._send_proposals()
         self.producer_ids.tick(now_ms)
@@ -256,6 +258,7 @@ class Broker:
         for other_ms in (
             self.isr_channel.retry_at_ms,
             self.producer_ids.retry_at_ms,
+            self.replicas.moves.retry_at_ms,
             self._read_configs_at_ms,
         ):
             if other_ms is not None and other_ms < due_ms:
@@ -356,6 +359,9 @@ class Broker:
 
     def log_flushed(self, flush: FlushLog, error: str | None, now_ms: int) -> None:
         self._now_ms = now_ms
+        if self.replicas.logs.futures.is_one(flush.log):
+            self.replicas.moves.flushed(flush, error, now_ms)
+            return
         partition = self.replicas.partitions.get(flush.topic_partition)
         if partition is None or partition.log is not flush.log:
             return  # it was deleted meanwhile, and perhaps made anew
@@ -368,6 +374,10 @@ class Broker:
             self.replicas.take_offline([flush.topic_partition], StorageError(error))
             if not self._failed_directories:
                 self.effects.append(LogDirectoryFailed(flush.log.directory.path))
+
+    def slices_read(self, effect: ReadSlices, data: bytes | None, now_ms: int) -> None:
+        self._now_ms = now_ms
+        self.replicas.moves.slices_read(effect, data, now_ms)
 
     # ----------------------------------------------------------------------------------------- for handlers
 
@@ -526,5 +536,6 @@ class Broker:
         for path, fault in failed:
             here = [tp for tp in self.replicas.partitions if self.replicas.logs.directory_of(tp) == path]
             self.replicas.take_offline(here, fault)
+            self.replicas.moves.directory_failed(path)
             self.effects.append(LogLine("error", f"log directory {path} is offline: {fault.message}"))
             self.effects.append(LogDirectoryFailed(path))

@@ -9,6 +9,7 @@ The shell drains after every call into the broker, does what stands there, and t
 | `StoreRequest` | `broker.store_answered(request_id, result, now_ms)` |
 | `StartFetcher`, `StopFetcher`, `WakeFetcher` | the fetcher's own methods, see `replication.follower` |
 | `FlushLog` | `broker.log_flushed(effect, error, now_ms)`; `error` None or what failed |
+| `ReadSlices` | `broker.slices_read(effect, data, now_ms)`; `data` None where they could not be read |
 | `CheckpointHighWatermarks` | nothing: done in a thread, failures are log lines |
 | `RegisterAgain` | `broker.registered(broker_epoch, now_ms)` |
 | `LoggersAsked` | `broker.loggers_told(request_id, levels, now_ms)` |
@@ -27,6 +28,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId, TopicPartition
 
 if TYPE_CHECKING:
+    from odradek.log.files import FileSlice
     from odradek.log.flushing import FlushPlan
     from odradek.log.partition_log import PartitionLog
     from odradek.replication.follower import FollowerFetcher
@@ -354,6 +356,15 @@ class FlushLog(NamedTuple):
     plan: "FlushPlan"
 
 
+class ReadSlices(NamedTuple):
+    """Read these in a thread, for a copy in another log directory. `log` and `offset`: where they begin."""
+
+    topic_partition: TopicPartition
+    log: "PartitionLog"
+    offset: int
+    slices: "list[FileSlice]"
+
+
 class CheckpointHighWatermarks(NamedTuple):
     """Every hosted replica's high watermark, for `replication-offset-checkpoint` (behaviour 136)."""
 
@@ -405,6 +416,7 @@ Effect = (
     | StopFetcher
     | WakeFetcher
     | FlushLog
+    | ReadSlices
     | CheckpointHighWatermarks
     | LogDirectoryFailed
     | RegisterAgain

@@ -21,6 +21,7 @@ from odradek.broker.effects import (
     StopFetcher,
     WakeFetcher,
 )
+from odradek.broker.log_moves import LogMoves
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.topic_configs import TopicConfigs, usable
 from odradek.log.errors import StorageError
@@ -93,6 +94,7 @@ class ReplicaManager:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.offline: dict[TopicPartition, str] = {}  # hosted, but the disk is gone: why
         self.damaged = DamagedLogs(broker, logs, metadata, effects, broker_epoch)
+        self.moves = LogMoves(logs, self.partitions, settings, effects, self.wake_fetcher_of)
         # Hosted, their configuration still to be read. The object: a later topic of that name has another.
         self.unread_topics: dict[str, object] = {}
         self._by_id: dict[tuple[bytes, int], Partition] = {}
@@ -287,6 +289,7 @@ class ReplicaManager:
         self._of_topic.setdefault(topic, {})[topic_partition] = partition
         if is_configured:
             self._configure(partition, self.topic_configs.settings_of(topic), now_ms)
+        self.moves.hosted(partition, now_ms)
         return partition
 
     def _assign_topic_id(self, partition: Partition, topic_id: TopicId) -> None:
@@ -345,6 +348,7 @@ class ReplicaManager:
     def _forget(self, partition: Partition) -> None:
         topic, index = topic_partition = partition.topic_partition
         del self.partitions[topic_partition]
+        self.moves.forget(topic_partition)
         self.leader_throttle.covered.discard(topic_partition)
         self.follower_throttle.covered.discard(topic_partition)
         self._by_id.pop((partition.topic_id, index), None)
@@ -408,6 +412,7 @@ class ReplicaManager:
     def set_broker_settings(self, settings: BrokerSettings, now_ms: int) -> None:
         self.settings = settings
         self._set_throttled_rates()
+        self.moves.set_settings(settings, now_ms)
         self.topic_configs.set_broker_settings(settings)
         for topic, here in self._of_topic.items():
             self.logs.update_config(topic, here)

@@ -8,12 +8,7 @@ import sys
 import click
 
 
-@click.group()
-def log() -> None:
-    """Read segment files."""
-
-
-@log.command()
+@click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True))
 @click.option("--records", "with_records", is_flag=True, help="Also the records in each batch.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with the name of its file.")

@@ -37,7 +37,7 @@ VERBS: Mapping[str, tuple[str, str, str]] = {
     "roll": ("odradek.cli.roll", "roll", "Restart brokers without an outage: order and certificate."),
     "sim": ("odradek.cli.sim", "sim", "A whole simulated cluster, with faults, from one seed."),
     "store": ("odradek.cli.store", "store", "Read the metadata store."),
-    "log": ("odradek.cli.log_dump", "log", "Read segment files."),
+    "log": ("odradek.cli.log_verbs", "log", "Read segment files; see log directories."),
     "wire": ("odradek.cli.wire", "wire", "Decode and encode protocol messages."),
 }
 

@@ -20,6 +20,7 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
+DIRECTORY_MOVES = "log-directory-moves"
 
 VERSION = 0
 
@@ -104,6 +105,26 @@ def read_partition_metadata(data: bytes) -> TopicId:
 def partition_metadata_to_bytes(topic_id: TopicId) -> bytes:
     # Apache writes no newline behind the id.
     return f"version: {VERSION}\ntopic_id: {topic_id_to_text(topic_id)}".encode()
+
+
+def read_moves(data: bytes | None) -> int:
+    """How often a replica went from one log directory to another (`future_logs`); 0 where nothing says so. A file of
+    ours: Apache's brokers pass it over.
+    """
+    if not data:
+        return 0
+    try:
+        fields = dict(line.split(": ", 1) for line in data.decode("utf-8").splitlines() if line.strip())
+        version, moves = int(fields["version"]), int(fields["moves"])
+    except (UnicodeDecodeError, ValueError, KeyError):
+        raise MalformedCheckpoint(f"{DIRECTORY_MOVES}: no version and moves in {data!r}") from None
+    if version != VERSION or moves < 0:
+        raise MalformedCheckpoint(f"{DIRECTORY_MOVES}: version {version}, {moves} moves")
+    return moves
+
+
+def moves_to_bytes(moves: int) -> bytes:
+    return f"version: {VERSION}\nmoves: {moves}\n".encode()
 
 
 class MetaProperties(NamedTuple):

@@ -116,6 +116,10 @@ class Directory(Protocol):
         """False if there is nothing named `old`."""
         ...
 
+    def renamed(self, name: str) -> None:
+        """This directory has another name in the one above by now: whoever holds this goes on under that one."""
+        ...
+
     def remove(self, name: str) -> bool:
         """A file, or a directory with all that is in it. False if there is none."""
         ...
@@ -387,6 +391,9 @@ class OsDirectory:
         except OSError as error:
             raise self._failed(error, f"rename to {new}", old) from error
         return True
+
+    def renamed(self, name: str) -> None:
+        self.path = f"{self.path.rpartition('/')[0]}/{name}"
 
     def remove(self, name: str) -> bool:
         self.health.check()

@@ -53,6 +53,11 @@ class FlushState:
     def names_are_synced(self) -> bool:
         return self.directory_synced == self._directory_changes and not self._parent_changed
 
+    @property
+    def is_in_place(self) -> bool:
+        """The name of the log's own directory is synced."""
+        return not self._parent_changed
+
     def reached(self, generation: int, offset: int) -> None:
         self._flushed = (generation, offset)
 

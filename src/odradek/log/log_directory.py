@@ -25,6 +25,7 @@ class LogDirectory:
         self.recovery_points: dict[TopicPartition, int] = {}  # as the checkpoint file has them
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
+        self.log_count = 0  # see `Homes`
         self.put_aside: set[TopicPartition] = set()  # gone, and perhaps still named in the files
         self.unsynced_deletions: list[TopicPartition] = []  # renamed, and a power cut may take that back
 
@@ -35,6 +36,20 @@ class LogDirectory:
     @property
     def is_online(self) -> bool:
         return self.root.health.failure is None
+
+
+class Homes(dict[TopicPartition, LogDirectory]):
+    """Where each log is; and, so that a new one need not count them all, how many are where."""
+
+    def __setitem__(self, key: TopicPartition, directory: LogDirectory) -> None:
+        if key in self:
+            self[key].log_count -= 1
+        directory.log_count += 1
+        super().__setitem__(key, directory)
+
+    def __delitem__(self, key: TopicPartition) -> None:
+        self[key].log_count -= 1
+        super().__delitem__(key)
 
 
 def claim(directories: Sequence[LogDirectory], broker_id: int, cluster_id: str | None) -> str | None:
@@ -81,3 +96,11 @@ def write_meta_properties(directories: Sequence[LogDirectory], broker_id: int, c
             directory.root.replace(
                 checkpoints.META_PROPERTIES, checkpoints.meta_properties_to_bytes(broker_id, cluster_id)
             )
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    """`topic-partition`; topics may have dashes themselves."""
+    topic, dash, partition = name.rpartition("-")
+    if not dash or not topic or not partition.isdigit() or (len(partition) > 1 and partition[0] == "0"):
+        return None
+    return TopicPartition(topic, int(partition))

@@ -15,7 +15,10 @@ from odradek.log.checkpoints import MalformedCheckpoint
 from odradek.log.config import LogConfig
 from odradek.log.errors import DirectoryOffline, StorageError
 from odradek.log.files import Directory
+from odradek.log.future_logs import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX, FutureLogs, moves_of
+from odradek.log.log_directory import Homes
 from odradek.log.log_directory import LogDirectory as LogDirectory
+from odradek.log.log_directory import parse_directory_name as parse_directory_name
 from odradek.log.namesakes import Namesake, meant, topic_id_in, why_both_cannot_be
 from odradek.log.partition_log import PartitionLog
 from odradek.log.recovery import create_log, open_log
@@ -24,9 +27,6 @@ from odradek.log.scrubbing import Scrubber
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings, TopicSettings
 
-DELETE_SUFFIX = "-delete"
-STRAY_SUFFIX = "-stray"
-FUTURE_SUFFIX = "-future"
 LEFTOVER_SUFFIXES = (DELETE_SUFFIX, STRAY_SUFFIX, FUTURE_SUFFIX)
 
 
@@ -59,7 +59,8 @@ class LogManager:
         self._configs: dict[str, LogConfig] = {}
         self.directories = [LogDirectory(directory) for directory in directories]
         self.logs: dict[TopicPartition, PartitionLog] = {}
-        self._home: dict[TopicPartition, LogDirectory] = {}
+        self.futures = FutureLogs(self)  # copies of some of these, on their way into other directories
+        self._home = Homes()
         # Logs on a good disk that cannot be used: a request for one is answered with its error.
         self.refused: dict[TopicPartition, StorageError] = {}
         # Of different topics, in different directories: none is served before the controller says which is meant.
@@ -101,6 +102,7 @@ class LogManager:
                 continue
             if was_clean:
                 clean.append(directory.path)
+        self.futures.load(now_ms, notes)
         return LoadReport(len(self.logs), clean, notes)
 
     def _load_directory(self, directory: LogDirectory, now_ms: int, notes: list[str]) -> bool:
@@ -121,6 +123,8 @@ class LogManager:
             if name.endswith(LEFTOVER_SUFFIXES):
                 if name.endswith(DELETE_SUFFIX):
                     self._removals.append(_Removal(root, name, now_ms))
+                elif name.endswith(FUTURE_SUFFIX):
+                    self.futures.found.append((directory, name, was_clean))
                 continue
             topic_partition = parse_directory_name(name)
             if topic_partition is None or not root.is_directory(name):
@@ -149,6 +153,18 @@ class LogManager:
             self._load_log(directory, topic_partition, was_clean, now_ms, notes)
             return
         topic_id = topic_id_in(root, topic_partition)
+        if first is not None and topic_id_in(first.root, topic_partition) == topic_id:
+            here, there = (
+                moves_of(root.child(str(topic_partition))),
+                moves_of(first.root.child(str(topic_partition))),
+            )
+            if here != there:  # a crash, or a failed disk, in the moment in which it moved: see `future_logs`
+                former = Namesake(directory, topic_id, StorageError(f"{topic_partition} has moved"))
+                if here > there:
+                    former = self._take(topic_partition, first)
+                    self._load_log(directory, topic_partition, was_clean, now_ms, notes)
+                notes.append(self._set_aside(topic_partition, former, STRAY_SUFFIX, now_ms))
+                return
         known = self.contested.get(topic_partition, ())
         others = [(other.directory, other.topic_id) for other in known]
         if first is not None:
@@ -240,6 +256,9 @@ class LogManager:
             log = self.logs.get(topic_partition)
             if log is not None:
                 log.config = config
+            future = self.futures.get(topic_partition)
+            if future is not None:
+                future.log.config = config
 
     def forget_config(self, topic: str) -> None:
         """Nothing of it is here any more: a topic made later under that name has settings of its own."""
@@ -262,7 +281,12 @@ class LogManager:
             if home is not None:
                 # It may be in sync and ahead of everybody: an empty one in its place would lose what it holds.
                 raise DirectoryOffline(f"{topic_partition} is in log directory {home.path}, which is offline")
-            directory = self._directory_for_new_log()
+            directory = self._directory_for_new_log(topic_partition)
+            if topic_partition in self.futures.logs:
+                # A copy of a log that is gone with its disk. It may be the last one, so a person decides; what is
+                # fetched anew goes at once where this one was to go.
+                directory = self.futures.logs[topic_partition].directory
+                self.futures.drop(topic_partition, now_ms, STRAY_SUFFIX)
             config = self.config_of(topic_partition.topic)
             self._forget_former(directory, topic_partition)
             log = create_log(directory.root, topic_partition, topic_id, config, now_ms=now_ms)
@@ -348,14 +372,19 @@ class LogManager:
             if is_stale:
                 directory.put_aside.clear()  # all that were put aside were left out just now
 
-    def _directory_for_new_log(self) -> LogDirectory:
+    def _directory_for_new_log(self, topic_partition: TopicPartition) -> LogDirectory:
+        """Where it was asked to be, else where the fewest are."""
         online = self._online()
         if not online:
             raise DirectoryOffline("no log directory is online")
+        wanted = self.futures.preferred.pop(topic_partition, None)
+        for directory in online:
+            if directory.path == wanted:
+                return directory
         if len(online) == 1:
             return online[0]
-        homes = list(self._home.values())
-        return min(online, key=homes.count)
+        coming = [future.directory for future in self.futures.logs.values()]
+        return min(online, key=lambda directory: directory.log_count + coming.count(directory))
 
     def delete(self, topic_partition: TopicPartition, now_ms: int) -> bool:
         """Takes the log away by renaming its directory; its files go with `purge` after file.delete.delay.ms.
@@ -366,6 +395,9 @@ class LogManager:
 
     def _put_aside(self, topic_partition: TopicPartition, suffix: str, now_ms: int) -> bool:
         home = self._home.get(topic_partition)
+        if topic_partition in self.futures.logs:
+            self.futures.drop(topic_partition, now_ms, suffix)
+        self.futures.preferred.pop(topic_partition, None)
         if home is None and self.offline_directories:
             paths = ", ".join(self.offline_directories)
             raise DirectoryOffline(
@@ -384,24 +416,36 @@ class LogManager:
         self._set_aside(topic_partition, self._take(topic_partition, home), suffix, now_ms)
         return True
 
-    def _set_aside(self, topic_partition: TopicPartition, found: Namesake, suffix: str, now_ms: int) -> str:
-        """Renames the directory of a log that was taken out; a line that says where it lies."""
+    def _set_aside(
+        self,
+        topic_partition: TopicPartition,
+        found: Namesake,
+        suffix: str,
+        now_ms: int,
+        *,
+        name: str | None = None,
+    ) -> str:
+        """Renames the directory of a log that was taken out; a line that says where it lies. `name`: what it is called
+        where it has not the partition's name.
+        """
         home, _, log = found
         with home.checkpointing:
-            for offsets in (home.recovery_points, home.high_watermarks, home.log_starts):
+            # What the checkpoints say is of the log in use, if that is here as well.
+            of_it = name is None or self._home.get(topic_partition) is not home
+            for offsets in (home.recovery_points, home.high_watermarks, home.log_starts) if of_it else ():
                 if offsets.pop(topic_partition, None) is not None:
                     home.put_aside.add(topic_partition)
         if not isinstance(log, StorageError):
             log.fail(StorageError(f"{topic_partition}: the log was deleted"))
         if not home.is_online:
             return f"{topic_partition}: what lies of another topic in {home.path} stays there: it is offline"
-        name = self._aside_name(home, topic_partition, suffix, now_ms)
-        home.root.rename(str(topic_partition), name)
+        aside = self._aside_name(home, topic_partition, suffix, now_ms)
+        home.root.rename(name or str(topic_partition), aside)
         home.unsynced_deletions.append(topic_partition)
         if suffix == DELETE_SUFFIX:
             delay_ms = self.config_of(topic_partition.topic).file_delete_delay_ms
-            self._removals.append(_Removal(home.root, name, now_ms + delay_ms))
-        return f"{topic_partition}: set aside as {home.path}/{name}"
+            self._removals.append(_Removal(home.root, aside, now_ms + delay_ms))
+        return f"{topic_partition}: set aside as {home.path}/{aside}"
 
     def sync_deletions(self) -> dict[TopicPartition, StorageError]:
         """What was deleted stays so when this returns: one sync for each directory; what could not be synced, and why.
@@ -446,7 +490,10 @@ class LogManager:
             with directory.checkpointing:
                 values = dict(directory.high_watermarks)
                 for topic_partition, high_watermark in high_watermarks.items():
-                    if self._home.get(topic_partition) is directory:
+                    future = self.futures.get(topic_partition)
+                    if self._home.get(topic_partition) is directory or (
+                        future is not None and future.directory is directory
+                    ):
                         values[topic_partition] = high_watermark
                 directory.high_watermarks = values
                 self._write_offsets(directory, checkpoints.HIGH_WATERMARK, values)
@@ -494,7 +541,7 @@ class LogManager:
         old one: what is appended there would else look as if it had been deleted.
         """
         key = log.topic_partition
-        home = self._home[key]
+        home = self.home_of(log)
         with home.checkpointing:
             if home.recovery_points.get(key, 0) > offset:
                 home.recovery_points[key] = offset
@@ -502,6 +549,20 @@ class LogManager:
             if home.log_starts.get(key, 0) > log_start_offset:
                 home.log_starts[key] = log_start_offset
                 self._write_offsets(home, checkpoints.LOG_START, home.log_starts)
+
+    def expect_checkpoints(
+        self, topic_partition: TopicPartition, directory: LogDirectory, log: PartitionLog, high_watermark: int
+    ) -> None:
+        """This log is about to be the one in use. What its files do not say stands in the checkpoints, unless what is
+        there does as well: the mark as it was a moment ago."""
+        with directory.checkpointing:
+            if topic_partition not in directory.high_watermarks:
+                directory.high_watermarks = {**directory.high_watermarks, topic_partition: high_watermark}
+                self._write_offsets(directory, checkpoints.HIGH_WATERMARK, directory.high_watermarks)
+            start = log.log_start_offset
+            if start > log.first_base_offset and directory.log_starts.get(topic_partition) != start:
+                directory.log_starts = {**directory.log_starts, topic_partition: start}
+                self._write_offsets(directory, checkpoints.LOG_START, directory.log_starts)
 
     # ---------------------------------------------------------------------------------------- retention, removal
 
@@ -535,7 +596,7 @@ class LogManager:
     def purge(self, now_ms: int) -> int:
         """Removes files and directories whose time has come; returns how many. Blocks: for a thread."""
         count = 0
-        for log in list(self.logs.values()):
+        for log in [*self.logs.values(), *self._future_logs()]:
             if log.discarded and log.failure is None:
                 count += log.purge()
         for removal in [removal for removal in self._removals if removal.due_ms <= now_ms]:
@@ -551,7 +612,7 @@ class LogManager:
         """A clean stop: every log closed, checkpoints written, and only then the marker. Releases the locks."""
         contested = [namesake for namesakes in self.contested.values() for namesake in namesakes]
         unused = [namesake.log for namesake in contested if not isinstance(namesake.log, StorageError)]
-        for log in [*self.logs.values(), *unused]:
+        for log in [*self.logs.values(), *unused, *self._future_logs()]:
             if log.failure is None:
                 log.purge()
                 log.close()
@@ -596,12 +657,28 @@ class LogManager:
         home = self._home.get(topic_partition)
         return None if home is None else home.path
 
+    def home_of(self, log: PartitionLog) -> LogDirectory:
+        """Of a log in use, or of one on its way."""
+        future = self.futures.get(log.topic_partition)
+        if future is not None and future.log is log:
+            return future.directory
+        return self._home[log.topic_partition]
+
+    def directory_at(self, path: str) -> LogDirectory | None:
+        """None: no directory of `log.dirs` that could be opened."""
+        return next((directory for directory in self.directories if directory.path == path), None)
+
+    def _future_logs(self) -> list[PartitionLog]:
+        return [future.log for future in list(self.futures.logs.values())]
+
     def _online(self) -> list[LogDirectory]:
         return [directory for directory in self.directories if directory.is_online]
 
     def _logs_in(self, directory: LogDirectory) -> Iterable[tuple[TopicPartition, PartitionLog]]:
         """A copy: the loop may make and delete logs while a thread writes checkpoints."""
-        return [(key, log) for key, log in list(self.logs.items()) if self._home.get(key) is directory]
+        in_use = [(key, log) for key, log in list(self.logs.items()) if self._home.get(key) is directory]
+        futures = list(self.futures.logs.items())
+        return in_use + [(key, future.log) for key, future in futures if future.directory is directory]
 
     def _failure_of(self, directory: LogDirectory) -> Callable[[StorageError], None]:
         def failed(error: StorageError) -> None:
@@ -611,11 +688,3 @@ class LogManager:
                 self.on_directory_failure(directory.path, error)
 
         return failed
-
-
-def parse_directory_name(name: str) -> TopicPartition | None:
-    """`topic-partition`; topics may have dashes themselves."""
-    topic, dash, partition = name.rpartition("-")
-    if not dash or not topic or not partition.isdigit() or (len(partition) > 1 and partition[0] == "0"):
-        return None
-    return TopicPartition(topic, int(partition))

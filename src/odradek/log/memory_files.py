@@ -469,6 +469,10 @@ class MemoryDirectory:
 
         return self._do("rename", old, rename)
 
+    def renamed(self, name: str) -> None:
+        self.path = f"{self.path.rpartition('/')[0]}/{name}"
+        self._parts = (*self._parts[:-1], name)
+
     def remove(self, name: str) -> bool:
         self.health.check()
 

@@ -481,6 +481,12 @@ class PartitionLog:
             self.warm = None
         self.flushed.names_dirty()
 
+    def renamed(self, name: str) -> None:
+        """The directory of this log has another name now: files are opened there, and named so in messages."""
+        self.directory.renamed(name)
+        for segment in self.segments:
+            segment.directory_renamed()
+
     def purge(self) -> int:
         """Removes what was taken out of the log. Blocks on large files; may be called from a thread."""
         count = len(self.discarded)

@@ -54,9 +54,13 @@ def create_log(
     *,
     now_ms: int,
     log_start_offset: int = 0,
+    name: str | None = None,
 ) -> PartitionLog:
-    """A new, empty log in its own directory. Nothing is synced yet: the first flush does it, names included."""
-    directory = parent.make(str(topic_partition))
+    """A new, empty log in its own directory. Nothing is synced yet: the first flush does it, names included.
+
+    `name`: of the directory, where it is not the partition's (`future_logs`).
+    """
+    directory = parent.make(name or str(topic_partition))
     if topic_id != NO_TOPIC_ID:
         directory.replace(PARTITION_METADATA, partition_metadata_to_bytes(topic_id), durable=False)
     segment = Segment.create(directory, log_start_offset, now_ms, is_fresh=True)
@@ -95,9 +99,10 @@ def open_log(
     was_clean: bool,
     recovery_point: int = 0,
     log_start_offset: int = 0,
+    name: str | None = None,
 ) -> Recovered:
     """The log in `parent`'s directory of that name. CorruptLog, or what the disk says, if it cannot be used."""
-    directory = parent.child(str(topic_partition))
+    directory = parent.child(name or str(topic_partition))
     opening = _Opening(
         directory, topic_partition, config, now_ms, was_clean, recovery_point, log_start_offset
     )

@@ -485,6 +485,12 @@ class Segment:
             names.append(self.name(TRANSACTION_INDEX_SUFFIX))
         return names
 
+    def directory_renamed(self) -> None:
+        """The descriptors are good under any name; what is said of the file has the new one."""
+        if self._file is not None:
+            self._file.name = f"{self.directory.path}/{self.name()}"
+        self._index_file = self._time_index_file = None
+
     def cool(self) -> None:
         """Gives the descriptors back; slices on their way keep theirs."""
         self._file = self._index_file = self._time_index_file = None

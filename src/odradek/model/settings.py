@@ -112,9 +112,7 @@ def _rows(text: str, *, topic: bool, acted_on: bool) -> dict[str, Setting]:
     return rows
 
 
-_DYNAMIC_ONLY = _rows(settings_acted_on.DYNAMIC_ONLY, topic=False, acted_on=True) | _rows(
-    settings_listed.DYNAMIC_ONLY, topic=False, acted_on=False
-)
+_DYNAMIC_ONLY = _rows(settings_acted_on.DYNAMIC_ONLY, topic=False, acted_on=True)
 # name -> setting, sorted by name as DescribeConfigs lists them.
 BROKER_SETTINGS: dict[str, Setting] = dict(
     sorted(

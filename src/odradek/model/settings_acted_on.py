@@ -8,6 +8,10 @@ those of Apache Kafka 3.9 (golden/configs.json); the words are ours. `settings.p
 BROKER = """
 advertised.listeners STRING null HIGH dynamic
     Addresses handed to clients and brokers, as they stand; unset means those of `listeners`.
+alter.log.dirs.replication.quota.window.num INT 11 LOW static [1,...]
+    Samples kept when measuring moves between log directories.
+alter.log.dirs.replication.quota.window.size.seconds INT 1 LOW static [1,...]
+    Length of one such sample.
 auto.create.topics.enable BOOLEAN true HIGH static
     A Metadata request that asks for an unknown topic may create it.
 auto.leader.rebalance.enable BOOLEAN true HIGH static
@@ -120,6 +124,8 @@ node.id INT -1 HIGH static
     Number of this broker in the cluster; the same as broker.id.
 num.partitions INT 1 MEDIUM static [1,...]
     Partitions of a topic that was created without saying how many.
+num.replica.alter.log.dirs.threads INT null HIGH static
+    Replicas copied at once between log directories; unset, as many as there are directories.
 producer.id.expiration.ms INT 86400000 LOW dynamic [1,...]
     A producer silent for this long is forgotten, its sequence numbers with it.
 queued.max.requests INT 500 HIGH static [1,...]
@@ -279,4 +285,6 @@ follower.replication.throttled.rate LONG 9223372036854775807 MEDIUM dynamic [0,.
     Bytes a second this broker fetches of the replicas its topics call throttled.
 leader.replication.throttled.rate LONG 9223372036854775807 MEDIUM dynamic [0,...]
     Bytes a second this broker serves followers of the replicas its topics call throttled.
+replica.alter.log.dirs.io.max.bytes.per.second LONG 9223372036854775807 MEDIUM dynamic [0,...]
+    Bytes a second copied between log directories of this broker.
 """

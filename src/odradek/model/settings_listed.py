@@ -7,10 +7,6 @@ The form is that of `settings_acted_on.py`; a setting moves there with the code 
 BROKER = """
 alter.config.policy.class.name CLASS null LOW static
     A class that judges configuration changes before they are made.
-alter.log.dirs.replication.quota.window.num INT 11 LOW static [1,...]
-    Samples kept when measuring moves between log directories.
-alter.log.dirs.replication.quota.window.size.seconds INT 1 LOW static [1,...]
-    Length of one such sample.
 authorizer.class.name STRING "" LOW static non-null string
     The class that decides who may do what.
 auto.include.jmx.reporter BOOLEAN true LOW static
@@ -201,8 +197,6 @@ num.network.threads INT 3 HIGH dynamic [1,...]
     Threads that read and write sockets; here one event loop does.
 num.recovery.threads.per.data.dir INT 1 HIGH dynamic [1,...]
     Threads that open logs at start-up.
-num.replica.alter.log.dirs.threads INT null HIGH static
-    Threads that move replicas between directories.
 num.replica.fetchers INT 1 HIGH dynamic
     Connections to each leader over which this broker follows.
 offset.metadata.max.bytes INT 4096 HIGH static
@@ -475,11 +469,4 @@ remote.log.delete.on.disable BOOLEAN false MEDIUM null
     Tiered storage: delete what lies elsewhere when it is switched off.
 remote.storage.enable BOOLEAN false MEDIUM null
     Tiered storage for this topic; there is none here.
-"""
-
-# Kept under /config/brokers only; Apache has no such entry in a configuration file, and DescribeConfigs reports
-# them only where they are set.
-DYNAMIC_ONLY = """
-replica.alter.log.dirs.io.max.bytes.per.second LONG 9223372036854775807 MEDIUM dynamic [0,...]
-    Bytes a second moved between log directories.
 """

@@ -149,7 +149,7 @@ APIS: dict[int, Api] = {
 # Groups and transactions: the tables stand, the coordinators do not yet.
 _WITHOUT_COORDINATOR = frozenset((8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 25, 26, 28, 42, 47))
 # The second row of spec/wire.md: administration that comes later.
-_LATER = frozenset((29, 30, 31, 34, 51, 61, 65, 66, 68, 69, 75))
+_LATER = frozenset((29, 30, 31, 51, 61, 65, 66, 68, 69, 75))
 
 # What ApiVersions lists: key -> lowest and highest version.
 #

@@ -100,6 +100,13 @@ class Replica:
         self.leader_recovery_state = leadership.leader_recovery_state
         self.assignment = assignment
 
+    def take_log(self, log: "PartitionLog") -> None:
+        """The log has moved: the same records in another directory of this broker. Whoever reads goes on there. A flush of
+        the former one that is under way says nothing any more: the caller tells how far this one is (`flushed`).
+        """
+        assert log.log_end_offset == self.log.log_end_offset
+        self.log = log
+
     def _wake_readers(self) -> None:
         for readers in (self.consumer_readers, self.follower_readers):
             for reader in readers:

@@ -10,6 +10,7 @@ from typing import Any
 
 from odradek.broker import effects
 from odradek.broker.core import Broker
+from odradek.broker.log_moves import data_of
 from odradek.log.errors import StorageError
 from odradek.log.log_manager import LogManager
 from odradek.server import log_levels, state_change_log, store_questions
@@ -75,6 +76,7 @@ class BrokerEffects:
             effects.StopFetcher: lambda effect: fetchers.stop(effect.leader),
             effects.WakeFetcher: lambda effect: fetchers.wake(effect.leader),
             effects.FlushLog: disk.flush,
+            effects.ReadSlices: lambda effect: self._start(self._read_slices(effect)),
             effects.CheckpointHighWatermarks: disk.checkpoint_high_watermarks,
             effects.LogDirectoryFailed: self._log_directory_failed,
             effects.RegisterAgain: lambda effect: sessions.register_again(effect.reason),
@@ -138,6 +140,15 @@ class BrokerEffects:
         self._end_turn()
 
     # --- the effects that take more than a call
+
+    async def _read_slices(self, effect: effects.ReadSlices) -> None:
+        data: bytes | None = None
+        try:
+            data = await self._seams.run_blocking(data_of, effect.slices)
+        except StorageError as error:  # cut meanwhile; or the directory failed, and has told so
+            self._log.warning(f"copy {error}", f"{effect.topic_partition} cannot be copied: {error}")
+        self._broker.slices_read(effect, data, self._now_ms())
+        self._end_turn()
 
     def _send_to_controller(self, effect: effects.SendToController) -> None:
         def answered(message: Any | None) -> None:

@@ -55,6 +55,7 @@ _HANDLERS: dict[int, Handler] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _when_asked("offset_for_leader_epoch"),
     ApiKey.WRITE_TXN_MARKERS: _when_asked("write_txn_markers"),
     ApiKey.DESCRIBE_CONFIGS: _when_asked("describe_configs"),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _when_asked("alter_replica_log_dirs"),
     ApiKey.DESCRIBE_LOG_DIRS: _when_asked("describe_log_dirs"),
     ApiKey.ALTER_CONFIGS: _when_asked("alter_configs"),
     ApiKey.SASL_AUTHENTICATE: _when_asked("sasl_authenticate"),

@@ -45,10 +45,12 @@ def apply(
     from odradek.cli.reassign.throttle import put_back, remove_or_say, set_throttle, still_running
     from odradek.client.sync import SyncClient
 
-    targets = read_proposal(file)
+    directories: dict[tuple[TopicPartition, int], str] = {}
+    targets = read_proposal(file, directories)
     with SyncClient(bootstrap) as client:
         view = client.cluster({where.topic for where in targets})
         before = current(view, targets)
+        send_to(client, directories)
         if rollback is not None:
             write_way_back(rollback, before, plan=file)
         undo = set_throttle(client, before, targets, throttle) if throttle is not None else {}
@@ -68,6 +70,8 @@ def apply(
         if wait and started:
             try:
                 done = wait_for(client, {where: targets[where] for where in started}, quiet=as_json)
+                arriving = {key: path for key, path in directories.items() if key[0] in started}
+                wait_for_directories(client, arriving, quiet=as_json)
             except KeyboardInterrupt:
                 stays = "" if throttle is None else f", and the throttle {STAYS}"
                 print(f"\nodradek: the moves go on{stays}; odradek reassign status {file}", file=sys.stderr)
@@ -171,6 +175,33 @@ def wait_for(
                 print()
             return True
         time.sleep(WAIT_PAUSE_S)
+
+
+def send_to(client: "SyncClient", wanted: "Mapping[tuple[TopicPartition, int], str]") -> None:
+    """Before anything else starts: a directory that a broker does not have is a mistake in the file."""
+    from odradek.cli.reassign.directories import ask
+
+    for (where, broker), why in ask(client, wanted).items():
+        path = wanted[where, broker]
+        fail(f"{where} cannot go to {path} of broker {broker}: {why}; no partition was reassigned")
+
+
+def wait_for_directories(
+    client: "SyncClient", wanted: "Mapping[tuple[TopicPartition, int], str]", *, quiet: bool
+) -> None:
+    """Until every replica is in its directory. A broker that is not there is waited for as any move is."""
+    import time
+
+    from odradek.cli.reassign.directories import still_coming
+
+    if not wanted:
+        return
+    while coming := look_again(lambda: still_coming(client, wanted)):
+        time.sleep(WAIT_PAUSE_S)
+        if not quiet and sys.stdout.isatty():
+            print(f"\r\033[K{len(coming)} replicas on their way to their log directories", end="", flush=True)
+    if not quiet:
+        print(f"{len(wanted)} of {len(wanted)} replicas are in their log directories")
 
 
 def show(

@@ -57,8 +57,12 @@ def write_way_back(file: Path, before: "Mapping[TopicPartition, Sequence[int]]",
     write_proposal(file, before)
 
 
-def read_proposal(file: Path) -> "dict[TopicPartition, tuple[BrokerId, ...]]":
-    """`-` is standard input. Anything that is not what it must be is one sentence with its place."""
+def read_proposal(
+    file: Path, directories: "dict[tuple[TopicPartition, int], str] | None" = None
+) -> "dict[TopicPartition, tuple[BrokerId, ...]]":
+    """`-` is standard input. Anything that is not what it must be is one sentence with its place. `directories` is
+    filled with those of `log_dirs` that are not "any", by partition and broker.
+    """
     from odradek.model.ids import BrokerId, TopicPartition
 
     targets: dict[TopicPartition, tuple[BrokerId, ...]] = {}
@@ -73,15 +77,19 @@ def read_proposal(file: Path) -> "dict[TopicPartition, tuple[BrokerId, ...]]":
             )
         if not isinstance(replicas, list) or not replicas or not all(_fits(b) for b in replicas):
             fail(f"{where}: replicas must be broker ids, the preferred leader first; found {replicas!r}")
-        directories = entry.get("log_dirs", [])
-        if not isinstance(directories, list) or (directories and len(directories) != len(replicas)):
+        log_dirs = entry.get("log_dirs", [])
+        if not isinstance(log_dirs, list) or (log_dirs and len(log_dirs) != len(replicas)):
             fail(f"{where}: log_dirs must be as long as replicas, or left out")
-        if any(directory != "any" for directory in directories):
-            fail(f'{where}: a replica cannot be sent to a log directory of one\'s choice here; write "any"')
+        if not all(isinstance(path, str) and (path == "any" or path.startswith("/")) for path in log_dirs):
+            fail(f'{where}: each of log_dirs must be "any" or an absolute path; found {log_dirs!r}')
         key = TopicPartition(topic, partition)
         if key in targets:
             fail(f"{where}: {key} stands there twice")
         targets[key] = tuple(BrokerId(broker) for broker in replicas)
+        if directories is not None:
+            directories |= {
+                (key, broker): path for broker, path in zip(replicas, log_dirs, strict=False) if path != "any"
+            }
     if not targets:
         fail(f"{_name(file)} moves nothing: its list of partitions is empty")
     return targets

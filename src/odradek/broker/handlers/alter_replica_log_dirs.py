@@ -1,0 +1,50 @@
+"""AlterReplicaLogDirs (key 34), versions 1-2.
+
+Moves replicas of this broker into other directories of its `log.dirs` (KIP-113): answered as soon as they are on their
+way; DescribeLogDirs tells how far they are. A replica that is not here yet is REPLICA_NOT_AVAILABLE, and made in the
+directory named should it come: so a tool asks first, and reassigns then. v2 flexible.
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer, Reply
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker, Request
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = AlterReplicaLogDirsRequest.decode(version, request.body)
+    topics: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for directory in asked.dirs:
+        for wanted in directory.topics:
+            topic = topics.setdefault(wanted.name, AlterReplicaLogDirTopicResult(topic_name=wanted.name))
+            for index in wanted.partitions:
+                error = _ask(broker, TopicPartition(wanted.name, index), directory.path, now_ms)
+                topic.partitions.append(
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error)
+                )
+    return Reply([AlterReplicaLogDirsResponse(results=list(topics.values())).encode(version)])
+
+
+def _ask(broker: "Broker", topic_partition: TopicPartition, path: str, now_ms: int) -> ErrorCode:
+    replicas = broker.replicas
+    try:
+        if topic_partition in replicas.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if replicas.moves.ask(topic_partition, path, now_ms):
+            return ErrorCode.NONE
+        why = replicas.why_not_hosted(*topic_partition).code
+    except ProtocolError as refusal:
+        return refusal.code
+    return ErrorCode.REPLICA_NOT_AVAILABLE if why is ErrorCode.NOT_LEADER_OR_FOLLOWER else why

@@ -1,0 +1,430 @@
+"""Replicas on their way into another log directory of this broker (AlterReplicaLogDirs, KIP-113).
+
+The log in use is the leader of the future one (`log.future_logs`), and it is copied from as a follower fetches: whole
+batches, read in a thread, checked and appended as they are, at most `replica.fetch.max.bytes` at a time, and no faster
+than `replica.alter.log.dirs.io.max.bytes.per.second`. So many replicas are copied at once as
+`num.replica.alter.log.dirs.threads` says, in the order in which they were asked for; the others wait.
+
+Where the log in use was cut since (its `generation` tells), or when the copy is taken up again after a start, the future
+log is cut first, to where both have the same epochs (KIP-101, KIP-279): the rule of any follower, with an answer that
+takes no request.
+
+With the same end it is flushed once, in a thread, and what was appended meanwhile is copied and synced within one turn;
+then they are swapped. Nothing of a client comes in between, so nobody notices but for the directory.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from odradek.broker.effects import CheckpointHighWatermarks, Effect, FlushLog, LogLine, ReadSlices
+from odradek.log.errors import CorruptLog, MissingFile, StorageError
+from odradek.log.future_logs import is_too_long
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import TopicPartition
+from odradek.model.settings import BrokerSettings
+from odradek.replication.partition import Partition
+from odradek.replication.throttle import ReplicationThrottle
+from odradek.replication.truncation import plan_truncation
+
+if TYPE_CHECKING:
+    from odradek.log.files import FileSlice
+    from odradek.log.future_logs import FutureLog
+    from odradek.log.log_manager import LogManager
+    from odradek.log.partition_log import PartitionLog
+    from odradek.log.reading import LogRead
+
+# What is copied or synced within one turn, before the swap.
+LAST_BYTES = 1 << 18
+LAST_UNFLUSHED_BYTES = 1 << 22
+RETRY_MS = 1000
+# Space that is left on the directory a replica goes to: a full disk would take all that is on it offline.
+SPARE_BYTES = 1 << 24
+MOST_PREFERRED = 100_000
+
+
+class Move:
+    """One replica that is copied. Made anew whenever its partition is hosted anew."""
+
+    __slots__ = (
+        "at_ms",
+        "awaits",
+        "current",
+        "generation",
+        "is_flushed",
+        "is_near",
+        "partition",
+        "told",
+        "unflushed_bytes",
+    )
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.current: PartitionLog | None = None  # what was aligned with, and in which generation of it
+        self.generation = -1
+        self.awaits: ReadSlices | FlushLog | None = None  # what a thread does for it
+        self.is_near = False  # what was left when it was read last was little
+        self.is_flushed = False  # once; from then on only `unflushed_bytes` is not
+        self.unflushed_bytes = 0
+        self.at_ms = 0  # not before
+        self.told = ""  # why it waits, as said last
+
+
+class LogMoves:
+    def __init__(
+        self,
+        logs: "LogManager",
+        partitions: Mapping[TopicPartition, Partition],
+        settings: BrokerSettings,
+        effects: list[Effect],
+        on_moved: Callable[[Partition], None],
+    ) -> None:
+        self._logs = logs
+        self._futures = logs.futures
+        self._partitions = partitions
+        self._effects = effects
+        self._on_moved = on_moved
+        self._moves: dict[TopicPartition, Move] = {}  # the oldest first
+        self.throttle = ReplicationThrottle(
+            window_count=settings.alter_log_dirs_replication_quota_window_num,
+            window_ms=settings.alter_log_dirs_replication_quota_window_size_seconds * 1000,
+        )
+        self.retry_at_ms: int | None = None
+        self._take_settings(settings)
+
+    def set_settings(self, settings: BrokerSettings, now_ms: int) -> None:
+        self._take_settings(settings)
+        for move in self._moves.values():
+            move.at_ms = 0  # it may have waited for a rate that is another one now
+        self.go_on(now_ms)
+
+    def _take_settings(self, settings: BrokerSettings) -> None:
+        self.throttle.rate = settings.replica_alter_log_dirs_io_max_bytes_per_second
+        self._at_once = settings.num_replica_alter_log_dirs_threads or max(len(self._logs.directories), 1)
+        self._chunk_bytes: int = settings.replica_fetch_max_bytes
+
+    # ------------------------------------------------------------------------------------------------- asked
+
+    def ask(self, topic_partition: TopicPartition, path: str, now_ms: int) -> bool:
+        """ProtocolError says why not, as Apache's broker does. False: the replica is not here; should it come, it is made
+        there."""
+        if is_too_long(topic_partition):
+            raise ProtocolError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic_partition}: the name is too long to move it"
+            )
+        directory = self._logs.directory_at(path)
+        if directory is None and path not in self._logs.left_out:
+            raise ProtocolError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is no directory of log.dirs")
+        if directory is None or not directory.is_online:
+            raise StorageError(f"log directory {path} is offline")
+        partition = self._partitions.get(topic_partition)
+        if partition is None:
+            self._prefer(topic_partition, path)
+            return False
+        log = partition.log
+        if log.failure is not None:
+            raise log.failure
+        future = self._futures.get(topic_partition)
+        if future is not None:
+            if future.directory is directory:
+                return True
+            self._drop(topic_partition, now_ms)
+        if self._logs.home_of(log) is directory:
+            return True
+        if self._logs.offline_directories:
+            # It may lie half done on one of them, and there must not be two.
+            raise StorageError(f"{topic_partition} is not moved while a log directory is offline")
+        self._futures.create(topic_partition, directory, now_ms)
+        self._effects.append(LogLine("info", f"{topic_partition} is copied to {path}"))
+        self._moves[topic_partition] = Move(partition)
+        self.go_on(now_ms)
+        return True
+
+    def _prefer(self, topic_partition: TopicPartition, path: str) -> None:
+        preferred = self._futures.preferred
+        preferred.pop(topic_partition, None)
+        if len(preferred) >= MOST_PREFERRED:
+            del preferred[next(iter(preferred))]
+        preferred[topic_partition] = path
+
+    def _drop(self, topic_partition: TopicPartition, now_ms: int) -> None:
+        self.forget(topic_partition)
+        line = self._futures.drop(topic_partition, now_ms)
+        self._effects.append(LogLine("info", f"{line}: the move is cancelled"))
+
+    # ------------------------------------------------------------------------------------------------ told
+
+    def hosted(self, partition: Partition, now_ms: int) -> None:
+        """A replica that was on its way when the broker stopped, or when its directory failed, goes on."""
+        topic_partition = partition.topic_partition
+        if self._futures.get(topic_partition) is not None:
+            self._moves[topic_partition] = Move(partition)
+            self.go_on(now_ms)
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """Not hosted any more. A future log stays, unless the log is deleted."""
+        if self._moves.pop(topic_partition, None) is not None and self._moves:
+            self.retry_at_ms = 0  # another one may have its place
+
+    def directory_failed(self, path: str) -> None:
+        for topic_partition, future in list(self._futures.logs.items()):
+            if future.directory.path == path:
+                self._lose(topic_partition, future)
+
+    def _lose(self, topic_partition: TopicPartition, future: "FutureLog") -> None:
+        self.forget(topic_partition)
+        self._futures.lose(topic_partition)
+        self._effects.append(
+            LogLine("warning", f"{topic_partition} stays where it is: {future.directory.path} is offline")
+        )
+
+    def tick(self, now_ms: int) -> None:
+        if self.retry_at_ms is not None and now_ms >= self.retry_at_ms:
+            self.go_on(now_ms)
+
+    def slices_read(self, effect: ReadSlices, data: bytes | None, now_ms: int) -> None:
+        """`data` None: could not be read, or was cut meanwhile."""
+        move = self._moves.get(effect.topic_partition)
+        if move is None or move.awaits is not effect:
+            return  # cancelled, and perhaps asked for again
+        move.awaits = None
+        if data is None:
+            move.at_ms = now_ms + RETRY_MS
+        elif self._is_aligned(move) and self._of(move).log_end_offset == effect.offset:
+            self._try(move, now_ms, data)
+        self.go_on(now_ms)
+
+    def flushed(self, effect: FlushLog, error: str | None, now_ms: int) -> None:
+        move = self._moves.get(effect.topic_partition)
+        if move is None or move.awaits is None or move.awaits.log is not effect.log:
+            return
+        move.awaits = None
+        if error is None:
+            effect.log.commit_flush(effect.plan, now_ms)
+            move.is_flushed = True
+        else:
+            self._failed(move, effect.log.fail(StorageError(error)), now_ms)
+        self.go_on(now_ms)
+
+    # ------------------------------------------------------------------------------------------------ copying
+
+    def go_on(self, now_ms: int) -> None:
+        """Everything that may be done now. What waits for time is looked at again at `retry_at_ms`."""
+        busy = sum(move.awaits is not None for move in self._moves.values())
+        self.retry_at_ms = None
+        for topic_partition, move in list(self._moves.items()):
+            if busy >= self._at_once:
+                return  # whoever is busy comes back here
+            if move.awaits is not None:
+                continue
+            if move.at_ms <= now_ms:
+                self._try(move, now_ms)
+                if move.awaits is not None:
+                    busy += 1
+            left = self._moves.get(topic_partition)  # done, or begun again
+            if left is not None and left.awaits is None:
+                due_ms = max(left.at_ms, now_ms + 1)
+                self.retry_at_ms = due_ms if self.retry_at_ms is None else min(self.retry_at_ms, due_ms)
+
+    def _try(self, move: Move, now_ms: int, data: bytes | None = None) -> None:
+        try:
+            if data is None:
+                self._step(move, now_ms)
+            else:
+                self._append(move, data, now_ms)
+        except ProtocolError as error:
+            self._failed(move, error, now_ms)
+
+    def _failed(self, move: Move, error: ProtocolError, now_ms: int) -> None:
+        topic_partition = move.partition.topic_partition
+        future = self._futures.logs[topic_partition]
+        if not future.directory.is_online:
+            self._lose(topic_partition, future)
+            return
+        move.at_ms = now_ms + RETRY_MS
+        self._say(move, "warning", f"{topic_partition}: its move to {future.directory.path} waits: {error}")
+        if future.log.failure is None and not isinstance(error, CorruptLog | MissingFile):
+            return
+        # The copy is not what was written, or somebody took it away: it is begun again.
+        self._futures.drop(topic_partition, now_ms)
+        try:
+            self._futures.create(topic_partition, future.directory, now_ms)
+        except StorageError:
+            del self._moves[topic_partition]  # its directory has failed, and tells so itself
+            return
+        again = self._moves[topic_partition] = Move(move.partition)
+        again.at_ms, again.told = move.at_ms, move.told
+
+    def _say(self, move: Move, level: str, text: str) -> None:
+        if text != move.told:
+            move.told = text
+            self._effects.append(LogLine(level, text))
+
+    def _of(self, move: Move) -> "PartitionLog":
+        return self._futures.logs[move.partition.topic_partition].log
+
+    def _is_aligned(self, move: Move) -> bool:
+        current = move.partition.log
+        return move.current is current and move.generation == current.flushed.generation
+
+    def _step(self, move: Move, now_ms: int) -> None:
+        """One thing: cut, read in a thread, flush in a thread, or the last batches and the swap."""
+        current = move.partition.log
+        if current.failure is not None:
+            raise _of_the_source(current.failure)
+        future = self._of(move)
+        if future.failure is not None:
+            raise future.failure
+        if not self._is_aligned(move):
+            self._align(move, future, current, now_ms)
+        if current.log_start_offset > future.log_end_offset:
+            future.truncate_fully_and_start_at(current.log_start_offset, now_ms)
+            move.is_flushed = False
+        elif current.log_start_offset > future.log_start_offset:
+            future.delete_records_before(current.log_start_offset)
+        if future.log_end_offset < current.log_end_offset and not self._copy(move, future, current, now_ms):
+            return
+        self._arrive(move, future, current, now_ms)
+
+    def _copy(self, move: Move, future: "PartitionLog", current: "PartitionLog", now_ms: int) -> bool:
+        """True when the future log ends where the log in use does. What is left at last is copied within the turn: under
+        steady writes there would be something left for ever."""
+        if self._must_wait(move, now_ms):
+            return False
+        rest = _read(current, future.log_end_offset, LAST_BYTES)
+        was_near, move.is_near = move.is_near, rest.size_bytes < LAST_BYTES
+        if was_near and move.is_near:
+            if not move.is_flushed or move.unflushed_bytes >= LAST_UNFLUSHED_BYTES:
+                self._flush(move, future)
+                return False
+            try:
+                data = data_of(rest.slices)
+            except StorageError as error:
+                raise _of_the_source(error) from error
+            self._append(move, data, now_ms)
+            if future.log_end_offset == current.log_end_offset:
+                return True
+        read = _read(current, future.log_end_offset, self._chunk_bytes)
+        move.awaits = ReadSlices(move.partition.topic_partition, current, future.log_end_offset, read.slices)
+        self._effects.append(move.awaits)
+        return False
+
+    def _must_wait(self, move: Move, now_ms: int) -> bool:
+        topic_partition = move.partition.topic_partition
+        if self.throttle.is_exceeded(now_ms):
+            move.at_ms = self.throttle.free_at_ms(now_ms)
+            return True
+        directory = self._futures.logs[topic_partition].directory
+        _, usable_bytes = directory.root.space()
+        if usable_bytes < self._chunk_bytes + SPARE_BYTES:
+            move.at_ms = now_ms + RETRY_MS
+            text = (
+                f"{topic_partition}: its move to {directory.path} waits: {usable_bytes} bytes are left there"
+            )
+            self._say(move, "warning", text)
+            return True
+        return False
+
+    def _append(self, move: Move, data: bytes, now_ms: int) -> None:
+        future = self._of(move)
+        offset, place = future.log_end_offset, len(future.segments) - 1
+        before = future.active.file.size_bytes
+        try:
+            future.append_as_follower(memoryview(data), now_ms=now_ms)
+        except StorageError:
+            raise
+        except ProtocolError:
+            if future.log_end_offset == offset:
+                try:
+                    move.partition.log.check_batch(offset)  # is what we read what was written?
+                except StorageError as error:
+                    raise _of_the_source(error) from error
+            raise
+        finally:  # of a batch that was cut short nothing
+            written = sum(segment.size_bytes for segment in future.segments[place:]) - before
+            self.throttle.record(max(written, 0), now_ms)
+            move.unflushed_bytes += max(written, 0)
+
+    def _align(self, move: Move, future: "PartitionLog", current: "PartitionLog", now_ms: int) -> None:
+        """Cuts the future log to where it agrees with the log in use."""
+        move.current, move.generation = current, current.flushed.generation
+        end = future.log_end_offset
+        is_complete = future.latest_epoch < 0
+        while not is_complete:
+            leader_epoch, leader_end_offset = current.end_offset_for_epoch(future.latest_epoch)
+            truncation = plan_truncation(
+                future,
+                leader_epoch=leader_epoch,
+                leader_end_offset=leader_end_offset,
+                high_watermark=min(move.partition.high_watermark, current.log_end_offset),
+            )
+            future.truncate_to(truncation.offset, now_ms)
+            is_complete = truncation.is_complete or future.latest_epoch < 0
+        if future.log_end_offset > current.log_end_offset:
+            future.truncate_to(current.log_end_offset, now_ms)
+        if future.log_end_offset < end:
+            self._effects.append(
+                LogLine(
+                    "info",
+                    f"{move.partition.topic_partition}: the copy is cut from {end} to {future.log_end_offset}, as the log in "
+                    "use was",
+                )
+            )
+
+    # ------------------------------------------------------------------------------------------------ arriving
+
+    def _arrive(self, move: Move, future: "PartitionLog", current: "PartitionLog", now_ms: int) -> None:
+        topic_partition = move.partition.topic_partition
+        if (
+            not move.is_flushed
+            or not future.flushed.is_in_place
+            or (
+                future.recovery_point < current.recovery_point
+                and move.unflushed_bytes >= LAST_UNFLUSHED_BYTES
+            )
+        ):
+            self._flush(move, future)
+            return
+        if future.recovery_point < current.recovery_point:
+            future.flush(now_ms)
+        lines = self._futures.swap(topic_partition, move.partition.high_watermark, now_ms)
+        del self._moves[topic_partition]
+        move.partition.take_log(self._logs.logs[topic_partition])
+        move.partition.flushed(now_ms)
+        self._on_moved(move.partition)
+        self._effects += [LogLine("info", line) for line in lines]
+
+    def _flush(self, move: Move, future: "PartitionLog") -> None:
+        topic_partition = move.partition.topic_partition
+        self._futures.prepare(topic_partition)
+        move.unflushed_bytes = 0
+        move.awaits = FlushLog(topic_partition, future, future.plan_flush())
+        self._effects.append(move.awaits)
+        self._effects.append(CheckpointHighWatermarks(self._marks()))
+
+    def _marks(self) -> dict[TopicPartition, int]:
+        return {tp: partition.high_watermark for tp, partition in sorted(self._partitions.items())}
+
+
+def lag_of(future: "PartitionLog", hosted: Partition | None) -> int:
+    """What DescribeLogDirs says of a copy: how much it lacks; -1 where nobody knows."""
+    return -1 if hosted is None else hosted.log.log_end_offset - future.log_end_offset
+
+
+def _read(log: "PartitionLog", offset: int, max_bytes: int) -> "LogRead":
+    try:
+        return log.read(
+            offset, max_bytes=max_bytes, upper_bound_offset=log.log_end_offset, min_one_batch=True
+        )
+    except StorageError as error:
+        raise _of_the_source(error) from error
+
+
+def _of_the_source(error: StorageError) -> ProtocolError:
+    """No fault of the copy: what becomes of the replica others decide, and the copy waits for that."""
+    return ProtocolError(error.code, error.message)
+
+
+def data_of(slices: "Sequence[FileSlice]") -> bytes:
+    """Blocks. StorageError where they were cut since, or the disk does not give them."""
+    return b"".join(part.read() for part in slices)

@@ -1,0 +1,91 @@
+"""`odradek log dirs`: what lies in the log directories of the brokers, and what is on its way between them (KIP-113)."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from odradek.cli.broker_lists import broker_ids
+from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
+from odradek.cli.quantities import shown_bytes
+
+if TYPE_CHECKING:
+    from odradek.client.sync import SyncClient
+
+
+@click.command()
+@click.option("--broker", "brokers", multiple=True, help="Only these: 1,2 or the option twice.")
+@click.option("--topic", "-t", "topics", multiple=True, help="Only replicas of these topics.")
+@bootstrap_option
+@json_option
+def dirs(brokers: tuple[str, ...], topics: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
+    """The log directories of each broker, how full they are, and which replicas are on their way to another one."""
+    from odradek.client.sync import SyncClient
+
+    wanted = broker_ids(brokers, "--broker")
+    with SyncClient(bootstrap) as client:
+        live = sorted(client.cluster([]).brokers)
+        for broker in wanted:
+            if broker not in live:
+                fail(f"broker {broker} is not alive; brokers alive: {', '.join(map(str, live))}")
+        found = [row for broker in wanted or live for row in directories_of(client, broker, topics)]
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        ("broker", "directory", "state", "replicas", "bytes", "free"),
+        [
+            (
+                row["broker"],
+                row["directory"],
+                row["error"] or "online",
+                sum(not replica["is_future"] for replica in row["replicas"]),
+                shown_bytes(sum(replica["bytes"] for replica in row["replicas"])),
+                "" if row["usable_bytes"] is None else shown_bytes(row["usable_bytes"]),
+            )
+            for row in found
+        ],
+    )
+    moving = [(row, replica) for row in found for replica in row["replicas"] if replica["is_future"]]
+    if moving:
+        print()
+        print_table(
+            ("on its way", "broker", "to", "bytes", "records behind"),
+            [
+                (
+                    replica["partition"],
+                    row["broker"],
+                    row["directory"],
+                    shown_bytes(replica["bytes"]),
+                    "unknown" if replica["lag"] < 0 else replica["lag"],
+                )
+                for row, replica in moving
+            ],
+        )
+
+
+def directories_of(client: "SyncClient", broker: int, topics: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    from odradek.client.sync import code_of
+    from odradek.model.error_codes import ErrorCode
+    from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+
+    return [
+        {
+            "broker": broker,
+            "directory": result.log_dir,
+            "error": None if result.error_code == ErrorCode.NONE else code_of(result.error_code).name,
+            "total_bytes": result.total_bytes if result.total_bytes >= 0 else None,
+            "usable_bytes": result.usable_bytes if result.usable_bytes >= 0 else None,
+            "replicas": [
+                {
+                    "partition": f"{topic.name}-{row.partition_index}",
+                    "bytes": row.partition_size,
+                    "lag": row.offset_lag,
+                    "is_future": row.is_future_key,
+                }
+                for topic in result.topics
+                if not topics or topic.name in topics
+                for row in topic.partitions
+            ],
+        }
+        for result in client.call(broker, DescribeLogDirsRequest(topics=None)).results
+    ]

@@ -1,0 +1,251 @@
+"""Logs on their way into another log directory of their broker (KIP-113), and the moment in which they arrive.
+
+Such a log lies in `<topic>-<partition>.<32 hex digits>-future`, as Apache's does, and is a follower of the one in use
+(`broker.log_moves`). Once it holds as much it takes the place of that one (`swap`), and nothing is appended meanwhile:
+
+1. what of the log in use is flushed is flushed here as well, so a power cut takes nothing that was safe;
+2. the directory gets the plain name, and that is synced. Now two directories have a log of that name, and both hold
+   the same;
+3. the former log is renamed to `-delete`, and that is synced. Only then something may be appended.
+
+A crash between 2 and 3 leaves both. Which one is meant says `log-directory-moves` in the partition's directory: how
+often this replica has moved. The larger number counts, the other log is set aside (`-stray`). Should the new directory
+fail in 2, whether it has the plain name nobody can tell; so the log that stays in use gets a number beyond it before it
+is appended to, and a directory that comes back repaired does not take its place.
+
+When the directory of the log in use fails, the future log stays where it is: it may be the last copy of what is in it.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.log.checkpoints import DIRECTORY_MOVES, MalformedCheckpoint, moves_to_bytes, read_moves
+from odradek.log.errors import DirectoryOffline, MissingFile, StorageError
+from odradek.log.files import Directory
+from odradek.log.log_directory import LogDirectory, parse_directory_name
+from odradek.log.namesakes import Namesake
+from odradek.log.partition_log import PartitionLog
+from odradek.log.recovery import create_log, open_log
+from odradek.log.tails import TAILS
+from odradek.model.ids import NO_TOPIC_ID, TopicPartition
+
+if TYPE_CHECKING:
+    from odradek.log.log_manager import LogManager
+
+DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+FUTURE_SUFFIX = "-future"
+UNIQUE_LENGTH = len(".") + 32
+LONGEST_NAME = 255
+
+
+class FutureLog(NamedTuple):
+    directory: LogDirectory
+    name: str  # of its directory
+    log: PartitionLog
+
+
+def is_too_long(topic_partition: TopicPartition) -> bool:
+    """The name of a future log is found again by what it begins with, so none of it may be left out (KAFKA-4893)."""
+    return len(str(topic_partition)) + UNIQUE_LENGTH + len(FUTURE_SUFFIX) > LONGEST_NAME
+
+
+def moves_of(directory: Directory) -> int:
+    """How often the log in this directory went from one log directory to another."""
+    try:
+        return read_moves(directory.read(DIRECTORY_MOVES))
+    except MalformedCheckpoint:
+        return 0  # never synced before the power went: then it was not in use under its plain name
+
+
+class FutureLogs:
+    """Those of one broker. At most one for each partition."""
+
+    def __init__(self, manager: "LogManager") -> None:
+        self._manager = manager
+        self.logs: dict[TopicPartition, FutureLog] = {}
+        # Of replicas that are not here yet: into which directory, when they are made.
+        self.preferred: dict[TopicPartition, str] = {}
+        self.found: list[tuple[LogDirectory, str, bool]] = []  # at the start: where, name, stopped in order
+
+    def get(self, topic_partition: TopicPartition) -> FutureLog | None:
+        return self.logs.get(topic_partition)
+
+    def is_one(self, log: PartitionLog) -> bool:
+        future = self.logs.get(log.topic_partition)
+        return future is not None and future.log is log
+
+    # ------------------------------------------------------------------------------------------ made and found
+
+    def create(self, topic_partition: TopicPartition, directory: LogDirectory, now_ms: int) -> FutureLog:
+        """Empty, and to be filled with what the log in use holds."""
+        manager = self._manager
+        current = manager.logs[topic_partition]
+        assert topic_partition not in self.logs, f"{topic_partition} is on its way already"
+        assert manager.home_of(current) is not directory, f"{topic_partition} is in {directory.path}"
+        name = manager._aside_name(directory, topic_partition, FUTURE_SUFFIX, now_ms)
+        manager._forget_former(directory, topic_partition)
+        log = create_log(
+            directory.root,
+            topic_partition,
+            current.topic_id,
+            current.config,
+            now_ms=now_ms,
+            log_start_offset=current.log_start_offset,
+            name=name,
+        )
+        future = self._keep(topic_partition, directory, name, log)
+        self._number(future, current)
+        return future
+
+    def _keep(
+        self, topic_partition: TopicPartition, directory: LogDirectory, name: str, log: PartitionLog
+    ) -> FutureLog:
+        log.before_cut_below = self._manager._before_cut_below
+        future = self.logs[topic_partition] = FutureLog(directory, name, log)
+        return future
+
+    def _number(self, future: FutureLog, current: PartitionLog) -> None:
+        """Synced with the first flush, and so before it is in use."""
+        moves = moves_of(current.directory) + 1
+        if moves_of(future.log.directory) != moves:
+            future.log.directory.replace(DIRECTORY_MOVES, moves_to_bytes(moves), durable=False)
+        future.log.flushed.name_changed(DIRECTORY_MOVES)
+
+    def load(self, now_ms: int, notes: list[str]) -> None:
+        """What was on its way when the broker stopped goes on. After all logs in use were opened."""
+        found, self.found = self.found, []
+        for directory, name, was_clean in found:
+            if directory.is_online:
+                try:
+                    self._load_one(directory, name, was_clean, now_ms, notes)
+                except StorageError as error:
+                    notes.append(f"{directory.path}/{name}: {error.message}")
+
+    def _load_one(
+        self, directory: LogDirectory, name: str, was_clean: bool, now_ms: int, notes: list[str]
+    ) -> None:
+        manager = self._manager
+        topic_partition = parse_directory_name(name[: -len(FUTURE_SUFFIX) - UNIQUE_LENGTH])
+        if topic_partition is None or not directory.root.is_directory(name):
+            return
+        if topic_partition in manager.contested:
+            return  # of which of them it is a copy nobody knows yet
+        current = manager.logs.get(topic_partition)
+        if topic_partition in self.logs or (current is not None and manager.home_of(current) is directory):
+            self._remove(topic_partition, directory, name, None, DELETE_SUFFIX, now_ms)
+            return
+        try:
+            recovered = open_log(
+                directory.root,
+                topic_partition,
+                manager.config_of(topic_partition.topic),
+                now_ms=now_ms,
+                was_clean=was_clean,
+                recovery_point=directory.recovery_points.get(topic_partition, 0),
+                log_start_offset=directory.log_starts.get(topic_partition, 0),
+                name=name,
+            )
+        except StorageError as error:
+            if not directory.is_online or current is None:
+                raise
+            self._remove(topic_partition, directory, name, None, DELETE_SUFFIX, now_ms)
+            self.create(topic_partition, directory, now_ms)
+            notes.append(f"{topic_partition}: its copy in {directory.path} is begun again: {error.message}")
+            return
+        log = recovered.log
+        notes += [f"{topic_partition}, on its way to {directory.path}: {note}" for note in recovered.notes]
+        if current is None:
+            self._keep(topic_partition, directory, name, log)
+        elif NO_TOPIC_ID not in (log.topic_id, current.topic_id) and log.topic_id != current.topic_id:
+            self._remove(topic_partition, directory, name, log, DELETE_SUFFIX, now_ms)
+        else:
+            self._number(self._keep(topic_partition, directory, name, log), current)
+
+    # ------------------------------------------------------------------------------------------------ dropped
+
+    def drop(self, topic_partition: TopicPartition, now_ms: int, suffix: str = DELETE_SUFFIX) -> str:
+        """It is not wanted any more: cancelled, or its topic is gone. A line that says where it lies."""
+        directory, name, log = self.logs.pop(topic_partition)
+        return self._remove(topic_partition, directory, name, log, suffix, now_ms)
+
+    def lose(self, topic_partition: TopicPartition) -> None:
+        """Its directory failed: what is there stays there, and goes on when the directory is back."""
+        future = self.logs.pop(topic_partition)
+        future.log.fail(DirectoryOffline(f"log directory {future.directory.path} is offline"))
+
+    def _remove(
+        self,
+        topic_partition: TopicPartition,
+        directory: LogDirectory,
+        name: str,
+        log: PartitionLog | None,
+        suffix: str,
+        now_ms: int,
+    ) -> str:
+        found = Namesake(
+            directory, NO_TOPIC_ID, log or StorageError(f"{topic_partition}: the move was cancelled")
+        )
+        return self._manager._set_aside(topic_partition, found, suffix, now_ms, name=name)
+
+    # ------------------------------------------------------------------------------------------------ arrived
+
+    def prepare(self, topic_partition: TopicPartition) -> None:
+        """Before the flush that comes before the swap, so that it syncs this as well: what batches alone do not tell."""
+        current, future = self._manager.logs[topic_partition], self.logs[topic_partition].log
+        if current.topic_id != NO_TOPIC_ID:
+            future.assign_topic_id(current.topic_id)
+        self._take_epochs(future, current)
+
+    @staticmethod
+    def _take_epochs(future: PartitionLog, current: PartitionLog) -> None:
+        """An epoch that has brought no record yet is known to the log in use alone."""
+        wanted = [entry for entry in current.epochs.entries if entry.start_offset <= future.log_end_offset]
+        if future.epochs.entries != wanted:
+            future.epochs.entries = wanted
+            future.write_epochs()
+
+    def swap(self, topic_partition: TopicPartition, high_watermark: int, now_ms: int) -> list[str]:
+        """The future log is the one in use when this returns: see the module. Lines for the log file.
+
+        StorageError: its directory failed, it is lost, and the log in use is the one that was. Blocks for two syncs of
+        directories, so that nothing is appended in between.
+        """
+        manager = self._manager
+        current, home = manager.logs[topic_partition], manager.home_of(manager.logs[topic_partition])
+        directory, name, log = self.logs[topic_partition]
+        assert log.log_end_offset == current.log_end_offset, "it does not hold as much yet"
+        assert log.recovery_point >= current.recovery_point, "less of it is flushed"
+        assert log.flushed.is_in_place, "its name was never synced"
+        number = moves_of(current.directory) + 1
+        try:
+            log.delete_records_before(current.log_start_offset)
+            self._take_epochs(log, current)
+            # Of records that are deleted by now the log in use still knows the producers.
+            log.producers = current.producers
+            log.take_snapshot(log.log_end_offset)
+            log.producer_marks = []
+            manager.expect_checkpoints(topic_partition, directory, log, high_watermark)
+            if not directory.root.rename(name, str(topic_partition)):
+                raise MissingFile(f"{directory.path}/{name} is not there any more")
+            directory.root.sync()
+        except StorageError:
+            if directory.root.health.failure is not None:
+                current.directory.replace(DIRECTORY_MOVES, moves_to_bytes(number + 1))
+            raise
+        del self.logs[topic_partition]
+        log.renamed(str(topic_partition))
+        manager._adopt(topic_partition, directory, log)
+        lines = [f"{topic_partition} has moved from {home.path} to {directory.path}"]
+        # Tails that an unclean election cut off are for a person to look at: they do not go with the log.
+        has_tails = home.is_online and home.root.child(str(topic_partition)).is_directory(TAILS)
+        former = Namesake(home, current.topic_id, current)
+        try:
+            line = manager._set_aside(
+                topic_partition, former, STRAY_SUFFIX if has_tails else DELETE_SUFFIX, now_ms
+            )
+            if has_tails:
+                lines.append(f"{line}, for what was cut off it")
+            home.root.sync()
+        except StorageError as error:
+            lines.append(f"{topic_partition}: its former log could not be taken away: {error.message}")
+        return lines

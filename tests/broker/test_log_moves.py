@@ -1,0 +1,330 @@
+"""AlterReplicaLogDirs: replicas on their way between log directories while they are read, written and cut."""
+
+from pathlib import Path
+
+import pytest
+
+from odradek.broker import effects as fx
+from odradek.broker.log_moves import LAST_BYTES, data_of
+from odradek.log.errors import DiskFault
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import TopicPartition
+from tests.broker.log_directories import (
+    a_world,
+    ask,
+    described,
+    do,
+    first,
+    five_records,
+    lines,
+    second,
+    steps,
+    where,
+)
+from tests.broker.world import T0, World, told
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return five_records(tmp_path)
+
+
+# ---------------------------------------------------------------------------------------------------- it moves
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_replica_moves_and_nobody_notices(world: World, version: int) -> None:
+    before = world[1].values()
+    assert ask(world, second(world), version=version) == ErrorCode.NONE
+    world.settle()
+    assert where(world) == second(world)
+    assert world[1].values() == before
+    assert described(world) == {first(world): [], second(world): [("t-0", 0, False)]}
+    assert world.produced(world.produce(1, b"after")) == (ErrorCode.NONE, 5)
+    assert world.consume(1, 0).message.responses[0].partitions[0].high_watermark == 6
+
+
+def test_a_copy_on_its_way_is_shown_with_what_it_lacks(world: World) -> None:
+    world.copies = False
+    assert ask(world, second(world)) == ErrorCode.NONE
+    assert described(world) == {first(world): [("t-0", 0, False)], second(world): [("t-0", 5, True)]}
+    (read,) = steps(world)
+    world.produce(1, b"meanwhile")
+    do(world, read)
+    assert described(world)[second(world)] == [("t-0", 1, True)]
+
+
+def test_what_is_written_meanwhile_comes_along(world: World) -> None:
+    world.copies = False
+    ask(world, second(world))
+    seen = 0
+    while where(world) == first(world):
+        for effect in steps(world):
+            world.produce(1, b"meanwhile %d" % seen)
+            do(world, effect)
+            seen += 1
+        assert seen < 10
+    assert seen == 2, "a read and a flush; the rest within the turn"
+    values = world[1].values()
+    assert values == [b"%d" % n for n in range(5)] + [b"meanwhile %d" % n for n in range(seen)]
+
+
+def test_a_consumer_that_waits_and_one_in_the_middle_go_on(world: World) -> None:
+    session_less = world.consume(1, 5, max_wait_ms=30_000)
+    ask(world, second(world))
+    world.settle()
+    assert where(world) == second(world) and not session_less.is_answered
+    world.produce(1, b"five")
+    world.settle()
+    assert session_less.message.responses[0].partitions[0].high_watermark == 6
+    assert len(world.consume(1, 2).message.responses[0].partitions[0].records) > 0
+
+
+def test_an_acknowledgement_that_waits_for_a_flush_comes_after_the_swap(tmp_path: Path) -> None:
+    """The flush that was under way is of the former log, and its answer says nothing any more."""
+    world = World(tmp_path, brokers=(1,), directories="2")
+    world.configs["topics", "t"] = {"flush.messages": "1"}
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    asked = world.produce(1, b"a")
+    (flush,) = told(world, fx.FlushLog)
+    ask(world, second(world))
+    world.settle()
+    assert where(world) == second(world)
+    world[1].broker.log_flushed(flush, "fsync t-0: No such file or directory", world.now_ms)
+    world.settle()
+    for effect in told(world, fx.FlushLog):
+        do(world, effect)
+    world.settle()
+    assert world.produced(asked) == (ErrorCode.NONE, 0)
+    assert world[1].partition().log.recovery_point == 1
+
+
+def test_a_follower_moves_while_it_follows(tmp_path: Path) -> None:
+    world = a_world(tmp_path, (1, 2))
+    world.produce(1, b"a")
+    world.settle()
+    world.copies = False
+    assert ask(world, second(world, 2), broker=2) == ErrorCode.NONE
+    (read,) = steps(world, 2)
+    world.produce(1, b"b")
+    world.settle()
+    do(world, read, 2)
+    world.copies = True
+    for effect in steps(world, 2):
+        do(world, effect, 2)
+    world.settle()
+    assert where(world, 2) == second(world, 2)
+    pending = world.produce(1, b"c")
+    world.settle()
+    assert world.produced(pending) == (ErrorCode.NONE, 2)
+    assert world[2].values() == [b"a", b"b", b"c"] and world[2].raw() == world[1].raw()
+
+
+def test_a_fetcher_that_waits_for_the_flush_of_the_former_log_is_woken(tmp_path: Path) -> None:
+    """With flush.messages=1 it fetches on when the last records are on the disk, and that flush is never told of."""
+    world = World(tmp_path, brokers=(1, 2), directories="2")
+    world.configs["topics", "t"] = {"flush.messages": "1"}
+    world.lead(1, isr=(1, 2), replicas=(1, 2), is_new=True)
+    world.produce(1, b"a")
+    world.settle()
+    (_,) = told(world, fx.FlushLog, 2)
+    world.copies = False
+    ask(world, second(world, 2), broker=2)
+    (read,) = steps(world, 2)
+    do(world, read, 2)
+    (flush,) = steps(world, 2)
+    flush.plan.run()
+    world[2].broker.log_flushed(flush, None, world.now_ms)
+    assert where(world, 2) == second(world, 2)
+    assert fx.WakeFetcher(1) in world[2].broker.take_effects()  # type: ignore[arg-type]
+
+
+def test_a_copy_of_a_log_that_is_cut_is_cut_too(tmp_path: Path) -> None:
+    """A follower behind a new leader: what was copied of the tail it loses must not be in the copy that replaces it."""
+    world = a_world(tmp_path, (1, 2, 3))
+    world.produce(1, b"a")
+    world.settle()
+    world.cut |= {(2, 1), (3, 1)}
+    world.produce(1, b"lost", acks=1)
+    world.produce(1, b"lost too", acks=1)
+    world.settle()
+    world.copies = False
+    ask(world, second(world))
+    for effect in steps(world):
+        do(world, effect)
+    assert world[1].logs.futures.logs[T0].log.log_end_offset == 3
+    flush = steps(world)
+    assert [type(effect) for effect in flush] == [fx.FlushLog]
+    world.cut.clear()
+    world.lead(2, isr=(2, 3), replicas=(1, 2, 3))
+    world.produce(2, b"kept", acks=1)
+    world.produce(2, b"kept too", acks=1)
+    world.settle()
+    assert world[1].values() == [b"a", b"kept", b"kept too"]
+    world.copies = True
+    do(world, flush[0])
+    world.settle()
+    assert where(world) == second(world)
+    assert world[1].values() == [b"a", b"kept", b"kept too"] and world[1].raw() == world[2].raw()
+    assert "the copy is cut from 3 to 1" in lines(world)
+
+
+def test_what_was_read_before_a_cut_is_not_appended_after_it(tmp_path: Path) -> None:
+    world = a_world(tmp_path, (1, 2, 3))
+    world.produce(1, b"a")
+    world.settle()
+    world.cut |= {(2, 1), (3, 1)}
+    world.produce(1, b"lost", acks=1)
+    world.copies = False
+    ask(world, second(world))
+    (read,) = steps(world)
+    data = data_of(read.slices)
+    world.cut.clear()
+    world.lead(2, isr=(2, 3), replicas=(1, 2, 3))
+    world.produce(2, b"kept", acks=1)
+    world.settle()
+    world.copies = True
+    world[1].broker.slices_read(read, data, world.now_ms)
+    world.settle()
+    assert where(world) == second(world)
+    assert world[1].values() == [b"a", b"kept"]
+
+
+def test_records_deleted_meanwhile_are_deleted_there_as_well(world: World) -> None:
+    world.copies = False
+    ask(world, second(world))
+    (read,) = steps(world)
+    world[1].partition().delete_records(3)
+    world.copies = True
+    do(world, read)
+    world.settle()
+    assert where(world) == second(world)
+    log = world[1].partition().log
+    assert (log.log_start_offset, log.log_end_offset) == (3, 5)
+
+
+def test_large_logs_are_copied_in_parts_and_the_last_one_within_the_turn(tmp_path: Path) -> None:
+    world = a_world(tmp_path, replica_fetch_max_bytes=str(1 << 17))
+    for n in range(12):
+        world.produce(1, bytes([n]) * (LAST_BYTES // 8))
+    world.copies = False
+    ask(world, second(world))
+    reads = 0
+    while not isinstance((effect := steps(world)[0]), fx.FlushLog):
+        assert sum(part.size_bytes for part in effect.slices) <= 1 << 17
+        do(world, effect)
+        reads += 1
+    assert reads >= 3
+    world.produce(1, b"last")
+    do(world, effect)
+    assert where(world) == second(world) and steps(world) == []
+    assert world[1].values()[-1] == b"last"
+
+
+def test_only_so_many_are_copied_at_once_in_the_order_asked(tmp_path: Path) -> None:
+    world = World(tmp_path, brokers=(1,), directories="2", num_replica_alter_log_dirs_threads="1")
+    for index in range(3):
+        world.lead(1, isr=(1,), replicas=(1,), index=index, is_new=True)
+        world.produce(1, b"x", index=index)
+    logs = world[1].logs
+    world.copies = False
+    for index in range(3):
+        here = logs.directory_of(TopicPartition("t", index))
+        there = next(path for path in world[1].log_dirs if path != here)
+        assert ask(world, there, index=index) == ErrorCode.NONE
+    order = []
+    while effects := steps(world):
+        (effect,) = effects
+        order.append(effect.topic_partition.partition)
+        do(world, effect)
+    assert order == [0, 0, 1, 1, 2, 2] and logs.futures.logs == {}
+
+
+def test_the_place_of_one_that_is_cancelled_goes_to_the_next(tmp_path: Path) -> None:
+    world = World(tmp_path, brokers=(1,), directories="2", num_replica_alter_log_dirs_threads="1")
+    for index in range(3):
+        world.lead(1, isr=(1,), replicas=(1,), index=index, is_new=True)
+        world.produce(1, b"x", index=index)
+    logs = world[1].logs
+    homes = [logs.directory_of(TopicPartition("t", index)) or "" for index in range(3)]
+    world.copies = False
+    for index, home in enumerate(homes):
+        ask(world, next(path for path in world[1].log_dirs if path != home), index=index)
+    ask(world, homes[0])
+    world.copies = True
+    world.advance(10)
+    assert [logs.directory_of(TopicPartition("t", index)) == homes[index] for index in range(3)] == [
+        True,
+        False,
+        False,
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------- throttled
+
+
+def test_it_is_no_faster_than_it_may_be(tmp_path: Path) -> None:
+    world = a_world(tmp_path, replica_fetch_max_bytes="70000")
+    world[1].broker.broker_config_changed(
+        "1", {"replica.alter.log.dirs.io.max.bytes.per.second": "100000"}, world.now_ms
+    )
+    for n in range(40):
+        world.produce(1, bytes([n]) * 30_000)
+    size = len(world[1].raw())
+    began = world.now_ms
+    ask(world, second(world))
+    world.watch(lambda: where(world) == second(world), within_ms=60_000)
+    took_s = (world.now_ms - began) / 1000
+    # What is left at last goes at once, and is paid for by nobody.
+    assert 0.7 * (size - LAST_BYTES) / 100_000 <= took_s <= 1.2 * size / 100_000
+
+
+def test_a_rate_that_is_raised_counts_at_once(tmp_path: Path) -> None:
+    world = a_world(tmp_path, replica_fetch_max_bytes="70000")
+    broker = world[1].broker
+    broker.broker_config_changed("1", {"replica.alter.log.dirs.io.max.bytes.per.second": "1"}, world.now_ms)
+    for n in range(20):
+        world.produce(1, bytes([n]) * 30_000)
+    ask(world, second(world))
+    world.advance(5_000)
+    assert where(world) == first(world)
+    broker.broker_config_changed("1", {}, world.now_ms)
+    world.settle()
+    assert where(world) == second(world)
+
+
+# --------------------------------------------------------------------------------------------------- refused
+
+
+def test_where_it_cannot_go_and_what_cannot_go_there(world: World) -> None:
+    assert ask(world, "/nowhere") == ErrorCode.LOG_DIR_NOT_FOUND
+    assert ask(world, second(world), topic="unknown") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert ask(world, second(world), topic="x" * 220) == ErrorCode.INVALID_TOPIC_EXCEPTION
+    world[1].logs.left_out["/mnt/gone"] = DiskFault("no such device")
+    assert ask(world, "/mnt/gone") == ErrorCode.KAFKA_STORAGE_ERROR
+    assert ask(world, second(world)) == ErrorCode.KAFKA_STORAGE_ERROR, (
+        "its copy may lie on the one that is gone"
+    )
+    assert world[1].logs.futures.logs == {}
+    world[1].logs.left_out.clear()
+    world[1].logs.directories[1].root.health.fail(DiskFault("gone"))
+    assert ask(world, second(world)) == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_replica_that_is_not_here_yet_is_made_there(tmp_path: Path) -> None:
+    world = World(tmp_path, brokers=(1, 2), directories="2")
+    for index in range(4):
+        key = TopicPartition("t", index)
+        world.lead(2, isr=(2,), replicas=(2,), index=index, is_new=True)
+        wanted = world[1].log_dirs[1]
+        assert ask(world, wanted, index=index) == ErrorCode.REPLICA_NOT_AVAILABLE
+        world.lead(2, isr=(2,), replicas=(2, 1), index=index)
+        assert world[1].logs.directory_of(key) == wanted
+    assert world[1].logs.futures.preferred == {}
+
+
+def test_a_replica_on_a_failed_disk_goes_nowhere(world: World) -> None:
+    world[1].logs.directories[0].root.health.fail(DiskFault("gone"))
+    world.settle()
+    assert ask(world, second(world)) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert world[1].logs.futures.preferred == {}

@@ -1,0 +1,49 @@
+"""`log dirs` shows where replicas lie; `reassign apply` sends them to the directories its file names."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def where(shell: Any, topic: str) -> dict[int, str]:
+    """Broker -> the directory it has the first partition in."""
+    return {
+        row["broker"]: row["directory"]
+        for row in shell.json("log", "dirs", "-t", topic)
+        for replica in row["replicas"]
+        if not replica["is_future"] and replica["partition"] == f"{topic}-0"
+    }
+
+
+def test_replicas_go_to_the_directories_of_a_file(start_cluster: Callable[..., Any], tmp_path: Path) -> None:
+    _, shell = start_cluster(2, settings={"log.dirs": f"{tmp_path}/$broker/a,{tmp_path}/$broker/b"})
+    shell.ok("topic", "create", "orders", "--assign", "1")
+    (here,) = where(shell, "orders").values()
+    assert here in (f"{tmp_path}/broker-1/a", f"{tmp_path}/broker-1/b")
+    there = f"{tmp_path}/broker-1/{'b' if here.endswith('a') else 'a'}"
+    file = tmp_path / "moves.json"
+
+    def write(*replicas: tuple[int, str]) -> None:
+        entry = {
+            "topic": "orders",
+            "partition": 0,
+            "replicas": [broker for broker, _ in replicas],
+            "log_dirs": [path for _, path in replicas],
+        }
+        file.write_text(json.dumps({"partitions": [entry]}))
+
+    write((1, there), (2, f"{tmp_path}/broker-2/b"))
+    assert shell.ok("reassign", "apply", file, "--wait").endswith(
+        "2 of 2 replicas are in their log directories\n"
+    )
+    assert where(shell, "orders") == {1: there, 2: f"{tmp_path}/broker-2/b"}
+
+    write((1, "/nowhere"), (2, "any"))
+    code, _, err = shell("reassign", "apply", file)
+    assert code == 1 and "orders-0 cannot go to /nowhere of broker 1: LOG_DIR_NOT_FOUND" in err
+
+    shown = shell.ok("log", "dirs", "--broker", 1)
+    assert f"{tmp_path}/broker-1/a" in shown and f"{tmp_path}/broker-2/a" not in shown and "online" in shown
+    code, _, err = shell("log", "dirs", "--broker", 9)
+    assert code == 1 and "brokers alive: 1, 2" in err
