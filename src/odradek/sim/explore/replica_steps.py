@@ -373,6 +373,8 @@ class _Logs:
     def __init__(self, value: ReplicaValue) -> None:
         self.log = TinyLog(value.log, value.epochs)
         self.offline_directories: dict[str, str] = {}
+        self.directories: tuple[object, ...] = ()
+        self.futures: dict[object, object] = {}  # nothing moves from one directory to another
         self.refused: dict[object, object] = {}
         # A replica that never held anything has no directory either.
         self.logs = {TP: self.log}
