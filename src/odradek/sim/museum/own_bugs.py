@@ -275,14 +275,14 @@ EXHIBITS = (
     ),
     Exhibit(
         "raised",
-        "-",
+        "4454d01",
         "min.insync.replicas is raised and the leader hears of it late: it commits alone, and an eligible replica that has "
         "nothing of it is elected",
         (Change(Partition, "_measure_min_isr", " or self.has_eligible", ""),),
     ),
     Exhibit(
         "no session",
-        "-",
+        "db36155",
         "a follower whose leader has no room for fetch sessions is answered at once, and asks again at once, for ever",
         (Change(FetchWait, "_look", "if session.id == NO_SESSION and wanted", "if False and wanted"),),
     ),
