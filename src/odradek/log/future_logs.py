@@ -83,7 +83,7 @@ class FutureLogs:
         assert topic_partition not in self.logs, f"{topic_partition} is on its way already"
         assert manager.home_of(current) is not directory, f"{topic_partition} is in {directory.path}"
         name = manager._aside_name(directory, topic_partition, FUTURE_SUFFIX, now_ms)
-        manager._forget_former(directory, topic_partition)
+        directory.forget_former(topic_partition)
         log = create_log(
             directory.root,
             topic_partition,
@@ -224,7 +224,12 @@ class FutureLogs:
             log.producers = current.producers
             log.take_snapshot(log.log_end_offset)
             log.producer_marks = []
-            manager.expect_checkpoints(topic_partition, directory, log, high_watermark)
+            directory.expect(
+                topic_partition,
+                high_watermark=high_watermark,
+                log_start_offset=log.log_start_offset,
+                first_base_offset=log.first_base_offset,
+            )
             if not directory.root.rename(name, str(topic_partition)):
                 raise MissingFile(f"{directory.path}/{name} is not there any more")
             directory.root.sync()

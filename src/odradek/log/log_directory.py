@@ -1,6 +1,6 @@
 """One of `log.dirs`: what is kept of it beside its logs, and whose it is (`meta.properties`)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
 
 from odradek.log import checkpoints
@@ -36,6 +36,92 @@ class LogDirectory:
     @property
     def is_online(self) -> bool:
         return self.root.health.failure is None
+
+    # ----------------------------------------------------------------------------------------------- checkpoints
+
+    def read_checkpoints(self, notes: list[str]) -> None:
+        self.recovery_points = self._read_offsets(checkpoints.RECOVERY_POINT, notes)
+        self.high_watermarks = self._read_offsets(checkpoints.HIGH_WATERMARK, notes)
+        self.log_starts = self._read_offsets(checkpoints.LOG_START, notes)
+
+    def _read_offsets(self, name: str, notes: list[str]) -> dict[TopicPartition, int]:
+        data = self.root.read(name)
+        try:
+            return {} if data is None else checkpoints.read_offsets(data, name)
+        except MalformedCheckpoint as error:
+            # Nothing is lost by starting from 0: more is scanned, and high watermarks are learnt from the leader.
+            notes.append(f"{self.path}: {error}; taken as empty")
+            return {}
+
+    def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """With `checkpointing` held."""
+        self.root.replace(name, checkpoints.offsets_to_bytes(offsets))
+
+    def end_is_known(self, topic_partition: TopicPartition, log_end_offset: int) -> None:
+        """Of a log that was found damaged. Should the process die now, the next one must not take the damage for the torn
+        tail of a crash and cut it off: all of the log was here, and the checkpoint says so."""
+        with self.checkpointing:
+            self.recovery_points = {**self.recovery_points, topic_partition: log_end_offset}
+            self.write_offsets(checkpoints.RECOVERY_POINT, self.recovery_points)
+
+    def before_cut_below(self, topic_partition: TopicPartition, offset: int, log_start_offset: int) -> None:
+        """Lowers the recovery point on disk before records below it are cut: after a crash in between, the log
+        would else look as if flushed records were missing. And the log start, where a log begins anew below the
+        old one: what is appended there would else look as if it had been deleted.
+        """
+        with self.checkpointing:
+            if self.recovery_points.get(topic_partition, 0) > offset:
+                self.recovery_points[topic_partition] = offset
+                self.write_offsets(checkpoints.RECOVERY_POINT, self.recovery_points)
+            if self.log_starts.get(topic_partition, 0) > log_start_offset:
+                self.log_starts[topic_partition] = log_start_offset
+                self.write_offsets(checkpoints.LOG_START, self.log_starts)
+
+    def expect(
+        self,
+        topic_partition: TopicPartition,
+        *,
+        high_watermark: int,
+        log_start_offset: int,
+        first_base_offset: int,
+    ) -> None:
+        """A log of this name is about to be in use here. What its files do not say stands in the checkpoints, unless what
+        is there does as well: the mark as it was a moment ago."""
+        with self.checkpointing:
+            if topic_partition not in self.high_watermarks:
+                self.high_watermarks = {**self.high_watermarks, topic_partition: high_watermark}
+                self.write_offsets(checkpoints.HIGH_WATERMARK, self.high_watermarks)
+            if (
+                log_start_offset > first_base_offset
+                and self.log_starts.get(topic_partition) != log_start_offset
+            ):
+                self.log_starts = {**self.log_starts, topic_partition: log_start_offset}
+                self.write_offsets(checkpoints.LOG_START, self.log_starts)
+
+    def leave_out(self, topic_partition: TopicPartition) -> None:
+        """The log is put aside: nothing is said of it any more, from the next time on that the files are written."""
+        with self.checkpointing:
+            for offsets in (self.recovery_points, self.high_watermarks, self.log_starts):
+                if offsets.pop(topic_partition, None) is not None:
+                    self.put_aside.add(topic_partition)
+
+    def forget_former(self, topic_partition: TopicPartition) -> None:
+        """What was flushed or deleted of an earlier log of that name says nothing about a new one.
+
+        Written before the new one is made: after a crash it would else look as if flushed records of it were
+        missing, or as if it began where the old one did.
+        """
+        with self.checkpointing:
+            is_stale = topic_partition in self.put_aside
+            for name, offsets in (
+                (checkpoints.RECOVERY_POINT, self.recovery_points),
+                (checkpoints.LOG_START, self.log_starts),
+                (checkpoints.HIGH_WATERMARK, self.high_watermarks),
+            ):
+                if offsets.pop(topic_partition, None) is not None or is_stale:
+                    self.write_offsets(name, offsets)
+            if is_stale:
+                self.put_aside.clear()  # all that were put aside were left out just now
 
 
 class Homes(dict[TopicPartition, LogDirectory]):

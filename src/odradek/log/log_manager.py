@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.log import checkpoints, log_directory
-from odradek.log.checkpoints import MalformedCheckpoint
 from odradek.log.config import LogConfig
 from odradek.log.errors import DirectoryOffline, StorageError
 from odradek.log.files import Directory
@@ -116,9 +115,7 @@ class LogManager:
             # Gone before anything is loaded: a crash from here on is an unclean stop (KAFKA-10471).
             root.remove(checkpoints.CLEAN_SHUTDOWN)
             root.sync()
-        directory.recovery_points = self._read_offsets(directory, checkpoints.RECOVERY_POINT, notes)
-        directory.high_watermarks = self._read_offsets(directory, checkpoints.HIGH_WATERMARK, notes)
-        directory.log_starts = self._read_offsets(directory, checkpoints.LOG_START, notes)
+        directory.read_checkpoints(notes)
         for name in names:
             if name.endswith(LEFTOVER_SUFFIXES):
                 if name.endswith(DELETE_SUFFIX):
@@ -230,17 +227,6 @@ class LogManager:
         self.logs[topic_partition] = log
         self._home[topic_partition] = directory
 
-    def _read_offsets(
-        self, directory: LogDirectory, name: str, notes: list[str]
-    ) -> dict[TopicPartition, int]:
-        data = directory.root.read(name)
-        try:
-            return {} if data is None else checkpoints.read_offsets(data, name)
-        except MalformedCheckpoint as error:
-            # Nothing is lost by starting from 0: more is scanned, and high watermarks are learnt from the leader.
-            notes.append(f"{directory.path}: {error}; taken as empty")
-            return {}
-
     # ----------------------------------------------------------------------------------------------- single logs
 
     def config_of(self, topic: str) -> LogConfig:
@@ -288,7 +274,7 @@ class LogManager:
                 directory = self.futures.logs[topic_partition].directory
                 self.futures.drop(topic_partition, now_ms, STRAY_SUFFIX)
             config = self.config_of(topic_partition.topic)
-            self._forget_former(directory, topic_partition)
+            directory.forget_former(topic_partition)
             log = create_log(directory.root, topic_partition, topic_id, config, now_ms=now_ms)
             self._adopt(topic_partition, directory, log)
         elif topic_id != NO_TOPIC_ID:
@@ -337,40 +323,15 @@ class LogManager:
         )
 
     def _log_broken(self, log: PartitionLog, error: StorageError) -> None:
-        """May be called from a thread.
-
-        Should the process die now, the next one must not take the damage for the torn tail of a crash and cut it off:
-        all of the log was here, and the checkpoint says so.
-        """
+        """May be called from a thread."""
         self.refused[log.topic_partition] = error
-        home = self._home[log.topic_partition]
-        with home.checkpointing:
-            home.recovery_points = {**home.recovery_points, log.topic_partition: log.log_end_offset}
-            self._write_offsets(home, checkpoints.RECOVERY_POINT, home.recovery_points)
+        self._home[log.topic_partition].end_is_known(log.topic_partition, log.log_end_offset)
         if self.on_broken_log is not None:
             self.on_broken_log(log.topic_partition, error)
 
     def _topic_id_of(self, topic_partition: TopicPartition, home: LogDirectory) -> TopicId:
         log = self.logs.get(topic_partition)
         return topic_id_in(home.root, topic_partition) if log is None else log.topic_id
-
-    def _forget_former(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
-        """What was flushed or deleted of an earlier log of that name says nothing about a new one.
-
-        Written before the new one is made: after a crash it would else look as if flushed records of it were
-        missing, or as if it began where the old one did.
-        """
-        with directory.checkpointing:
-            is_stale = topic_partition in directory.put_aside
-            for name, offsets in (
-                (checkpoints.RECOVERY_POINT, directory.recovery_points),
-                (checkpoints.LOG_START, directory.log_starts),
-                (checkpoints.HIGH_WATERMARK, directory.high_watermarks),
-            ):
-                if offsets.pop(topic_partition, None) is not None or is_stale:
-                    self._write_offsets(directory, name, offsets)
-            if is_stale:
-                directory.put_aside.clear()  # all that were put aside were left out just now
 
     def _directory_for_new_log(self, topic_partition: TopicPartition) -> LogDirectory:
         """Where it was asked to be, else where the fewest are."""
@@ -429,12 +390,9 @@ class LogManager:
         where it has not the partition's name.
         """
         home, _, log = found
-        with home.checkpointing:
-            # What the checkpoints say is of the log in use, if that is here as well.
-            of_it = name is None or self._home.get(topic_partition) is not home
-            for offsets in (home.recovery_points, home.high_watermarks, home.log_starts) if of_it else ():
-                if offsets.pop(topic_partition, None) is not None:
-                    home.put_aside.add(topic_partition)
+        # What the checkpoints say is of the log in use, if that is here as well.
+        if name is None or self._home.get(topic_partition) is not home:
+            home.leave_out(topic_partition)
         if not isinstance(log, StorageError):
             log.fail(StorageError(f"{topic_partition}: the log was deleted"))
         if not home.is_online:
@@ -496,7 +454,7 @@ class LogManager:
                     ):
                         values[topic_partition] = high_watermark
                 directory.high_watermarks = values
-                self._write_offsets(directory, checkpoints.HIGH_WATERMARK, values)
+                directory.write_offsets(checkpoints.HIGH_WATERMARK, values)
 
     def checkpoint_recovery_points(self) -> None:
         for directory in self._online():
@@ -506,7 +464,7 @@ class LogManager:
                     for topic_partition, log in self._logs_in(directory)
                     if topic_partition not in self.refused
                 } | self._kept(directory, directory.recovery_points)
-                self._write_offsets(directory, checkpoints.RECOVERY_POINT, directory.recovery_points)
+                directory.write_offsets(checkpoints.RECOVERY_POINT, directory.recovery_points)
 
     def checkpoint_log_start_offsets(self) -> None:
         """Of logs that begin inside their first segment. For the others its name says it, once that is synced."""
@@ -517,7 +475,7 @@ class LogManager:
                     for topic_partition, log in self._logs_in(directory)
                     if log.log_start_offset > (log.first_base_offset if log.flushed.names_are_synced else 0)
                 } | self._kept(directory, directory.log_starts)
-                self._write_offsets(directory, checkpoints.LOG_START, directory.log_starts)
+                directory.write_offsets(checkpoints.LOG_START, directory.log_starts)
 
     def _kept(
         self, directory: LogDirectory, offsets: Mapping[TopicPartition, int]
@@ -530,39 +488,8 @@ class LogManager:
             or any(namesake.directory is directory for namesake in self.contested.get(key, ()))
         }
 
-    def _write_offsets(
-        self, directory: LogDirectory, name: str, offsets: Mapping[TopicPartition, int]
-    ) -> None:
-        directory.root.replace(name, checkpoints.offsets_to_bytes(offsets))
-
     def _before_cut_below(self, log: PartitionLog, offset: int, log_start_offset: int) -> None:
-        """Lowers the recovery point on disk before records below it are cut: after a crash in between, the log
-        would else look as if flushed records were missing. And the log start, where a log begins anew below the
-        old one: what is appended there would else look as if it had been deleted.
-        """
-        key = log.topic_partition
-        home = self.home_of(log)
-        with home.checkpointing:
-            if home.recovery_points.get(key, 0) > offset:
-                home.recovery_points[key] = offset
-                self._write_offsets(home, checkpoints.RECOVERY_POINT, home.recovery_points)
-            if home.log_starts.get(key, 0) > log_start_offset:
-                home.log_starts[key] = log_start_offset
-                self._write_offsets(home, checkpoints.LOG_START, home.log_starts)
-
-    def expect_checkpoints(
-        self, topic_partition: TopicPartition, directory: LogDirectory, log: PartitionLog, high_watermark: int
-    ) -> None:
-        """This log is about to be the one in use. What its files do not say stands in the checkpoints, unless what is
-        there does as well: the mark as it was a moment ago."""
-        with directory.checkpointing:
-            if topic_partition not in directory.high_watermarks:
-                directory.high_watermarks = {**directory.high_watermarks, topic_partition: high_watermark}
-                self._write_offsets(directory, checkpoints.HIGH_WATERMARK, directory.high_watermarks)
-            start = log.log_start_offset
-            if start > log.first_base_offset and directory.log_starts.get(topic_partition) != start:
-                directory.log_starts = {**directory.log_starts, topic_partition: start}
-                self._write_offsets(directory, checkpoints.LOG_START, directory.log_starts)
+        self.home_of(log).before_cut_below(log.topic_partition, offset, log_start_offset)
 
     # ---------------------------------------------------------------------------------------- retention, removal
 

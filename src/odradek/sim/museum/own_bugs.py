@@ -10,6 +10,7 @@ from odradek.broker.replica_manager import ReplicaManager
 from odradek.controller import eligible, lives, reassignment_start, stop_answers
 from odradek.controller.plan import Plan
 from odradek.log import namesakes
+from odradek.log.log_directory import LogDirectory
 from odradek.log.log_manager import LogManager
 from odradek.log.memory_files import MemoryDirectory
 from odradek.replication.follower import FollowerFetcher
@@ -64,7 +65,7 @@ EXHIBITS = (
         "checkpoints",
         "b7f1e0f",
         "a topic that is made again is judged by the checkpoints of the deleted one",
-        (Change(LogManager, "get_or_create", "self._forget_former(directory, topic_partition)", "pass"),),
+        (Change(LogManager, "get_or_create", "directory.forget_former(topic_partition)", "pass"),),
     ),
     Exhibit(
         "seed 360",
@@ -266,9 +267,9 @@ EXHIBITS = (
         "a log found damaged in use is recovered after a kill as if that were a torn tail: cut there, and led again",
         (
             Change(
-                LogManager,
-                "_log_broken",
-                "self._write_offsets(home, checkpoints.RECOVERY_POINT, home.recovery_points)",
+                LogDirectory,
+                "end_is_known",
+                "self.write_offsets(checkpoints.RECOVERY_POINT, self.recovery_points)",
                 "pass",
             ),
         ),
