@@ -24,7 +24,7 @@ from odradek.log.files import Directory
 from odradek.log.log_directory import LogDirectory, parse_directory_name
 from odradek.log.namesakes import Namesake
 from odradek.log.partition_log import PartitionLog
-from odradek.log.recovery import create_log, open_log
+from odradek.log.recovery import create_log
 from odradek.log.tails import TAILS
 from odradek.model.ids import NO_TOPIC_ID, TopicPartition
 
@@ -135,16 +135,7 @@ class FutureLogs:
             self._remove(topic_partition, directory, name, None, DELETE_SUFFIX, now_ms)
             return
         try:
-            recovered = open_log(
-                directory.root,
-                topic_partition,
-                manager.config_of(topic_partition.topic),
-                now_ms=now_ms,
-                was_clean=was_clean,
-                recovery_point=directory.recovery_points.get(topic_partition, 0),
-                log_start_offset=directory.log_starts.get(topic_partition, 0),
-                name=name,
-            )
+            recovered = manager.open_log(directory, topic_partition, was_clean, now_ms, name=name)
         except StorageError as error:
             if not directory.is_online or current is None:
                 raise

@@ -20,7 +20,7 @@ from odradek.log.log_directory import LogDirectory as LogDirectory
 from odradek.log.log_directory import parse_directory_name as parse_directory_name
 from odradek.log.namesakes import Namesake, meant, topic_id_in, why_both_cannot_be
 from odradek.log.partition_log import PartitionLog
-from odradek.log.recovery import create_log, open_log
+from odradek.log.recovery import Recovered, create_log, open_log
 from odradek.log.retention import drop_expired_segments
 from odradek.log.scrubbing import Scrubber
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
@@ -203,15 +203,7 @@ class LogManager:
     ) -> None:
         self._home[topic_partition] = directory
         try:
-            recovered = open_log(
-                directory.root,
-                topic_partition,
-                self.config_of(topic_partition.topic),
-                now_ms=now_ms,
-                was_clean=was_clean,
-                recovery_point=directory.recovery_points.get(topic_partition, 0),
-                log_start_offset=directory.log_starts.get(topic_partition, 0),
-            )
+            recovered = self.open_log(directory, topic_partition, was_clean, now_ms)
         except StorageError as error:
             if not directory.is_online:
                 raise
@@ -220,6 +212,27 @@ class LogManager:
             return
         notes += [f"{topic_partition}: {note}" for note in recovered.notes]
         self._adopt(topic_partition, directory, recovered.log)
+
+    def open_log(
+        self,
+        directory: LogDirectory,
+        topic_partition: TopicPartition,
+        was_clean: bool,
+        now_ms: int,
+        *,
+        name: str | None = None,
+    ) -> Recovered:
+        """As the checkpoints of its directory say; of one on its way, `name` is that of the log's own directory."""
+        return open_log(
+            directory.root,
+            topic_partition,
+            self.config_of(topic_partition.topic),
+            now_ms=now_ms,
+            was_clean=was_clean,
+            recovery_point=directory.recovery_points.get(topic_partition, 0),
+            log_start_offset=directory.log_starts.get(topic_partition, 0),
+            name=name,
+        )
 
     def _adopt(self, topic_partition: TopicPartition, directory: LogDirectory, log: PartitionLog) -> None:
         log.before_cut_below = self._before_cut_below
