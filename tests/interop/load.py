@@ -4,9 +4,9 @@ from typing import Self
 
 from odradek.client.sync import SyncClient
 from odradek.model.ids import TopicPartition
+from tests.clients.load import Load
 from tests.clients.support import Books
 from tests.clients.test_confluent_kafka import read_all
-from tests.clients.test_twenty_kills import Load
 from tests.interop.cluster import MixedCluster
 from tests.interop.replicas import batches_of, difference, end_of
 

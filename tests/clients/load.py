@@ -1,0 +1,87 @@
+"""A load that does not stop for faults: an idempotent producer at a steady pace, and the books of what was acknowledged."""
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from tests.clients.support import Books, retrying, value_of
+
+
+class Load:
+    """An idempotent producer at a steady pace, in a thread of its own, until it is told to stop."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        books: Books,
+        *,
+        partitions: int,
+        records_per_second: int,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._partitions = partitions
+        self._records_per_second = records_per_second
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 2, **(options or {})}
+        )
+        self._topic = topic
+        self._books = books
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="load")
+        self.sent = 0
+        self.sending_s = 0.0
+        self.error: BaseException | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        if self.error is not None:
+            raise self.error
+        retrying(lambda: self._producer.flush(1.0) == 0, "every record is answered")
+
+    def abandon(self) -> None:
+        """The test has failed: nobody waits for what is on its way."""
+        self._stop.set()
+        self._thread.join()
+        self._producer.purge()
+
+    @property
+    def in_flight(self) -> int:
+        return self.sent - self._books.count
+
+    def _run(self) -> None:
+        try:
+            begun = time.monotonic()
+            number = 0
+            while not self._stop.is_set():
+                due = int((time.monotonic() - begun) * self._records_per_second) // self._partitions
+                while number < due:
+                    for partition in range(self._partitions):
+                        self._producer.produce(
+                            self._topic,
+                            value_of(number),
+                            partition=partition,
+                            on_delivery=self._told(number),
+                        )
+                        self.sent += 1
+                    number += 1
+                self._producer.poll(0.002)
+            self.sending_s = time.monotonic() - begun
+        except BaseException as error:
+            self.error = error
+
+    def _told(self, number: int) -> Any:
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                self._books.fail(str(error))
+            else:
+                self._books.acknowledge(message.partition(), message.offset(), number)
+
+        return on_delivery

@@ -1,0 +1,62 @@
+"""`python -m tests.nightly`: faults for most of the time, hostile input for the rest, then the table.
+
+Ctrl-C ends the fault that holds, stops every process that was started, and prints the table so far.
+"""
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+
+from tests.nightly.hostile import Result, attack
+from tests.nightly.report import report
+from tests.nightly.storm import Round, rounds
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reliability.md"
+MARK = "<!-- written by `python -m tests.nightly --write` from here on -->\n"
+# Of the whole time, for hostile input.
+HOSTILE_SHARE = 0.1
+
+
+@click.command()
+@click.option("--minutes", default=60.0, show_default=True, help="How long in all.")
+@click.option("--seed", default=1, show_default=True, help="Which faults and inputs are drawn.")
+@click.option(
+    "--faults-a-round", default=25, show_default=True, help="Faults between two looks at the books."
+)
+@click.option("--write", is_flag=True, help="Keep the table in docs/reliability.md.")
+def nightly(minutes: float, seed: int, faults_a_round: int, write: bool) -> None:
+    """Real processes under faults, and hostile input beside a connection that watches."""
+    done: list[Round] = []
+    attacks: list[Result] = []
+    begun = time.monotonic()
+    is_whole = False
+    try:
+        with tempfile.TemporaryDirectory(prefix="odradek-nightly-") as scratch:
+            attacks = attack(Path(scratch), seed=seed, seconds=60 * minutes * HOSTILE_SHARE)
+            until = begun + 60 * minutes
+            for one in rounds(Path(scratch) / "storm", seed=seed, until=until, faults_a_round=faults_a_round):
+                done.append(one)
+                click.echo(
+                    f"round {len(done)}: {len(one.injected)} faults, {one.acknowledged} acknowledged, "
+                    f"{len(one.wrong)} wrong",
+                    err=True,
+                )
+        is_whole = True
+    except KeyboardInterrupt:
+        click.echo("stopped; the table so far:", err=True)
+    lines = report(done, attacks)
+    click.echo("\n".join(lines))
+    if write and is_whole:
+        took = (time.monotonic() - begun) / 60
+        head = f"One run of `make nightly`, seed {seed}, {took:.0f} minutes.\n\n"
+        before = PAGE.read_text(encoding="utf-8").split(MARK)[0]
+        PAGE.write_text(f"{before}{MARK}\n{head}" + "\n".join(lines) + "\n", encoding="utf-8")
+    sys.exit(0 if is_whole and not any(one.wrong for one in (*done, *attacks)) else 1)
+
+
+if __name__ == "__main__":
+    nightly()

@@ -1,0 +1,155 @@
+"""Rounds of faults on a cluster of processes under load, and the books at the end of each round.
+
+Safety: every acknowledged record is there, once, in order, at its offset, and all replicas hold the same batches.
+Liveness: after each fault every ISR is full and every partition takes writes within a deadline, and once more at the end of a
+round when nothing is produced any more.
+"""
+
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from odradek.client.sync import SyncClient
+from odradek.model.errors import OdradekError
+from odradek.model.ids import TopicPartition
+from odradek.testing.process_cluster import ClusterNotReady
+from tests.clients.load import Load
+from tests.clients.support import Books, create_topic, is_fully_replicated
+from tests.clients.test_confluent_kafka import read_all
+from tests.interop.replicas import difference
+from tests.nightly.faults import FAULTS
+from tests.nightly.proxied_cluster import ProxiedCluster
+
+PARTITIONS = 4
+RECORDS_PER_SECOND = 200
+# Sessions end after 3 s and followers ask anew after 4 s (SETTINGS); the rest is for a machine with other work.
+HEALED_WITHIN_S = 60.0
+SHORTEST_S, LONGEST_S = 0.3, 8.0
+# An idempotent producer may wait as long as the longest fault and its healing.
+PRODUCER = {
+    "log_level": 0,
+    "message.timeout.ms": 300_000,
+    "socket.timeout.ms": 5_000,
+    "reconnect.backoff.max.ms": 500,
+}
+
+
+class Injected(NamedTuple):
+    kind: str
+    lasted_s: float
+    healed_s: float  # from the end of the fault to full ISRs and a new acknowledgement on each partition
+
+
+class Round(NamedTuple):
+    """What one round came to. `wrong`: sentences, empty when all held."""
+
+    injected: list[Injected]
+    acknowledged: int
+    longest_gap_s: float
+    wrong: list[str]
+
+
+def rounds(directory: Path, *, seed: int, until: float, faults_a_round: int) -> Iterator[Round]:
+    """On one cluster, until `time.monotonic()` reaches `until`; at least one."""
+    chance = random.Random(seed)
+    with ProxiedCluster(directory) as cluster:
+        number = 0
+        while number == 0 or time.monotonic() < until:
+            yield _round(cluster, f"storm-{number}", chance, faults_a_round, until if number else None)
+            number += 1
+
+
+def _round(
+    cluster: ProxiedCluster, topic: str, chance: random.Random, faults: int, until: float | None
+) -> Round:
+    create_topic(cluster, topic, partitions=PARTITIONS)
+    books = Books()
+    load = Load(
+        cluster.bootstrap,
+        topic,
+        books,
+        partitions=PARTITIONS,
+        records_per_second=RECORDS_PER_SECOND,
+        options=PRODUCER,
+    )
+    injected: list[Injected] = []
+    wrong: list[str] = []
+    load.start()
+    try:
+        for _ in range(faults):
+            if until is not None and time.monotonic() > until:
+                break
+            injected.append(_inject(cluster, topic, books, chance))
+        load.stop()
+        _judge(cluster, topic, books, load)
+    except (AssertionError, ClusterNotReady, OdradekError) as error:
+        load.abandon()
+        wrong.append(f"{topic}: {error}\n{_why(cluster, topic)}")
+    return Round(injected, books.count, books.longest_gap_s(), wrong)
+
+
+def _inject(cluster: ProxiedCluster, topic: str, books: Books, chance: random.Random) -> Injected:
+    kind = chance.choice(sorted(FAULTS))
+    victims = sorted(cluster.brokers)
+    chance.shuffle(victims)
+    lasts_s = chance.uniform(SHORTEST_S, LONGEST_S)
+    with FAULTS[kind](cluster, victims):
+        threading.Event().wait(lasts_s)
+    for broker in cluster.brokers.values():
+        if not broker.is_running:
+            broker.start()
+    begun = time.monotonic()
+    seen = _by_partition(books)
+    cluster.wait_until(
+        lambda: all(now > before for now, before in zip(_by_partition(books), seen, strict=True)),
+        f"every partition of {topic} takes writes after {kind!r} at {victims} for {lasts_s:.1f} s",
+        deadline_s=HEALED_WITHIN_S,
+    )
+    cluster.wait_until(
+        lambda: is_fully_replicated(cluster, topic),
+        f"every ISR of {topic} is full after {kind!r} at {victims} for {lasts_s:.1f} s",
+        deadline_s=HEALED_WITHIN_S,
+    )
+    return Injected(kind, lasts_s, time.monotonic() - begun)
+
+
+def _by_partition(books: Books) -> list[int]:
+    counts = [0] * PARTITIONS
+    for record in list(books.acknowledged):
+        counts[record.partition] += 1
+    return counts
+
+
+def _judge(cluster: ProxiedCluster, topic: str, books: Books, load: Load) -> None:
+    """AssertionError says what does not hold."""
+    assert books.failed == [], f"the producer gave up: {sorted(set(books.failed))[:3]}"
+    assert books.count == load.sent
+    cluster.wait_until(
+        lambda: is_fully_replicated(cluster, topic),
+        f"every ISR of {topic} is full when nothing is produced any more",
+        deadline_s=HEALED_WITHIN_S,
+    )
+    books.compare(read_all(cluster.bootstrap, topic, PARTITIONS), exactly_once=True)
+    with SyncClient(cluster.bootstrap) as client:
+        ends = client.end_offsets(TopicPartition(topic, index) for index in range(PARTITIONS))
+    disks = {broker.broker_id: broker.directory / "data" for broker in cluster.brokers.values()}
+    for index in range(PARTITIONS):
+        end = ends[TopicPartition(topic, index)]
+        cluster.wait_until(
+            lambda index=index, end=end: difference(disks, topic, index, end) is None,
+            f"all replicas of {topic}-{index} hold the same batches up to {end}",
+            deadline_s=HEALED_WITHIN_S,
+        )
+
+
+def _why(cluster: ProxiedCluster, topic: str) -> str:
+    """What `odradek why` says of it, and the last words of each broker."""
+    why = [sys.executable, "-m", "odradek", "why", topic, "--bootstrap", cluster.bootstrap]
+    said = subprocess.run(why, capture_output=True, text=True, timeout=60, check=False)
+    words = [f"broker {b.broker_id}: {b.last_words(2)}" for b in cluster.brokers.values()]
+    return "\n".join([said.stdout.strip() or said.stderr.strip(), *words])

@@ -1,0 +1,134 @@
+"""The tools of the nightly run: a proxy that holds back, faults that heal, a table that says what is wrong, an end by Ctrl-C."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from odradek.testing.process_cluster import free_ports
+from tests.nightly.hostile import Result
+from tests.nightly.proxy import FROM_BROKER, Proxies
+from tests.nightly.report import report
+from tests.nightly.storm import Injected, Round
+from tests.support import eventually
+
+ROOT = Path(__file__).parents[2]
+
+
+@contextlib.contextmanager
+def echoing() -> Iterator[tuple[socket.socket, int, Proxies]]:
+    """(listening socket of the one behind, port of the proxy, proxies)"""
+    (port,) = free_ports(1)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as behind,
+        Proxies({port: behind.getsockname()[1]}) as proxies,
+    ):
+        behind.settimeout(10)
+        yield behind, port, proxies
+
+
+def test_a_proxy_delivers_what_an_abandoned_connection_had_sent_and_then_its_end() -> None:
+    with echoing() as (behind, port, proxies):
+        client = socket.create_connection(("127.0.0.1", port), 10)
+        server, _ = behind.accept()
+        server.settimeout(10)
+        client.sendall(b"before ")
+        assert server.recv(100) == b"before "
+
+        proxies.hold(port)
+        client.sendall(b"late")
+        client.close()
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.recv(100)
+
+        server.settimeout(10)
+        proxies.heal(port)
+        assert server.recv(100) == b"late"
+        assert server.recv(100) == b""
+        server.close()
+
+
+def test_a_proxy_can_hold_back_one_direction_alone() -> None:
+    with echoing() as (behind, port, proxies):
+        client = socket.create_connection(("127.0.0.1", port), 10)
+        server, _ = behind.accept()
+        server.settimeout(10)
+        proxies.hold(port, (FROM_BROKER,))
+        client.sendall(b"asked")
+        assert server.recv(100) == b"asked"
+
+        server.sendall(b"answered")
+        client.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            client.recv(100)
+
+        client.settimeout(10)
+        proxies.heal(port)
+        assert client.recv(100) == b"answered"
+        client.close()
+        server.close()
+
+
+def test_a_cut_resets_every_connection() -> None:
+    with echoing() as (behind, port, proxies):
+        client = socket.create_connection(("127.0.0.1", port), 10)
+        server, _ = behind.accept()
+        client.sendall(b"x")
+        assert server.recv(1) == b"x"
+        proxies.cut(port)
+
+        with client, server, pytest.raises(ConnectionResetError):
+            client.recv(1)
+
+
+def test_whoever_connects_to_a_broker_that_is_down_is_told_so() -> None:
+    (port, nobody) = free_ports(2)
+    with Proxies({port: nobody}):
+        client = socket.create_connection(("127.0.0.1", port), 10)
+        with client, pytest.raises(ConnectionResetError):
+            client.recv(1)
+
+
+def test_the_table_counts_faults_by_kind_and_ends_with_what_is_wrong() -> None:
+    first = Round([Injected("kill -9", 1.0, 0.2), Injected("kill -9", 2.0, 0.8)], 70, 3.5, [])
+    second = Round([Injected("SIGSTOP", 4.0, 0.1)], 30, 1.0, ["storm-1: record 7 is not there"])
+    attack = Result("frames", 9, 4, 3, 2, 12.4, 34, 40, [])
+
+    lines = report([first, second], [attack])
+
+    assert "| SIGSTOP | 1 | 4 | 0.10, 0.10 |" in lines
+    assert "| kill -9 | 2 | 3 | 0.50, 0.80 |" in lines
+    assert any(line.startswith("3 faults in 2 rounds; 100 records acknowledged") for line in lines)
+    assert "| frames | 9 | 4 | 3 | 2 | 12 | 34, 40 |" in lines
+    assert lines[-1] == "WRONG: storm-1: record 7 is not there"
+    assert report([first], [])[-1] == "Nothing was lost, doubled, moved or stuck."
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_control_c_prints_the_table_so_far_and_leaves_no_process(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.nightly", "--minutes", "30", "--faults-a-round", "1"]
+    nightly = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    brokers = eventually(lambda: psutil.Process(nightly.pid).children(recursive=True), 60, "a broker runs")
+    nightly.send_signal(signal.SIGINT)
+    output, told = nightly.communicate(timeout=60)
+
+    assert nightly.returncode == 1
+    assert "stopped; the table so far:" in told
+    assert "0 faults in 0 rounds" in output
+    assert eventually(lambda: not any(broker.is_running() for broker in brokers), 30, "no broker runs")
