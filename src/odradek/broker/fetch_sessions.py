@@ -190,6 +190,13 @@ class FetchSession(FetchSource):
             self.pending.pop(wanted, None)
             wanted.unwatch()
 
+    def watch(self) -> None:
+        """For a fetch without a session, when it is parked. In a session each partition is watched from its first look on,
+        so that parking costs nothing for those that did not change."""
+        for wanted in self.wanted.values():
+            if wanted.partition is not None:
+                wanted.watch(wanted.partition)
+
     def next_epoch(self) -> None:
         self.epoch = 1 if self.epoch == INT32_MAX else self.epoch + 1
 

@@ -179,9 +179,8 @@ class FetchWait(Waiter):
 
     def park_until(self, deadline_ms: int) -> Park:
         session = self.session
-        for wanted in session.wanted.values():
-            if not wanted.is_watching and wanted.partition is not None:
-                wanted.watch(wanted.partition)
+        if session.id == NO_SESSION:
+            session.watch()
         park = self.park = Park()
         session.parked = self
         self.broker.park_fetch(self.connection, self)
@@ -396,10 +395,10 @@ class FetchWait(Waiter):
         wanted.unwatch()
         wanted.partition = None
         partition = self.broker.replicas.wanted(wanted.key, wanted.index)
-        if self.session.id != NO_SESSION:
-            wanted.watch(partition)
+        if self.session.id == NO_SESSION:
+            wanted.partition = partition  # watched if the fetch is parked: most such fetches are answered at once
         else:
-            wanted.partition = partition
+            wanted.watch(partition)
         return partition
 
     def _refused(self, wanted: WantedPartition, error: ErrorCode) -> FetchedPartition:
