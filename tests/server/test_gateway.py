@@ -376,6 +376,7 @@ def test_a_client_at_work_that_asks_again_is_answered_after_a_moment_of_doubt() 
     async def scenario() -> None:
         loop = asyncio.get_running_loop()
         door = Door(loop)
+        door.gateway.held.has_peers = True
         _, transport = door.connect()
         transport.feed(metadata(1))
         assert len(door.requests) == 1, "the first question is answered at once"
@@ -427,3 +428,15 @@ def test_the_time_of_requests_is_told_only_while_somebody_has_a_quota_of_it(
     assert [client for client, _ in told] == ["me", "me"]
     assert all(nanoseconds >= 2_000_000 for _, nanoseconds in told)
     assert door.gateway.describe()["request_throttled"] == 0
+
+
+@pytest.mark.parametrize("role", ["follower", "controller", "client"])
+def test_a_connection_of_another_broker_that_breaks_is_a_sign_of_trouble(
+    loop: asyncio.AbstractEventLoop, role: str
+) -> None:
+    door = Door(loop)
+    connection, _ = door.connect()
+    connection.info.is_follower = role == "follower"
+    connection.is_of_broker = role == "controller"
+    connection.connection_lost(None)
+    assert (door.gateway.held._troubled_until > loop.time()) is (role != "client")

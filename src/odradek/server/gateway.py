@@ -134,6 +134,8 @@ class Gateway:
         else:
             self._per_address.pop(address, None)
         self._metrics.connections_now = len(self._connections)
+        if connection.is_of_broker or connection.info.is_follower:
+            self.held.trouble()
         self._on_connection_closed(connection.connection_id)
 
     def start_closing_idle(self) -> None:

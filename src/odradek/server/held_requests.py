@@ -7,8 +7,10 @@ milliseconds before it is elected, and librdkafka, told the old one, asks again 
 question waits for the answer.
 
 A client may notice a little before we do: the kernel closes the sockets of a dead process one after the
-other. Who already works with us and asks again has a reason, so it waits for `DOUBT_MS`, in which we would
-have noticed too.
+other. Who already works with us and asks again may have a reason. Where others live, its answer waits until the
+loop has looked at every socket once more; if something is amiss by then (`trouble`, in the last TROUBLE_MS), for
+DOUBT_MS, in which we would have heard what. Most who ask again have no such reason: a broker alone answers at
+once, and in a cluster that is well the look costs some tens of microseconds.
 """
 
 import asyncio
@@ -21,7 +23,11 @@ from odradek.server.connection import Connection
 METADATA, CREATE_TOPICS, DESCRIBE_CLUSTER = 3, 19, 60
 ABOUT_THE_CLUSTER = frozenset({METADATA, CREATE_TOPICS, DESCRIBE_CLUSTER})
 PRODUCE, FETCH = 0, 1
+LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA = 4, 5, 6
 DOUBT_MS = 5
+TROUBLE_MS = 100
+# Turns of the loop until it has polled anew, and told of the connections that it found closed in that.
+TURNS_OF_A_LOOK = 3
 # What is held is copied; nobody sends a larger question.
 LARGEST_HELD_BYTES = 64 * 1024
 MOST_HELD = 10_000
@@ -49,7 +55,9 @@ class HeldRequests:
         self._end_turn = end_turn
         self._reasons: dict[object, None] = {}
         self._held: list[_Held] = []
+        self._troubled_until = -1.0  # by the loop's clock
         self._is_closed = False
+        self.has_peers = False  # more than one broker lives
 
     def begin(self, reason: object) -> None:
         self._reasons[reason] = None
@@ -60,16 +68,28 @@ class HeldRequests:
             if not self._reasons:
                 self._release()
 
+    def trouble(self) -> None:
+        """A sign that the cluster is about to change: a connection with a broker broke, or somebody was told that the
+        leader he knows leads no more."""
+        self._troubled_until = self._loop.time() + TROUBLE_MS / 1000
+
     def hold(self, connection: Connection, api_key: int, frame: memoryview) -> Park | None:
         """None: this one is to be handled now."""
         if api_key not in ABOUT_THE_CLUSTER:
             if api_key in (PRODUCE, FETCH):
                 connection.is_at_work = True
+            elif api_key in (LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA):
+                connection.is_of_broker = True
             return None
         if api_key == METADATA:
-            if connection.is_at_work and _DOUBT not in self._reasons and not self._is_closed:
+            if (
+                self.has_peers
+                and connection.is_at_work
+                and _DOUBT not in self._reasons
+                and not self._is_closed
+            ):
                 self.begin(_DOUBT)
-                self._loop.call_later(DOUBT_MS / 1000, self._end_doubt)
+                self._look(TURNS_OF_A_LOOK)
             connection.is_at_work = True
         if not self._reasons or len(frame) > LARGEST_HELD_BYTES or len(self._held) >= MOST_HELD:
             return None
@@ -82,6 +102,14 @@ class HeldRequests:
         self._is_closed = True
         self._reasons.clear()
         self._release()
+
+    def _look(self, turns: int) -> None:
+        if turns:
+            self._loop.call_soon(self._look, turns - 1)
+        elif self._loop.time() < self._troubled_until:
+            self._loop.call_later(DOUBT_MS / 1000, self._end_doubt)
+        else:
+            self._end_doubt()
 
     def _end_doubt(self) -> None:
         self.end(_DOUBT)

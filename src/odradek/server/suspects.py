@@ -37,6 +37,7 @@ class Suspects:
         self._end_turn = end_turn
         self._suspected: dict[BrokerId, asyncio.TimerHandle] = {}
         self._seen_epoch = metadata.epoch
+        self._seen_refusals = metadata.refusals
         self._seen_brokers: dict[int, LiveBroker] = metadata.brokers
         self._departures: dict[int, asyncio.TimerHandle] = {}
         self._ignorance: asyncio.TimerHandle | None = loop.call_later(
@@ -54,8 +55,12 @@ class Suspects:
 
     def look(self) -> None:
         """Called in every turn: an UpdateMetadata may have made clear what was in doubt."""
+        if self._metadata.refusals != self._seen_refusals:
+            self._seen_refusals = self._metadata.refusals
+            self._held.trouble()
         if self._metadata.epoch == self._seen_epoch:
             return
+        self._held.has_peers = len(self._metadata.live_brokers) > 1
         self._note_departures()
         self._seen_epoch = self._metadata.epoch
         if self._ignorance is not None and self._metadata.live_brokers:

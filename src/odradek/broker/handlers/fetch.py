@@ -56,11 +56,10 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         return Reply(encode_response(version, [], error_code=session, session_id=NO_SESSION))
     session.last_fetch_time_ms = now_ms
     wait = FetchWait(broker, version, body, session, request.connection)
-    if broker.throttles.is_active:
-        if session.replica_id >= 0:
-            request.connection.is_follower = True
-        else:
-            wait.hold_to(broker.throttles.limits_of(request))
+    if session.replica_id >= 0:
+        request.connection.is_follower = True
+    elif broker.throttles.is_active:
+        wait.hold_to(broker.throttles.limits_of(request))
     answer = wait.gather(now_ms)
     if answer is not None:
         return wait.reply(answer)
@@ -408,8 +407,10 @@ class FetchWait(Waiter):
         leader = None
         log_start = -1
         partition = wanted.partition
-        if error in HAS_NEW_LEADER and self.version >= FIRST_WITH_LEADERS:
-            leader = self.broker.replicas.current_leader(wanted.key, wanted.index)
+        if error in HAS_NEW_LEADER:
+            self.broker.metadata.refusals += 1
+            if self.version >= FIRST_WITH_LEADERS:
+                leader = self.broker.replicas.current_leader(wanted.key, wanted.index)
         if error == ErrorCode.OFFSET_OUT_OF_RANGE and partition is not None:
             log_start = partition.log.log_start_offset
         return (wanted.index, int(error), -1, -1, log_start, None, -1, b"", None, leader, None)

@@ -160,8 +160,10 @@ def _refused(
     broker: "Broker", version: int, topic: str, index: int, refusal: ProtocolError
 ) -> PartitionAnswer:
     leader = None
-    if refusal.code == NOT_LEADER and version >= FIRST_WITH_LEADERS:
-        leader = broker.replicas.current_leader(topic, index)
+    if refusal.code == NOT_LEADER:
+        broker.metadata.refusals += 1
+        if version >= FIRST_WITH_LEADERS:
+            leader = broker.replicas.current_leader(topic, index)
     record_index = getattr(refusal, "record_index", None)
     record_errors = () if record_index is None else ((record_index, refusal.message),)
     message = refusal.message if refusal.message != refusal.code.name else None
