@@ -6,13 +6,19 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
-import uvloop
 
 from odradek.broker.answers import Park, Reply
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.model.ids import BrokerId
 from odradek.server.connection import Connection
-from odradek.server.held_requests import DOUBT_MS, METADATA, PRODUCE, TROUBLE_MS, UPDATE_METADATA, HeldRequests
+from odradek.server.held_requests import (
+    DOUBT_MS,
+    METADATA,
+    PRODUCE,
+    TROUBLE_MS,
+    UPDATE_METADATA,
+    HeldRequests,
+)
 from odradek.server.suspects import Suspects
 from tests.server.test_suspects import told
 
@@ -75,7 +81,12 @@ def run(body: Callable[[], Awaitable[None]], make_loop: Callable[[], asyncio.Abs
         runner.run(cast(Any, body()))
 
 
-loops = pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def new_uvloop() -> asyncio.AbstractEventLoop:
+    loop: asyncio.AbstractEventLoop = pytest.importorskip("uvloop").new_event_loop()
+    return loop
+
+
+loops = pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, new_uvloop])
 
 
 @loops
