@@ -13,7 +13,17 @@ from odradek.cli.main import VERBS
 from odradek.sim import command, sweep
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.command import sim
-from odradek.sim.plan import Fault, Plan, draw
+from odradek.sim.plan import (
+    ACTIONS,
+    BATCH_KINDS,
+    CLIENT_KINDS,
+    FURTHER_KINDS,
+    KINDS,
+    Fault,
+    Plan,
+    classes_of,
+    draw,
+)
 from odradek.sim.profile import sampled
 from odradek.sim.run import CORRECTNESS, CRASH, LIVENESS, OK, Outcome, describe
 from odradek.sim.run import run as run_plan
@@ -21,7 +31,7 @@ from odradek.sim.shrink import shrunk
 from odradek.sim.trace import folded
 
 LAST_LINE = re.compile(
-    r"seed \d+: ok, \d+ events, \d+ faults, \d+ acknowledged batches, \d+\.\d+ logical hours, trace [0-9a-f]{16}"
+    r"seed \d+: ok, \d+ events, \d+ faults \([a-z, ]+\), \d+ acknowledged batches, \d+\.\d+ logical hours, trace [0-9a-f]{16}"
 )
 
 
@@ -69,6 +79,30 @@ def test_what_is_told_of_a_failure_names_the_faults_by_their_numbers_and_ends_wi
     assert f"  1: {draw(3).faults[1]}" in text
     assert sum("change" in line and "changes" not in line for line in text) == 50
     assert "also: I2" in "\n".join(text)
+
+
+def test_the_last_line_names_the_classes_of_the_faults_and_nothing_where_there_are_none() -> None:
+    outcome = Outcome(3, faults=2)
+    outcome.injected = [Fault(1.0, "pause", 0.0, 0.0), Fault(2.0, "late_watches", 0.0, 0.0)]
+
+    assert ", 2 faults (processes, store), " in outcome.line
+    assert ", 0 faults, " in Outcome(3).line
+
+
+def test_every_kind_of_fault_has_its_class() -> None:
+    for kind in (*KINDS, *FURTHER_KINDS, *CLIENT_KINDS, *BATCH_KINDS, *ACTIONS):
+        assert len(classes_of([kind])) == 1, kind
+
+
+def test_hashes_tell_runs_apart(tmp_path: Path) -> None:
+    one, many, other = tmp_path / "one", tmp_path / "many", tmp_path / "other"
+    assert called("--seed", "5", "--hashes", str(one)).exit_code == OK
+    assert called("--seeds", "5:7", "--jobs", "1", "--hashes", str(many)).exit_code == OK
+    assert called("--seed", "5", "--only", "0", "--hashes", str(other)).exit_code == OK
+
+    assert re.fullmatch(r"5 \d+ [0-9a-f]{16}\n", one.read_text())
+    assert many.read_text().startswith(one.read_text() + "6 ")
+    assert other.read_text() != one.read_text()
 
 
 def test_a_run_as_json() -> None:

@@ -93,6 +93,12 @@ FOR_MANY = ("jobs", "count_faults")
 )
 @click.option("--html", type=OUTPUT, callback=_writable, help="The run as a time line, in one file.")
 @click.option("--profile", is_flag=True, help="With --seed: which share is loop, codec, log and so on.")
+@click.option(
+    "--hashes",
+    type=OUTPUT,
+    callback=_writable,
+    help="A line for every seed: seed, events, hash of the trace. Equal files are equal runs.",
+)
 @click.option("--json", "as_json", is_flag=True, help="With --seed: what came of it as one JSON object.")
 @click.pass_context
 def sim(
@@ -110,6 +116,7 @@ def sim(
     trace: Path | None,
     html: Path | None,
     profile: bool,
+    hashes: Path | None,
     as_json: bool,
 ) -> None:
     """Whole clusters on a deterministic loop, with faults, each from one seed.
@@ -122,12 +129,16 @@ def sim(
     if seeds is not None:
         from odradek.sim.sweep import sweep
 
-        sys.exit(sweep(seeds, jobs=jobs, twice=twice, count_faults=count_faults, say=_say_at_once))
+        sys.exit(
+            sweep(seeds, jobs=jobs, twice=twice, count_faults=count_faults, say=_say_at_once, hashes=hashes)
+        )
     assert seed is not None
     plan = _chosen(seed, only, duration, partitions, producers)
     outcome = _profiled(plan) if profile else run_plan(plan)
     if twice and run_plan(plan).trace_hash != outcome.trace_hash:
         outcome.code, outcome.reason = CORRECTNESS, "two runs of this seed differ"
+    if hashes is not None:
+        hashes.write_text(f"{outcome.hash_line}\n", encoding="utf-8")
     if shrink and outcome.code != OK:
         plan, outcome, _ = shrunk(plan, outcome)
         click.echo(f"left of it: {command_of(plan)}\n", err=True)

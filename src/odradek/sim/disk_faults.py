@@ -13,7 +13,7 @@ from odradek.log.memory_files import Choose, MemoryDisk, _Inode, _Node
 from odradek.records.batch import EPOCH_OFFSET, LENGTH_OFFSET, MAGIC_OFFSET, iter_batches
 from odradek.sim.plan import Fault
 from odradek.sim.targets import later, pick, start_again, table_of
-from odradek.sim.world import World
+from odradek.sim.world import SimBroker, World
 
 INDEXES = (".index", ".timeindex")
 OFFSET_AND_EPOCH_BYTES = LENGTH_OFFSET + MAGIC_OFFSET - EPOCH_OFFSET
@@ -154,12 +154,19 @@ def directory_offline(world: World, fault: Fault) -> bool:
             later(world, 0.5, replaced)
             return
         disk.heal()
+        if world.is_healed and _has_all_directories(broker):
+            return  # it was started again since, and may be at rest by now: nothing is left to be ended
         if broker.is_running:
             broker.kill()
         broker.start()
 
     later(world, fault.lasts_s, replaced)
     return True
+
+
+def _has_all_directories(broker: SimBroker) -> bool:
+    runtime = broker.runtime
+    return broker.is_serving and runtime is not None and not runtime.broker.replicas.logs.offline_directories
 
 
 def _files(disk: MemoryDisk, endings: tuple[str, ...]) -> Iterator[tuple[MemoryDisk, str, _Inode]]:

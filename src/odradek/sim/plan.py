@@ -6,6 +6,7 @@ administrators do in the meantime is drawn in the same way, from a generator of 
 """
 
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -97,6 +98,17 @@ ACTIONS: dict[str, tuple[str, int, float, float]] = {
     "list_offsets": ("-", 1, 0.0, 0.0),
     "depose": ("F12", 0, 0.0, 0.0),
 }
+# What a seed is about, by the numbers of the fault matrix: `classes_of`.
+CLASSES: dict[str, frozenset[str]] = {
+    "processes": frozenset({"F1", "F2", "F3", "F4", "F5"}),
+    "links": frozenset({"F6", "F7", "F8", "F9", "F10"}),
+    "requests": frozenset({"F11"}),
+    "store": frozenset({"F12", "F13"}),
+    "clocks": frozenset({"F14"}),
+    "disks": frozenset({"F15", "F16", "F17", "F18", "F19", "F20", "F21", "F22", "F23"}),
+    "administrators": frozenset({"F24", "F25", "F26", "F27", "F29", "-"}),
+    "clients": frozenset({"F31"}),
+}
 QUIET_SHARE = 0.25  # of the time of every seed
 # May lose acknowledged records, with everybody's consent: few seeds, so that most can demand everything.
 UNCLEAN = frozenset({"elect_unclean", "allow_unclean"})
@@ -106,6 +118,13 @@ MOVE_THE_LOG_START = frozenset({"delete_records", "set_retention"})
 NEED_FLUSH = frozenset({"power_cut", "power_cut_all", "fsync_fails", "disk_errors", "disk_full"})
 # An emptied disk has lost what was flushed as well: one a seed, while all others are whole, is survived.
 SINGLE = frozenset({"disk_emptied"})
+
+
+def classes_of(kinds: Iterable[str]) -> tuple[str, ...]:
+    """Of these kinds of fault, in the order of `CLASSES`."""
+    tables = (KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, ACTIONS)
+    numbers = {table[kind][0] for kind in kinds for table in tables if kind in table}
+    return tuple(name for name, of_it in CLASSES.items() if not of_it.isdisjoint(numbers))
 
 
 @dataclass(frozen=True, slots=True)

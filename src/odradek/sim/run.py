@@ -18,7 +18,7 @@ from odradek.sim.checkers.history import Anomaly, History
 from odradek.sim.checkers.measures import measures
 from odradek.sim.loop import Host
 from odradek.sim.mistakes import Mistake, Mistakes, quiet_but_for
-from odradek.sim.plan import BATCH_KINDS, MOVE_THE_LOG_START, UNCLEAN, Fault, Plan, draw
+from odradek.sim.plan import BATCH_KINDS, MOVE_THE_LOG_START, UNCLEAN, Fault, Plan, classes_of, draw
 from odradek.sim.rest import pending, restless
 from odradek.sim.restart import would_not_restart
 from odradek.sim.watch import Watch
@@ -58,6 +58,11 @@ class Outcome:
     injected: list[Fault] = field(default_factory=list)
     history: History = field(default_factory=History)
 
+    @property
+    def hash_line(self) -> str:
+        """A line of `--hashes`. A change of the code that keeps it keeps every step of the run."""
+        return f"{self.seed} {self.events} {self.trace_hash:016x}"
+
     def as_dict(self) -> dict[str, object]:
         return {
             "seed": self.seed,
@@ -75,8 +80,10 @@ class Outcome:
     @property
     def line(self) -> str:
         word = {OK: "ok", CRASH: "crash", LIVENESS: "liveness", CORRECTNESS: "correctness"}[self.code]
+        classes = classes_of(fault.kind for fault in self.injected)
+        faults = f"{self.faults} faults" + (f" ({', '.join(classes)})" if classes else "")
         return (
-            f"seed {self.seed}: {word}, {self.events} events, {self.faults} faults, {self.acked_batches} acknowledged "
+            f"seed {self.seed}: {word}, {self.events} events, {faults}, {self.acked_batches} acknowledged "
             f"batches, {self.simulated_s / 3600:.4f} logical hours, trace {self.trace_hash:016x}"
         )
 

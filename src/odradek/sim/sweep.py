@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 from odradek.controller import bulk_moves
 from odradek.sim.plan import draw
@@ -16,8 +17,19 @@ from odradek.sim.run import run as run_plan
 Say = Callable[[str], None]
 
 
-def sweep(seeds: Sequence[int], *, jobs: int, twice: bool, count_faults: bool, say: Say) -> int:
-    """Runs all; the exit code is that of the first that failed. The last line is the sum of the lines of all."""
+def sweep(
+    seeds: Sequence[int],
+    *,
+    jobs: int,
+    twice: bool,
+    count_faults: bool,
+    say: Say,
+    hashes: Path | None = None,
+) -> int:
+    """Runs all; the exit code is that of the first that failed. The last line is the sum of the lines of all.
+
+    `hashes`: a file to be written, a line for every seed.
+    """
     begun, cpu = time.perf_counter(), 0.0
     outcomes: list[Outcome] = []
     for outcome, seconds in _run_all(seeds, jobs, hash_seed="0"):
@@ -37,6 +49,8 @@ def sweep(seeds: Sequence[int], *, jobs: int, twice: bool, count_faults: bool, s
                     f"seed {again.seed}: two runs differ, {before.trace_hash:016x} and {again.trace_hash:016x}"
                 )
                 before.code = before.code or CORRECTNESS
+    if hashes is not None:
+        hashes.write_text("".join(f"{o.hash_line}\n" for o in outcomes), encoding="utf-8")
     took = time.perf_counter() - begun
     failed = [o for o in outcomes if o.code != OK]
     if count_faults:
