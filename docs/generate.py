@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from odradek.cli.main import odradek
+from odradek.cli.group import odradek
 from odradek.controller import partition_states, replica_states
 from odradek.model.settings import BROKER_SETTINGS, OPENED_ONCE, TOPIC_SETTINGS, Setting
 from odradek.protocol.api_keys import APIS, BETWEEN_BROKERS, CONTROLLER_ONLY, SERVED

@@ -2,14 +2,16 @@
 
 import importlib
 import json
+import resource
 import subprocess
 import sys
 
 import click
 import pytest
 
-from odradek.cli import cluster, config, elect, journal, main, reassign, roll, topic
+from odradek.cli import cluster, config, elect, group, journal, main, reassign, roll, topic, verbs
 
+MOST_MODULES = 12
 HEAVY = ("rich", "numpy", "pyarrow", "pyspark", "confluent_kafka", "asyncio", "sqlite3", "odradek.protocol")
 
 
@@ -23,34 +25,126 @@ def run(capsys, *arguments):
     return code, out, err
 
 
-def test_help_lists_every_verb_and_imports_none_of_them():
-    """The 100 ms of `odradek --help` are imports: what is not imported costs nothing on any machine."""
+def modules_of(*arguments):
+    """(what it prints, the modules it imports) of `odradek ARGUMENTS` in a process of its own."""
     script = (
         "import sys, json\n"
         "from odradek.cli.main import main\n"
-        "main(['--help'])\n"
+        f"main({list(arguments)!r})\n"
         "print(json.dumps(sorted(sys.modules)))\n"
     )
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    *help_lines, modules = answer.stdout.splitlines()
-    loaded = json.loads(modules)
+    *lines, modules = answer.stdout.splitlines()
+    return lines, json.loads(modules)
+
+
+def test_help_lists_every_verb_and_imports_none_of_them():
+    """The time of `odradek --help` goes into imports: what is not imported costs nothing on any machine."""
+    help_lines, loaded = modules_of("--help")
     assert [name for name in loaded if name.startswith("odradek")] == [
         "odradek",
         "odradek.cli",
         "odradek.cli.main",
+        "odradek.cli.terminal",
+        "odradek.cli.verbs",
     ]
-    assert not set(HEAVY) & set(loaded)
-    for verb in main.VERBS:
+    assert not {*HEAVY, "click"} & set(loaded)
+    for verb in verbs.VERBS:
         assert any(line.split()[:1] == [verb] for line in help_lines), verb
 
 
+def every_command(command=group.odradek, path=()):
+    yield path
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from every_command(command.get_command(context, name), (*path, name))
+
+
+@pytest.mark.parametrize("path", list(every_command()), ids=" ".join)
+def test_the_help_of_a_verb_imports_what_its_options_need_and_not_what_its_work_needs(path):
+    _, loaded = modules_of(*path, "--help")
+    assert not set(HEAVY) & set(loaded)
+    ours = [name for name in loaded if name.startswith("odradek.") and not name.startswith("odradek.cli")]
+    assert len(ours) <= MOST_MODULES, ours
+
+
+def processor_seconds(*command):
+    """User and system time of the quickest of some runs: others on this machine make a run longer, never shorter."""
+    found = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *command], stdout=subprocess.DEVNULL, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(found)
+
+
+def test_help_takes_100_ms_of_processor_time_at_most():
+    """Three times what an empty Python takes, where the machine is so slow that this is more."""
+    allowed = max(0.100, 3 * processor_seconds("-c", "pass"))
+    assert processor_seconds("-m", "odradek.cli.main", "--help") <= allowed
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_the_list_of_verbs_is_laid_out_as_click_does_it(columns):
+    context = click.Context(
+        group.odradek,
+        info_name="odradek",
+        terminal_width=min(columns, 80) - 2,
+        **group.odradek.context_settings,
+    )
+    assert verbs.help_page(columns) == context.get_help()
+
+
+@pytest.mark.parametrize("path", [(), ("topic",), ("why",)], ids=" ".join)
+def test_help_keeps_to_forty_columns(capsys, monkeypatch, path):
+    monkeypatch.setenv("COLUMNS", "40")
+    code, out, _ = run(capsys, *path, "--help")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 40
+
+
+def test_nothing_asked_is_answered_with_what_can_be_asked(capsys):
+    code, out, err = run(capsys)
+    assert (code, out) == (2, "")
+    assert err == verbs.help_page(80) + "\n"
+    code, out, err = run(capsys, "topic")
+    assert (code, out) == (2, "")
+    assert err.startswith("Usage: odradek topic ")
+
+
 @pytest.mark.parametrize(
-    "verbs",
-    [main.VERBS, *(group.VERBS for group in (topic, cluster, config, reassign, elect, roll, journal))],
+    ("arguments", "code", "words"),
+    [
+        (["topic", "list", "--bootstrap", "127.0.0.1:1"], 1, "nobody answers at 127.0.0.1:1"),
+        (["topic", "list", "--bootstrap", "localhost"], 2, "host:port"),
+        (["topic", "list", "--nonsense"], 2, "--nonsense"),
+        (["tpic", "list"], 2, "did you mean topic?"),
+        (["start", "--config", "/nonexistent/server.properties"], 2, "No such file"),
+    ],
+)
+def test_an_error_is_json_where_json_is_asked_for(capsys, arguments, code, words):
+    answer = run(capsys, *arguments, "--json")
+    assert answer[:2] == (code, "")
+    error = json.loads(answer[2])
+    assert (error["ok"], error["exit_code"]) == (False, code)
+    assert words in error["error"]
+
+
+def test_json_behind_two_dashes_is_no_option(capsys):
+    code, _, err = run(capsys, "topic", "list", "--bootstrap", "127.0.0.1:1", "--", "--json")
+    assert code == 2
+    assert err.startswith("odradek: ")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [verbs.VERBS, *(module.VERBS for module in (topic, cluster, config, reassign, elect, roll, journal))],
     ids=["odradek", "topic", "cluster", "config", "reassign", "elect", "roll", "journal"],
 )
-def test_every_verb_of_the_tables_is_there_and_takes_json(verbs):
-    for name, (module, attribute, words) in verbs.items():
+def test_every_verb_of_the_tables_is_there_and_takes_json(table):
+    for name, (module, attribute, words) in table.items():
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command), name
         assert words.endswith((".", "?"))
@@ -61,9 +155,9 @@ def test_every_verb_of_the_tables_is_there_and_takes_json(verbs):
 
 def test_a_group_of_another_room_has_json_on_every_command():
     for name in ("store", "log"):  # what `wire` writes is JSON, or hex, already
-        module, attribute, _ = main.VERBS[name]
-        group = getattr(importlib.import_module(module), attribute)
-        for command in group.commands.values():
+        module, attribute, _ = verbs.VERBS[name]
+        commands = getattr(importlib.import_module(module), attribute)
+        for command in commands.commands.values():
             assert "--json" in {option for parameter in command.params for option in parameter.opts}, (
                 command.name
             )
@@ -103,7 +197,7 @@ def test_a_mistake_of_ours_is_a_sentence_and_a_trace_only_on_request(capsys, mon
     def broken(*_args, **_options):
         raise ZeroDivisionError("half a record")
 
-    monkeypatch.setattr(main.odradek, "main", broken)
+    monkeypatch.setattr(group.odradek, "main", broken)
     monkeypatch.delenv("ODRADEK_TRACE", raising=False)
     code, _, err = run(capsys, "topic", "list")
     assert code == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from odradek.cli.main import VERBS
+from odradek.cli.verbs import VERBS
 from odradek.sim import command, sweep
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.command import sim
@@ -312,9 +312,9 @@ def test_what_shrinking_leaves_can_be_run_again(monkeypatch: pytest.MonkeyPatch)
         return outcome
 
     monkeypatch.setattr(command, "run_plan", run)
-    monkeypatch.setattr(command, "shrunk", lambda plan, outcome: shrunk(plan, outcome, run))
+    monkeypatch.setattr("odradek.sim.shrink.shrunk", lambda plan, outcome: shrunk(plan, outcome, run))
     monkeypatch.setattr(command, "_changes", lambda plan: [f"{len(plan.faults)} faults"])
-    monkeypatch.setattr(command, "draw", lambda seed: _with_more_faults(draw(seed)))
+    monkeypatch.setattr("odradek.sim.plan.draw", lambda seed: _with_more_faults(draw(seed)))
     answer = called("--seed", "5", "--shrink")
     (left,) = [line for line in answer.stderr.splitlines() if line.startswith("left of it: ")]
     smallest = ran[-1]

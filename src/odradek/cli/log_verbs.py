@@ -2,7 +2,7 @@
 
 import click
 
-from odradek.cli.main import LazyGroup
+from odradek.cli.group import LazyGroup
 
 VERBS = {
     "dump": ("odradek.cli.log_dump", "dump", "Print segment files, indexes, snapshots."),

@@ -1,13 +1,17 @@
-"""What verbs print: a table for people, JSON for programs. Rich is imported for a terminal alone."""
+"""What verbs print: a table for people, JSON for programs."""
 
 import json
-import sys
 from collections.abc import Iterable, Sequence
+from functools import wraps
 from typing import Any, NoReturn
 
 import click
 
+from odradek.cli import terminal
 from odradek.model.errors import OdradekError
+
+WAIT_S = 60.0  # for a cluster that is starting
+LEAST_ROOM = 10  # of a cell in a terminal narrower than any
 
 
 class Failed(OdradekError):
@@ -19,6 +23,22 @@ def json_option(command: Any) -> Any:
 
 
 def bootstrap_option(command: Any) -> Any:
+    """`--bootstrap`, which the verb gets, and `--wait`, which it does not: it begins when the cluster is there."""
+
+    @wraps(command)
+    def begun(*, wait: bool, bootstrap: str, **others: Any) -> Any:
+        if wait:
+            from odradek.cli.waiting import wait_for_cluster
+
+            wait_for_cluster(bootstrap, quiet=bool(others.get("as_json")))
+        return command(bootstrap=bootstrap, **others)
+
+    help_ = f"If the cluster is starting: until it is there, at most {WAIT_S:g} s."
+    return address_option(click.option("--wait", is_flag=True, help=help_)(begun))
+
+
+def address_option(command: Any) -> Any:
+    """`--bootstrap` alone, for a verb whose own `--wait` says more."""
     return click.option(
         "--bootstrap",
         "-b",
@@ -34,33 +54,40 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Aligned columns; numbers to the right. A pipe gets plain text that never wraps."""
+    """Aligned columns; numbers to the right. A pipe gets text that never wraps, a terminal that is too narrow for the
+    longest row one entry a line."""
     cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
     numeric = [
         bool(cells) and all(_is_number(row[position]) for row in cells) for position in range(len(columns))
     ]
-    if sys.stdout.isatty():
-        from rich import box
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for name, right in zip(columns, numeric, strict=True):
-            table.add_column(name, justify="right" if right else "left", overflow="fold")
-        for row in cells:
-            table.add_row(*(Text(cell) for cell in row))
-        Console().print(table)
-        return
     lines = [[name.upper() for name in columns], *cells]
     widths = [max(len(line[position]) for line in lines) for position in range(len(columns))]
-    for line in lines:
-        print(
-            "  ".join(
-                cell.rjust(width) if right else cell.ljust(width)
-                for cell, width, right in zip(line, widths, numeric, strict=True)
-            ).rstrip()
-        )
+    printed = [
+        "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, numeric, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+    room = terminal.columns()
+    if room is not None and max(map(len, printed)) > room:
+        printed = list(_entries(columns, cells, room))
+    for text in printed:
+        print(text)
+
+
+def _entries(columns: Sequence[str], rows: Iterable[Sequence[str]], room: int) -> Iterable[str]:
+    """`NAME  value` a line and a blank line between two rows; what is empty is left out, what is too long goes on below
+    its beginning."""
+    from textwrap import wrap
+
+    first = max(map(len, columns)) + 2
+    for number, row in enumerate(rows):
+        if number:
+            yield ""
+        for name, cell in zip(columns, row, strict=True):
+            for piece, line in enumerate(wrap(cell, max(room - first, LEAST_ROOM))):
+                yield f"{'' if piece else name.upper():<{first}}{line}"
 
 
 def _is_number(text: str) -> bool:

@@ -3,7 +3,6 @@
 A file is read without a session: nobody is told of anything, and one that is not there is not made.
 """
 
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -132,6 +131,8 @@ def existing_file(place: Place) -> Path:
 
 @contextmanager
 def _session(place: Place) -> Iterator[tuple["Store", Callable[[Awaitable[Any]], Any]]]:
+    import asyncio
+
     with asyncio.Runner() as runner:
         stores = _provider(place)
 

@@ -18,6 +18,7 @@ from odradek.client.sync_connection import (
     Address,
     ConnectionLost,
     DeadlineExceeded,
+    Starting,
     SyncConnection,
     Unreachable,
     parse_addresses,
@@ -182,10 +183,16 @@ class SyncClient:
     # Metadata ---------------------------------------------------------------------------------------------
 
     def cluster(self, topics: Iterable[str] | None = None, *, timeout_s: float | None = None) -> ClusterView:
-        """Asks now, for all topics or for those named (none is an empty list); never creates a topic."""
+        """Asks now, for all topics or for those named (none is an empty list); never creates a topic.
+
+        Starting: who was asked has not been told of any broker yet, itself included; what it says of topics is nothing.
+        """
         asked = None if topics is None else [MetadataRequestTopic(name=t) for t in sorted(set(topics))]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
         answer = self.call(ANY, request, timeout_s=timeout_s)
+        if not answer.brokers:
+            asked_at = next(str(c.address) for c in self._connections.values() if c.is_open)
+            raise Starting(f"{asked_at} is starting: it does not know of any broker of its cluster yet")
         brokers = {b.node_id: Broker(b.node_id, Address(b.host, b.port), b.rack) for b in answer.brokers}
         found: dict[str, TopicView] = {}
         errors: dict[str, ErrorCode] = {}
@@ -279,7 +286,8 @@ class SyncClient:
                     error.code in RETRIABLE and error.code not in give_up
                 )
                 # With nobody known there is nobody else to ask: bootstrap has had its own time already.
-                if not may_pass or (isinstance(error, Unreachable) and not self._brokers):
+                is_nobody_there = isinstance(error, Unreachable) and not isinstance(error, Starting)
+                if not may_pass or (is_nobody_there and not self._brokers):
                     raise
                 if time.monotonic() + pause > deadline:
                     raise DeadlineExceeded(f"given up in the end; the last answer was: {error}") from error
@@ -481,15 +489,16 @@ class SyncClient:
         known = [b.address for b in self._brokers.values()]
         candidates = known + [a for a in self._addresses if a not in known]
         last = min(deadline, time.monotonic() + self._bootstrap_timeout_s)
-        causes = []
+        causes: list[Unreachable] = []
         for number, address in enumerate(candidates):
             # A silent host may not use up the time of those after it.
             share = (last - time.monotonic()) / (len(candidates) - number)
             try:
                 return self._connection(address, time.monotonic() + max(share, 0.0))
             except Unreachable as error:
-                causes.append(str(error))
-        raise Unreachable("; ".join(causes))
+                causes.append(error)
+        starting = any(isinstance(cause, Starting) for cause in causes)
+        raise (Starting if starting else Unreachable)("; ".join(map(str, causes)))
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:

@@ -38,6 +38,10 @@ class Unreachable(OdradekError):
     """Nobody answers at an address; the message names host, port and cause."""
 
 
+class Starting(Unreachable):
+    """Somebody is there and does not serve yet, as far as can be told from outside: it may pass by itself."""
+
+
 class ConnectionLost(OdradekError):
     """The connection broke under a request: whether the broker acted on it is not known."""
 
@@ -78,6 +82,7 @@ class SyncConnection:
         self.address = address
         self.versions: dict[int, tuple[int, int]] = {}
         self._client_id = client_id
+        self._has_answered = False  # with a byte of anything
         self._next_correlation_id = 0
         self._expected: deque[int] = deque()
         self._early: dict[int, memoryview] = {}
@@ -86,6 +91,12 @@ class SyncConnection:
             self._negotiate(deadline)
         except (ConnectionLost, ProtocolError) as error:
             self.close()
+            if not self._has_answered and isinstance(error.__cause__, ConnectionError):
+                # What a broker does that is reading its logs, or has no session with its store yet.
+                raise Starting(
+                    f"{address} is starting, as it seems: it closes connections before it answers (what does not "
+                    "speak Kafka may do so too)"
+                ) from error
             raise Unreachable(f"{address} accepts connections but does not speak Kafka: {error}") from error
         except BaseException:
             self.close()
@@ -215,6 +226,7 @@ class SyncConnection:
             received = self._socket.recv_into(view[filled:])
             if received == 0:
                 raise ConnectionResetError("closed by the other side")
+            self._has_answered = True
             filled += received
         return view
 

@@ -9,15 +9,21 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from odradek.sim.plan import Plan, draw
-from odradek.sim.run import CORRECTNESS, OK, Outcome, describe
-from odradek.sim.run import run as run_plan
-from odradek.sim.shrink import shrunk
-from odradek.sim.trace import Recorder, folded, told
+if TYPE_CHECKING:
+    from odradek.sim.plan import Plan
+    from odradek.sim.run import Outcome
+
+
+def run_plan(plan: "Plan", **options: Any) -> "Outcome":
+    """Imported when something runs: for a look at --help a whole cluster is too much."""
+    from odradek.sim.run import run
+
+    return run(plan, **options)
 
 
 class _Reproducible(click.Command):
@@ -132,6 +138,8 @@ def sim(
         sys.exit(
             sweep(seeds, jobs=jobs, twice=twice, count_faults=count_faults, say=_say_at_once, hashes=hashes)
         )
+    from odradek.sim.run import CORRECTNESS, OK, describe
+
     assert seed is not None
     plan = _chosen(seed, only, duration, partitions, producers)
     outcome = _profiled(plan) if profile else run_plan(plan)
@@ -140,6 +148,8 @@ def sim(
     if hashes is not None:
         hashes.write_text(f"{outcome.hash_line}\n", encoding="utf-8")
     if shrink and outcome.code != OK:
+        from odradek.sim.shrink import shrunk
+
         plan, outcome, _ = shrunk(plan, outcome)
         click.echo(f"left of it: {command_of(plan)}\n", err=True)
     if trace is not None or html is not None:
@@ -164,8 +174,10 @@ def _chosen(
     duration: float | None,
     partitions: int | None,
     producers: int | None,
-) -> Plan:
+) -> "Plan":
     """What the seed draws, with what is given in its place."""
+    from odradek.sim.plan import draw
+
     plan = draw(seed)
     if only is not None:
         count = len(plan.faults)
@@ -181,8 +193,10 @@ def _chosen(
     )
 
 
-def command_of(plan: Plan) -> str:
+def command_of(plan: "Plan") -> str:
     """What runs this plan again, which is drawn but for what was left out."""
+    from odradek.sim.plan import draw
+
     drawn = draw(plan.seed)
     kept = [str(number) for number, fault in enumerate(drawn.faults) if fault in plan.faults]
     words = ["odradek sim --seed", str(plan.seed), "--only", ",".join(kept) or NO_FAULTS]
@@ -198,7 +212,7 @@ def _say_at_once(line: str) -> None:
     sys.stdout.flush()
 
 
-def _profiled(plan: Plan) -> Outcome:
+def _profiled(plan: "Plan") -> "Outcome":
     from odradek.sim.profile import sampled
 
     run_plan(plan)  # what is imported and compiled once is no part of it
@@ -214,17 +228,20 @@ def _profiled(plan: Plan) -> Outcome:
 _NO_STATE_CHANGE = frozenset({"ProducerSent", "ConsumerPolled"})
 
 
-def _changes(plan: Plan) -> list[str]:
+def _changes(plan: "Plan") -> list[str]:
     """The run once more, written down: it is the same run."""
+    from odradek.sim.trace import Recorder, folded, told
+
     recorders: list[Recorder] = []
     run_plan(plan, prepare=lambda world, history: recorders.append(Recorder(world, history)))
     changes = (action for action in recorders[0].actions if action["action"] not in _NO_STATE_CHANGE)
     return [told(action) for action in folded(changes)]
 
 
-def _draw(plan: Plan, trace: Path | None, html: Path | None) -> None:
+def _draw(plan: "Plan", trace: Path | None, html: Path | None) -> None:
     """Again, with somebody who writes it down: it is the same run."""
     from odradek.sim.timeline import page
+    from odradek.sim.trace import Recorder
 
     recorders: list[Recorder] = []
     outcome = run_plan(plan, prepare=lambda world, history: recorders.append(Recorder(world, history)))

@@ -2,7 +2,7 @@
 
 import click
 
-from odradek.cli.main import LazyGroup
+from odradek.cli.group import LazyGroup
 
 VERBS = {
     "describe": (

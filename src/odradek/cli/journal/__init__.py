@@ -2,7 +2,7 @@
 
 import click
 
-from odradek.cli.main import LazyGroup
+from odradek.cli.group import LazyGroup
 
 VERBS = {
     "show": ("odradek.cli.journal.show", "show", "What changed when and why; a partition's time line."),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odradek.cli.controller_calls import ask_controller, look_again
-from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
+from odradek.cli.output import address_option, fail, json_option, print_json, print_table
 from odradek.cli.quantities import RATE, shown_bytes
 from odradek.cli.reassign.files import proposal, read_proposal, write_way_back
 from odradek.cli.reassign.status import look, progress_line
@@ -36,17 +36,20 @@ STAYS = "stays until odradek reassign status --remove-throttle"
     type=click.Path(path_type=Path),
     help="Write the way back here, before it starts; never over an earlier one.",
 )
-@bootstrap_option
+@address_option
 @json_option
 def apply(
     file: Path, throttle: int | None, wait: bool, rollback: Path | None, bootstrap: str, as_json: bool
 ) -> None:
     """Start the moves of FILE, as `reassign plan` or Apache's tool wrote it; - is standard input."""
     from odradek.cli.reassign.throttle import put_back, remove_or_say, set_throttle, still_running
+    from odradek.cli.waiting import wait_for_cluster
     from odradek.client.sync import SyncClient
 
     directories: dict[tuple[TopicPartition, int], str] = {}
     targets = read_proposal(file, directories)
+    if wait:
+        wait_for_cluster(bootstrap, quiet=as_json)
     with SyncClient(bootstrap) as client:
         view = client.cluster({where.topic for where in targets})
         before = current(view, targets)

@@ -2,7 +2,7 @@
 
 import click
 
-from odradek.cli.main import LazyGroup
+from odradek.cli.group import LazyGroup
 
 VERBS = {
     "create": ("odradek.cli.topic.create", "create", "Make a topic."),

@@ -1,0 +1,47 @@
+"""Groups of verbs, as click sees them. A verb's module is imported when that verb is called, and not before."""
+
+import importlib
+
+import click
+
+from odradek.cli.verbs import ABOUT, VERBS, Verbs
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one only to run it."""
+
+    def __init__(self, *args: object, verbs: Verbs, **options: object) -> None:
+        super().__init__(*args, **options)  # type: ignore[arg-type]
+        self.verbs = verbs
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.verbs)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = self.verbs.get(cmd_name)
+        if entry is None:
+            return None
+        module, attribute, _ = entry
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, words) for name, (_, _, words) in self.verbs.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.verbs and not args[0].startswith("-"):
+            from odradek.model.settings import nearest
+
+            guess = nearest(args[0], self.verbs)
+            hint = f"did you mean {guess}?" if guess else f"there are {', '.join(self.verbs)}."
+            raise click.UsageError(f"no verb {args[0]}; {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, verbs=VERBS, help=ABOUT, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="odradek", message="%(version)s")
+def odradek() -> None:
+    """See `odradek.cli.verbs`."""

@@ -1,0 +1,44 @@
+"""`--wait`: a cluster that is starting is waited for, and what stands in the way is said at once and at the end."""
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from odradek.cli.output import WAIT_S, fail
+
+if TYPE_CHECKING:
+    from odradek.client.sync import SyncClient
+
+PAUSE_S = 0.1
+
+
+def wait_for_cluster(bootstrap: str, *, quiet: bool = False, deadline_s: float = WAIT_S) -> None:
+    """Until somebody at `bootstrap` knows of a live controller; after the deadline one sentence says what was missing.
+
+    Whatever may pass by itself is waited for, so also a broker that nobody has started yet.
+    """
+    from odradek.client.sync import SyncClient
+
+    end = time.monotonic() + deadline_s
+    is_said = quiet
+    while True:
+        with SyncClient(bootstrap, bootstrap_timeout_s=2.0, request_timeout_s=2.0) as client:
+            missing = what_is_missing(client)
+        if missing is None:
+            return
+        if time.monotonic() + PAUSE_S > end:
+            fail(f"no cluster within {deadline_s:g} s: {missing}")
+        if not is_said:
+            print(f"waiting up to {deadline_s:g} s: {missing}", file=sys.stderr, flush=True)
+            is_said = True
+        time.sleep(PAUSE_S)
+
+
+def what_is_missing(client: "SyncClient") -> str | None:
+    from odradek.client.sync_connection import ConnectionLost, Unreachable
+
+    try:
+        view = client.cluster([])
+    except (ConnectionLost, Unreachable) as error:
+        return str(error)
+    return None if view.controller_id in view.brokers else "the cluster has no controller yet"
