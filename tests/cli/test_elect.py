@@ -28,7 +28,7 @@ def test_the_preferred_replica_leads_again_once_it_is_in_sync(start_cluster: Cal
     first, second = [b for b in (1, 2, 3) if b != controller]
     shell.ok("topic", "create", "back", "--assign", f"{first},{second}")
     assert shell.ok("elect", "preferred", "back").startswith(
-        "0 partitions are led by their preferred replica again, 1 were already, 0 could not."
+        "0 partitions led by the preferred replica again, 1 already, 0 could not be."
     )
     cluster.kill(first)
     eventually(lambda: leader(shell, "back") == second, what="the other leads")
@@ -101,7 +101,7 @@ def test_nobody_alive_means_nobody_can_be_elected(start_cluster: Callable[..., A
     [
         (["preferred"], 2, "Say topics or partitions, or --all"),
         (["preferred", "nope"], 1, "there is no topic nope"),
-        (["unclean", "there-9"], 1, "there has 1 partitions, 0 to 0; there is no 9"),
+        (["unclean", "there-9"], 1, "there has 1 partition, number 0; there is no 9"),
         (["unclean"], 2, "Missing argument"),
     ],
 )

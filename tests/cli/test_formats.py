@@ -1,11 +1,17 @@
 """What the topic verbs read and write: format strings, offsets, lines, tables."""
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
+import sys
+import termios
 
 import click
 import pytest
 
-from odradek.cli import output
+from odradek.cli import output, terminal
 from odradek.cli.output import Failed
 from odradek.cli.partitioning import murmur2, partition_of
 from odradek.cli.topic.consume import format_writer, json_writer, parse_span, resolve, timestamp_ms
@@ -186,3 +192,47 @@ def test_a_table_into_a_pipe_is_aligned_and_never_wraps(capsys):
     assert lines[1] == "a" * 200 + "      5"
     assert lines[2] == "b" + " " * 199 + "  12345"
     assert len(lines) == 3
+
+
+def test_a_terminal_as_wide_as_the_longest_row_gets_the_same_table(capsys, monkeypatch):
+    monkeypatch.setattr(terminal, "columns", lambda: 11)
+    output.print_table(("name", "count"), [("orders", 5), ("b", 12)])
+    wide = capsys.readouterr().out
+    monkeypatch.setattr(terminal, "columns", lambda: None)
+    output.print_table(("name", "count"), [("orders", 5), ("b", 12)])
+    assert wide == capsys.readouterr().out == "NAME    COUNT\norders      5\nb          12\n"[: len(wide)]
+
+
+def test_a_terminal_too_narrow_for_a_row_gets_an_entry_a_line(capsys, monkeypatch):
+    """Neither cut nor wrapped in the middle of a row: what is empty is left out, what is long goes on below."""
+    monkeypatch.setattr(terminal, "columns", lambda: 20)
+    output.print_table(("name", "address", ""), [("a", "127.0.0.1:9092", "up"), ("b", "not there", "")])
+    assert capsys.readouterr().out == (
+        "NAME     a\nADDRESS  127.0.0.1:9\n         092\n         up\n\nNAME     b\nADDRESS  not there\n"
+    )
+
+
+def test_a_real_terminal_is_asked_how_wide_it_is():
+    """Through a pseudo-terminal of 40 columns: no line is longer, and none is lost."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 40))
+    script = (
+        "from odradek.cli.output import print_table\n"
+        "print_table(('partition', 'from', 'to', 'copies to', 'leaves'), [('orders-0', '1,2', '3,2', 3, 1)])\n"
+    )
+    with os.fdopen(ours, "rb", buffering=0) as screen:
+        process = subprocess.Popen([sys.executable, "-c", script], stdout=theirs, stdin=theirs)
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # how Linux says that the other end is closed
+            while more := screen.read(4096):
+                shown += more
+        assert process.wait(30) == 0
+    lines = shown.decode().replace("\r\n", "\n").splitlines()
+    assert lines == [
+        "PARTITION  orders-0",
+        "FROM       1,2",
+        "TO         3,2",
+        "COPIES TO  3",
+        "LEAVES     1",
+    ]

@@ -35,7 +35,7 @@ def test_replicas_go_to_the_directories_of_a_file(start_cluster: Callable[..., A
 
     write((1, there), (2, f"{tmp_path}/broker-2/b"))
     assert shell.ok("reassign", "apply", file, "--wait").endswith(
-        "2 of 2 replicas are in their log directories\n"
+        "2 of 2 replicas in place in the log directories\n"
     )
     assert where(shell, "orders") == {1: there, 2: f"{tmp_path}/broker-2/b"}
 

@@ -9,7 +9,7 @@ import sys
 import click
 import pytest
 
-from odradek.cli import cluster, config, elect, group, journal, main, reassign, roll, topic, verbs
+from odradek.cli import cluster, config, elect, group, journal, main, reassign, roll, terminal, topic, verbs
 
 MOST_MODULES = 12
 HEAVY = ("rich", "numpy", "pyarrow", "pyspark", "confluent_kafka", "asyncio", "sqlite3", "odradek.protocol")
@@ -99,7 +99,7 @@ def test_the_list_of_verbs_is_laid_out_as_click_does_it(columns):
 
 @pytest.mark.parametrize("path", [(), ("topic",), ("why",)], ids=" ".join)
 def test_help_keeps_to_forty_columns(capsys, monkeypatch, path):
-    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(terminal, "columns", lambda: 40)
     code, out, _ = run(capsys, *path, "--help")
     assert code == 0
     assert max(map(len, out.splitlines())) <= 40

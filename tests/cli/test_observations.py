@@ -114,7 +114,7 @@ def test_a_cluster_is_recorded_shown_and_asked_about_its_past(
     well = json.loads(file.read_text().splitlines()[-1])["at_ms"]
     cluster.kill(victim)
     eventually(lambda: shell("why", "s3")[0] == 1, what="it is offline")
-    assert shell.ok("journal", "record", file, "--looks", 1).startswith("0 changes in 1 looks are in ")
+    assert shell.ok("journal", "record", file, "--looks", 1).startswith("0 changes in 1 look in ")
     moments = shell.json("journal", "show", file, "-p", "s3-0", offline=True)["moments"]
     assert [(m["leader"], m["offline"]) for m in moments] == [(victim, False), (-1, True)]
     assert shell("why", "s3-0", "--journal", file, "--at", well, offline=True)[0] == 0

@@ -235,7 +235,7 @@ def test_nothing_to_do_is_said(shell: Shell) -> None:
     assert "left out: wide-0: no other live broker can take it from broker 4" in out
     code, out, _ = shell("reassign", "plan", "--drain", 3, "-t", "wide", "-t", "even")
     assert code == 1 and out.startswith(
-        "1 partition change hands, 1 copy to make, 0 B. 2 partitions are left out."
+        "1 partition changes hands, 1 copy to make, 0 B. 2 partitions are left out."
     )
 
 

@@ -50,7 +50,7 @@ def test_the_page_is_what_a_cluster_says_when_s3s_outage_happens_to_it(tmp_path:
 
     applied, safe, stopped, well, records = outputs["The reassignment that heals it"]
     assert applied.startswith("2 of 2 moves started.") and applied.endswith("2 of 2 done\n")
-    assert safe == "Stopping broker 2: safe: nothing goes offline; 0 get another leader.\n"
+    assert safe == "Stopping broker 2: safe: nothing goes offline; another leader for 0.\n"
     assert stopped == "0\n", "now it stops in order"
     assert well.startswith("dw_test is well: ")
     assert records.splitlines() == [f"key-{n} record {n}" for n in range(told.RECORDS)]

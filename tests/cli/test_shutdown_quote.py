@@ -1,11 +1,14 @@
 """`shutdown-quote` and `roll plan`: what stopping brokers costs, and an order that costs nothing."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Shell
+from tests.support import eventually
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +26,7 @@ def test_the_quote_names_the_outage_and_writes_the_remedy(shell: Shell, tmp_path
     first, *rest = out.splitlines()
     assert first == (
         "Stopping broker 2: 1 partition goes offline, no other live copy is in sync; "
-        "1 partition goes under min.insync.replicas, acks=all is refused; 1 get another leader."
+        "1 partition goes under min.insync.replicas, acks=all is refused; another leader for 1."
     )
     assert any(line.split()[:4] == ["s3-0", "goes", "offline", "2"] for line in rest)
     assert rest[-1] == f"the remedy is in {remedy}: odradek reassign apply {remedy}"
@@ -36,7 +39,7 @@ def test_the_quote_names_the_outage_and_writes_the_remedy(shell: Shell, tmp_path
 @pytest.mark.usefixtures("topics")
 def test_a_broker_nobody_needs_is_safe_to_stop(shell: Shell) -> None:
     code, out, _ = shell("shutdown-quote", "--broker", 4)
-    assert (code, out) == (0, "Stopping broker 4: safe: nothing goes offline; 0 get another leader.\n")
+    assert (code, out) == (0, "Stopping broker 4: safe: nothing goes offline; another leader for 0.\n")
 
 
 @pytest.mark.usefixtures("topics")
@@ -46,6 +49,46 @@ def test_a_roll_that_cannot_be_safe_has_a_counter_example(shell: Shell) -> None:
     assert out.startswith("No order is safe: while ") and "What makes it safe:" in out
     found = shell.json("roll", "plan", "--broker", "2", "--survive", "0")
     assert [e["partition"] for e in found["counter_examples"]] == ["s3-0"]
+
+
+@pytest.mark.parametrize(
+    ("brokers", "survive", "advice"),
+    [
+        (1, 1, "It is the only broker: whatever it leads is offline while it restarts."),
+        (1, 0, "It is the only broker: whatever it leads is offline while it restarts."),
+        (
+            2,
+            1,
+            "Two brokers cannot do more: accept one death less with --survive 0, or start a third one first.",
+        ),
+    ],
+)
+def test_a_roll_is_advised_no_copy_that_no_broker_could_hold(
+    start_cluster: Callable[..., Any], brokers: int, survive: int, advice: str
+) -> None:
+    _, shell = start_cluster(brokers)
+    shell.ok("topic", "create", "t", "-p", 1, "-r", brokers)
+    out = eventually(
+        lambda: (
+            (answer := shell("roll", "plan", "--survive", survive))[0] == 1
+            and advice in answer[1]
+            and answer[1]
+        ),
+        what=advice,
+    )
+    assert "replication-factor" not in out and "third replica" not in out
+
+
+def test_a_roll_of_replicas_that_are_behind_waits_for_them(start_cluster: Callable[..., Any]) -> None:
+    cluster, shell = start_cluster(3)
+    controller = shell.json("cluster", "health")["controller"]
+    victim, other = (b for b in (1, 2, 3) if b != controller)
+    shell.ok("topic", "create", "t", "--assign", f"{other},{victim}")
+    cluster.kill(victim)
+    eventually(
+        lambda: "odradek why t-0 says what is missing" in shell("roll", "plan")[1],
+        what="the replica that is not in sync is the advice",
+    )
 
 
 @pytest.mark.usefixtures("topics")

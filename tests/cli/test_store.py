@@ -118,7 +118,7 @@ def test_a_store_goes_through_a_file_into_another(capfd, directory, tmp_path):
     assert file.stat().st_mode & 0o777 == 0o600, "it may hold passwords"
     code, out, _ = run(capfd, "store", "import", file, "--store", other)
     assert code == 0
-    assert f"5 nodes of cluster None are in {other}; its brokers can start" in out
+    assert f"5 nodes of cluster None in {other}; its brokers can start" in out
     listed = [
         run(capfd, "store", "ls", "--all", "--json", "--store", place)[1] for place in (directory, other)
     ]
@@ -209,7 +209,7 @@ def test_a_node_is_deleted_only_when_told_and_only_without_nodes_below(capfd, di
     code, _, err = run(capfd, "store", "delete", "/brokers", "--yes", *where)
     assert (code, err) == (
         1,
-        "odradek: /brokers has 1 nodes below it, first /brokers/topics; delete those first\n",
+        "odradek: /brokers has 1 node below it, first /brokers/topics; delete those first\n",
     )
 
 

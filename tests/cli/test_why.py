@@ -1,6 +1,8 @@
 """`why`: plain sentences first, a tree of reasons below, from a live cluster, a store or a journal."""
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,6 +39,24 @@ def test_what_is_not_there_is_said_with_what_is(shell: Shell, target: str, words
     assert (code, out) == (1, "") and words in err
 
 
+def test_a_broker_that_is_lost_for_good_is_drained_as_it_is_said(
+    start_cluster: Callable[..., Any], tmp_path: Path
+) -> None:
+    cluster, shell = start_cluster(4)
+    victim = next(b for b in (1, 2, 3, 4) if b != shell.json("cluster", "health")["controller"])
+    other = next(b for b in (1, 2, 3, 4) if b != victim)
+    shell.ok("topic", "create", "lost", "--assign", f"{other},{victim}")
+    cluster.kill(victim)
+    text = eventually(
+        lambda: "lost for good" in (found := shell("why", "lost")[1]) and found, what="it is missed"
+    )
+    (said,) = set(re.findall(r"odradek (reassign plan --drain \d+)", text))
+    plan = tmp_path / "plan.json"
+    shell.ok(*said.split(), "--out", plan)
+    shell.ok("reassign", "apply", plan, "--wait")
+    eventually(lambda: shell("why", "lost")[0] == 0, what="it is well without the lost one")
+
+
 def test_a_partition_that_is_not_led_by_its_preferred_replica_is_well_and_could_be_quicker(
     start_cluster: Callable[..., Any],
 ) -> None:
@@ -50,7 +70,10 @@ def test_a_partition_that_is_not_led_by_its_preferred_replica_is_well_and_could_
         what="the dead replica is missed",
     )
     assert f"broker {victim} is not in the ISR (not registered)" in text
-    assert f"What mends it: start broker {victim}: it catches up and joins the ISR." in text
+    assert (
+        f"What mends it: start broker {victim}: it catches up and joins the ISR; if it is lost for good: "
+        f"odradek reassign plan --drain {victim}."
+    ) in text
     cluster.start(victim)
     found = eventually(
         lambda: (f := shell.json("why", "slow"))["well"] and f, what="the replica caught up", deadline_s=20

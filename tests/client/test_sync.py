@@ -12,6 +12,7 @@ from odradek.client.sync import ANY, CONTROLLER, LATEST, SyncClient
 from odradek.client.sync_connection import (
     ConnectionLost,
     DeadlineExceeded,
+    Starting,
     SyncConnection,
     Unreachable,
     parse_addresses,
@@ -27,7 +28,7 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -178,6 +179,36 @@ def test_a_web_server_is_not_taken_for_a_broker() -> None:
             SyncClient(web.address).cluster()
 
 
+def test_who_closes_before_a_byte_of_an_answer_may_be_starting() -> None:
+    with ScriptedBroker() as early:
+        early.answer(ApiVersionsRequest, lambda request, version: HANG_UP)
+        with pytest.raises(Starting, match=rf"{early.address} is starting, as it seems"):
+            SyncClient(early.address).cluster()
+
+
+def test_who_closes_in_the_middle_of_an_answer_is_not_starting() -> None:
+    with ScriptedBroker() as other:
+        other.answer(ApiVersionsRequest, lambda request, version: b"\x00\x00" + HANG_UP)
+        with pytest.raises(Unreachable, match="does not speak Kafka") as raised:
+            SyncClient(other.address).cluster()
+    assert not isinstance(raised.value, Starting)
+
+
+def test_a_broker_that_knows_of_no_broker_is_starting(broker: ScriptedBroker, client: SyncClient) -> None:
+    """Registered with its store, and not told of the cluster by the controller yet: it would deny every topic."""
+    answers = [MetadataResponse(brokers=[], cluster_id="c", controller_id=-1, topics=[])]
+    broker.answer(MetadataRequest, lambda request, version: answers.pop() if answers else broker.metadata())
+    with pytest.raises(Starting, match=f"{broker.address} is starting: it does not know of any broker"):
+        client.cluster()
+    assert client.cluster().topics
+
+
+def test_a_topic_of_a_starting_broker_is_asked_for_again(broker: ScriptedBroker, client: SyncClient) -> None:
+    answers = [MetadataResponse(brokers=[], cluster_id="c", controller_id=-1, topics=[])]
+    broker.answer(MetadataRequest, lambda request, version: answers.pop() if answers else broker.metadata())
+    assert client.topic("orders").partitions[0].leader == 1
+
+
 def test_an_answer_cut_short_is_a_lost_connection(broker: ScriptedBroker, client: SyncClient) -> None:
     broker.answer(MetadataRequest, lambda request, version: b"\x00\x00\x00\x10\x00\x00" + HANG_UP)
 
@@ -280,7 +311,7 @@ def test_a_code_from_the_future_is_told_by_its_number(broker: ScriptedBroker, cl
 def test_a_topic_that_does_not_exist_is_said_at_once(client: SyncClient) -> None:
     with pytest.raises(ProtocolError, match="topic nothing: UNKNOWN_TOPIC_OR_PARTITION"):
         client.topic("nothing")
-    with pytest.raises(ProtocolError, match="orders-5: the topic has 1 partitions, 0 to 0"):
+    with pytest.raises(ProtocolError, match="orders-5: the topic has 1 partition, number 0"):
         client.leader(TopicPartition("orders", 5))
 
 

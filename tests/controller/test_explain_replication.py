@@ -26,9 +26,25 @@ def test_a_dead_replica_and_one_that_is_behind_are_told_apart() -> None:
     told = text(why_under_replicated(world.context, tp("t-0"), {BrokerId(1): 100, BrokerId(2): 40}))
     assert told.startswith("no   every replica of t-0 is in sync: replicas [1, 2, 3], ISR [1]")
     assert "no   broker 3 is in the ISR: not registered\n       -> start broker 3: it catches up" in told
+    assert (
+        "joins the ISR; if it is lost for good: an empty broker with id 3 in its place, or one with another id and then "
+        "odradek reassign plan --drain 3"
+    ) in told
     assert "broker 2 is in the ISR: it is live and behind: 60 records behind, at offset 40 of 100" in told
     unasked = text(why_under_replicated(world.context, tp("t-0")))
     assert "how far is not known from metadata" in unasked
+
+
+def test_what_a_lost_broker_had_goes_to_one_that_has_no_replica_yet() -> None:
+    world = three("t", [1, 3])
+    world.kill(3)
+    (missing,) = why_under_replicated(world.context, tp("t-0")).because
+    assert missing.unblocked_by == (
+        "start broker 3: it catches up and joins the ISR; if it is lost for good: odradek reassign plan --drain 3"
+    )
+    world.context.shutting_down_brokers.add(BrokerId(2))
+    (missing,) = why_under_replicated(world.context, tp("t-0")).because
+    assert "an empty broker with id 3 in its place" in missing.unblocked_by
 
 
 def test_a_failed_disk_and_a_leaving_broker_are_named() -> None:

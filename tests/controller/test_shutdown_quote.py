@@ -74,7 +74,7 @@ def test_without_another_broker_there_is_no_remedy_and_that_is_said() -> None:
     assert quote.sentences() == [
         "taking down broker 1:",
         "  t-0 goes offline: broker 1 is the only one in sync",
-        "  0 partitions get another leader",
+        "  another leader for 0 partitions",
         "  t-0 cannot be made safe: no other live broker can take a replica",
     ]
 
@@ -90,14 +90,14 @@ def test_the_refusal_follows_the_setting() -> None:
     world.context.topic_configs["t"] = {"min.insync.replicas": "2"}
     quote = shutdown_quote(world.context, ids(2))
     assert quote.refuses("none") is None
-    assert quote.refuses("offline") == "1 partitions would go offline, first t-0"
+    assert quote.refuses("offline") == "1 partition would go offline, first t-0"
     softer = shutdown_quote(three("t", [2, 3]).context, ids(2))
     assert softer.refuses("offline") is None and softer.refuses("under-min") is None
     world.create("u", [3, 1])
     world.context.topic_configs["u"] = {"min.insync.replicas": "2"}
     under = shutdown_quote(world.context, ids(1))
     assert under.refuses("offline") is None
-    assert under.refuses("under-min") == "1 partitions would fall under min.insync.replicas, first u-0"
+    assert under.refuses("under-min") == "1 partition would fall under min.insync.replicas, first u-0"
 
 
 def test_the_json_twin_says_the_same() -> None:
@@ -196,7 +196,7 @@ def test_the_certificate_has_a_json_twin_and_sentences() -> None:
     world = nine()
     plan = roll_plan(world.context, ids(4, 7))
     assert plan.as_json()["batches"] == [[4, 7]]
-    assert plan.sentences() == ["1. restart 4,7; if one more dies, 4 partitions refuse acks=all"]
+    assert plan.sentences() == ["1. restart 4,7; if one more dies, acks=all is refused in 4 partitions"]
 
 
 def test_a_partition_that_is_offline_already_does_not_forbid_the_roll() -> None:

@@ -42,7 +42,7 @@ def test_the_only_replica_keeps_its_broker_up_until_it_was_moved_away(
     with moves(tmp_path, brokers=3, **refuse, **QUICK) as three:
         three.create("single", 1)
         three.create("safe", 1, 2, 3)
-        with pytest.raises(ShutdownRefused, match="1 partitions would go offline, first single-0"):
+        with pytest.raises(ShutdownRefused, match="1 partition would go offline, first single-0"):
             stop(three, 1)
         assert "single-0 goes offline: broker 1 is the only one in sync" in said()
         assert "first reassign single-0 to [2]" in said() or "first reassign single-0 to [3]" in said()
@@ -141,7 +141,7 @@ def test_two_that_leave_at_once_do_not_leave_too_few_behind(tmp_path: Path, refu
                 three.cluster.runtimes.pop(1)
                 return
             with pytest.raises(
-                ShutdownRefused, match=r"1 partitions fell under min\.insync\.replicas while it left"
+                ShutdownRefused, match=r"1 partition fell under min\.insync\.replicas while it left"
             ):
                 stop(three, 1)
         eventually(lambda: three.cluster.runtimes[1].registration != before, what="registered again")

@@ -8,6 +8,7 @@ import click
 
 from odradek.cli.controller_calls import look_again
 from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
+from odradek.model.counted import counted
 
 if TYPE_CHECKING:
     from odradek.client.sync import SyncClient
@@ -124,7 +125,7 @@ def min_insync_replicas(client: "SyncClient", topics: list[str], unknown: list[s
 def show(report: dict[str, Any]) -> None:
     verdict = "healthy" if report["healthy"] else "NOT healthy"
     controller = "none" if report["controller"] is None else report["controller"]
-    print(f"{verdict}: {report['partitions']} partitions, controller {controller}")
+    print(f"{verdict}: {counted(report['partitions'], 'partition')}, controller {controller}")
     print_table(
         ("broker", "address", "rack", "leads", "follows"),
         [
@@ -139,7 +140,7 @@ def show(report: dict[str, Any]) -> None:
         ("under_replicated", "replicas behind or away"),
     ):
         if report[title]:
-            print(f"{len(report[title])} partitions, {words}:")
+            print(f"{counted(len(report[title]), 'partition')}, {words}:")
             print_table(
                 ("partition", "leader", "replicas", "isr"),
                 [

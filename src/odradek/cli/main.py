@@ -24,6 +24,9 @@ def main(arguments: list[str] | None = None) -> int:
         return _verb(asked)
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # as click does it: whoever read us has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (what is still buffered has no reader)
+        return 1
     except Exception as error:  # the last resort of a command line: whatever it is, a sentence and no trace
         if os.environ.get("ODRADEK_TRACE"):
             raise

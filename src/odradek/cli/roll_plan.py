@@ -13,8 +13,10 @@ import click
 from odradek.cli.broker_lists import live_brokers
 from odradek.cli.output import fail, json_option, print_json, print_table
 from odradek.cli.sources import open_source, source_options
+from odradek.model.counted import counted
 
 if TYPE_CHECKING:
+    from odradek.controller.context import ControllerContext
     from odradek.controller.roll_plan import RollPlan
 
 SHOWN_EXAMPLES = 10
@@ -72,7 +74,7 @@ def plan(
         report = {**found.as_json(), "checked": checked, "lost_by_one_death_anyway": frail}
         print_json({**report, "unknown": list(source.unknown)})
     else:
-        show(found, source.controller)
+        show(found, context, source.controller)
         if checked:
             print(
                 "The certificate was checked with the controller's own step, moment by moment; --json has it whole."
@@ -91,7 +93,7 @@ def plan(
     sys.exit(0 if found.is_safe else 1)
 
 
-def show(found: "RollPlan", controller: int | None) -> None:
+def show(found: "RollPlan", context: "ControllerContext", controller: int | None) -> None:
     extra = "even if one more broker dies at the worst moment" if found.survives else "if nothing else dies"
     if not found.is_safe:
         examples = found.counter_examples
@@ -110,11 +112,11 @@ def show(found: "RollPlan", controller: int | None) -> None:
         )
         if len(examples) > SHOWN_EXAMPLES:
             print(f"and {len(examples) - SHOWN_EXAMPLES} more; --json lists all")
-        print(_advice(found))
+        print(_advice(found, context))
         return
     steps = len(found.batches)
     print(
-        f"{steps} step{'s' if steps != 1 else ''}; wait for full ISRs between two. "
+        f"{counted(steps, 'step')}; wait for full ISRs between two. "
         f"Nothing goes offline and nothing acknowledged is lost, {extra}."
     )
     print_table(
@@ -132,7 +134,25 @@ def show(found: "RollPlan", controller: int | None) -> None:
     )
 
 
-def _advice(found: "RollPlan") -> str:
-    if any(example.dies is None for example in found.counter_examples):
+def _advice(found: "RollPlan", context: "ControllerContext") -> str:
+    """What would make it safe on this cluster: one copy more only where there is a broker for it."""
+    examples = found.counter_examples
+    behind = [e for e in examples if len(context.assignments[e.topic_partition].replicas) > len(e.isr)]
+    if behind:
+        return (
+            f"What makes it safe: every replica in sync first; odradek why {behind[0].topic_partition} says what is "
+            "missing."
+        )
+    brokers = len(context.brokers)
+    if any(example.dies is None for example in examples):
+        if brokers == 1:
+            return (
+                "It is the only broker: whatever it leads is offline while it restarts. Restart it when nobody needs it, "
+                "or start a second broker first."
+            )
         return "What makes it safe: a second copy first (odradek reassign plan --replication-factor 2), or move them."
+    if brokers == 2:
+        return (
+            "Two brokers cannot do more: accept one death less with --survive 0, or start a third one first."
+        )
     return "What makes it safe: a third replica in sync first; or accept one death less with --survive 0."

@@ -13,6 +13,7 @@ import click
 from odradek.cli.broker_lists import live_brokers
 from odradek.cli.output import json_option, print_json, print_table
 from odradek.cli.sources import open_source, source_options
+from odradek.model.counted import counted
 
 if TYPE_CHECKING:
     from odradek.controller.shutdown_quote import ShutdownQuote
@@ -104,15 +105,15 @@ def headline(quote: "ShutdownQuote") -> str:
         bad.append(f"{_count(offline)} offline, no other live copy is in sync")
     if under:
         bad.append(f"{_count(under)} under min.insync.replicas, acks=all is refused")
-    moves = f"{len(quote.moves_its_leader)} get another leader"
+    moves = f"another leader for {len(quote.moves_its_leader)}"
     if bad:
         return f"{'; '.join(bad)}; {moves}."
-    edge = f", {len(quote.lands_on_min_isr)} are left with exactly min ISR" if quote.lands_on_min_isr else ""
+    edge = f", exactly min ISR left in {len(quote.lands_on_min_isr)}" if quote.lands_on_min_isr else ""
     return f"safe: nothing goes offline; {moves}{edge}."
 
 
 def _count(partitions: int) -> str:
-    return f"{partitions} partition goes" if partitions == 1 else f"{partitions} partitions go"
+    return f"{counted(partitions, 'partition')} {'goes' if partitions == 1 else 'go'}"
 
 
 def _leader(broker: int) -> str:

@@ -15,6 +15,7 @@ import click
 from odradek.cli.output import fail, json_option, print_json, print_table
 from odradek.cli.store_edits import delete, set_
 from odradek.cli.store_places import Place, Tree, node_at, place_options, reading, say, text_of, writing
+from odradek.model.counted import counted
 
 if TYPE_CHECKING:
     from odradek.store.api import Stat
@@ -118,7 +119,7 @@ def export(file: Path, place: Place, as_json: bool) -> None:
         if as_json:
             print_json(report)
         else:
-            print(f"{len(nodes)} nodes of cluster {report['cluster_id']} are in {file}")
+            print(f"{counted(len(nodes), 'node')} of cluster {report['cluster_id']} in {file}")
 
 
 @store.command("import")
@@ -139,7 +140,7 @@ def import_(file: Path, force: bool, place: Place, as_json: bool) -> None:
         print_json(report)
     else:
         print(
-            f"{len(nodes)} nodes of cluster {report['cluster_id']} are in {place.name}; its brokers can start"
+            f"{counted(len(nodes), 'node')} of cluster {report['cluster_id']} in {place.name}; its brokers can start"
         )
 
 

@@ -20,6 +20,7 @@ from odradek.cli.store_places import (
     text_of,
     writing,
 )
+from odradek.model.counted import counted
 
 if TYPE_CHECKING:
     from odradek.store.api import Node
@@ -66,7 +67,7 @@ def delete(path: str, yes: bool, place: Place, as_json: bool) -> None:
         below = tree.children(path)
     if below:
         fail(
-            f"{path} has {len(below)} nodes below it, first {path.rstrip('/')}/{below[0]}; delete those first"
+            f"{path} has {counted(len(below), 'node')} below it, first {path.rstrip('/')}/{below[0]}; delete those first"
         )
     if yes:
         with writing(place) as (session, run):

@@ -5,11 +5,8 @@ import sys
 
 
 def columns() -> int | None:
-    """Of the terminal that standard output is, or as COLUMNS says; None: nobody's width is to be kept, as in a pipe."""
-    told = os.environ.get("COLUMNS", "")
-    if told.isdigit() and int(told) > 0:
-        return int(told)
+    """Of the terminal that standard output is; None: it is a pipe or a file, and nobody's width is to be kept."""
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or None
-    except (OSError, ValueError):  # a pipe, a file, or closed
+    except (OSError, ValueError):  # no terminal, or closed
         return None

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odradek.cli.output import fail, json_option, print_json, print_table
+from odradek.model.counted import counted
 
 if TYPE_CHECKING:
     from odradek.testing.process_cluster import ProcessCluster
@@ -94,7 +95,7 @@ def running_zookeeper(directory: Path, servers: int, as_json: bool) -> "Iterator
 
     begun = time.perf_counter()
     ensemble = ZooKeeperEnsemble(directory / "zookeeper", servers=servers, is_synced=True)
-    tell(f"starting {servers} ZooKeeper server{'s' if servers > 1 else ''} at {ensemble.connect}")
+    tell(f"starting {counted(servers, 'ZooKeeper server')} at {ensemble.connect}")
     with ensemble:
         tell(f"ZooKeeper serves after {(time.perf_counter() - begun) * 1000:.0f} ms; starting the brokers")
         yield ensemble
@@ -157,9 +158,7 @@ def describe(cluster: "ProcessCluster") -> dict[str, Any]:
 
 def show(report: dict[str, Any], ready_ms: float) -> None:
     count = len(report["brokers"])
-    print(
-        f"{count} broker{'s' if count > 1 else ''} ready in {ready_ms:.0f} ms, bootstrap {report['bootstrap']}"
-    )
+    print(f"{counted(count, 'broker')} ready in {ready_ms:.0f} ms, bootstrap {report['bootstrap']}")
     print_table(
         ("broker", "address", "pid", "directory", "role"),
         [

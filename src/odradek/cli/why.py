@@ -12,6 +12,7 @@ import click
 
 from odradek.cli.output import fail, json_option, print_json
 from odradek.cli.sources import Source, open_source, source_options
+from odradek.model.counted import counted, numbered
 
 if TYPE_CHECKING:
     from odradek.controller.context import ControllerContext
@@ -166,7 +167,7 @@ def resolve(context: "ControllerContext", target: str) -> "tuple[str, list[Topic
         one = TopicPartition(topic, index)
         if one not in context.assignments and target not in known and topic in context.topics:
             count = len(context.partitions_of(topic))
-            fail(f"{topic} has {count} partitions, 0 to {count - 1}; there is no {number}")
+            fail(f"{topic} has {numbered(count, 'partition')}; there is no {number}")
         if one in context.assignments or target not in known:
             return topic, [one]
     if target in context.topics:
@@ -276,10 +277,12 @@ def show(source: Source, target: str, answers: list[Answer], wrong: list[Answer]
             print(answers[0].sentence)
         else:
             print(
-                f"{target} is well: {len(answers)} partitions, each with a leader and every replica in sync."
+                f"{target} is well: {counted(len(answers), 'partition')}, each with a leader and every replica in sync."
             )
     elif len(answers) > 1:
-        print(f"{len(wrong)} of {len(answers)} partitions of {target} are not well.")
+        print(
+            f"{len(wrong)} of {counted(len(answers), 'partition')} of {target} {'is' if len(wrong) == 1 else 'are'} not well."
+        )
     for answer in wrong[:SHOWN_PARTITIONS]:
         print(answer.sentence)
         for tree in answer.trees:

@@ -23,6 +23,7 @@ from odradek.client.sync_connection import (
     Unreachable,
     parse_addresses,
 )
+from odradek.model.counted import numbered
 from odradek.model.error_codes import INVALID_METADATA, RETRIABLE, ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import NO_LEADER, NO_TOPIC_ID, TopicPartition
@@ -247,7 +248,7 @@ class SyncClient:
             count = len(view.partitions)
             raise ProtocolError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"{partition}: the topic has {count} partitions, 0 to {count - 1}",
+                f"{partition}: the topic has {numbered(count, 'partition')}",
             )
         if found.leader not in self._brokers:
             # Named in the answer or not: ask again next time.
@@ -477,7 +478,7 @@ class SyncClient:
         try:
             connection = SyncConnection(address, client_id=self._client_id, deadline=deadline)
         except Unreachable as error:
-            raise Unreachable(f"{whose}{error}") from error
+            raise type(error)(f"{whose}{error}") from error
         self._connections[address] = connection
         return connection
 

@@ -11,6 +11,7 @@ from odradek.controller.context import ControllerContext
 from odradek.controller.explain import Why, why_offline
 from odradek.controller.explain_moves import why_reassignment_stuck
 from odradek.controller.partition_states import PartitionState
+from odradek.model.counted import counted
 from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
 
 Ends = Mapping[BrokerId, int]
@@ -108,8 +109,12 @@ def _in_sync(
 ) -> Why:
     condition = f"broker {broker} is in the ISR"
     if broker not in context.brokers:
+        lost = _if_lost(context, topic_partition, broker)
         return Why(
-            condition, False, "not registered", f"start broker {broker}: it catches up and joins the ISR"
+            condition,
+            False,
+            "not registered",
+            f"start broker {broker}: it catches up and joins the ISR; if it is lost for good: {lost}",
         )
     if topic_partition in context.offline_directories.get(broker, ()):
         return Why(condition, False, "its log directory failed", f"mend the disk and restart broker {broker}")
@@ -134,6 +139,15 @@ def _in_sync(
     )
 
 
+def _if_lost(context: ControllerContext, topic_partition: TopicPartition, broker: BrokerId) -> str:
+    """Others get what it had; for that there must be one that has no replica yet."""
+    replicas = context.assignments[topic_partition].replicas
+    drain = f"odradek reassign plan --drain {broker}"
+    if any(b not in replicas and b not in context.shutting_down_brokers for b in context.brokers):
+        return drain
+    return f"an empty broker with id {broker} in its place, or one with another id and then {drain}"
+
+
 def _behind(
     context: ControllerContext, topic_partition: TopicPartition, broker: BrokerId, ends: Ends | None
 ) -> str:
@@ -142,7 +156,7 @@ def _behind(
     if not ends or broker not in ends or leader not in ends:
         return "how far is not known from metadata"
     records = max(0, ends[leader] - ends[broker])
-    return f"{records} records behind, at offset {ends[broker]} of {ends[leader]}"
+    return f"{counted(records, 'record')} behind, at offset {ends[broker]} of {ends[leader]}"
 
 
 def _preferred_leads(context: ControllerContext, topic_partition: TopicPartition) -> Why:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator
 
 from odradek.controller.context import ControllerContext
 from odradek.controller.what_if import what_if
+from odradek.model.counted import counted
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.values import dataclass
 
@@ -65,9 +66,12 @@ class RollPlan:
         for number, moment in enumerate(self.certificate, start=1):
             text = f"{number}. restart {','.join(map(str, moment.down))}"
             if moment.under_min_isr:
-                text += f"; meanwhile {len(moment.under_min_isr)} partitions refuse acks=all"
+                text += (
+                    f"; meanwhile acks=all is refused in {counted(len(moment.under_min_isr), 'partition')}"
+                )
             elif moment.under_min_isr_after_a_death:
-                text += f"; if one more dies, {len(moment.under_min_isr_after_a_death)} partitions refuse acks=all"
+                refusing = counted(len(moment.under_min_isr_after_a_death), "partition")
+                text += f"; if one more dies, acks=all is refused in {refusing}"
             lines.append(text)
         return lines
 

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from odradek.controller.context import ControllerContext
 from odradek.controller.events import ControlledShutdownRequested, Event
 from odradek.controller.what_if import PartitionOutcome, what_if_events
+from odradek.model.counted import counted
 from odradek.model.facts import BrokersChanged
 from odradek.model.ids import NO_LEADER, UNKNOWN_BROKER_EPOCH, BrokerId, TopicPartition
 from odradek.model.values import dataclass
@@ -32,10 +33,12 @@ class ShutdownQuote:
         """Why `odradek.controlled.shutdown.refuse` keeps the process up; None: it may stop."""
         assert setting in REFUSALS, f"odradek.controlled.shutdown.refuse={setting}: want one of {REFUSALS}"
         if setting != "none" and self.goes_offline:
-            return f"{len(self.goes_offline)} partitions would go offline, first {_first(self.goes_offline)}"
+            return f"{counted(len(self.goes_offline), 'partition')} would go offline, first {_first(self.goes_offline)}"
         if setting == "under-min" and self.falls_under_min_isr:
             few = self.falls_under_min_isr
-            return f"{len(few)} partitions would fall under min.insync.replicas, first {_first(few)}"
+            return (
+                f"{counted(len(few), 'partition')} would fall under min.insync.replicas, first {_first(few)}"
+            )
         return None
 
     def sentences(self) -> list[str]:
@@ -51,8 +54,8 @@ class ShutdownQuote:
             )
         on_edge = len(self.lands_on_min_isr)
         if on_edge:
-            lines.append(f"  {on_edge} partitions are left with exactly min.insync.replicas in sync")
-        lines.append(f"  {len(self.moves_its_leader)} partitions get another leader")
+            lines.append(f"  {counted(on_edge, 'partition')} left with exactly min.insync.replicas in sync")
+        lines.append(f"  another leader for {counted(len(self.moves_its_leader), 'partition')}")
         for topic_partition, target in sorted(self.remedy.items()):
             lines.append(f"  first reassign {topic_partition} to {list(target)}")
         for topic_partition in self.without_remedy:

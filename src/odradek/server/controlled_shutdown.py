@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import Any
 
+from odradek.model.counted import counted
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerEpoch, BrokerId
 from odradek.model.settings import BrokerSettings
@@ -59,7 +60,7 @@ def _problem(answer: Any | None) -> str | None:
         return f"the controller answered {error.name}"
     if answer.remaining_partitions:
         named = ", ".join(f"{p.topic_name}-{p.partition_index}" for p in answer.remaining_partitions[:10])
-        return f"{len(answer.remaining_partitions)} partitions have no other leader yet: {named}"
+        return f"no other leader yet for {counted(len(answer.remaining_partitions), 'partition')}: {named}"
     return None
 
 

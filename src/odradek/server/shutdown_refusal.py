@@ -16,6 +16,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from odradek.broker.core import Broker
+from odradek.model.counted import counted
 from odradek.model.errors import OdradekError
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
@@ -98,7 +99,7 @@ async def fell_under_min(
     if not short:
         return None
     return (
-        f"{len(short)} partitions fell under min.insync.replicas while it left, first {short[0]}: somebody else was "
+        f"{counted(len(short), 'partition')} fell under min.insync.replicas while it left, first {short[0]}: somebody else was "
         "lost or left at the same time"
     )
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.cli.controller_calls import ask_controller
 from odradek.cli.output import fail
+from odradek.model.counted import numbered
 
 if TYPE_CHECKING:
     from odradek.client.sync import ClusterView, SyncClient
@@ -37,7 +38,7 @@ def partitions_of(
             found.update({TopicPartition(target, index): None for index in view.topics[target].partitions})
         elif topic in view.topics and digits.isdigit():
             count = len(view.topics[topic].partitions)
-            fail(f"{topic} has {count} partitions, 0 to {count - 1}; there is no {digits}")
+            fail(f"{topic} has {numbered(count, 'partition')}; there is no {digits}")
         else:
             no_such_topic(client, target)
     return sorted(found)

@@ -11,6 +11,7 @@ import click
 
 from odradek.cli.elect.elections import PREFERRED, Elected, elect_leaders, partitions_of
 from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
+from odradek.model.counted import counted
 
 if TYPE_CHECKING:
     from odradek.client.sync import PartitionView
@@ -49,8 +50,8 @@ def preferred(targets: tuple[str, ...], everything: bool, bootstrap: str, as_jso
         )
     else:
         print(
-            f"{len(moved)} partitions are led by their preferred replica again, "
-            f"{len(partitions) - len(moved) - len(failed)} were already, {len(failed)} could not."
+            f"{counted(len(moved), 'partition')} led by the preferred replica again, "
+            f"{len(partitions) - len(moved) - len(failed)} already, {len(failed)} could not be."
         )
         rows = [
             (str(e.partition), before[e.partition].leader, before[e.partition].replicas[0], words)

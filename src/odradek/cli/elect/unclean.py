@@ -12,6 +12,7 @@ import click
 from odradek.cli.elect.elections import UNCLEAN, elect_leaders, partitions_of
 from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
 from odradek.cli.quantities import shown_bytes
+from odradek.model.counted import counted
 
 if TYPE_CHECKING:
     from odradek.cli.elect.replica_ends import ReplicaEnd
@@ -115,7 +116,9 @@ def show(
                     "" if c["last_epoch"] < 0 else c["last_epoch"],
                     "" if c["log_end_offset"] is None else c["log_end_offset"],
                     "" if c["bytes"] is None else shown_bytes(c["bytes"]),
-                    "" if c["fewer_records_than_best"] is None else f"{c['fewer_records_than_best']} records",
+                    ""
+                    if c["fewer_records_than_best"] is None
+                    else counted(c["fewer_records_than_best"], "record"),
                     c["problem"] or ("best" if c["broker"] == found["best"] else ""),
                 )
                 for c in found["candidates"]

@@ -20,6 +20,7 @@ from odradek.cli.journal.words import (
     event_words,
 )
 from odradek.cli.output import json_option, print_json, print_table
+from odradek.model.counted import counted
 
 if TYPE_CHECKING:
     from odradek.controller.context import ControllerContext
@@ -176,7 +177,7 @@ def _key(change: dict[str, Any]) -> tuple[Any, ...]:
 
 def show(report: dict[str, Any]) -> None:
     if report["same"]:
-        print(f"No difference: {report['changes'][0]} changes in both, and the same end.")
+        print(f"No difference: {counted(report['changes'][0], 'change')} in both, and the same end.")
         return
     print(f"A is {report['first']}, B is {report['second']}.")
     first = report["first_difference"]
@@ -203,7 +204,7 @@ def show(report: dict[str, Any]) -> None:
     if not ends:
         print("Both end the same.")
         return
-    print(f"{len(ends)} partition{'s' if len(ends) > 1 else ''} end differently:")
+    print(f"{counted(len(ends), 'partition')} with another end:")
     print_table(
         ("partition", "leader in A", "leader in B", "isr in A", "isr in B"),
         [

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.cli.output import fail
+from odradek.model.counted import counted
 
 if TYPE_CHECKING:
     from odradek.client.sync import ClusterView, SyncClient
@@ -78,7 +79,7 @@ def _in_order(files: list[Path], reasons: list[str]) -> History:
     begins = next((n for n, line in enumerate(lines) if line["event"].get("type") == "Elected"), len(lines))
     if begins:
         notes.append(
-            f"{begins} steps before the first election that is kept cannot be played again: left out"
+            f"{counted(begins, 'step')} before the first election that is kept cannot be played again: left out"
         )
     if not lines[begins:]:
         fail(f"{', '.join(map(str, files))}: no election is recorded, so there is nothing to play again")

@@ -14,6 +14,7 @@ import click
 
 from odradek.cli.journal.words import change_words, clock
 from odradek.cli.output import bootstrap_option, json_option, print_json
+from odradek.model.counted import counted
 
 if TYPE_CHECKING:
     from odradek.model.facts import MetadataLoaded
@@ -75,4 +76,6 @@ def record(file: Path, every: float, looks: int | None, bootstrap: str, as_json:
     if as_json:
         print_json({"file": str(file), "looks": done, "changes": written})
     else:
-        print(f"{written} changes in {done} looks are in {file}; odradek journal show {file}")
+        print(
+            f"{counted(written, 'change')} in {counted(done, 'look')} in {file}; odradek journal show {file}"
+        )

@@ -23,6 +23,7 @@ from odradek.cli.journal.words import (
     place_options,
 )
 from odradek.cli.output import fail, json_option, print_json, print_table
+from odradek.model.counted import counted
 
 if TYPE_CHECKING:
     from odradek.controller.context import ControllerContext
@@ -115,11 +116,11 @@ def partitions_of(context: "ControllerContext", topic: str | None) -> list[dict[
 def show(report: dict[str, Any]) -> None:
     count, until = report["steps"], clock(report["until_ms"])
     if report["as_recorded"]:
-        print(f"{count} steps played again, up to {until} UTC: the same came out at every one.")
+        print(f"{counted(count, 'step')} played again, up to {until} UTC: the same came out at every one.")
     else:
         first = report["first_difference"]
         what = "the first consequence" if report["changed"] else "the first difference"
-        print(f"{count} steps played again, up to {until} UTC; {what} is at line {first['line']}:")
+        print(f"{counted(count, 'step')} played again, up to {until} UTC; {what} is at line {first['line']}:")
         print(f"  {clock(first['at_ms'])} {first['event']}; what differs: {', '.join(first['differs_in'])}")
         for name, changes in (("recorded", first["recorded"]), ("now", first["now"])):
             for change in (changes.get("changes") or [])[:SHOWN]:
@@ -127,7 +128,7 @@ def show(report: dict[str, Any]) -> None:
     if report["controller"] is None:
         print("nobody is controller at the end")
     rows = report["partitions"]
-    print(f"The cluster then: {len(rows)} partition{'s' if len(rows) != 1 else ''}.")
+    print(f"The cluster then: {counted(len(rows), 'partition')}.")
     if rows:
         print_table(
             ("partition", "state", "leader", "isr", "replicas"),

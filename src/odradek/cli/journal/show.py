@@ -18,6 +18,7 @@ from odradek.cli.journal.words import (
 )
 from odradek.cli.output import fail, json_option, print_json, print_table
 from odradek.cli.quantities import shown_seconds
+from odradek.model.counted import counted
 
 if TYPE_CHECKING:
     from odradek.controller.timeline import Moment
@@ -111,10 +112,10 @@ def show_steps(steps: list[dict[str, Any]], last: int, everything: bool) -> None
         )
     changed = sum(bool(step["changes"]) for step in steps)
     begin, end = clock(steps[0]["at_ms"]), clock(steps[-1]["at_ms"])
-    print(f"{len(steps)} steps from {begin} to {end} UTC, {changed} of them changed something.")
+    print(f"{counted(len(steps), 'step')} from {begin} to {end} UTC, {changed} of them changed something.")
     shown = rows if everything else rows[-last:]
     if len(shown) < len(rows):
-        print(f"the last {len(shown)} of {len(rows)} changes; --all shows them all")
+        print(f"the last {len(shown)} of {counted(len(rows), 'change')}; --all shows them all")
     if shown:
         print_table(("time", "line", "event", "what", "change", "why"), shown)
 
@@ -158,7 +159,7 @@ def show_partition(
     now = moments[-1]
     leader = "nobody leads it" if now.is_offline else f"broker {now.leader} leads it"
     print(
-        f"{where}: {leader}, ISR {_ids(now.isr)}; {len(moments)} changes since {clock(moments[0].at_ms)} UTC."
+        f"{where}: {leader}, ISR {_ids(now.isr)}; {counted(len(moments), 'change')} since {clock(moments[0].at_ms)} UTC."
     )
     for outage in dark:
         if outage.until_ms is None:

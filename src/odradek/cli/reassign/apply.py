@@ -14,6 +14,7 @@ from odradek.cli.output import address_option, fail, json_option, print_json, pr
 from odradek.cli.quantities import RATE, shown_bytes
 from odradek.cli.reassign.files import proposal, read_proposal, write_way_back
 from odradek.cli.reassign.status import look, progress_line
+from odradek.model.counted import counted, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,7 +111,7 @@ def current(
         if where.partition not in topic.partitions:
             count = len(topic.partitions)
             fail(
-                f"{where.topic} has {count} partitions, 0 to {count - 1}; there is no {where.partition}; nothing was started"
+                f"{where.topic} has {numbered(count, 'partition')}; there is no {where.partition}; nothing was started"
             )
         before[where] = topic.partitions[where.partition].replicas
     return before
@@ -202,9 +203,11 @@ def wait_for_directories(
     while coming := look_again(lambda: still_coming(client, wanted)):
         time.sleep(WAIT_PAUSE_S)
         if not quiet and sys.stdout.isatty():
-            print(f"\r\033[K{len(coming)} replicas on their way to their log directories", end="", flush=True)
+            print(
+                f"\r\033[K{counted(len(coming), 'replica')} on the way to a log directory", end="", flush=True
+            )
     if not quiet:
-        print(f"{len(wanted)} of {len(wanted)} replicas are in their log directories")
+        print(f"{len(wanted)} of {counted(len(wanted), 'replica')} in place in the log directories")
 
 
 def show(
@@ -216,7 +219,7 @@ def show(
     rollback: Path | None,
 ) -> None:
     slow = f", at most {shown_bytes(throttle)}/s a broker" if throttle is not None and started else ""
-    print(f"{len(started)} of {len(targets)} moves started{slow}.")
+    print(f"{len(started)} of {counted(len(targets), 'move')} started{slow}.")
     print_table(
         ("partition", "from", "to", "answer"),
         [

@@ -14,6 +14,7 @@ from odradek.cli.output import fail, json_option, print_json, print_table
 from odradek.cli.quantities import RATE, shown_bytes, shown_seconds
 from odradek.cli.reassign.files import proposal, read_topics, write_proposal
 from odradek.cli.sources import open_source, source_options
+from odradek.model.counted import counted
 
 if TYPE_CHECKING:
     from odradek.controller.move_plan import MovePlan
@@ -169,13 +170,13 @@ def show(report: dict[str, Any], throttle: int | None, out: Path | None) -> None
 
 def _count(report: dict[str, Any]) -> str:
     count = len(report["left_out"])
-    return f"{count} partition{'s are' if count != 1 else ' is'}"
+    return f"{counted(count, 'partition')} {'is' if count == 1 else 'are'}"
 
 
 def headline(report: dict[str, Any], throttle: int | None) -> str:
     moves, copies = len(report["moves"]), report["copies"]
-    text = f"{moves} partition{'s' if moves != 1 else ''} change hands, {copies} "
-    text += "copy to make" if copies == 1 else "copies to make"
+    verb = "changes" if moves == 1 else "change"
+    text = f"{counted(moves, 'partition')} {verb} hands, {counted(copies, 'copy', 'copies')} to make"
     if not copies:
         return f"{text}: only the order of replicas changes, no bytes."
     if report["bytes"] is None:

@@ -4,6 +4,7 @@ import click
 
 from odradek.cli.controller_calls import ask_controller
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json
+from odradek.model.counted import counted
 from odradek.model.ids import INT32_MAX
 
 
@@ -83,6 +84,6 @@ def alter(
             }
         )
         return
-    words = [f"{before} -> {after} partitions"] if partitions is not None else []
+    words = [f"{before} -> {counted(after, 'partition')}"] if partitions is not None else []
     words += [f"{key} deleted" if value is None else f"{key}={value}" for key, value in changes.items()]
     print(f"{name}: {', '.join(words)}{' would be accepted' if dry_run else ''}")

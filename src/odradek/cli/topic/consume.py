@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.output import bootstrap_option, fail, json_option
+from odradek.model.counted import numbered
 
 if TYPE_CHECKING:
     from odradek.client.sync import SyncClient
@@ -74,7 +75,7 @@ def consume(
     with SyncClient(bootstrap) as client:
         there = topic_or_fail(client, name).partitions
         if unknown := [p for p in partitions if p not in there]:
-            fail(f"{name} has {len(there)} partitions, 0 to {len(there) - 1}; there is no {unknown[0]}")
+            fail(f"{name} has {numbered(len(there), 'partition')}; there is no {unknown[0]}")
         chosen = [TopicPartition(name, p) for p in sorted(partitions or there)]
         positions = resolve(client, chosen, first)
         bounds = resolve(client, chosen, last) if last is not None else None

@@ -7,6 +7,7 @@ import click
 from odradek.cli.broker_lists import replica_list
 from odradek.cli.controller_calls import ask_controller
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json
+from odradek.model.counted import counted
 from odradek.model.ids import INT32_MAX
 
 if TYPE_CHECKING:
@@ -95,7 +96,9 @@ def create(
     else:
         word = "is there already" if existed else "created"
         replicas = len(next(iter(found.partitions.values())).replicas)
-        print(f"{name} {word}: {len(found.partitions)} partitions, {replicas} replicas each")
+        print(
+            f"{name} {word}: {counted(len(found.partitions), 'partition')}, {counted(replicas, 'replica')} each"
+        )
 
 
 def _hint(why: str, name: str) -> str:

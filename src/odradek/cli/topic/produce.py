@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json
+from odradek.model.counted import counted, numbered
 
 if TYPE_CHECKING:
     from odradek.records.builder import NewRecord
@@ -78,7 +79,7 @@ def produce(
     with SyncClient(bootstrap) as client:
         partitions = len(topic_or_fail(client, name).partitions)
         if partition is not None and not 0 <= partition < partitions:
-            fail(f"{name} has {partitions} partitions, 0 to {partitions - 1}; there is no {partition}")
+            fail(f"{name} has {numbered(partitions, 'partition')}; there is no {partition}")
         gathered: dict[int, list[NewRecord]] = {}
 
         def send() -> None:
@@ -119,7 +120,8 @@ def produce(
             }
         )
     else:
-        print(f"{sum(counts.values())} records to {len(counts)} partitions of {name}", file=sys.stderr)
+        written = counted(sum(counts.values()), "record")
+        print(f"{written} to {counted(len(counts), 'partition')} of {name}", file=sys.stderr)
 
 
 def lines_or_pauses(stream: IO[bytes]) -> Iterator[bytes | None]:
