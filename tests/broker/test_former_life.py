@@ -58,12 +58,12 @@ def test_of_a_controller_that_tries_again_and_again_only_what_it_waits_for_is_ke
     unregistered(world)
     broker = world[1].broker
     for _ in range(5):
-        for _, park in broker._early:
-            park.abandon()
+        for held in broker.control_gate.held:
+            held.place.abandon()
         waiting = world.send(1, world.leader_and_isr(T0, broker_epoch=world[1].epoch), 7)
-    assert len(broker._early) == 1
+    assert len(broker.control_gate.held) == 1
     broker.registered(world[1].epoch, world.now_ms)
-    assert waiting.is_answered and broker._early == []
+    assert waiting.is_answered and broker.control_gate.held == []
 
 
 def test_a_new_process_does_not_lead_in_an_epoch_its_log_knows_and_registers_again(world: World) -> None:

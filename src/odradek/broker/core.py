@@ -17,8 +17,9 @@ The only function the broker keeps and calls is `Park.complete`'s.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from odradek.broker.answers import Answer, CloseConnection, Park
+from odradek.broker.answers import Answer, CloseConnection
 from odradek.broker.client_throttles import ClientThrottles
+from odradek.broker.control_gate import ControlGate
 from odradek.broker.control_order import ControlOrder
 from odradek.broker.draws import Draws
 from odradek.broker.dynamic_settings import DynamicSettings
@@ -104,6 +105,13 @@ class Request:
         self.body = body
         self.connection = connection
 
+    def kept(self) -> "Request":
+        """The same with a body of its own, which lives on."""
+        body = memoryview(bytes(self.body))
+        return Request(
+            self.api_key, self.api_version, self.correlation_id, self.client_id, body, self.connection
+        )
+
 
 class Broker:
     """See the module. Attributes without underscore are for the handlers."""
@@ -130,8 +138,8 @@ class Broker:
         self.cluster_id = cluster_id
         self.inter_broker_listener = inter_broker_listener
         self.broker_epoch: BrokerEpoch | None = None
-        self._early: list[tuple[Request, Park]] = []  # of a controller, before we know our epoch
         self.control_order = ControlOrder()
+        self.control_gate = ControlGate(self)
         self.is_controller = False
         self.draws = Draws(seed)
         self.metadata = MetadataCache()
@@ -246,6 +254,7 @@ class Broker:
         self.isr_channel.tick(now_ms)
         self._send_proposals()
         self.producer_ids.tick(now_ms)
+        self.control_gate.tick(now_ms)
         if self._read_configs_at_ms is not None and now_ms >= self._read_configs_at_ms:
             self._read_topic_configs()
 
@@ -258,6 +267,7 @@ class Broker:
         for other_ms in (
             self.isr_channel.retry_at_ms,
             self.producer_ids.retry_at_ms,
+            self.control_gate.look_at_ms,
             self.replicas.moves.retry_at_ms,
             self._read_configs_at_ms,
         ):
@@ -271,17 +281,14 @@ class Broker:
         """Our node in /brokers/ids is there; its czxid is our epoch until the session ends."""
         self.broker_epoch = BrokerEpoch(broker_epoch)
         self.isr_channel.broker_epoch = self.broker_epoch
-        early, self._early = self._early, []
-        for request, park in early:
-            if not park.abandoned:
-                answer = self.handle(request, now_ms)
-                assert not isinstance(answer, Park), "a request of the controller waits for nothing else"
-                park.complete(answer)
+        self.control_gate.registered(now_ms)
         self._send_proposals()
 
     def controller_status(self, is_controller: bool, controller_epoch: int, now_ms: int) -> None:
         """Whether the controller that answers requests lives in this process."""
         self.is_controller = is_controller
+        if is_controller:
+            self.control_gate.leads(controller_epoch)
 
     def controller_known(self, broker_id: int | None, now_ms: int) -> None:
         """Who holds /controller: known here before its first UpdateMetadata."""
@@ -387,24 +394,9 @@ class Broker:
         we know our own epoch; until then such a request waits (`until_registered`)."""
         return self.broker_epoch is None and broker_epoch != UNKNOWN_BROKER_EPOCH
 
-    def until_registered(self, request: Request) -> Park:
-        park = Park()
-        kept = Request(
-            request.api_key,
-            request.api_version,
-            request.correlation_id,
-            request.client_id,
-            memoryview(bytes(request.body)),
-            request.connection,
-        )
-        # A controller that heard nothing sends it again on another connection.
-        self._early = [(other, place) for other, place in self._early if not place.abandoned]
-        self._early.append((kept, park))
-        return park
-
     def why_stale(self, broker_epoch: int, *, is_kraft: bool) -> ErrorCode:
         """Whether a request of a controller is meant for this broker in this life (KIP-380). A larger epoch is
-        ours too: the controller may read of our registration before we do."""
+        ours too: the controller may read of our registration before we do (`control_gate` asks the store)."""
         if is_kraft:
             return ErrorCode.INVALID_REQUEST
         if (

@@ -25,7 +25,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.model.cluster import Endpoint, LeaderAndIsr, ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId, TopicPartition
+from odradek.model.ids import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionEpoch,
+    TopicId,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
     from odradek.log.files import FileSlice
@@ -297,6 +305,23 @@ class WriteFeatures(NamedTuple):
     expected_version: int
 
 
+class ReadControlEpochs(NamedTuple):
+    """Which controller epoch leads, and which broker epoch this broker has. `claimed`: the largest controller epoch
+    that somebody says he leads in; that it is not there must be proved. Answer: `ControlEpochs`."""
+
+    broker: BrokerId
+    claimed: ControllerEpoch
+
+
+class ControlEpochs(NamedTuple):
+    """`controller` was elected in that epoch, None where nobody holds `/controller` now; `broker_epoch` is -1 where
+    this broker is not registered."""
+
+    controller_epoch: ControllerEpoch
+    controller: BrokerId | None
+    broker_epoch: BrokerEpoch
+
+
 class StoreFailed(NamedTuple):
     """The store could not be asked, whatever the request was."""
 
@@ -312,8 +337,9 @@ StoreQuestion = (
     | WriteConfigs
     | ReadFeatures
     | WriteFeatures
+    | ReadControlEpochs
 )
-StoreResult = TopicsWritten | ConfigsRead | ConfigsWritten | FeaturesRead | StoreFailed
+StoreResult = TopicsWritten | ConfigsRead | ConfigsWritten | FeaturesRead | ControlEpochs | StoreFailed
 
 
 class StoreRequest(NamedTuple):

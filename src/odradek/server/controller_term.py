@@ -39,6 +39,8 @@ from odradek.store.facts import ControllerFacts
 # the journal's share. None is garbage, and nothing in them goes round in circles. The collector would look at all of
 # them again and again, for a tenth of the event's time; beyond this number it is told not to.
 MOST_YOUNG_OBJECTS = 300_000
+# Between two looks at whether another controller was elected.
+LOOK_INTERVAL_MS = 1000
 # Nodes that cannot be read, a line each, of one look at the store.
 MOST_NAMED = 20
 
@@ -94,12 +96,15 @@ class ControllerTerm:
             request_timeout_ms=settings.controller_socket_timeout_ms,
             after_turn=after_turn,
             on_answer=self._put,
+            on_disowned=self._broker_disowned,
             log=log,
         )
         self._tick_timer: asyncio.TimerHandle | None = None
         self._tick_at_ms = 0
         self._is_closed = False
         self._is_node_missed = False
+        self._disowned: events.Event | None = None  # an answer of a broker that obeys a later controller
+        self._may_look_at_ms = 0
 
     # --- from outside
 
@@ -146,6 +151,7 @@ class ControllerTerm:
             self._wake.clear()
             while True:
                 await self._look_for_own_node()
+                await self._look_whether_superseded()
                 for fact in await self._facts.take():
                     self._say_what_cannot_be_read(fact)
                     if isinstance(fact, BrokersChanged):
@@ -161,6 +167,35 @@ class ControllerTerm:
             self._is_node_missed = False
             if await self._store.exists(layout.CONTROLLER) is None:
                 await self._settle(ControllerChanged(None))
+
+    def _broker_disowned(self, answer: events.Event) -> None:
+        """The broker is told again and again, so one look now and then is enough."""
+        now_ms = self._seams.clock.now_ms()
+        if self._disowned is None and now_ms >= self._may_look_at_ms and not self._is_closed:
+            self._may_look_at_ms = now_ms + LOOK_INTERVAL_MS
+            self._disowned = answer
+            self._wake.set()
+
+    async def _look_whether_superseded(self) -> None:
+        """A broker says that it obeys a later controller. Where one was elected, the epoch's node has changed; where not,
+        the broker was told so by somebody who is none, and to resign would help him: every controller after us would
+        be told the same.
+        """
+        answer, self._disowned = self._disowned, None
+        if answer is None:
+            return
+        try:
+            await self._store.multi([api.Check(layout.CONTROLLER_EPOCH, self.epoch_version)])
+        except (api.BadVersion, api.NoNode):
+            await self._settle(answer)  # the core resigns on it
+            return
+        broker = getattr(answer, "broker", None)
+        self._log.warning(
+            f"disowned {broker}",
+            f"[Controller id={self._broker} epoch={self.epoch}] broker {broker} obeys a controller epoch that the store does "
+            "not know: somebody who was not elected has told it so. It is told again; an Apache broker believes its own "
+            "controller again when it is restarted",
+        )
 
     async def _load(self) -> None:
         """Its own function, so that what was read is not kept beside what the core made of it."""

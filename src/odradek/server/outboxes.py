@@ -15,6 +15,7 @@ from odradek.client.receive_buffers import BufferPool
 from odradek.controller.effects import BrokerRequest
 from odradek.controller.events import Event
 from odradek.model.cluster import BrokerRegistration
+from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.facts import UnreadableNode
 from odradek.model.ids import BrokerEpoch, BrokerId
@@ -37,12 +38,14 @@ class Outbox:
         encoder: RequestEncoder,
         *,
         on_answer: Callable[[Event], None],
+        on_disowned: Callable[[Event], None],
         log: LimitedLog,
         broker: BrokerId,
     ) -> None:
         self._link = link
         self._encoder = encoder
         self._on_answer = on_answer
+        self._on_disowned = on_disowned
         self._log = log
         self._broker = broker
         self._waiting: deque[Sendable] = deque()
@@ -88,6 +91,13 @@ class Outbox:
             self._put_back()
             self._link.fail(f"its answer cannot be read: {error}")
             return
+        if getattr(event, "error", None) is ErrorCode.STALE_CONTROLLER_EPOCH:
+            # Either another controller was elected, which the store knows, or somebody has told this broker so. It is
+            # told again until we resign, or it believes us.
+            self._on_disowned(event)
+            self._put_back()
+            self._link.fail("it obeys another controller epoch")
+            return
         self._sent.popleft()
         again = second_question(request, event)
         if again is not None:
@@ -114,8 +124,10 @@ class Outboxes:
         request_timeout_ms: int,
         after_turn: Callable[[], None],
         on_answer: Callable[[Event], None],
+        on_disowned: Callable[[Event], None],
         log: LimitedLog,
     ) -> None:
+        """`on_disowned`: an answer by which its broker obeys a later controller, whatever the store says of that."""
         self._seams = seams
         self._pool = pool
         self._listener = inter_broker_listener
@@ -123,6 +135,7 @@ class Outboxes:
         self._request_timeout_ms = request_timeout_ms
         self._after_turn = after_turn
         self._on_answer = on_answer
+        self._on_disowned = on_disowned
         self._log = log
         self._encoder = RequestEncoder(inter_broker_listener)
         self._boxes: dict[BrokerId, tuple[BrokerEpoch, Outbox]] = {}
@@ -166,7 +179,12 @@ class Outboxes:
             backoff_ms=BACKOFF_MS,
         )
         return Outbox(
-            link, self._encoder, on_answer=self._on_answer, log=self._log, broker=registration.broker_id
+            link,
+            self._encoder,
+            on_answer=self._on_answer,
+            on_disowned=self._on_disowned,
+            log=self._log,
+            broker=registration.broker_id,
         )
 
     def send(self, requests: Sequence[BrokerRequest]) -> None:

@@ -11,6 +11,7 @@ from odradek.broker import effects
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import TopicAssignment
+from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch
 from odradek.store import api, groups, layout
 from odradek.store.facts import config_names
 from odradek.store.fields import Unreadable
@@ -39,6 +40,8 @@ async def answer(store: api.Store, question: effects.StoreQuestion) -> effects.S
             return await _read_features(store)
         if isinstance(question, effects.WriteFeatures):
             return effects.ConfigsWritten((await _write_features(store, question),))
+        if isinstance(question, effects.ReadControlEpochs):
+            return await _read_control_epochs(store, question)
         return effects.ConfigsWritten(tuple([await _write_config(store, write) for write in question.writes]))
     except (api.StoreUnavailable, api.SessionExpired) as error:
         return effects.StoreFailed(str(error))
@@ -162,3 +165,32 @@ async def _write_config(store: api.Store, write: effects.ConfigWrite) -> str:
         return "stored"
     assert isinstance(outcome, api.Conflict)
     return "conflict"
+
+
+async def _read_control_epochs(
+    store: api.Store, question: effects.ReadControlEpochs
+) -> effects.ControlEpochs | effects.StoreFailed:
+    """A server of an ensemble may lag behind what a controller wrote before it told us; then a read does not show the
+    epoch that is claimed. A check does: it is a transaction, and goes in the order of all of them.
+    """
+    path = layout.broker_path(question.broker)
+    for _ in range(ATTEMPTS):
+        # In this order: who holds /controller now was elected in that epoch or later.
+        epoch_node, controller_node, own = await store.get_many(
+            (layout.CONTROLLER_EPOCH, layout.CONTROLLER, path)
+        )
+        if epoch_node is None:
+            return effects.StoreFailed(f"there is no {layout.CONTROLLER_EPOCH}")
+        try:
+            epoch = layout.decode_controller_epoch(epoch_node.data)
+            controller = None if controller_node is None else layout.decode_controller(controller_node.data)
+        except Unreadable as error:
+            return effects.StoreFailed(str(error))
+        if epoch < question.claimed:
+            try:
+                await store.multi([api.Check(layout.CONTROLLER_EPOCH, epoch_node.stat.version)])
+            except (api.BadVersion, api.NoNode):
+                continue  # somebody was elected
+        broker_epoch = UNKNOWN_BROKER_EPOCH if own is None else BrokerEpoch(own.stat.czxid)
+        return effects.ControlEpochs(epoch, controller, broker_epoch)
+    return effects.StoreFailed("controllers follow each other too quickly to tell which one leads")

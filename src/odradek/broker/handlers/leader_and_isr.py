@@ -44,17 +44,12 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = LeaderAndIsrRequest.decode(version, request.body)
     replicas = broker.replicas
-    if broker.is_early(asked.broker_epoch):
-        return broker.until_registered(request)
     is_kraft = asked.is_k_raft_controller or asked.type == FULL
-    error = broker.why_stale(asked.broker_epoch, is_kraft=is_kraft)
-    if not error and replicas.is_stale(asked.controller_epoch):
-        error = ErrorCode.STALE_CONTROLLER_EPOCH
-    if error:
-        return Reply([LeaderAndIsrResponse(error_code=error).encode(version)])
-    late = broker.control_order.refusal(asked, request.correlation_id)
-    if late is not None:
-        return late
+    refused = broker.control_gate.refusal(request, asked, is_kraft=is_kraft, now_ms=now_ms)
+    if isinstance(refused, ErrorCode):
+        return Reply([LeaderAndIsrResponse(error_code=refused).encode(version)])
+    if refused is not None:
+        return refused
     told = list(_leaderships(asked))
     for leader in asked.live_leaders:
         broker.metadata.hint_endpoint(

@@ -27,16 +27,11 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = StopReplicaRequest.decode(version, request.body)
     replicas = broker.replicas
-    if broker.is_early(asked.broker_epoch):
-        return broker.until_registered(request)
-    error = broker.why_stale(asked.broker_epoch, is_kraft=asked.is_k_raft_controller)
-    if not error and replicas.is_stale(asked.controller_epoch):
-        error = ErrorCode.STALE_CONTROLLER_EPOCH
-    if error:
-        return Reply([StopReplicaResponse(error_code=error).encode(version)])
-    late = broker.control_order.refusal(asked, request.correlation_id)
-    if late is not None:
-        return late
+    refused = broker.control_gate.refusal(request, asked, is_kraft=asked.is_k_raft_controller, now_ms=now_ms)
+    if isinstance(refused, ErrorCode):
+        return Reply([StopReplicaResponse(error_code=refused).encode(version)])
+    if refused is not None:
+        return refused
     errors = replicas.commit_stops(_stops(asked), now_ms)
     replicas.settle_fetchers(now_ms)
     response = StopReplicaResponse(

@@ -20,20 +20,16 @@ if TYPE_CHECKING:
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = UpdateMetadataRequest.decode(version, request.body)
-    if broker.is_early(asked.broker_epoch):
-        return broker.until_registered(request)
-    error = broker.why_stale(asked.broker_epoch, is_kraft=asked.is_k_raft_controller)
-    if not error and broker.replicas.is_stale(asked.controller_epoch):
-        error = ErrorCode.STALE_CONTROLLER_EPOCH
-    if not error:
-        late = broker.control_order.refusal(asked, request.correlation_id)
-        if late is not None:
-            return late
-        change = broker.metadata.commit_update(asked)
-        broker.replicas.damaged.metadata_changed()
-        for topic in change.topics:
-            broker.purgatory.wake_key(topic_key(topic))
-        if change.brokers_changed:
-            broker.replicas.settle_fetchers(now_ms)
-            broker.replicas.propose_again(now_ms)  # who was not live before may join now
-    return Reply([UpdateMetadataResponse(error_code=error).encode(version)])
+    refused = broker.control_gate.refusal(request, asked, is_kraft=asked.is_k_raft_controller, now_ms=now_ms)
+    if isinstance(refused, ErrorCode):
+        return Reply([UpdateMetadataResponse(error_code=refused).encode(version)])
+    if refused is not None:
+        return refused
+    change = broker.metadata.commit_update(asked)
+    broker.replicas.damaged.metadata_changed()
+    for topic in change.topics:
+        broker.purgatory.wake_key(topic_key(topic))
+    if change.brokers_changed:
+        broker.replicas.settle_fetchers(now_ms)
+        broker.replicas.propose_again(now_ms)  # who was not live before may join now
+    return Reply([UpdateMetadataResponse().encode(version)])

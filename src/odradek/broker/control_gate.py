@@ -1,0 +1,194 @@
+"""Which control requests are obeyed: those of a controller, and for a life of this broker, that the store knows.
+
+LeaderAndIsr, StopReplica and UpdateMetadata say themselves who sent them, and a new controller is told by its epoch
+being above all that was heard of. Believed from anybody, one number (2^31-1) would make this broker refuse every
+controller there will ever be, and each of them resign; a broker epoch above ours would do the same to this broker alone
+(`control_order`). So a number above those the store has told is not believed: its request is held, the store is asked, and what
+it says is proved (`server/store_questions`). A rightful controller writes its epoch before it tells anybody, so its first
+request to each broker waits for one read.
+
+A stranger can make a broker look no more often than every `LOOK_INTERVAL_MS`, and hold no more than `MOST_HELD`
+requests; what does not fit is looked up all the same and its connection closed: a controller sends it again, and by then
+its epoch is known. While the store cannot be asked, requests wait.
+
+Before this broker is registered it does not know its own epoch: whatever names a broker epoch waits for that, too.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.broker.answers import CloseConnection, Park
+from odradek.broker.control_order import ControlRequest
+from odradek.broker.effects import ControlEpochs, LogLine, ReadControlEpochs, StoreResult
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import UNKNOWN_BROKER_EPOCH, ControllerEpoch
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker, Request
+
+LOOK_INTERVAL_MS = 50
+MOST_HELD = 64
+MOST_HELD_BYTES = 32 << 20
+SAID_EVERY_MS = 10_000
+
+
+class Held(NamedTuple):
+    """A request that waits, with a body of its own, and the place of its answer."""
+
+    request: "Request"
+    place: Park
+
+
+class ControlGate:
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self.known = ControlEpochs(ControllerEpoch(0), None, UNKNOWN_BROKER_EPOCH)  # what the store has told
+        self.look_at_ms: int | None = None
+        self.held: list[Held] = []  # for the next look, or for our registration
+        self._looked_for: list[Held] = []  # for the look that is under way
+        self._is_looking = False
+        self._may_look_at_ms = 0
+        self._claimed = ControllerEpoch(0)  # the largest controller epoch that waits for a look
+        self._replayed: Held | None = None  # the one being handled again
+        self._is_proved = False  # ... after a look that began when it was held already
+        self._said_at_ms = -SAID_EVERY_MS
+        self._unsaid = 0
+
+    def refusal(
+        self, request: "Request", asked: ControlRequest, *, is_kraft: bool, now_ms: int
+    ) -> ErrorCode | Park | CloseConnection | None:
+        """None: it is to be obeyed. An error is the whole request's; anything else is the answer."""
+        broker = self._broker
+        if broker.is_early(asked.broker_epoch):
+            return self._hold(request)
+        error = broker.why_stale(asked.broker_epoch, is_kraft=is_kraft)
+        if error:
+            return error
+        if self._is_unheard_of(asked):
+            if not self._is_proved:
+                self._claimed = max(self._claimed, ControllerEpoch(asked.controller_epoch))
+                answer = self._hold(request)
+                self._want_look(now_ms)
+                return answer
+            self._say(request, asked, now_ms)
+            if asked.controller_epoch > self.known.controller_epoch:
+                return ErrorCode.STALE_CONTROLLER_EPOCH
+            return ErrorCode.STALE_BROKER_EPOCH
+        if self._is_somebody_elses(asked):
+            self._say(request, asked, now_ms)
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        if broker.replicas.is_stale(asked.controller_epoch):
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        return broker.control_order.refusal(asked, request.correlation_id)
+
+    def leads(self, controller_epoch: int) -> None:
+        """The controller of this epoch lives in this process: it was elected in the store."""
+        if controller_epoch > self.known.controller_epoch:
+            self.known = self.known._replace(
+                controller_epoch=ControllerEpoch(controller_epoch), controller=self._broker.broker_id
+            )
+
+    def registered(self, now_ms: int) -> None:
+        """We know our own epoch, and can judge what waited for it."""
+        held, self.held = self.held, []
+        self._replay(held, now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        if self.look_at_ms is not None and now_ms >= self.look_at_ms:
+            self._want_look(now_ms)
+
+    # --------------------------------------------------------------------------------------------- private
+
+    def _is_unheard_of(self, asked: ControlRequest) -> bool:
+        own = self._broker.broker_epoch
+        of_ours = max(self.known.broker_epoch, UNKNOWN_BROKER_EPOCH if own is None else own)
+        return asked.controller_epoch > self.known.controller_epoch or asked.broker_epoch > of_ours
+
+    def _is_somebody_elses(self, asked: ControlRequest) -> bool:
+        """The epoch that leads, said by one that was not elected in it."""
+        known = self.known
+        return asked.controller_epoch == known.controller_epoch and known.controller not in (
+            None,
+            asked.controller_id,
+        )
+
+    def _hold(self, request: "Request") -> Park | CloseConnection:
+        if self._replayed is not None:
+            self.held.append(self._replayed)
+            return self._replayed.place
+        # Whoever heard nothing sends it again on another connection, and does not wait on this one.
+        self.held = [held for held in self.held if not held.place.abandoned]
+        waiting = [*self.held, *self._looked_for]
+        size = sum(len(held.request.body) for held in waiting) + len(request.body)
+        if len(waiting) >= MOST_HELD or size > MOST_HELD_BYTES:
+            return CloseConnection("too many control requests wait for the store; send it again")
+        self.held.append(Held(request.kept(), Park()))
+        return self.held[-1].place
+
+    def _want_look(self, now_ms: int) -> None:
+        if self._is_looking:
+            return  # what is held meanwhile is looked for after that
+        if now_ms < self._may_look_at_ms:
+            self.look_at_ms = self._may_look_at_ms
+            return
+        self.look_at_ms = None
+        self._is_looking = True
+        self._may_look_at_ms = now_ms + LOOK_INTERVAL_MS
+        self._looked_for, self.held = self.held, []
+        claimed, self._claimed = self._claimed, ControllerEpoch(0)
+
+        def looked(result: StoreResult, now_ms: int) -> None:
+            self._is_looking = False
+            waiting, self._looked_for = self._looked_for, []
+            if isinstance(result, ControlEpochs):
+                self._learn(result)
+                later, self.held = self.held, []
+                self._is_proved = True
+                self._replay(waiting, now_ms)
+                self._is_proved = False
+                self._replay(later, now_ms)
+            else:
+                self.held = [*waiting, *self.held]
+                self._claimed = max(claimed, self._claimed)
+                self.look_at_ms = now_ms + LOOK_INTERVAL_MS
+
+        self._broker.ask_store(ReadControlEpochs(self._broker.broker_id, claimed), looked)
+
+    def _learn(self, told: ControlEpochs) -> None:
+        known = self.known
+        newer, older = (told, known) if told.controller_epoch >= known.controller_epoch else (known, told)
+        controller = newer.controller
+        if controller is None and newer.controller_epoch == older.controller_epoch:
+            controller = older.controller  # it has given /controller up since
+        self.known = ControlEpochs(
+            newer.controller_epoch, controller, max(told.broker_epoch, known.broker_epoch)
+        )
+
+    def _replay(self, waiting: list[Held], now_ms: int) -> None:
+        for held in waiting:
+            if held.place.abandoned:
+                continue
+            self._replayed = held
+            answer = self._broker.handle(held.request, now_ms)
+            self._replayed = None
+            if not isinstance(answer, Park):
+                held.place.complete(answer)
+            elif answer is not held.place:  # obeyed, and answered when all of it is done
+                answer.on_complete(held.place.complete)
+
+    def _say(self, request: "Request", asked: ControlRequest, now_ms: int) -> None:
+        if now_ms - self._said_at_ms < SAID_EVERY_MS:
+            self._unsaid += 1
+            return
+        more = f" ({self._unsaid} more like it were left out)" if self._unsaid else ""
+        self._said_at_ms, self._unsaid = now_ms, 0
+        name = type(asked).__name__.removesuffix("Request")
+        known = self.known
+        self._broker.effects.append(
+            LogLine(
+                "warning",
+                f"{name} of {request.connection.peer} refused: it claims controller {asked.controller_id}, controller "
+                f"epoch {asked.controller_epoch} and broker epoch {asked.broker_epoch}; the store knows controller "
+                f"{known.controller}, controller epoch {known.controller_epoch} and broker epoch "
+                f"{self._broker.broker_epoch}{more}",
+            )
+        )

@@ -1,0 +1,217 @@
+"""Control requests of somebody whom the store does not know. What the store says is answered by the test."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.broker import control_gate
+from odradek.broker.answers import CloseConnection
+from odradek.broker.effects import ControlEpochs, LogLine, ReadControlEpochs, StoreFailed, StoreRequest
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch
+from odradek.protocol.messages import leader_and_isr as lai
+from odradek.protocol.messages import stop_replica as sr
+from odradek.protocol.messages import update_metadata as um
+from tests.broker.world import T0, Pending, World
+
+LARGEST = 2**31 - 1
+ELECTED = ControllerEpoch(7)
+NONE, STALE_CONTROLLER, STALE_BROKER = (
+    ErrorCode.NONE,
+    ErrorCode.STALE_CONTROLLER_EPOCH,
+    ErrorCode.STALE_BROKER_EPOCH,
+)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """Broker 1 of 1 leads t-0, and the store has told it that controller 1 was elected in epoch 7."""
+    world = World(tmp_path, [1])
+    world.controller_epoch = ELECTED
+    world.lead(1, isr=(1,), replicas=(1,), epoch=5)
+    world.produce(1, b"a")
+    gate(world).known = ControlEpochs(ELECTED, BrokerId(1), UNKNOWN_BROKER_EPOCH)
+    world[1].broker.take_effects()
+    return world
+
+
+def gate(world: World) -> control_gate.ControlGate:
+    return world[1].broker.control_gate
+
+
+def requests(**claims: Any) -> list[tuple[Any, int]]:
+    """One of each kind, and its version; each would harm t-0."""
+    partition = lai.LeaderAndIsrPartitionState(
+        partition_index=0, controller_epoch=LARGEST, leader=3, leader_epoch=1000, isr=[3], replicas=[1, 3]
+    )
+    told = um.UpdateMetadataPartitionState(
+        partition_index=0, controller_epoch=LARGEST, leader=66, leader_epoch=1000, isr=[66], replicas=[66]
+    )
+    stopped = sr.StopReplicaPartitionState(partition_index=0, leader_epoch=-2, delete_partition=True)
+    return [
+        (
+            lai.LeaderAndIsrRequest(
+                topic_states=[lai.LeaderAndIsrTopicState(topic_name="t", partition_states=[partition])],
+                **claims,
+            ),
+            7,
+        ),
+        (
+            sr.StopReplicaRequest(
+                topic_states=[sr.StopReplicaTopicState(topic_name="t", partition_states=[stopped])], **claims
+            ),
+            4,
+        ),
+        (
+            um.UpdateMetadataRequest(
+                topic_states=[um.UpdateMetadataTopicState(topic_name="t", partition_states=[told])],
+                live_brokers=[],
+                **claims,
+            ),
+            8,
+        ),
+    ]
+
+
+def questions(world: World) -> list[StoreRequest]:
+    return [e for e in world[1].broker.take_effects() if isinstance(e, StoreRequest)]
+
+
+def store_says(
+    world: World,
+    question: StoreRequest,
+    epoch: int,
+    controller: int | None = 1,
+    broker_epoch: int | None = None,
+) -> None:
+    own = world[1].epoch if broker_epoch is None else broker_epoch
+    told = ControlEpochs(
+        ControllerEpoch(epoch), None if controller is None else BrokerId(controller), BrokerEpoch(own)
+    )
+    world[1].broker.store_answered(question.request_id, told, world.now_ms)
+
+
+def is_unharmed(world: World) -> bool:
+    told = world[1].broker.metadata.partition("t", 0)
+    return (
+        world[1].partition().leader_epoch == 5
+        and world[1].values() == [b"a"]
+        and told is not None
+        and told.leader == 1
+        and world[1].broker.replicas.controller_epoch == ELECTED
+    )
+
+
+def lead_again(world: World, *, epoch: int = ELECTED, controller: int = 1) -> Pending:
+    world.leadership[T0]["leader_epoch"] = 6
+    world.controller_epoch, world.controller_id = epoch, controller
+    return world.send(1, world.leader_and_isr(T0, broker_epoch=world[1].epoch), 7)
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_an_epoch_the_store_does_not_know_is_not_believed(world: World, kind: int) -> None:
+    message, version = requests(controller_id=66, controller_epoch=LARGEST, broker_epoch=-1)[kind]
+    forged = world.send(1, message, version)
+    (question,) = questions(world)
+    assert question.question == ReadControlEpochs(BrokerId(1), ControllerEpoch(LARGEST))
+    assert not forged.is_answered and is_unharmed(world)
+    store_says(world, question, ELECTED)
+    assert forged.message.error_code == STALE_CONTROLLER
+    assert is_unharmed(world)
+    (line,) = [e for e in world[1].broker.take_effects() if isinstance(e, LogLine)]
+    assert f"claims controller 66, controller epoch {LARGEST}" in line.text
+    assert "the store knows controller 1, controller epoch 7" in line.text
+    assert lead_again(world).message.error_code == NONE, "who was elected is obeyed as before"
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_a_broker_epoch_the_store_does_not_know_is_not_believed(world: World, kind: int) -> None:
+    """Obeyed, everything that names our true epoch would be late from then on (`control_order`)."""
+    message, version = requests(controller_id=1, controller_epoch=ELECTED, broker_epoch=2**63 - 1)[kind]
+    forged = world.send(1, message, version)
+    (question,) = questions(world)
+    store_says(world, question, ELECTED)
+    assert forged.message.error_code == STALE_BROKER
+    assert is_unharmed(world)
+    assert lead_again(world).message.error_code == NONE
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_the_epoch_that_leads_is_not_believed_of_another_broker(world: World, kind: int) -> None:
+    message, version = requests(controller_id=2, controller_epoch=ELECTED, broker_epoch=-1)[kind]
+    assert world.send(1, message, version).message.error_code == STALE_CONTROLLER
+    assert is_unharmed(world) and questions(world) == []
+
+
+def test_a_new_controller_waits_for_one_look_and_what_it_sent_is_obeyed_in_order(world: World) -> None:
+    first = lead_again(world, epoch=8, controller=2)
+    world.leadership[T0]["leader_epoch"] = 7
+    second = world.send(1, world.leader_and_isr(T0, broker_epoch=world[1].epoch), 7)
+    (question,) = questions(world)
+    store_says(world, question, 8, controller=2)
+    assert first.message.topics[0].partition_errors[0].error_code == NONE
+    assert second.message.topics[0].partition_errors[0].error_code == NONE
+    assert world[1].partition().leader_epoch == 7
+    world.leadership[T0]["leader_epoch"] = 8
+    assert world.send(1, world.leader_and_isr(T0, broker_epoch=world[1].epoch), 7).is_answered
+    assert questions(world) == [], "an epoch that the store has told is not looked up again"
+
+
+def test_who_comes_while_a_look_is_under_way_is_not_judged_by_it(world: World) -> None:
+    """The look may have read before the election."""
+    (message, version) = requests(controller_id=66, controller_epoch=LARGEST, broker_epoch=-1)[1]
+    forged = world.send(1, message, version)
+    (question,) = questions(world)
+    rightful = lead_again(world, epoch=8, controller=2)
+    store_says(world, question, ELECTED)
+    assert forged.message.error_code == STALE_CONTROLLER
+    assert not rightful.is_answered
+    world.now_ms += control_gate.LOOK_INTERVAL_MS
+    world[1].broker.tick(world.now_ms)
+    (again,) = questions(world)
+    store_says(world, again, 8, controller=2)
+    assert rightful.message.error_code == NONE and world[1].partition().leader_epoch == 6
+
+
+def test_a_stranger_makes_a_broker_neither_ask_without_end_nor_keep_without_end(world: World) -> None:
+    (message, version) = requests(controller_id=66, controller_epoch=LARGEST, broker_epoch=-1)[1]
+    looks, lines = 0, 0
+    began_ms = world.now_ms
+    while world.now_ms < began_ms + 1000:
+        sent = [world.send(1, message, version) for _ in range(control_gate.MOST_HELD + 5)]
+        closed = [p for p in sent if isinstance(p.result, CloseConnection)]
+        assert len(closed) >= 5 and len(gate(world).held) <= control_gate.MOST_HELD
+        effects = world[1].broker.take_effects()
+        lines += sum(isinstance(effect, LogLine) for effect in effects)
+        for question in effects:
+            if isinstance(question, StoreRequest):
+                looks += 1
+                store_says(world, question, ELECTED)
+        world.now_ms += 10
+        world[1].broker.tick(world.now_ms)
+    assert looks <= 1000 / control_gate.LOOK_INTERVAL_MS + 1
+    assert lines == 1
+    assert is_unharmed(world)
+
+
+def test_while_the_store_is_away_an_unknown_epoch_waits(world: World) -> None:
+    rightful = lead_again(world, epoch=8, controller=2)
+    for _ in range(3):
+        (question,) = questions(world)
+        world[1].broker.store_answered(question.request_id, StoreFailed("away"), world.now_ms)
+        assert not rightful.is_answered
+        deadline_ms = world[1].broker.next_deadline_ms()
+        assert deadline_ms <= world.now_ms + control_gate.LOOK_INTERVAL_MS
+        world.now_ms = deadline_ms
+        world[1].broker.tick(world.now_ms)
+    (question,) = questions(world)
+    assert question.question == ReadControlEpochs(BrokerId(1), ControllerEpoch(8))
+    store_says(world, question, 8, controller=2)
+    assert rightful.message.error_code == NONE
+
+
+def test_the_controller_of_this_process_needs_no_look(world: World) -> None:
+    world[1].broker.controller_status(True, 8, world.now_ms)
+    assert lead_again(world, epoch=8, controller=1).message.error_code == NONE
+    assert questions(world) == []
