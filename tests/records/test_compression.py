@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import os
 import zlib
 
 import cramjam
@@ -13,13 +14,18 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.records.compression import (
     CODEC_NAMES,
+    FREE_OPENED_BYTES,
     GZIP,
     LZ4,
+    MOST_GZIP_MEMBERS,
+    MOST_OPENED_BYTES,
     SNAPPY,
     XERIAL_HEADER,
     ZSTD,
     compress,
     decompress,
+    decompress_prefix,
+    most_opened_bytes,
 )
 from odradek.records.errors import CorruptBatch
 
@@ -130,3 +136,67 @@ def test_gzip_is_what_everybody_reads() -> None:
 def test_any_bytes_decompress_within_the_limit_or_are_refused(data: bytes, codec: int) -> None:
     with contextlib.suppress(CorruptBatch):
         assert len(decompress(codec, data, max_bytes=10_000)) <= 10_000
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=CODEC_NAMES)
+def test_a_prefix_is_the_beginning_of_what_comes_out(codec: int) -> None:
+    sample = b"".join(b"%d %d," % (n, n * n % 1013) for n in range(60_000))
+    data = bytes(compress(codec, sample))
+    for size in (1, 255, 4096, 65_537, len(sample) - 1):
+        prefix, is_whole = decompress_prefix(codec, data, size)
+        assert bytes(prefix) == sample[:size]
+        assert not is_whole
+    for size in (len(sample), len(sample) + 1):
+        prefix, is_whole = decompress_prefix(codec, data, size)
+        assert bytes(prefix) == sample
+        assert is_whole
+
+
+def test_a_prefix_of_librdkafkas_snappy_is_one_too() -> None:
+    sample = b"some bytes " * 10_000
+    raw = bytes(cramjam.snappy.compress_raw(sample))
+    assert decompress_prefix(SNAPPY, raw, 100) == (sample[:100], False)
+    assert decompress_prefix(SNAPPY, raw, len(sample)) == (sample, True)
+
+
+def test_a_snappy_block_that_claims_what_it_cannot_hold_is_refused_unopened() -> None:
+    for data in (b"\xff\xff\xff\xff\x0f" + bytes(20), XERIAL_HEADER + b"\0\0\0\x05\xff\xff\xff\xff\x0f"):
+        with pytest.raises(CorruptBatch, match="claims"):
+            decompress(SNAPPY, data)
+
+
+def bomb(codec: int) -> bytes:
+    """Opens to 100 MB; made piece by piece, so that making it takes no memory."""
+    if codec == GZIP:
+        deflate = zlib.compressobj(9, wbits=31)
+        return b"".join([deflate.compress(bytes(1_000_000)) for _ in range(100)]) + deflate.flush()
+    return bytes(compress(codec, bytes(1_000_000))) * 100
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="no peak of memory to reset")
+@pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD], ids=["gzip", "lz4", "zstd"])
+def test_a_prefix_of_a_bomb_takes_no_more_memory_than_was_asked_for(codec: int) -> None:
+    data = bomb(codec)
+    with open("/proc/self/clear_refs", "w") as clear:
+        clear.write("5")
+    before = peak_kib()
+    prefix, is_whole = decompress_prefix(codec, data, FREE_OPENED_BYTES)
+    assert (len(prefix), is_whole) == (FREE_OPENED_BYTES, False)
+    assert peak_kib() - before < 16 << 10  # codecs have buffers of their own
+
+
+def peak_kib() -> int:
+    with open("/proc/self/status") as status:
+        return int(next(line for line in status if line.startswith("VmHWM")).split()[1])
+
+
+def test_very_many_empty_gzip_members_are_not_read() -> None:
+    data = gzip.compress(b"") * MOST_GZIP_MEMBERS + gzip.compress(b"one")
+    with pytest.raises(CorruptBatch, match="members"):
+        decompress(GZIP, data)
+
+
+def test_what_may_come_out_is_a_free_mebibyte_then_a_hundredfold_then_no_more() -> None:
+    assert most_opened_bytes(0) == FREE_OPENED_BYTES
+    assert most_opened_bytes(1000) == FREE_OPENED_BYTES + 100_000
+    assert most_opened_bytes(1 << 30) == MOST_OPENED_BYTES

@@ -23,6 +23,14 @@ CODEC_NUMBERS = {name: number for number, name in enumerate(CODEC_NAMES)} | {"un
 # Above the largest request a broker reads by default (socket.request.max.bytes), so no honest batch meets it.
 DEFAULT_MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
 
+# What the broker opens of a batch: see `most_opened_bytes`.
+MOST_OPENED_BYTES = 32 << 20
+FREE_OPENED_BYTES = 1 << 20
+MOST_OPENED_RATIO = 100
+# Everybody writes one; each costs a copy of what is behind it.
+MOST_GZIP_MEMBERS = 16
+SNAPPY_MOST_RATIO = 32  # a copy of 64 bytes takes three: nothing is packed closer than 22:1
+
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version 1, readable since 1
 XERIAL_BLOCK_BYTES = 32 * 1024
@@ -51,20 +59,43 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> Buffer:
 
 def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> Buffer:
     """CorruptBatch if the bytes are not the codec's, or if more than `max_bytes` come out."""
+    output, is_whole = decompress_prefix(codec, data, max_bytes)
+    if not is_whole:
+        raise CorruptBatch(f"{CODEC_NAMES[codec]}: more than {max_bytes} bytes come out of this batch")
+    return output
+
+
+def decompress_prefix(codec: int, data: Buffer, max_bytes: int) -> tuple[Buffer, bool]:
+    """What comes out of `data`, at most its first `max_bytes`, and whether that is all of it.
+
+    Memory and work are bounded by `max_bytes`, whatever the data claims; a block of snappy is opened whole, and is
+    at most 32 times its input. A longer prefix of the same data begins with the same bytes. CorruptBatch if the
+    bytes are not the codec's, as far as was looked.
+    """
     if codec == NONE:
-        return data
+        return memoryview(data)[:max_bytes], len(data) <= max_bytes
     if codec == GZIP:
-        return _decompress_gzip(data, max_bytes)
+        return _gzip_prefix(data, max_bytes)
     if codec == SNAPPY:
         if bytes(data[:8]) == XERIAL_MAGIC:
-            return _decompress_xerial(memoryview(data), max_bytes)
-        return _decompress_snappy_block(data, max_bytes)
+            return _xerial_prefix(memoryview(data), max_bytes)
+        block, size = _snappy_block(data, max_bytes)
+        return block, size == len(block)
     cramjam = _cramjam()
     if codec == LZ4:
-        return _decompress_growing("lz4", cramjam.lz4.decompress_into, data, max_bytes)
+        return _growing_prefix("lz4", cramjam.lz4.decompress_into, data, max_bytes)
     if codec == ZSTD:
-        return _decompress_growing("zstd", cramjam.zstd.decompress_into, data, max_bytes)
+        return _growing_prefix("zstd", cramjam.zstd.decompress_into, data, max_bytes)
     raise unknown_codec(codec)
+
+
+def most_opened_bytes(compressed_bytes: int) -> int:
+    """How much may come out of the records of one batch that somebody else wrote, before it counts as a bomb.
+
+    A MiB is free, so that small batches of equal records pass whatever their ratio; beyond it a hundredfold, and
+    32 MiB in all. No producer's batch comes near: they are cut at a MiB before they are compressed, or little above.
+    """
+    return min(MOST_OPENED_BYTES, FREE_OPENED_BYTES + MOST_OPENED_RATIO * compressed_bytes)
 
 
 def unknown_codec(codec: int) -> ProtocolError:
@@ -80,10 +111,6 @@ def _cramjam() -> Any:
     return cramjam
 
 
-def _too_large(codec: str, max_bytes: int) -> CorruptBatch:
-    return CorruptBatch(f"{codec}: more than {max_bytes} bytes come out of this batch")
-
-
 def _compress_xerial(data: Buffer) -> bytes:
     cramjam = _cramjam()
     view = memoryview(data)
@@ -95,9 +122,9 @@ def _compress_xerial(data: Buffer) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_xerial(data: memoryview, max_bytes: int) -> bytes:
+def _xerial_prefix(data: memoryview, max_bytes: int) -> tuple[bytes, bool]:
     parts: list[bytes] = []
-    total = 0
+    left = max_bytes
     position = len(XERIAL_HEADER)
     while position < len(data):
         if len(data) - position < 4:
@@ -106,57 +133,74 @@ def _decompress_xerial(data: memoryview, max_bytes: int) -> bytes:
         position += 4
         if size > len(data) - position:
             raise CorruptBatch(f"snappy: a block of {size} bytes where {len(data) - position} are left")
-        block = _decompress_snappy_block(data[position : position + size], max_bytes - total)
-        total += len(block)
+        block, opened_size = _snappy_block(data[position : position + size], left)
         parts.append(block)
+        if opened_size > len(block):
+            return b"".join(parts), False
+        left -= opened_size
         position += size
-    return b"".join(parts)
+    return b"".join(parts), True
 
 
-def _decompress_snappy_block(data: Buffer, max_bytes: int) -> bytes:
+def _snappy_block(data: Buffer, max_bytes: int) -> tuple[bytes, int]:
+    """The block's first `max_bytes`, and the size of all of it.
+
+    A block begins with its uncompressed length, which no decoder exceeds, and can only be opened whole. Nothing
+    comes out of one that could not be that long, nor of one above `MOST_OPENED_BYTES` that was not asked for whole.
+    """
     cramjam = _cramjam()
     try:
-        # The block begins with its uncompressed length, which no decoder exceeds.
-        if cramjam.snappy.decompress_raw_len(data) > max_bytes:
-            raise _too_large("snappy", max_bytes)
-        return bytes(cramjam.snappy.decompress_raw(data))
+        size = cramjam.snappy.decompress_raw_len(data)
+        if size > SNAPPY_MOST_RATIO * len(data):
+            raise CorruptBatch(f"snappy: a block of {len(data)} bytes claims {size}")
+        if size > max(max_bytes, MOST_OPENED_BYTES):
+            return b"", size
+        return bytes(cramjam.snappy.decompress_raw(data))[:max_bytes], size
     except cramjam.DecompressionError as error:
         raise CorruptBatch(f"snappy: {error}") from None
 
 
-def _decompress_gzip(data: Buffer, max_bytes: int) -> bytes:
+def _gzip_prefix(data: Buffer, max_bytes: int) -> tuple[bytes, bool]:
     import zlib
 
     parts: list[bytes] = []
-    total = 0
+    left = max_bytes
     rest: Buffer = data
     while len(rest):  # several members may follow each other
+        if len(parts) == MOST_GZIP_MEMBERS:
+            raise CorruptBatch(f"gzip: more than {MOST_GZIP_MEMBERS} members")
         inflate = zlib.decompressobj(wbits=31)
         try:
-            part = inflate.decompress(rest, max_bytes - total + 1)
+            part = inflate.decompress(rest, left + 1)  # 0 would be no limit
         except zlib.error as error:
             raise CorruptBatch(f"gzip: {error}") from None
-        total += len(part)
-        if total > max_bytes:
-            raise _too_large("gzip", max_bytes)
+        parts.append(part[:left])
+        if len(part) > left:
+            return b"".join(parts), False
+        left -= len(part)
         if not inflate.eof:
             raise CorruptBatch("gzip: the stream is cut short")
-        parts.append(part)
         rest = inflate.unused_data
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return parts[0] if len(parts) == 1 else b"".join(parts), True
 
 
-def _decompress_growing(codec: str, decompress_into: Any, data: Buffer, max_bytes: int) -> memoryview:
-    """Into a buffer that grows until the output fits: the frame may not say its size, or lie about it."""
+def _growing_prefix(
+    codec: str, decompress_into: Any, data: Buffer, max_bytes: int
+) -> tuple[memoryview, bool]:
+    """Into a buffer that grows until the output fits: the frame may not say its size, or lie about it.
+
+    A buffer that is too small is full when the decoder gives up, so what is in it is the output's beginning.
+    """
     size = min(max_bytes, max(4096, 8 * len(data)))
     while True:
         output = bytearray(size)
         try:
             written = decompress_into(data, output)
-            return memoryview(output)[:written]
+            return memoryview(output)[:written], True
         except Exception as error:
             if "whole buffer" not in str(error):
                 raise CorruptBatch(f"{codec}: {error}") from None
         if size >= max_bytes:
-            raise _too_large(codec, max_bytes)
+            return memoryview(output), False
+        del output
         size = min(max_bytes, 4 * size)
