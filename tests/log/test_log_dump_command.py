@@ -64,6 +64,17 @@ def test_damaged_files_are_named_and_the_exit_code_says_so(tmp_path: Path) -> No
     assert f"Found 628 invalid bytes at the end of {path}" in run(path, exit_code=1)
 
 
+def test_a_codec_without_a_name_is_shown_by_its_number(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000180.log"
+    data = bytearray((DATA / "t-0" / path.name).read_bytes())
+    data[22] = 5  # attributes of the first batch: the codec is their lowest three bits
+    path.write_bytes(data)
+
+    first = json.loads(run("--json", path, exit_code=1).splitlines()[0])
+
+    assert (first["compresscodec"], first["isvalid"]) == ("5", False)
+
+
 def test_a_directory_without_segments_says_what_one_looks_like(tmp_path: Path) -> None:
     assert "<topic>-<partition>" in run(tmp_path, exit_code=1)
 

@@ -62,6 +62,8 @@ def test_a_varint_longer_than_its_type_is_malformed() -> None:
         primitives.read_uvarlong(b"\x80" * 10 + b"\0", 0)
     with pytest.raises(MalformedMessage):
         primitives.read_uvarlong(b"\xff" * 9 + b"\x02", 0)
+    with pytest.raises(MalformedMessage):
+        primitives.read_uvarlong(b"\x80" * 9 + b"\x02", 0)  # 2^64, one too many
     assert primitives.read_uvarlong(b"\xff" * 9 + b"\x01", 0) == ((1 << 64) - 1, 10)
 
 

@@ -381,6 +381,21 @@ def test_a_log_without_epochs_asks_before_it_fetches(follows: Follows) -> None:
     assert wanted(follows.asks()) == {1: (5, 0, -1)}
 
 
+def test_one_question_about_offsets_is_asked_at_a_time(follows: Follows) -> None:
+    follows.partition("t", written=[(-1, 4)])
+    follows.asks()
+    follows.partition("u", written=[(-1, 4)], number=2)
+    assert follows.asks() is None
+    answer = om.EpochEndOffset(partition=0, leader_epoch=-1, end_offset=-1)
+    follows.answer(
+        om.OffsetForLeaderEpochResponse(
+            topics=[om.OffsetForLeaderTopicResult(topic="t", partitions=[answer])]
+        )
+    )
+    asked = follows.asks()
+    assert (follows.sent[-1][0], [topic.topic for topic in asked.topics]) == (23, ["u"])
+
+
 def test_an_error_while_truncating_delays_and_asks_again(follows: Follows) -> None:
     follows.partition(written=[(-1, 4)])
     follows.asks()
