@@ -9,12 +9,14 @@ from typing import Protocol
 
 
 class LazyBuffer(Protocol):
-    """Bytes that still lie in a file: `size_bytes` is known before anything is read."""
+    """Bytes that still lie in a file: `size_bytes` is known before anything is read. They leave in pieces."""
 
     @property
     def size_bytes(self) -> int: ...
 
-    def read(self) -> bytes: ...
+    def read_piece(self, start: int, size: int) -> bytes: ...
+
+    def send_to(self, descriptor: int, start: int, size: int) -> int: ...
 
 
 Buffer = bytes | bytearray | memoryview | LazyBuffer

@@ -7,7 +7,8 @@ loop turn.
 
 Backpressure in four places. A peer that does not read its answers is not read from (`pause_writing`). A peer
 with too many requests in flight is not read from either, nor is one that is over its quota for as long as it was
-told (`mute`). Bytes of segment files are read only when the transport can take them.
+told (`mute`), nor one with half a megabyte of answers waiting. Bytes of segment files leave only when the transport can
+take them (outgoing.py).
 """
 
 import asyncio
@@ -16,15 +17,12 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, Protocol, cast
 
-from odradek.broker.answers import Answer, Buffer, CloseConnection, NoReply, Park, Reply
+from odradek.broker.answers import Answer, CloseConnection, NoReply, Park, Reply
 from odradek.client.frame_protocol import FrameProtocol
 from odradek.client.receive_buffers import BufferPool
 from odradek.model.errors import ProtocolError
+from odradek.server.outgoing import ENOUGH_BYTES_A_TURN, Outgoing
 
-# Bytes handed to the transport at a time: enough to fill a socket buffer, small enough not to hurt memory.
-WRITE_CHUNK_BYTES = 256 * 1024
-WRITE_HIGH_WATER_BYTES = 512 * 1024
-_ALONE_BYTES = 32 * 1024
 LONGEST_MUTED_TIMER_S = 60.0
 
 _SIZE_AND_CORRELATION = Struct(">ii")
@@ -106,8 +104,8 @@ class Connection(FrameProtocol):
         self._host = host
         self._most_in_flight = most_in_flight
         self._slots: deque[_Slot] = deque()
-        self._outgoing: deque[Buffer] = deque()
-        self._is_writing_paused = False
+        self._outgoing = Outgoing()
+        self._goes_on_next_turn = False  # with writing, and then with reading: others come first
         self._is_reading_paused = False
         self._muted_until: float | None = None
 
@@ -119,7 +117,7 @@ class Connection(FrameProtocol):
         if peer:
             self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
         assert self.transport is not None
-        self.transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        self._outgoing.opened(self.transport)
         self.last_frame_at = self._host.monotonic()
         if not self._host.connection_opened(self):
             self.close()
@@ -141,11 +139,11 @@ class Connection(FrameProtocol):
         return False  # close: whoever has stopped sending does not wait for our answers
 
     def pause_writing(self) -> None:
-        self._is_writing_paused = True
+        self._outgoing.is_held_back = True
         self._pause_reading()
 
     def resume_writing(self) -> None:
-        self._is_writing_paused = False
+        self._outgoing.is_held_back = False
         self._host.answers_ready(self)
         self._host.end_turn()
 
@@ -160,7 +158,8 @@ class Connection(FrameProtocol):
 
     def may_handle(self) -> bool:
         if (
-            self._is_writing_paused
+            self._outgoing.is_held_back
+            or self._outgoing.waiting_bytes >= ENOUGH_BYTES_A_TURN
             or len(self._slots) >= self._most_in_flight
             or self._muted_until is not None
         ):
@@ -261,8 +260,7 @@ class Connection(FrameProtocol):
             header = _SIZE_CORRELATION_AND_NO_TAGS.pack(size + 5, correlation_id)
         else:
             header = _SIZE_AND_CORRELATION.pack(size + 4, correlation_id)
-        self._outgoing.append(header)
-        self._outgoing.extend(buffers)
+        self._outgoing.add(header, buffers, size + len(header))
         if reply.throttle_time_ms:
             self.mute(reply.throttle_time_ms / 1000)
         if not self.is_marked_ready:
@@ -273,45 +271,25 @@ class Connection(FrameProtocol):
         if self.is_closing:
             return
         self._write_outgoing()
-        if self._is_reading_paused and not self.is_closing:
+        if self._is_reading_paused and not self.is_closing and not self._goes_on_next_turn:
             self._resume_reading()
 
     def _write_outgoing(self) -> None:
-        transport = self.transport
-        outgoing = self._outgoing
-        while outgoing and not self._is_writing_paused and transport is not None:
-            batch: list[bytes | bytearray | memoryview] = []
-            size = 0
-            while outgoing and size < WRITE_CHUNK_BYTES:
-                buffer = outgoing[0]
-                is_lazy = not isinstance(buffer, (bytes, bytearray, memoryview))
-                expected = buffer.size_bytes if is_lazy else len(buffer)
-                if batch and expected >= _ALONE_BYTES:
-                    break  # copying it behind the others costs more than another system call
-                if is_lazy:
-                    read = self._read_lazy(buffer, expected)
-                    if read is None:
-                        return
-                    buffer = read
-                outgoing.popleft()
-                batch.append(buffer)
-                size += expected
-            # The transport calls pause_writing from inside write.
-            transport.write(batch[0] if len(batch) == 1 else b"".join(batch))
-
-    def _read_lazy(self, buffer: Any, expected: int) -> bytes | None:
-        """None: the size stands in the frame already, so this answer cannot be mended. The peer asks again."""
         try:
-            data: bytes = buffer.read()
-            if len(data) == expected:
-                return data
-            problem = f"a segment gave {len(data)} of {expected} bytes"
+            if self._outgoing.write() and not self._goes_on_next_turn:
+                self._goes_on_next_turn = True
+                self._host.call_later(0.0, self._go_on)
         except ProtocolError as error:
-            problem = str(error)
-        self._host.nonsense(self, f"an answer cannot be finished: {problem}")
-        self._outgoing.clear()
-        self.close()
-        return None
+            # The size stands in the frame already, so this answer cannot be mended. The peer asks again.
+            self._host.nonsense(self, f"an answer cannot be finished: {error}")
+            self._outgoing.drop()
+            self.close()
+
+    def _go_on(self) -> None:
+        self._goes_on_next_turn = False
+        if not self.is_closing:
+            self._host.answers_ready(self)
+            self._host.end_turn()
 
     def close(self) -> None:
         """Closes after what was already written has left."""
@@ -332,4 +310,4 @@ class Connection(FrameProtocol):
 
     @property
     def is_idle(self) -> bool:
-        return not self._slots and not self._outgoing
+        return not self._slots and not self._outgoing.waiting_bytes
