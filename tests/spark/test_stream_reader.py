@@ -11,9 +11,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 from odradek.client.sync import SyncClient
 from odradek.client.sync_fetch import TopicRecreated
 from odradek.model.errors import ConfigurationError
+from odradek.spark.data_loss import DataLoss
 from odradek.spark.options import parse
 from odradek.spark.source import OdradekSource, StreamReader, schema_of
-from odradek.spark.subscription import DataLoss, Subscription
+from odradek.spark.subscription import Subscription
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
 

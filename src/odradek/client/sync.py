@@ -345,7 +345,8 @@ class SyncClient:
     ) -> dict[TopicPartition, OffsetAndEpoch]:
         """For each partition the largest leader epoch not above the given one, and where it ends (KIP-320).
 
-        An end below what was read of that epoch says that the log was truncated since.
+        An end below what was read of that epoch says that the log was truncated since; -1 that the log knows no
+        epoch as new as that. A leader older than the given epoch is not asked: its log may yet be cut.
         """
         found: dict[TopicPartition, OffsetAndEpoch] = {}
 
@@ -358,7 +359,9 @@ class SyncClient:
                         topic=name,
                         partitions=[
                             OffsetForLeaderPartition(
-                                partition=p.partition, current_leader_epoch=-1, leader_epoch=epochs[p]
+                                partition=p.partition,
+                                current_leader_epoch=_not_before(epochs[p], self.leader(p)[1].leader_epoch),
+                                leader_epoch=epochs[p],
                             )
                             for p in members
                         ],
@@ -466,7 +469,9 @@ class SyncClient:
         return groups
 
     def _failure(self, partition: TopicPartition, error_code: int) -> ProtocolError:
-        if code_of(error_code) in INVALID_METADATA:
+        code = code_of(error_code)
+        # UNKNOWN_LEADER_EPOCH: a request fenced by what its asker has seen went to a leader from before that.
+        if code in INVALID_METADATA or code == ErrorCode.UNKNOWN_LEADER_EPOCH:
             self.forget(partition.topic)
         return answered(error_code, str(partition))
 
@@ -500,6 +505,11 @@ class SyncClient:
                 causes.append(error)
         starting = any(isinstance(cause, Starting) for cause in causes)
         raise (Starting if starting else Unreachable)("; ".join(map(str, causes)))
+
+
+def _not_before(epoch: int, metadata_epoch: int) -> int:
+    """The leader epoch by which a request is fenced, so that no leader from before `epoch` answers it; -1: unknown."""
+    return max(epoch, metadata_epoch) if metadata_epoch >= 0 else -1
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:

@@ -5,8 +5,8 @@ end, so nothing waits for records that are not asked for. The next Fetch leaves 
 handed out, so the broker and the network work while the caller decodes.
 
 A range that is not there any more is an error, never a shorter answer: `OffsetsGone` when retention or
-DeleteRecords was faster, or the log ends below what was promised; `TopicRecreated` when the name now means
-another topic.
+DeleteRecords was faster, or the log ends below what was promised; `LogCut` when an unclean election cut the log
+below it, however far it has grown again; `TopicRecreated` when the name now means another topic.
 """
 
 import time
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
-from odradek.client.sync import SyncClient, answered
+from odradek.client.sync import OffsetAndEpoch, PartitionView, SyncClient, answered
 from odradek.client.sync_connection import (
     ConnectionLost,
     DeadlineExceeded,
@@ -32,14 +32,25 @@ FETCH_MAX_BYTES = 8 << 20
 FETCH_MAX_WAIT_MS = 500
 # How long a range may make no progress: an election, a follower that has just taken over.
 PATIENCE_S = 30.0
+# How long a broker may not have heard yet that a topic was created.
+_OLD_METADATA_S = 1.0
 _LAST_VERSION_BY_NAME = 12
 _FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 0.5
+NO_EPOCH = -1
 _LENGTH = Struct(">i")
 
 
 class OffsetsGone(OdradekError):
     """Offsets of the range are not in the log: too old, deleted, or cut off by an unclean election."""
+
+
+class LogCut(OffsetsGone):
+    """The log was cut below the range: what stands there now is not what was promised (KIP-320)."""
+
+    def __init__(self, message: str, still_there: int) -> None:
+        super().__init__(message)
+        self.still_there = still_there  # the offsets below it are in the log as they were
 
 
 class TopicRecreated(OdradekError):
@@ -79,16 +90,37 @@ def read_range(
     end: int,
     *,
     topic_id: bytes = NO_TOPIC_ID,
+    leader_epoch: int = NO_EPOCH,
     read_committed: bool = False,
     max_bytes: int = FETCH_MAX_BYTES,
     patience_s: float = PATIENCE_S,
 ) -> Iterator[Fetched]:
-    """Yields what covers [start, end), in order. With a `topic_id` other than zero it must be that topic."""
-    reader = _RangeReader(client, partition, end, topic_id, read_committed, max_bytes, patience_s)
+    """Yields what covers [start, end), in order. With a `topic_id` other than zero it must be that topic.
+
+    `leader_epoch` is that of the leader who said that the log reaches to `end`: under another leader it is asked
+    whether it still does, for this log and not for records that took the place of those cut off.
+    """
+    seen = OffsetAndEpoch(end, leader_epoch)
+    reader = _RangeReader(client, partition, end, topic_id, seen, read_committed, max_bytes, patience_s)
     try:
         yield from reader.read(start)
     finally:
         reader.abandon()
+
+
+def cut_off(seen: OffsetAndEpoch, found: OffsetAndEpoch, leader_epoch: int) -> str | None:
+    """What the log of the leader of `leader_epoch` lacks of the offsets below `seen`; None if it has them all.
+
+    `found` is where that leader says that the epoch of `seen` ends (`SyncClient.ends_of_epochs`).
+    """
+    if found.offset < 0:
+        return f"the log of leader epoch {leader_epoch} knows no such epoch: it is another log, or of an older state"
+    if found.offset >= seen.offset:
+        return None
+    return (
+        f"in the log of leader epoch {leader_epoch} that epoch ends at {found.offset}: an unclean election cut off "
+        f"{seen.offset - found.offset} offsets, {found.offset} to {seen.offset}"
+    )
 
 
 def whole_batches(records: memoryview | bytes | None) -> tuple[memoryview, int]:
@@ -115,6 +147,7 @@ class _RangeReader:
         partition: TopicPartition,
         end: int,
         topic_id: bytes,
+        seen: OffsetAndEpoch,
         read_committed: bool,
         max_bytes: int,
         patience_s: float,
@@ -123,6 +156,10 @@ class _RangeReader:
         self._partition = partition
         self._end = end
         self._topic_id = topic_id
+        # The offsets below this were in the log of this leader epoch: those asked for, else those read so far.
+        self._seen = seen
+        self._is_end_seen = seen.leader_epoch >= 0
+        self._checked_epoch = seen.leader_epoch
         self._read_committed = read_committed
         self._max_bytes = max_bytes
         self._patience_s = patience_s
@@ -159,6 +196,8 @@ class _RangeReader:
             position = next_offset
             deadline = self._client.deadline(self._patience_s)
             pause = _FIRST_PAUSE_S
+            if not self._is_end_seen:
+                self._seen = OffsetAndEpoch(position, self._checked_epoch)
             if position < self._end:
                 self._ask_ahead(position)
             aborted = tuple((a.producer_id, a.first_offset) for a in answer.aborted_transactions or ())
@@ -186,9 +225,9 @@ class _RangeReader:
 
     def _ask(self, position: int) -> _Ahead:
         client, partition = self._client, self._partition
-        leader, view = client.leader(partition)
+        leader, view = self._leader_of_same_topic()
         topic_id = client.known_topic_id(partition.topic)
-        self._check_same_topic(topic_id)
+        self._check_not_cut(view.leader_epoch)
         deadline = client.deadline()
         connection = client.connection_to(leader, deadline)
         # By id the broker itself refuses a topic that was created again; one without ids is asked by name.
@@ -234,13 +273,44 @@ class _RangeReader:
         if error_code != ErrorCode.NONE:
             raise answered(error_code, str(self._partition))
 
-    def _check_same_topic(self, found: bytes) -> None:
-        if NO_TOPIC_ID not in (self._topic_id, found) and found != self._topic_id:
-            raise TopicRecreated(
-                f"{self._partition.topic} was deleted and created again: the offsets belong to topic id "
-                f"{topic_id_to_text(TopicId(self._topic_id))}, the cluster now has "
-                f"{topic_id_to_text(TopicId(found))}; the new topic needs a new query with a new checkpoint"
-            )
+    def _leader_of_same_topic(self) -> tuple[int, PartitionView]:
+        """Metadata of another topic id may be the older: of before the topic that is meant was created."""
+        client, partition = self._client, self._partition
+        leader, view = client.leader(partition)
+        deadline = client.deadline(min(_OLD_METADATA_S, self._patience_s))
+        while True:
+            found = client.known_topic_id(partition.topic)
+            if found == self._topic_id or NO_TOPIC_ID in (found, self._topic_id):
+                return leader, view
+            if time.monotonic() > deadline:
+                raise TopicRecreated(
+                    f"{partition.topic} was deleted and created again: the offsets belong to topic id "
+                    f"{topic_id_to_text(TopicId(self._topic_id))}, the cluster now has "
+                    f"{topic_id_to_text(TopicId(found))}"
+                )
+            time.sleep(_FIRST_PAUSE_S)
+            leader, view = client.leader(partition, refresh=True)
+
+    def _check_not_cut(self, leader_epoch: int) -> None:
+        """Before a leader of another epoch is read from (KIP-320). The Fetch is fenced by the same epoch."""
+        seen = self._seen
+        if leader_epoch == self._checked_epoch or leader_epoch < 0:
+            return
+        if seen.leader_epoch >= 0:
+            if leader_epoch < seen.leader_epoch:
+                raise ProtocolError(
+                    ErrorCode.UNKNOWN_LEADER_EPOCH,
+                    f"{self._partition}: the offsets are of leader epoch {seen.leader_epoch}, but the metadata "
+                    f"know of {leader_epoch} only",
+                )
+            found = self._client.ends_of_epochs({self._partition: seen.leader_epoch})[self._partition]
+            if cut := cut_off(seen, found, leader_epoch):
+                raise LogCut(
+                    f"{self._partition}: the log reached to offset {seen.offset} in leader epoch "
+                    f"{seen.leader_epoch}, but {cut}",
+                    still_there=max(0, found.offset),
+                )
+        self._checked_epoch = leader_epoch
 
     def _gone(self, position: int) -> OffsetsGone:
         first = self._client.begin_offsets([self._partition])[self._partition]

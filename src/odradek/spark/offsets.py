@@ -5,8 +5,8 @@
 Spark compares offsets as text, so the form is canonical: keys sorted, numbers ints. An epoch belongs to its
 offset and changes only with it; an election without a new record must not look like news.
 
-The topic id tells a topic from a later one of the same name. The leader epoch, the newest of its log when the
-offset was taken, tells whether the log was cut below the offset since (KIP-320).
+The topic id tells a topic from a later one of the same name. The leader epoch is that of the leader who said that
+its log reaches to the offset: whether another leader's log still does can be asked (KIP-320).
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ EARLIEST = -2
 
 
 class Place(NamedTuple):
-    """The next offset to be read, and the leader epoch known when that was decided (-1: not known)."""
+    """The next offset to be read, and the epoch of the leader whose log reached to it (-1: not known)."""
 
     offset: int
     epoch: int = -1

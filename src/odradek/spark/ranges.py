@@ -18,6 +18,7 @@ class OffsetRange(NamedTuple):
     start: int
     end: int
     topic_id: bytes = NO_TOPIC_ID
+    leader_epoch: int = -1  # whose leader said that the log reaches to `end`; -1: not known
 
     @property
     def topic_partition(self) -> TopicPartition:

@@ -4,13 +4,13 @@ The client is kept between the tasks of one worker process, so that only the fir
 """
 
 import os
-import warnings
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
 from odradek.client.sync import SyncClient
-from odradek.client.sync_fetch import OffsetsGone, read_range
+from odradek.client.sync_fetch import LogCut, OffsetsGone, TopicRecreated, read_range
+from odradek.spark.data_loss import lose
 from odradek.spark.decode import decode
 from odradek.spark.options import ConnectionOptions
 from odradek.spark.ranges import OffsetRange
@@ -42,15 +42,16 @@ def read_one(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The records of one range, each batch with the offset up to which it and those before it have read."""
     client = client_for(options)
-    start = wanted.start
-    while start < wanted.end:
+    start, end = wanted.start, wanted.end
+    while start < end:
         try:
             for fetched in read_range(
                 client,
                 wanted.topic_partition,
                 start,
-                wanted.end,
+                end,
                 topic_id=wanted.topic_id,
+                leader_epoch=wanted.leader_epoch,
                 read_committed=options.read_committed,
                 max_bytes=options.fetch_max_bytes,
             ):
@@ -58,21 +59,26 @@ def read_one(
                     fetched.records,
                     partition=wanted.topic_partition,
                     start=start,
-                    end=wanted.end,
+                    end=end,
                     schema=schema,
                     aborted=fetched.aborted,
                 )
                 # Spark looks at the schema of the first batch only and would misread a later one.
                 assert batch.schema.equals(schema), "decode gives what it was asked for"
-                start = min(fetched.next_offset, wanted.end)
+                start = min(fetched.next_offset, end)
                 if batch.num_rows:
                     yield start, batch
             return
-        except OffsetsGone as error:
-            if options.fail_on_data_loss:
-                raise
-            warnings.warn(str(error), stacklevel=2)
-            first = client.begin_offsets([wanted.topic_partition])[wanted.topic_partition]
-            if first <= start:
-                return
+        except (OffsetsGone, TopicRecreated) as error:
+            if isinstance(error, TopicRecreated):
+                first = end
+            elif isinstance(error, LogCut):
+                # What took their place is not of this range: whoever plans the next one begins with it.
+                first, end = start, min(end, error.still_there)
+            else:
+                first = client.begin_offsets([wanted.topic_partition])[wanted.topic_partition]
+                if first <= start:
+                    first = end
+            lost = "the rest of this range" if first >= end else f"the offsets below {first}"
+            lose(str(error), f"leaves out {lost}", is_failure=options.fail_on_data_loss)
             start = first

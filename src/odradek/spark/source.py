@@ -36,7 +36,8 @@ from odradek.spark.options import LATEST, SourceOptions, parse
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from odradek.spark.offsets import Offsets
+    from odradek.model.ids import TopicPartition
+    from odradek.spark.offsets import Offsets, Place
     from odradek.spark.ranges import Task
 
 _TYPES = {
@@ -117,10 +118,12 @@ class BatchReader(_Executor, DataSourceReader):
 
         subscription = Subscription(self._options)
         try:
-            start, end = subscription.start(default="earliest"), subscription.end()
+            start = subscription.start(default="earliest")
+            end, latest = subscription.ends()
+            begin = subscription.standing(start, latest, what="was to begin at")
         finally:
             subscription.close()
-        return tasks_between(self._options, start, end)
+        return tasks_between(self._options, begin, end)
 
 
 class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -131,7 +134,6 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
         self._subscription: Any = None
         self._target: Offsets | None = None
         self._latest: Offsets | None = None
-        self._is_checked = False
         self._last_advance = time.monotonic()
 
     def initialOffset(self) -> dict[str, Any]:
@@ -153,16 +155,21 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
         from odradek.spark.offsets import Offsets, advanced, limited
 
         before = Offsets.from_json(start)
-        self._latest = now = self._target or self._subscribed().latest()
-        self._check(before, now)
-        ends = dict(now.places)
+        now = self._subscribed().latest(before)
         if self._target is not None:
-            # Where the checkpoint is beyond the target of this run there is nothing to read.
-            ends = {p: max(end, before.places.get(p, end)) for p, end in ends.items()}
+            self._target = now = self._still_there(self._target, now)
+        self._latest = now
+        self._check(before, now)
+        begin = self._subscribed().standing(before, now)
+        # Never beyond a log. Only an open transaction may hold the end back below what was read before it was asked for.
+        ends = {
+            p: begin[p] if p in begin and begin[p].offset > end.offset else end
+            for p, end in now.places.items()
+        }
         if isinstance(limit, ReadMaxRows):
-            ends = limited(before.places, ends, limit.max_rows)
-        after = advanced(before.places, ends)
-        if self._waits_for_more(before, after, limit):
+            ends = limited(begin, ends, limit.max_rows)
+        after = advanced(begin, ends)
+        if self._waits_for_more(begin, after, limit):
             return start
         if after != before.places:
             self._last_advance = time.monotonic()
@@ -174,8 +181,9 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         from odradek.spark.offsets import Offsets
 
+        # Looked at again: a checkpoint may hold a batch that was planned over a cut by somebody who did not look.
         before, after = Offsets.from_json(start), Offsets.from_json(end)
-        return tasks_between(self._options, before, after)
+        return tasks_between(self._options, self._subscribed().standing(before, after), after)
 
     def stop(self) -> None:
         if self._subscription is not None:
@@ -197,51 +205,51 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
 
         subscription = self._subscribed()
         subscription.check_same_topics(before, now)
-        if not self._is_checked:
-            # What happened while no query was running; later, fetching itself is fenced by epochs.
-            subscription.check_not_cut({p: place for p, place in before.places.items() if p in now.places})
-            self._is_checked = True
         added = newly(before.places, now.places)
         if added and before.places:
             for partition, first in subscription.earliest(added).items():
                 if first > 0:
                     subscription.lose(
-                        f"{partition} is new to this query, but its first {first} records are gone"
+                        f"{partition} is new to this query, but its first {first} records are gone",
+                        f"begins at offset {first}",
                     )
-        for partition, place in before.places.items():
-            if (
-                self._target is None
-                and partition in now.places
-                and now.places[partition].offset < place.offset
-            ):
-                subscription.lose(
-                    f"{partition}: this query has read up to offset {place.offset}, "
-                    f"but the log ends at {now.places[partition].offset}"
-                )
 
-    def _waits_for_more(self, before: "Offsets", after: Mapping[Any, Any], limit: ReadLimit) -> bool:
+    def _still_there(self, target: "Offsets", now: "Offsets") -> "Offsets":
+        """What is left of the target of this run: a log that was cut below it, or made again, ends where it ends now."""
+        from odradek.spark.offsets import Offsets
+
+        reached = self._subscribed().standing(target, now, what="was to read up to")
+        ends = {
+            p: target.places[p] if place == target.places[p] else now.places[p]
+            for p, place in reached.items()
+        }
+        return Offsets(now.topic_ids, ends)
+
+    def _waits_for_more(
+        self, begin: Mapping[Any, "Place"], after: Mapping[Any, "Place"], limit: ReadLimit
+    ) -> bool:
         """minOffsetsPerTrigger: too little is new, and maxTriggerDelay has not passed."""
         least = self._options.min_offsets_per_trigger
         if least is None or self._target is not None or isinstance(limit, ReadAllAvailable):
             return False
-        new = sum(
-            place.offset - (before.places[p].offset if p in before.places else 0)
-            for p, place in after.items()
-        )
+        new = sum(place.offset - (begin[p].offset if p in begin else 0) for p, place in after.items())
         waited_s = time.monotonic() - self._last_advance
         return new < least and waited_s < self._options.max_trigger_delay_s
 
 
-def tasks_between(options: SourceOptions, start: "Offsets", end: "Offsets") -> list[InputPartition]:
-    """The tasks that read from `start` to `end`; what is new in `end` is read from offset 0."""
+def tasks_between(
+    options: SourceOptions, begin: "Mapping[TopicPartition, Place]", end: "Offsets"
+) -> list[InputPartition]:
+    """The tasks that read from `begin` to `end`; what is new in `end` is read from offset 0."""
     from odradek.spark.ranges import OffsetRange, plan
 
     ranges = []
     for partition, place in sorted(end.places.items()):
         topic_id = end.topic_ids.get(partition.topic, NO_TOPIC_ID)
-        is_same = start.topic_ids.get(partition.topic, topic_id) == topic_id
-        begin = start.places[partition].offset if partition in start.places and is_same else 0
-        ranges.append(OffsetRange(partition.topic, partition.partition, begin, place.offset, topic_id))
+        first = begin[partition].offset if partition in begin else 0
+        ranges.append(
+            OffsetRange(partition.topic, partition.partition, first, place.offset, topic_id, place.epoch)
+        )
     tasks = plan(
         ranges,
         pack_below=options.min_records_per_task,

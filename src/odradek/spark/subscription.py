@@ -4,20 +4,37 @@ Runs on the driver only. Executors are told exact ranges and ask for nothing but
 """
 
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 
-from odradek.client.sync import EARLIEST, LATEST, SyncClient
-from odradek.client.sync_fetch import TopicRecreated
-from odradek.model.errors import ConfigurationError, OdradekError
+from odradek.client.sync import EARLIEST, LATEST, OffsetAndEpoch, SyncClient
+from odradek.client.sync_fetch import TopicRecreated, cut_off
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_to_text
+from odradek.spark import data_loss
 from odradek.spark import options as names
 from odradek.spark.offsets import Offsets, Place
 from odradek.spark.options import PerPartition, SourceOptions
 
+NOTHING = Offsets({}, {})
+NOWHERE = Place(0)
+BEGINNING = Place(0)
 
-class DataLoss(OdradekError):
-    """Records that the query has a right to are gone; failOnDataLoss=false reads on without them."""
+
+def is_another_topic(topic: str, before: Offsets, now: Offsets) -> bool:
+    """Whether the name means another topic now; without ids (before Kafka 2.8) nobody can tell."""
+    old, new = (offsets.topic_ids.get(topic, NO_TOPIC_ID) for offsets in (before, now))
+    return NO_TOPIC_ID not in (old, new) and old != new
+
+
+def is_same_topic(topic: str, before: Offsets, now: Offsets) -> bool:
+    old, new = (offsets.topic_ids.get(topic, NO_TOPIC_ID) for offsets in (before, now))
+    return old == new != NO_TOPIC_ID
+
+
+def _named(place: Place) -> str:
+    known = f" in leader epoch {place.epoch}" if place.epoch >= 0 else ""
+    return f"offset {place.offset}{known}"
 
 
 class Subscription:
@@ -26,6 +43,9 @@ class Subscription:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._client: SyncClient | None = None
+        # Where the epoch of a place ends in the log of a later leader: that does not change while that one leads.
+        self._ends: dict[TopicPartition, tuple[Place, int, OffsetAndEpoch]] = {}
+        self._told: set[str] = set()
 
     @property
     def client(self) -> SyncClient:
@@ -81,20 +101,109 @@ class Subscription:
             places = self._at_offsets("startingOffsets", ids, partitions, options.starting or default)
         return Offsets(ids, places)
 
-    def end(self) -> Offsets:
-        """Where a batch read stops."""
-        ids, partitions = self.partitions()
+    def ends(self) -> tuple[Offsets, Offsets]:
+        """Where a batch read stops, and where the logs end: it never stops beyond that."""
         options = self._options
-        if options.ending_timestamps is not None:
-            places = self._at_timestamps(partitions, options.ending_timestamps, latest_if_none=True)
-        else:
-            places = self._at_offsets("endingOffsets", ids, partitions, options.ending or names.LATEST)
-        return Offsets(ids, places)
-
-    def latest(self) -> Offsets:
-        """The end of what may be read now: the high watermark, or under read_committed the last stable offset."""
+        if options.ending_timestamps is None and options.ending in (None, names.LATEST):
+            latest = self.latest()
+            return latest, latest
         ids, partitions = self.partitions()
-        return Offsets(ids, self._places(dict.fromkeys(partitions, LATEST)))
+        if options.ending_timestamps is not None:
+            wanted = self._at_timestamps(partitions, options.ending_timestamps, latest_if_none=True)
+        else:
+            wanted = self._at_offsets("endingOffsets", ids, partitions, options.ending or names.LATEST)
+        latest = self.latest()
+        ends = {p: self._not_beyond(p, wanted[p], latest.places[p]) for p in wanted if p in latest.places}
+        return Offsets(ids, ends), latest
+
+    def _not_beyond(self, partition: TopicPartition, wanted: Place, end: Place) -> Place:
+        if wanted.offset <= end.offset:
+            return Place(wanted.offset, end.epoch)
+        whose = "the last stable offset is" if self._options.connection.read_committed else "its log ends at"
+        self.lose(
+            f"endingOffsets asks for {partition} up to offset {wanted.offset}, but {whose} {end.offset}",
+            "reads up to there",
+        )
+        return end
+
+    def latest(self, seen: Offsets = NOTHING) -> Offsets:
+        """The end of what may be read now: the high watermark, or under read_committed the last stable offset.
+
+        Answers of leaders older than those that `seen` is from are not taken: they may know of less.
+        """
+
+        def ask() -> Offsets:
+            ids, partitions = self.partitions()
+            now = Offsets(ids, self._places(dict.fromkeys(partitions, LATEST)))
+            for partition, place in now.places.items():
+                before = seen.places.get(partition, NOWHERE).epoch
+                if 0 <= place.epoch < before and is_same_topic(partition.topic, seen, now):
+                    raise ProtocolError(
+                        ErrorCode.UNKNOWN_LEADER_EPOCH,
+                        f"{partition}: this query knows leader epoch {before}, the cluster {place.epoch} only",
+                    )
+            return now
+
+        return self.client.retrying(ask)
+
+    def standing(
+        self, before: Offsets, now: Offsets, *, what: str = "has read up to"
+    ) -> dict[TopicPartition, Place]:
+        """Where reading goes on in the logs of `now`: where `before` was, unless these offsets are not there any more.
+
+        Then it goes on where the log was cut, or at the beginning of another log; what was lost is raised or told.
+        """
+        places = {p: place for p, place in sorted(before.places.items()) if p in now.places}
+        for partition in places:
+            if is_another_topic(partition.topic, before, now):
+                places[partition] = BEGINNING
+        ends = self._ends_of(places, now)
+        for partition, found in ends.items():
+            place, epoch = places[partition], now.places[partition].epoch
+            if cut := cut_off(OffsetAndEpoch(*place), found, epoch):
+                places[partition] = Place(max(0, found.offset), epoch)
+                self.lose(
+                    f"{partition}: this query {what} {_named(place)}, but {cut}",
+                    f"goes on at offset {places[partition].offset}",
+                )
+        for partition in self._beyond(places, now):
+            place, end = places[partition], now.places[partition]
+            places[partition] = end
+            self.lose(
+                f"{partition}: this query {what} {_named(place)}, but the log ends at {end.offset}",
+                f"goes on at offset {end.offset}",
+            )
+        return places
+
+    def _ends_of(
+        self, places: Mapping[TopicPartition, Place], now: Offsets
+    ) -> dict[TopicPartition, OffsetAndEpoch]:
+        """Of the partitions that another leader leads now: where the epochs of the places end in its log (KIP-320)."""
+        moved = {
+            p: (place, now.places[p].epoch)
+            for p, place in places.items()
+            if place.epoch >= 0 and now.places[p].epoch not in (-1, place.epoch)
+        }
+        asked = {}
+        for partition, (place, epoch) in moved.items():
+            if epoch < place.epoch:
+                # Epochs only rise while a topic lives, and `latest` does not believe an older leader of the same.
+                self._ends[partition] = (place, epoch, OffsetAndEpoch(-1, -1))
+            elif self._ends.get(partition, ())[:2] != (place, epoch):
+                asked[partition] = place.epoch
+        if asked:
+            for partition, found in self.client.ends_of_epochs(asked).items():
+                self._ends[partition] = (*moved[partition], found)
+        return {p: self._ends[p][2] for p in moved}
+
+    def _beyond(self, places: Mapping[TopicPartition, Place], now: Offsets) -> list[TopicPartition]:
+        """Partitions whose log ends below where the query is."""
+        beyond = [p for p, place in places.items() if now.places[p].offset < place.offset]
+        if beyond and self._options.connection.read_committed:
+            # An open transaction holds the end back from a query that read uncommitted before; nothing is lost.
+            ends = self.client.end_offsets(beyond)
+            beyond = [p for p in beyond if ends[p] < places[p].offset]
+        return beyond
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self.client.begin_offsets(partitions)
@@ -102,37 +211,26 @@ class Subscription:
     def check_same_topics(self, before: Offsets, now: Offsets) -> None:
         """A topic that was deleted, or created again under its name, is data loss that says so."""
         for topic in sorted({partition.topic for partition in before.places}):
-            old = before.topic_ids.get(topic, NO_TOPIC_ID)
-            new = now.topic_ids.get(topic)
-            if new is None:
-                self.lose(f"topic {topic}, which this query reads, is not there any more")
-            elif NO_TOPIC_ID not in (old, new) and old != new:
+            if topic not in now.topic_ids:
+                self.lose(
+                    f"topic {topic}, which this query reads, is not there any more", "reads on without it"
+                )
+            elif is_another_topic(topic, before, now):
+                old, new = (topic_id_to_text(TopicId(o.topic_ids[topic])) for o in (before, now))
                 text = (
-                    f"{topic} was deleted and created again: the offsets of this query belong to topic id "
-                    f"{topic_id_to_text(TopicId(old))}, the cluster now has {topic_id_to_text(TopicId(new))}; "
-                    f"the new topic needs a new query with a new checkpoint"
+                    f"{topic} was deleted and created again: the offsets of this query belong to topic id {old}, "
+                    f"the cluster now has {new}"
                 )
                 if self._options.connection.fail_on_data_loss:
-                    raise TopicRecreated(text)
-                warnings.warn(text, stacklevel=2)
+                    raise TopicRecreated(f"{text}; the new topic needs a new query with a new checkpoint")
+                self.lose(text, "reads the new topic from its beginning")
 
-    def check_not_cut(self, places: Mapping[TopicPartition, Place]) -> None:
-        """No log was truncated below where we stand (KIP-320): its epochs must end at or above our offsets."""
-        known = {p: place.epoch for p, place in places.items() if place.epoch >= 0}
-        if not known:
-            return
-        for partition, answer in self.client.ends_of_epochs(known).items():
-            offset = places[partition].offset
-            if 0 <= answer.offset < offset:
-                self.lose(
-                    f"{partition}: this query has read up to offset {offset} in leader epoch {known[partition]}, "
-                    f"but the log of that epoch now ends at {answer.offset}: it was cut by an unclean election"
-                )
-
-    def lose(self, what: str) -> None:
-        if self._options.connection.fail_on_data_loss:
-            raise DataLoss(f"{what}; failOnDataLoss=false would read on without it")
-        warnings.warn(what, stacklevel=3)
+    def lose(self, what: str, remedy: str) -> None:
+        """Raises, or tells once: planning looks at the same offsets more than once."""
+        is_failure = self._options.connection.fail_on_data_loss
+        if is_failure or what not in self._told:
+            self._told.add(what)
+            data_loss.lose(what, remedy, is_failure=is_failure)
 
     def _at_offsets(
         self,
