@@ -120,7 +120,7 @@ def test_a_log_that_was_cut_below_the_query_is_an_error_however_far_it_has_grown
         f"orders-0: this query has read up to offset 100 in leader epoch {cut.old_epoch}, but in the log of "
         f"leader epoch {cut.new_epoch} that epoch ends at 50: an unclean election cut off 50 offsets, 50 to 100"
     )
-    assert "failOnDataLoss=false goes on at offset 50" in said and "new checkpoint" in said
+    assert said.endswith("failOnDataLoss=false goes on at offset 50")
 
 
 def test_a_batch_that_was_planned_over_the_cut_is_refused_when_it_is_planned_again(cut: Cut) -> None:

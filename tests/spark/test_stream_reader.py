@@ -2,6 +2,8 @@
 
 import json
 import pickle
+import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -233,3 +235,58 @@ def test_a_schema_that_no_topic_has_is_refused() -> None:
         ConfigurationError, match="there is no column value string in a topic; there are key binary"
     ):
         source.reader(schema=StructType([StructField("value", StringType())]))
+
+
+def test_a_missing_topic_is_named_with_the_readers_words_in_one_sentence(
+    cluster: ProcessCluster, make_topic: MakeTopic
+) -> None:
+    make_topic("flights-of-today")
+    began = time.monotonic()
+
+    for stream in (reader(cluster, "flights-of-tody"), reader(cluster, "flights-of-tody")):
+        with pytest.raises(ConfigurationError) as caught:
+            stream.prepareForTriggerAvailableNow()
+        assert str(caught.value) == (
+            "subscribe names the topic flights-of-tody, and the cluster has none of that name; "
+            "did you mean flights-of-today?"
+        )
+        told = "".join(traceback.format_exception(caught.value))
+        assert told.count("flights-of-tody") == 1 and "UNKNOWN_TOPIC_OR_PARTITION" not in told
+    options = {"kafka.bootstrap.servers": cluster.bootstrap, "assign": '{"nothing like it":[0]}'}
+    with pytest.raises(
+        ConfigurationError, match=r"assign names the topic nothing like it, .* create it first"
+    ):
+        Subscription(parse(options)).partitions()
+    assert time.monotonic() - began < 10, "what is not there is not waited for"
+
+
+def test_what_writes_is_told_what_to_use_instead() -> None:
+    from pyspark.sql.types import StructType
+
+    source = OdradekSource({"kafka.bootstrap.servers": "a:1", "topic": "orders"})
+    for write in (source.writer, source.streamWriter):
+        with pytest.raises(ConfigurationError, match=r'reads topics and writes none: .*format\("kafka"\)'):
+            write(schema=StructType(), overwrite=False)
+
+
+def test_timestamps_of_what_is_not_read_are_refused_and_all_that_is_read_wants_one(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(partitions=2)
+    for partition in (0, 1):
+        ten(client, topic, partition)
+
+    def begins(timestamps: dict[str, dict[str, int]]) -> dict[str, int]:
+        given = reader(cluster, topic, startingOffsetsByTimestamp=json.dumps(timestamps))
+        return offsets(given.initialOffset(), topic)
+
+    early = 1_700_000_000_003
+    assert begins({topic: {"0": early, "1": early + 1}}) == {"0": 3, "1": 4}
+    with pytest.raises(
+        ConfigurationError, match="startingOffsetsByTimestamp names other-0, which is not among"
+    ):
+        begins({topic: {"0": early, "1": early}, "other": {"0": early}})
+    with pytest.raises(
+        ConfigurationError, match=f"startingOffsetsByTimestamp does not name {topic}-1, which is read"
+    ):
+        begins({topic: {"0": early}})

@@ -12,7 +12,5 @@ class DataLoss(OdradekError):
 def lose(what: str, remedy: str, *, is_failure: bool) -> None:
     """`remedy` is what failOnDataLoss=false does instead, as in "goes on at offset 50"."""
     if is_failure:
-        raise DataLoss(
-            f"{what}; failOnDataLoss=false {remedy}, a new query with a new checkpoint begins anew"
-        )
+        raise DataLoss(f"{what}; failOnDataLoss=false {remedy}")
     warnings.warn(f"{what}; this query {remedy}", stacklevel=3)

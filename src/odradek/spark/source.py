@@ -7,10 +7,18 @@ Imported by Spark in every planning process, so numpy, pyarrow and the client ar
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -29,7 +37,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from odradek.model.errors import ConfigurationError
+from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.model.ids import NO_TOPIC_ID
 from odradek.spark.options import LATEST, SourceOptions, parse
 
@@ -51,6 +59,27 @@ _TYPES = {
     "headers": ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
     "leaderEpoch": IntegerType(),
 }
+_NO_SINK = (
+    'format("odradek") reads topics and writes none: Spark\'s own connector writes them, format("kafka") of the package '
+    'spark-sql-kafka-0-10; a stream goes into a Delta table by writeStream.format("odradek-delta")'
+)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def in_a_sentence(planned: Callable[P, T]) -> Callable[P, T]:
+    """Spark prints the traceback of what planning raises: of a sentence for the reader only the sentence, and once."""
+
+    @wraps(planned)
+    def planning(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return planned(*args, **kwargs)
+        except OdradekError as error:
+            sentence = error.with_traceback(None)
+        sentence.__cause__ = sentence.__context__ = None
+        raise sentence
+
+    return planning
 
 
 def schema_of(options: SourceOptions) -> StructType:
@@ -80,6 +109,12 @@ class OdradekSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return StreamReader(parse(self.options), checked(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        raise ConfigurationError(_NO_SINK)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        raise ConfigurationError(_NO_SINK)
 
 
 def checked(schema: StructType) -> StructType:
@@ -113,6 +148,7 @@ class _Executor:
 
 
 class BatchReader(_Executor, DataSourceReader):
+    @in_a_sentence
     def partitions(self) -> Sequence[InputPartition]:
         from odradek.spark.subscription import Subscription
 
@@ -136,6 +172,7 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
         self._latest: Offsets | None = None
         self._last_advance = time.monotonic()
 
+    @in_a_sentence
     def initialOffset(self) -> dict[str, Any]:
         begin: Offsets = self._subscribed().start(default=LATEST)
         return begin.to_json()
@@ -148,9 +185,11 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
             return ReadMinRows(self._options.min_offsets_per_trigger)
         return ReadAllAvailable()
 
+    @in_a_sentence
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._subscribed().latest()
 
+    @in_a_sentence
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         from odradek.spark.offsets import Offsets, advanced, limited
 
@@ -178,6 +217,7 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return None if self._latest is None else self._latest.to_json()
 
+    @in_a_sentence
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         from odradek.spark.offsets import Offsets
 

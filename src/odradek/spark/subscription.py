@@ -3,10 +3,11 @@
 Runs on the driver only. Executors are told exact ranges and ask for nothing but these.
 """
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping
 
-from odradek.client.sync import EARLIEST, LATEST, OffsetAndEpoch, SyncClient
+from odradek.client.sync import EARLIEST, LATEST, OffsetAndEpoch, SyncClient, TopicView
 from odradek.client.sync_fetch import TopicRecreated, cut_off
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, ProtocolError
@@ -30,6 +31,29 @@ def is_another_topic(topic: str, before: Offsets, now: Offsets) -> bool:
 def is_same_topic(topic: str, before: Offsets, now: Offsets) -> bool:
     old, new = (offsets.topic_ids.get(topic, NO_TOPIC_ID) for offsets in (before, now))
     return old == new != NO_TOPIC_ID
+
+
+def existing_topic(client: SyncClient, name: str, option: str) -> TopicView:
+    """The topic as it is now; ConfigurationError says which option names one that is not there."""
+    try:
+        return client.topic(name)
+    except ProtocolError as error:
+        if error.code not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
+            raise
+    near = difflib.get_close_matches(name, client.cluster().topics, n=1)
+    hint = f"did you mean {near[0]}?" if near else "create it first, or name another"
+    raise ConfigurationError(
+        f"{option} names the topic {name}, and the cluster has none of that name; {hint}"
+    )
+
+
+def _refuse_others(option: str, named: Iterable[TopicPartition], partitions: list[TopicPartition]) -> None:
+    for partition in named:
+        if partition not in partitions:
+            raise ConfigurationError(
+                f"{option} names {partition}, which is not among the partitions read: "
+                f"{', '.join(str(p) for p in partitions)}"
+            )
 
 
 def _named(place: Place) -> str:
@@ -75,8 +99,10 @@ class Subscription:
                 if pattern.fullmatch(name) and not topic.is_internal
             }
         else:
-            wanted = options.subscribe if options.subscribe is not None else tuple(options.assign or ())
-            topics = {name: self.client.topic(name) for name in wanted}
+            option, wanted = (
+                ("subscribe", options.subscribe) if options.subscribe else ("assign", options.assign)
+            )
+            topics = {name: existing_topic(self.client, name, option) for name in wanted or ()}
         ids = {name: topic.topic_id for name, topic in topics.items()}
         if options.assign is None:
             return ids, sorted(TopicPartition(name, p) for name in topics for p in topics[name].partitions)
@@ -95,7 +121,10 @@ class Subscription:
         options = self._options
         if options.starting_timestamps is not None:
             places = self._at_timestamps(
-                partitions, options.starting_timestamps, latest_if_none=options.latest_without_timestamp
+                "startingOffsetsByTimestamp",
+                partitions,
+                options.starting_timestamps,
+                latest_if_none=options.latest_without_timestamp,
             )
         else:
             places = self._at_offsets("startingOffsets", ids, partitions, options.starting or default)
@@ -109,7 +138,13 @@ class Subscription:
             return latest, latest
         ids, partitions = self.partitions()
         if options.ending_timestamps is not None:
-            wanted = self._at_timestamps(partitions, options.ending_timestamps, latest_if_none=True)
+            wanted = self._at_timestamps(
+                "endingOffsetsByTimestamp",
+                partitions,
+                options.ending_timestamps,
+                latest_if_none=True,
+                latest_if_unnamed=True,
+            )
         else:
             wanted = self._at_offsets("endingOffsets", ids, partitions, options.ending or names.LATEST)
         latest = self.latest()
@@ -247,26 +282,38 @@ class Subscription:
         given = Offsets.from_json(wanted, option)
         # A partition that is not named begins at its beginning and ends at its end.
         unnamed = Place(EARLIEST if option == "startingOffsets" else LATEST)
-        for partition in given.places:
-            if partition not in partitions:
-                raise ConfigurationError(
-                    f"{option} names {partition}, which is not among the partitions read: "
-                    f"{', '.join(str(p) for p in partitions)}"
-                )
-        self.check_same_topics(given, Offsets(ids, {}))
-        places = {p: given.places.get(p, unnamed) for p in partitions}
+        _refuse_others(option, given.places, partitions)
+        now = Offsets(ids, {})
+        self.check_same_topics(given, now)
+        places = {
+            p: unnamed if is_another_topic(p.topic, given, now) else given.places.get(p, unnamed)
+            for p in partitions
+        }
         symbolic = {p: place.offset for p, place in places.items() if place.offset in (EARLIEST, LATEST)}
         return dict(sorted({**places, **self._places(symbolic)}.items()))
 
     def _at_timestamps(
-        self, partitions: list[TopicPartition], wanted: int | PerPartition, *, latest_if_none: bool
+        self,
+        option: str,
+        partitions: list[TopicPartition],
+        wanted: int | PerPartition,
+        *,
+        latest_if_none: bool,
+        latest_if_unnamed: bool = False,
     ) -> dict[TopicPartition, Place]:
         if isinstance(wanted, int):
             asked = dict.fromkeys(partitions, wanted)
         else:
             asked = {
-                p: wanted[p.topic][p.partition] for p in partitions if p.partition in wanted.get(p.topic, {})
+                TopicPartition(t, p): timestamp for t, of in wanted.items() for p, timestamp in of.items()
             }
+            _refuse_others(option, asked, partitions)
+        unnamed = [p for p in partitions if p not in asked]
+        if unnamed and not latest_if_unnamed:
+            # Where its reading begins would be a guess: at its end, what stands there now would be left out.
+            raise ConfigurationError(
+                f"{option} does not name {unnamed[0]}, which is read; give it a timestamp too"
+            )
         found = self._places(asked)
         without = [p for p in asked if found[p].offset < 0]
         if without and not latest_if_none:
@@ -274,7 +321,7 @@ class Subscription:
                 f"{without[0]} has no record at or after timestamp {asked[without[0]]}; "
                 f"startingOffsetsByTimestampStrategy=latest would begin at its end"
             )
-        rest = dict.fromkeys([*without, *(p for p in partitions if p not in asked)], LATEST)
+        rest = dict.fromkeys([*without, *unnamed], LATEST)
         return dict(sorted({**found, **self._places(rest)}.items()))
 
     def _places(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, Place]:

@@ -92,10 +92,11 @@ def summary(job: Job) -> dict[str, Any]:
 def check_topics(job: Job) -> None:
     """Before Spark is started: it would say of a wrong address or topic in a hundred lines what is one sentence."""
     from odradek.client.sync import SyncClient
+    from odradek.spark.subscription import existing_topic
 
     with SyncClient(job.bootstrap) as client:
         for topic in job.topics:
-            client.topic(topic)
+            existing_topic(client, topic, "--topic")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
