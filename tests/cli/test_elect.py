@@ -37,7 +37,8 @@ def test_the_preferred_replica_leads_again_once_it_is_in_sync(start_cluster: Cal
     cluster.start(first)
     eventually(lambda: shell.json("why", "back")["well"], deadline_s=20, what="it is in sync")
     found = shell.json("elect", "preferred", "--all")
-    assert found == {"elected": {"back-0": first}, "led_already": 0, "failed": {}}
+    one = {"target": "back-0", "done": True, "error": None, "leader": first}
+    assert found == {"ok": True, "results": [one]}
     eventually(lambda: leader(shell, "back") == first, what="the preferred replica leads")
 
 
@@ -58,7 +59,7 @@ def test_an_unclean_election_is_quoted_first_and_done_only_when_told(
     cluster.start(follows)
     quote = eventually(
         lambda: (
-            (found := shell.json("elect", "unclean", "lossy")["quotes"].get("lossy-0"))
+            (found := shell.json("elect", "unclean", "lossy")["results"][0]["quote"])
             and found["best"] == follows
             and found
         ),

@@ -103,7 +103,7 @@ def test_apaches_cluster_is_explained_predicted_and_moved(
     cluster.restart(victim, deadline_s=60)
     eventually(lambda: shell("why", "wide")[0] == 0, what="it caught up", deadline_s=60)
     elected = shell.json("elect", "preferred", "wide")
-    assert elected["failed"] == {} and set(elected["elected"]) <= {"wide-0"}
+    assert elected["ok"] and {result["target"] for result in elected["results"]} == {"wide-0"}
     assert json.loads(remedy.read_text())["version"] == 1
 
 
@@ -129,7 +129,7 @@ def test_an_unclean_election_of_apaches_is_priced_by_asking_its_brokers(
     cluster.restart(follows, deadline_s=60)
     quote = eventually(
         lambda: (
-            (found := shell.json("elect", "unclean", "lossy")["quotes"].get("lossy-0"))
+            (found := shell.json("elect", "unclean", "lossy")["results"][0]["quote"])
             and found["best"] == follows
             and found
         ),

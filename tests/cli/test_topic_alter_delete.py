@@ -57,14 +57,13 @@ def test_delete_says_what_would_go_and_does_it_only_when_told(shell: Shell) -> N
     assert code == 1
     assert out.startswith("Nothing is deleted yet; --yes deletes, for good:")
     assert "old" in {topic["topic"] for topic in shell.json("topic", "list")}
-    (report,) = shell.json("topic", "delete", "old", "--yes")
+    (quote,) = shell.json("topic", "delete", "old")["results"]
+    assert (quote["done"], quote["error"]) == (False, None)
+    report = shell.json("topic", "delete", "old", "--yes")
+    about = {"partitions": 2, "records": 0, "absent_brokers": []}
     assert report == {
-        "topic": "old",
-        "partitions": 2,
-        "records": 0,
-        "deleted": True,
-        "absent_brokers": [],
-        "error": None,
+        "ok": True,
+        "results": [{"target": "old", "done": True, "error": None, **about}],
     }
     assert "old" not in {topic["topic"] for topic in shell.json("topic", "list")}
     code, _, err = shell("topic", "delete", "old", "--yes")

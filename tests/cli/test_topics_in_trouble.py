@@ -74,7 +74,7 @@ def test_a_leader_without_a_high_watermark_keeps_nothing_from_being_described(
 def test_it_can_be_deleted_all_the_same(shell: Shell, unsure: set[str]) -> None:
     shell.ok("topic", "create", "unwanted")
     unsure.add("unwanted")
-    assert shell.json("topic", "delete", "unwanted")[0]["records"] is None
+    assert shell.json("topic", "delete", "unwanted")["results"][0]["records"] is None
     assert "unknown  deleted" in shell.ok("topic", "delete", "unwanted", "--yes")
 
 

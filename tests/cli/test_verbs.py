@@ -54,18 +54,20 @@ def test_create_says_what_came_of_it_and_who_leads(odradek):
     code, out, _ = odradek("topic", "create", "created", "-p", "2", "-r", "3", "--json")
     made = json.loads(out)
     assert code == 0
-    assert (made["topic"], made["created"], set(made["leaders"])) == ("created", True, {"0", "1"})
+    (topic,) = made["results"]
+    assert (made["ok"], topic["target"], topic["done"], topic["error"]) == (True, "created", True, None)
+    assert set(topic["leaders"]) == {"0", "1"}
     code, _, err = odradek("topic", "create", "created")
     assert code == 1
     assert err.startswith("odradek: created: ") and "--if-not-exists accepts it" in err
     code, out, _ = odradek("topic", "create", "created", "--if-not-exists", "--json")
-    assert (code, json.loads(out)["created"]) == (0, False)
+    assert (code, json.loads(out)["results"][0]["done"]) == (0, False)
 
 
 def test_create_with_an_assignment_puts_the_preferred_leader_first(odradek):
     code, out, err = odradek("topic", "create", "assigned", "--assign", "3,1:1,2", "--json")
     assert code == 0, err
-    assert json.loads(out)["leaders"] == {"0": 3, "1": 1}
+    assert json.loads(out)["results"][0]["leaders"] == {"0": 3, "1": 1}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.elect.elections import PREFERRED, Elected, elect_leaders, partitions_of
-from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
+from odradek.cli.outcomes import outcome, print_outcomes
+from odradek.cli.output import bootstrap_option, json_option, print_table
 from odradek.model.counted import counted
 
 if TYPE_CHECKING:
@@ -41,12 +42,13 @@ def preferred(targets: tuple[str, ...], everything: bool, bootstrap: str, as_jso
     moved = [e for e in elected if e.code == ErrorCode.NONE]
     failed = [e for e in elected if e.code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)]
     if as_json:
-        print_json(
-            {
-                "elected": {str(e.partition): before[e.partition].replicas[0] for e in moved},
-                "led_already": len(partitions) - len(moved) - len(failed),
-                "failed": {str(e.partition): _why(e, before[e.partition], view.brokers) for e in failed},
-            }
+        leaders = {w: p.leader for w, p in before.items()}
+        leaders |= {e.partition: before[e.partition].replicas[0] for e in moved}
+        errors = {e.partition: _why(e, before[e.partition], view.brokers) for e in failed}
+        done = {e.partition for e in moved}
+        print_outcomes(
+            [outcome(w, done=w in done, error=errors.get(w), leader=leaders[w]) for w in partitions],
+            exit_code=1 if failed else 0,
         )
     else:
         print(

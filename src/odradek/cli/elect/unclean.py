@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odradek.cli.elect.elections import UNCLEAN, elect_leaders, partitions_of
-from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
+from odradek.cli.outcomes import outcome, print_outcomes
+from odradek.cli.output import bootstrap_option, json_option, print_table
 from odradek.cli.quantities import shown_bytes
 from odradek.model.counted import counted
 
@@ -41,20 +42,21 @@ def unclean(targets: tuple[str, ...], yes: bool, bootstrap: str, as_json: bool) 
         possible = [w for w in offline if quotes[w]["best"] is not None]
         elected = elect_leaders(client, UNCLEAN, possible) if yes and possible else []
         ok = {answer.partition for answer in elected if answer.code == ErrorCode.NONE}
-        outcome = {e.partition: e.message or e.code.name for e in elected if e.partition not in ok}
-        outcome |= {where: f"broker {new_leader(client, where)} leads" for where in sorted(ok)}
+        errors = {e.partition: e.message or e.code.name for e in elected if e.partition not in ok}
+        leaders = {w: views[w].leader for w in partitions} | {w: new_leader(client, w) for w in sorted(ok)}
+    exit_code = 0 if all(w in ok for w in offline) else 1
     if as_json:
-        print_json(
-            {
-                "quotes": {str(w): quotes[w] for w in offline},
-                "has_a_leader": [str(w) for w in partitions if w not in offline],
-                "elected": {str(w): text for w, text in outcome.items()},
-                "done": sorted(map(str, ok)),
-            }
+        print_outcomes(
+            [
+                outcome(w, done=w in ok, error=errors.get(w), leader=leaders[w], quote=quotes.get(w))
+                for w in partitions
+            ],
+            exit_code=exit_code,
         )
     else:
-        show(partitions, views, quotes, outcome, yes)
-    sys.exit(0 if all(w in ok for w in offline) else 1)
+        words = errors | {w: f"broker {leaders[w]} leads" for w in ok}
+        show(partitions, views, quotes, words, yes)
+    sys.exit(exit_code)
 
 
 def new_leader(client: "SyncClient", where: "TopicPartition") -> int:
@@ -99,7 +101,7 @@ def show(
     partitions: "list[TopicPartition]",
     views: "dict[TopicPartition, PartitionView]",
     quotes: "dict[TopicPartition, dict[str, Any]]",
-    outcome: "dict[TopicPartition, str]",
+    words: "dict[TopicPartition, str]",
     yes: bool,
 ) -> None:
     for where in partitions:
@@ -124,8 +126,8 @@ def show(
                 for c in found["candidates"]
             ],
         )
-        if where in outcome:
-            print(f"{where}: {outcome[where]}")
+        if where in words:
+            print(f"{where}: {words[where]}")
     if not yes and any(found["best"] is not None for found in quotes.values()):
         print("Nothing is elected yet; --yes elects, and what only the dead had is lost.")
 

@@ -1,12 +1,14 @@
 """`odradek topic create NAME`: answers when every partition has a leader."""
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from odradek.cli.broker_lists import replica_list
 from odradek.cli.controller_calls import ask_controller
-from odradek.cli.output import bootstrap_option, fail, json_option, print_json
+from odradek.cli.outcomes import outcome, print_outcomes
+from odradek.cli.output import bootstrap_option, fail, json_option
 from odradek.model.counted import counted
 from odradek.model.ids import INT32_MAX
 
@@ -88,11 +90,15 @@ def create(
         existed = code == ErrorCode.TOPIC_ALREADY_EXISTS
         if code != ErrorCode.NONE and not (existed and if_not_exists):
             why = (answer.error_message or code.name).rstrip(".")
-            fail(f"{name}: {why}{_hint(why, name) if existed else ''}")
+            why += _hint(why, name) if existed else ""
+            if not as_json:
+                fail(f"{name}: {why}")
+            print_outcomes([outcome(name, done=False, error=why)], exit_code=1)
+            sys.exit(1)
         found = client.retrying(lambda: _known(client, name, is_new=not existed), timeout_s=10)
     if as_json:
         leaders = {str(index): view.leader for index, view in found.partitions.items()}
-        print_json({"topic": name, "created": not existed, "leaders": leaders})
+        print_outcomes([outcome(name, done=not existed, leaders=leaders)], exit_code=0)
     else:
         word = "is there already" if existed else "created"
         replicas = len(next(iter(found.partitions.values())).replicas)

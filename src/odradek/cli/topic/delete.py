@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from odradek.cli.controller_calls import ask_controller
-from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
+from odradek.cli.outcomes import outcome, print_outcomes
+from odradek.cli.output import bootstrap_option, fail, json_option, print_table
 
 
 @click.command()
@@ -42,16 +43,15 @@ def delete(names: tuple[str, ...], yes: bool, if_exists: bool, bootstrap: str, a
             every = [TopicPartition(name, index) for index in partitions]
             is_known = all(where in found.starts and where in found.ends for where in every)
             report.append(
-                {
-                    "topic": name,
-                    "partitions": len(partitions),
-                    "records": sum(found.ends[p] - found.starts[p] for p in every) if is_known else None,
-                    "deleted": False,
-                    "absent_brokers": sorted(
+                outcome(
+                    name,
+                    done=False,
+                    partitions=len(partitions),
+                    records=sum(found.ends[p] - found.starts[p] for p in every) if is_known else None,
+                    absent_brokers=sorted(
                         {b for p in partitions.values() for b in p.replicas if b not in view.brokers}
                     ),
-                    "error": None,
-                }
+                )
             )
         if yes and there:
             request = DeleteTopicsRequest(
@@ -60,19 +60,20 @@ def delete(names: tuple[str, ...], yes: bool, if_exists: bool, bootstrap: str, a
             response = ask_controller(client, request, lambda a: (t.error_code for t in a.responses))
             answers = {answer.name: answer for answer in response.responses}
             for entry in report:
-                answer = answers[entry["topic"]]
+                answer = answers[entry["target"]]
                 code = code_of(answer.error_code)
-                entry["deleted"] = code == ErrorCode.NONE
+                entry["done"] = code == ErrorCode.NONE
                 if code != ErrorCode.NONE:
                     entry["error"] = (answer.error_message or code.name).rstrip(".")
     failed = [entry for entry in report if entry["error"]]
+    exit_code = 1 if failed or (there and not yes) else 0
     if as_json:
-        print_json(report)
+        print_outcomes(report, exit_code=exit_code)
     elif len(report) == len(failed) == 1:
         fail(f"{report[0]['topic']}: {report[0]['error']}")
     else:
         show(report, yes)
-    sys.exit(1 if failed or (there and not yes) else 0)
+    sys.exit(exit_code)
 
 
 def show(report: list[dict[str, Any]], yes: bool) -> None:
@@ -84,15 +85,15 @@ def show(report: list[dict[str, Any]], yes: bool) -> None:
         ("topic", "partitions", "records", ""),
         [
             (
-                entry["topic"],
+                entry["target"],
                 entry["partitions"],
                 "unknown" if entry["records"] is None else entry["records"],
-                entry["error"] or ("deleted" if entry["deleted"] else ""),
+                entry["error"] or ("deleted" if entry["done"] else ""),
             )
             for entry in report
         ],
     )
     for entry in report:
-        if entry["deleted"] and entry["absent_brokers"]:
+        if entry["done"] and entry["absent_brokers"]:
             absent = ", ".join(map(str, entry["absent_brokers"]))
             print(f"{entry['topic']}: what broker {absent} has of it goes when that one is back")
