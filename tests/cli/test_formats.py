@@ -14,12 +14,15 @@ import pytest
 from odradek.cli import output, terminal
 from odradek.cli.output import Failed
 from odradek.cli.partitioning import murmur2, partition_of
-from odradek.cli.topic.consume import format_writer, json_writer, parse_span, resolve, timestamp_ms
+from odradek.cli.topic.consume import format_writer, json_writer
 from odradek.cli.topic.create import parse_assignment, parse_settings
+from odradek.cli.topic.offsets import Nothing, nothing_there, parse_span, resolve, timestamp_ms
 from odradek.cli.topic.produce import parse_line
+from odradek.client.sync import OffsetAndEpoch
 from odradek.model.ids import TopicPartition
 from odradek.records.reader import Record
 
+NOW_MS = 1_800_000_000_000
 RECORD = Record(7, 1_700_000_000_123, b"k", b"v\xff", (("a", b"1"), ("b", None)))
 
 
@@ -102,28 +105,37 @@ def test_a_key_is_split_off_at_the_first_delimiter():
         (":", ("start", "end")),
         ("7:", ("7", "end")),
         ("@1700000000000", ("@1700000000000", None)),
-        ("@2013-01-01T05:30:00", ("@2013-01-01T05:30:00", None)),
-        ("@2013-01-01:@2013-01-02T05:30", ("@2013-01-01", "@2013-01-02T05:30")),
+        ("@2013-01-01T05:30:00", ("@1357018200000", None)),
+        ("@2013-01-01:@2013-01-02T05:30", ("@1356998400000", "@1357104600000")),
         ("@1:end", ("@1", "end")),
+        ("@2013", ("@2013", None)),  # digits alone are milliseconds
+        ("@1h", (f"@{NOW_MS - 3_600_000}", None)),
+        ("@90m:@30s", (f"@{NOW_MS - 5_400_000}", f"@{NOW_MS - 30_000}")),
+        ("@2d:end", (f"@{NOW_MS - 172_800_000}", "end")),
+        ("@999999w", ("@0", None)),
+        ("@1969-12-31T23:59:59.999", ("@0", None)),  # -1 would mean the end
     ],
 )
 def test_offsets_from_and_to(text, span):
-    assert parse_span(text) == span
+    assert parse_span(text, NOW_MS) == span
 
 
-@pytest.mark.parametrize("text", ["x", "1:2:3", "@", "@2013", "start-1", "1..2"])
+@pytest.mark.parametrize("text", ["x", "1:2:3", "@", "@1y", "@-1h", "@h", "start-1", "1..2", "1h", "@1h30"])
 def test_what_is_no_offset_is_refused_with_the_forms_there_are(text):
-    if text == "@2013":  # digits alone are milliseconds
-        assert parse_span(text) == ("@2013", None)
-        return
-    with pytest.raises(click.UsageError, match="want start, end, a number, -n, @timestamp, or FROM:TO"):
-        parse_span(text)
+    with pytest.raises(click.UsageError, match=r"want start, end, a number, -n, @1h, @2026-01-31, .* FROM:TO"):
+        parse_span(text, NOW_MS)
+
+
+@pytest.mark.parametrize("text", ["@2026-02-31", "@2026-01-31T25:00", "0:@2026-13-01", f"@{2**63}"])
+def test_a_time_that_there_is_not_is_refused_with_what_is_wrong_with_it(text):
+    with pytest.raises(click.UsageError, match=r"there is no such time \(.+\); want start"):
+        parse_span(text, NOW_MS)
 
 
 def test_a_date_without_a_zone_is_utc():
-    assert timestamp_ms("@1970-01-01T00:00:01") == 1000
-    assert timestamp_ms("@1970-01-01T01:00:00+01:00") == 0
-    assert timestamp_ms("@5") == 5
+    assert timestamp_ms("@1970-01-01T00:00:01", NOW_MS) == 1000
+    assert timestamp_ms("@1970-01-01T01:00:00+01:00", NOW_MS) == 0
+    assert timestamp_ms("@5", NOW_MS) == 5
 
 
 class Offsets:
@@ -134,6 +146,13 @@ class Offsets:
 
     def end_offsets(self, partitions):
         return {p: (20, 0)[p.partition] for p in partitions}
+
+    def list_offsets(self, wanted):
+        """Records of partition 0 are as old as their offset."""
+        return {
+            p: OffsetAndEpoch(max(10, ms) if p.partition == 0 and ms < 20 else -1, 0)
+            for p, ms in wanted.items()
+        }
 
 
 @pytest.mark.parametrize(
@@ -151,6 +170,36 @@ def test_a_border_is_an_offset_of_each_partition_within_what_is_there(border, ex
     partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
     found = resolve(Offsets(), partitions, border)
     assert tuple(found[p] for p in partitions) == expected
+
+
+@pytest.mark.parametrize(
+    ("border", "said"),
+    [
+        ("start", None),
+        ("end", None),
+        ("-99", None),
+        ("0", None),
+        ("20", "t has no offset 20 yet: partition 1 ends at 0"),
+        ("99", "t has no offset 99 yet: partition 0 ends at 20, partition 1 ends at 0"),
+        ("@5", None),
+        (
+            "@20",
+            "t has no record from 1970-01-01 00:00:00 UTC on yet: partition 0 ends at 20, partition 1 ends at 0",
+        ),
+        (
+            f"@{2**63 - 1}",
+            "t has no record from 9223372036854775807 ms on yet: partition 0 ends at 20, partition 1 ends at 0",
+        ),
+    ],
+)
+def test_where_nothing_is_yet_is_said_with_where_it_ends(border, said):
+    found = nothing_there(Offsets(), [TopicPartition("t", 0), TopicPartition("t", 1)], border)
+    assert (found and found.sentence("t")) == said
+
+
+def test_many_partitions_are_not_all_named():
+    ends = {TopicPartition("t", n): n for n in range(9)}
+    assert Nothing("99", ends).sentence("t").endswith("partition 4 ends at 4 and 4 more")
 
 
 # Values of the Java client's Utils.murmur2, as its own test has them.

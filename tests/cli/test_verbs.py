@@ -1,6 +1,7 @@
 """Each verb against three real broker processes, as a shell runs it."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -148,10 +149,35 @@ def test_consume_takes_offsets_partitions_and_counts(odradek, orders):
     assert odradek(*one, "-o", "1:2")[1] == "v4\n"
     assert odradek(*one, "-o", "end", "-e")[1] == ""
     assert odradek(*one, "-o", f"@{of_k1[0]['timestamp']}", "-e")[1] == "v1\nv4\n"
-    assert odradek(*one, "-o", "@2100-01-01", "-e")[1] == ""
+    _, out, err = odradek(*one, "-o", "@2100-01-01", "-e")
+    assert (out, err) == (
+        "",
+        f"odradek: orders has no record from 2100-01-01 00:00:00 UTC on yet: partition {partition} ends at 2\n",
+    )
+    assert odradek(*one, "-o", "@1h", "-e")[1] == "v1\nv4\n"
+    assert odradek(*one, "-o", "99", "-e") == (
+        1,
+        "",
+        f"odradek: orders has no offset 99 yet: partition {partition} ends at 2\n",
+    )
+    assert odradek(*one, "-o", "2", "-e") == (0, "", "")
     assert odradek(*one, "-n", "1")[1] == "v1\n"
     code, _, err = odradek("topic", "consume", "orders", "-p", "7")
     assert (code, err) == (1, "odradek: orders has 3 partitions, 0 to 2; there is no 7\n")
+
+
+def test_consume_beyond_the_end_says_so_and_waits_for_the_offset(odradek, cluster):
+    odradek("topic", "create", "further", "-p", "1", "-r", "1")
+    with subprocess.Popen(
+        [sys.executable, "-m", "odradek.cli.main", "topic", "consume", "further", "-o", "2", "-n", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "ODRADEK_BOOTSTRAP": cluster.bootstrap},
+    ) as reader:
+        assert reader.stderr.readline() == "odradek: further has no offset 2 yet: partition 0 ends at 0\n"
+        odradek("topic", "produce", "further", stdin=b"a\nb\nc\n")
+        assert reader.communicate(timeout=30)[0] == "c\n"
 
 
 def test_consume_waits_for_more_until_it_has_its_count(odradek, cluster):

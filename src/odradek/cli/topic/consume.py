@@ -1,8 +1,7 @@
 """`odradek topic consume NAME`: records by assignment, in the order of each partition.
 
-`--offset` says from where and to where: `start`, `end`, a number, `-n` (the last n), `@timestamp`
-(milliseconds, or an ISO date), and `from:to` with either side left out. With a `to`, or with `--exit`,
-the command ends there; else it waits for more. `--format` is kcat's: %t topic, %p partition, %o offset,
+`--offset` says from where and to where (offsets.py). With a `to`, or with `--exit`, the command ends there; else it
+waits for more. `--format` is kcat's: %t topic, %p partition, %o offset,
 %k key, %v or %s value, %T timestamp in ms, %h headers, %K and %S lengths (-1 for null), \\n, \\t, \\xHH.
 """
 
@@ -18,13 +17,9 @@ from odradek.cli.output import bootstrap_option, fail, json_option
 from odradek.model.counted import numbered
 
 if TYPE_CHECKING:
-    from odradek.client.sync import SyncClient
-    from odradek.model.ids import TopicPartition
     from odradek.records.reader import Record
 
 POLL_S = 0.05
-TIMESTAMP = re.compile(r"@(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?)?|\d+)")
-BORDER = re.compile(rf"(?:start|end|-?\d+|{TIMESTAMP.pattern})?")
 FIELD = re.compile(rb"%([a-zA-Z%])|\\(n|t|r|\\|0|x[0-9a-fA-F]{2})")
 
 
@@ -37,7 +32,7 @@ FIELD = re.compile(rb"%([a-zA-Z%])|\\(n|t|r|\\|0|x[0-9a-fA-F]{2})")
     "span",
     default="start",
     show_default=True,
-    help="FROM, :TO or FROM:TO, each start, end, a number, -n for the last n, or @time.",
+    help="FROM, :TO or FROM:TO, each start, end, a number, -n for the last n, or a time: @1h ago, @2026-01-31, @ms.",
 )
 @click.option("--count", "-n", type=click.IntRange(min=1), help="Stop after this many records.")
 @click.option("--exit", "-e", "at_end", is_flag=True, help="Stop at the present end instead of waiting.")
@@ -65,11 +60,13 @@ def consume(
 ) -> None:
     """Records to standard output."""
     from odradek.cli.lookup import topic_or_fail
+    from odradek.cli.sources import now_ms
+    from odradek.cli.topic.offsets import nothing_there, parse_span, resolve
     from odradek.client.sync import SyncClient
     from odradek.client.sync_records import records
     from odradek.model.ids import TopicPartition
 
-    first, last = parse_span(span)
+    first, last = parse_span(span, now_ms())
     write = json_writer(name) if as_json else format_writer(name, form)
     out = sys.stdout.buffer
     with SyncClient(bootstrap) as client:
@@ -81,6 +78,11 @@ def consume(
         bounds = resolve(client, chosen, last) if last is not None else None
         if at_end and bounds is None:
             bounds = resolve(client, chosen, "end")
+        if nothing := nothing_there(client, chosen, first):
+            if bounds is not None and nothing.is_beyond_the_end and len(nothing.ends) == len(chosen):
+                fail(nothing.sentence(name))
+            print(f"odradek: {nothing.sentence(name)}", file=sys.stderr)
+            positions |= nothing.awaited
         written = 0
         while True:
             ends = bounds if bounds is not None else client.end_offsets(chosen)
@@ -105,48 +107,6 @@ def consume(
                 return
             if written == before:
                 time.sleep(POLL_S)
-
-
-def parse_span(text: str) -> tuple[str, str | None]:
-    """`FROM:TO` into its sides; TO is None when there is no end. A colon inside a time of day is none of ours."""
-    first = BORDER.match(text)
-    assert first is not None
-    rest = text[first.end() :]
-    if not rest:
-        return first.group() or "start", None
-    if rest.startswith(":"):
-        last = BORDER.fullmatch(rest[1:])
-        if last is not None:
-            return first.group() or "start", last.group() or "end"
-    raise click.UsageError(f"--offset {text}: want start, end, a number, -n, @timestamp, or FROM:TO of these")
-
-
-def resolve(
-    client: "SyncClient", partitions: "list[TopicPartition]", border: str
-) -> "dict[TopicPartition, int]":
-    """What a border means in each partition, as an offset."""
-    if border == "start":
-        return client.begin_offsets(partitions)
-    if border.startswith("@"):
-        wanted = client.list_offsets(dict.fromkeys(partitions, timestamp_ms(border)))
-        ends = client.end_offsets(partitions)
-        return {p: found.offset if found.offset >= 0 else ends[p] for p, found in wanted.items()}
-    starts = client.begin_offsets(partitions)
-    ends = client.end_offsets(partitions)
-    if border == "end":
-        return ends
-    number = int(border)
-    return {p: min(max(ends[p] + number if number < 0 else number, starts[p]), ends[p]) for p in partitions}
-
-
-def timestamp_ms(border: str) -> int:
-    text = border.removeprefix("@")
-    if text.isdigit():
-        return int(text)
-    from datetime import UTC, datetime
-
-    moment = datetime.fromisoformat(text)
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def format_writer(topic: str, form: str) -> "Callable[[int, Record], bytes]":
