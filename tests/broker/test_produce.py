@@ -7,6 +7,7 @@ import pytest
 from odradek.broker.answers import CloseConnection, NoReply
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import produce as pm
+from tests.broker.test_fetch_by_followers import Follower
 from tests.broker.world import World, batch
 from tests.support import golden_lines
 
@@ -115,6 +116,22 @@ def test_an_idempotent_retry_gets_the_first_answer_again(world: World) -> None:
     gap = batch(b"a", producer_id=5, producer_epoch=0, base_sequence=7)
     assert world.produced(world.produce(1, records=gap))[0] == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert world[1].values() == [b"a"]
+
+
+def test_a_duplicate_batch_is_acknowledged_when_the_original_is_committed(tmp_path: Path) -> None:
+    """Answered before, it would acknowledge what the next leader may not have."""
+    world = World(tmp_path)
+    world.cut |= {(2, 1), (3, 1)}
+    world.lead(1, is_new=True)
+    data = batch(b"a", producer_id=5, producer_epoch=0, base_sequence=0)
+    first, again = world.produce(1, records=data), world.produce(1, records=data)
+    world.settle()
+    assert not first.is_answered and not again.is_answered
+    Follower(world, 2).fetch(1)
+    assert not again.is_answered
+    Follower(world, 3).fetch(1)
+    world.settle()
+    assert [world.produced(one) for one in (first, again)] == [(ErrorCode.NONE, 0)] * 2
 
 
 def test_a_transactional_produce_is_refused_while_there_is_no_coordinator(world: World) -> None:

@@ -161,6 +161,18 @@ def test_high_watermarks_outlive_a_crash_as_checkpointed_also_on_followers(world
 
 
 @pytest.mark.behaviour(136)
+def test_what_is_written_down_is_how_far_a_replica_is_committed_and_not_how_far_its_log_goes(
+    world: World,
+) -> None:
+    world.produce(1, b"a")
+    world.settle()
+    world.cut |= {(2, 1), (3, 1)}
+    world.produce(1, b"b", acks=1)
+    world.advance(5_001)
+    assert (world[1].partition().log.log_end_offset, world[1].logs.high_watermark_of(T0)) == (2, 1)
+
+
+@pytest.mark.behaviour(136)
 def test_a_replica_that_lost_leadership_keeps_its_checkpoint_entry_and_a_clean_stop_writes_it(
     world: World,
 ) -> None:

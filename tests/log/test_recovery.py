@@ -341,6 +341,35 @@ def test_11_a_snapshot_ahead_of_the_log_is_not_believed(disk: Disk) -> None:
     assert [p.producer_id for p in result.log.active_producers] == [7, 8]
 
 
+def _is_known(log: PartitionLog, sequence: int) -> bool:
+    """A retry of this batch is answered with the offset it has."""
+    again = produce(log, idempotent(sequence, at=NOW + sequence), epoch=9)
+    return again.duplicate and again.base_offset == sequence
+
+
+def test_the_first_batch_behind_a_producer_snapshot_counts_when_a_log_is_recovered(disk: Disk) -> None:
+    filled(disk, 11)
+    assert disk.file(file_name(10, ".snapshot")).exists()
+    assert _is_known(disk.open(recovery_point=10).log, 10)
+
+
+def test_the_first_batch_behind_a_producer_snapshot_counts_below_the_recovery_point(disk: Disk) -> None:
+    log = disk.create()
+    for n in range(3):  # a segment each
+        produce(log, idempotent(n, value=b"v" * SIZE * 6, at=NOW + n))
+    assert [segment.base_offset for segment in log.segments] == [0, 1, 2]
+    disk.file(file_name(2, ".snapshot")).unlink()
+    opened = disk.open(recovery_point=2).log
+    producer = opened.producers.get(7)
+    assert producer is not None and [batch.last_sequence for batch in producer.batches] == [0, 1, 2]
+
+
+def test_the_first_batch_behind_a_producer_snapshot_counts_after_a_cut(disk: Disk) -> None:
+    log = filled(disk, 15)
+    log.truncate_to(11, NOW)
+    assert _is_known(log, 10)
+
+
 def test_13_a_log_start_ahead_of_the_log_is_an_empty_log(disk: Disk) -> None:
     filled(disk)
     result = recovered(disk, log_start_offset=50)

@@ -322,7 +322,7 @@ def test_a_lost_connection_forgets_what_was_in_flight(follows: Follows) -> None:
 
 
 def test_out_of_range_below_the_leaders_start_begins_anew_there(follows: Follows) -> None:
-    partition = follows.partition(written=[(3, 2)])
+    partition = follows.partition(written=[(3, 1), (3, 1)])
     follows.asks()
     follows.answer_fetch(("t", 1, row(error=ErrorCode.OFFSET_OUT_OF_RANGE)))
     for timestamp, offset in ((-1, 50), (-2, 40)):
@@ -453,6 +453,30 @@ def test_the_high_watermark_of_a_stale_answer_is_kept(follows: Follows) -> None:
     follows.asks()
     follows.answer_fetch(("t", 1, row(records=records, mark=1)))
     assert (partition.log.log_end_offset, partition.high_watermark) == (1, 1)
+
+
+def test_a_mark_that_is_heard_while_the_log_is_not_known_to_be_a_prefix_waits(follows: Follows) -> None:
+    """A leader that does not lead yet refuses; by the next fetch, sent for another partition, it does. What that answer says
+    of ours counts for its mark alone, and that not before the logs have been compared."""
+    follows.partition("u", number=2)
+    follows.asks()
+    follows.answer_fetch(("u", 2, row()))
+    follows.asks()
+    partition = follows.partition(written=[(3, 1), (3, 1)])
+    assert wanted(follows.asks()) == {1: (5, 2, 3)}
+    follows.answer_fetch()
+    follows.partition("v", number=3)
+    assert wanted(follows.asks()) == {3: (5, 0, -1)}
+    follows.answer_fetch(("t", 1, row(error=ErrorCode.UNKNOWN_LEADER_EPOCH)))
+    follows.answer_fetch(("t", 1, row(mark=2, diverging=(3, 1))))
+    assert partition.high_watermark == 0
+    follows.now_ms += 5
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(mark=2, diverging=(3, 1))))
+    assert (partition.log.log_end_offset, partition.high_watermark) == (1, 0)
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(mark=2)))
+    assert partition.high_watermark == 1
 
 
 def test_an_answer_to_nothing_and_an_answer_out_of_turn_are_nonsense(follows: Follows) -> None:

@@ -102,6 +102,23 @@ def test_a_follower_not_heard_of_for_the_lag_time_is_not_proposed(tmp_path: Path
     assert led.proposed() is None
 
 
+def test_a_follower_that_left_the_session_is_not_heard_of_by_what_the_session_goes_on_to_fetch(
+    tmp_path: Path,
+) -> None:
+    led = Led(tmp_path)
+    led.fetched(2, 0)
+    led.fetched(3, 0)
+    led.partition.follower_left(b(3), led.sources[3])
+    led.now_ms += LAG_MS + 1
+    for source in led.sources.values():
+        source.last_fetch_time_ms = (
+            led.now_ms
+        )  # of other partitions; of 2 of this one too, which it need not name
+    led.append(b"a")
+    led.partition.shrink_if_lagging(led.now_ms)
+    assert led.proposed() == (1, 2)
+
+
 @pytest.mark.behaviour(131)
 def test_a_member_leaves_only_when_it_lags_by_time_and_by_records(tmp_path: Path) -> None:
     led = Led(tmp_path)

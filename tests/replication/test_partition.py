@@ -53,6 +53,18 @@ def test_a_leader_that_leads_on_in_a_new_epoch_waits_for_every_follower_again(tm
     assert waits.told == [ErrorCode.NONE]
 
 
+def test_where_followers_stood_in_the_epoch_before_commits_nothing(tmp_path: Path) -> None:
+    """They may have followed somebody else in between, and have cut what they had."""
+    led = Led(tmp_path)
+    led.append(b"a")
+    led.fetched(2, 1)
+    led.lead((1, 2, 3))
+    led.fetched(3, 1)
+    assert led.partition.high_watermark == 0, "of 2 nothing was heard in this epoch"
+    led.fetched(2, 1)
+    assert led.partition.high_watermark == 1
+
+
 def test_becoming_follower_settles_everybody_with_not_leader(tmp_path: Path) -> None:
     led = Led(tmp_path)
     waits = [led.append_and_wait(b"a"), led.append_and_wait(b"b")]
@@ -112,7 +124,7 @@ def test_a_replica_about_to_join_holds_the_mark_back(tmp_path: Path) -> None:
     assert led.partition.high_watermark == 2, "it did not come"
 
 
-def test_a_duplicate_batch_is_acknowledged_when_the_original_is_committed(tmp_path: Path) -> None:
+def test_a_duplicate_batch_is_known_by_the_offsets_of_the_original(tmp_path: Path) -> None:
     led = Led(tmp_path)
     options = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
     from odradek.records.builder import NewRecord, build_batch

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from odradek.sim.museum import collection, own_bugs, shown
+from odradek.sim.museum import collection, once_unseen, own_bugs, shown
 from odradek.sim.museum.counting import Counted
 from odradek.sim.museum.exhibit import Exhibit
 
@@ -11,9 +11,10 @@ def tables(counts: Mapping[str, Counted]) -> Iterator[str]:
     caught = [e for e in collection.EXHIBITS if e.number not in shown.HARMLESS]
     harmless = [e for e in collection.EXHIBITS if e.number in shown.HARMLESS]
     own = [e for e in caught if e in own_bugs.EXHIBITS]
+    unseen = [e for e in caught if e in once_unseen.EXHIBITS]
     yield (
-        f"{len(collection.EXHIBITS)} exhibits, {len(own)} of them bugs of our own: {len(caught)} are caught, "
-        f"{len(harmless)} do no harm here."
+        f"{len(collection.EXHIBITS)} exhibits, {len(own)} of them bugs of our own and {len(unseen)} that nobody met: "
+        f"{len(caught)} are caught, {len(harmless)} do no harm here."
     )
     counted = [counts[e.number] for e in caught if e.number in counts]
     if counted:
@@ -26,12 +27,17 @@ def tables(counts: Mapping[str, Counted]) -> Iterator[str]:
         )
     yield ""
     yield "| KAFKA | mended there by | what users met | changed here | caught by | seeds | median |"
-    yield from _rows([e for e in caught if e not in own], counts)
+    yield from _rows([e for e in caught if e not in own and e not in unseen], counts)
     yield ""
     yield "## Our own"
     yield ""
     yield "| found as | mended by | what came of it | changed here | caught by | seeds | median |"
     yield from _rows(own, counts)
+    yield ""
+    yield "## Once unseen"
+    yield ""
+    yield "| named | mended by | what would come of it | changed here | caught by | seeds | median |"
+    yield from _rows(unseen, counts)
     yield ""
     yield "## Put back, and harmless"
     yield ""

@@ -81,6 +81,12 @@ STORIES: dict[str, str] = {
     "walk 810": "called_back_and_the_controller_dies_at_once",
     "raised": "min_isr_is_raised_while_the_leaders_watches_are_late",
     "last member": "the_last_member_returns_while_nobody_leads",
+    "early duplicate": "a_retry_waits_as_the_first_did",
+    "ends as marks": "a_replica_is_back_and_hears_of_nobody",
+    "behind a snapshot": "the_first_batch_of_a_segment_is_sent_again",
+    "unproven prefix": "a_mark_over_a_log_that_is_not_proven",
+    "left and heard": "another_partition_of_the_session_says_nothing",
+    "old positions": "elected_again_and_heard_of_nothing_between",
 }
 # exhibit -> why the rest of our code makes the line harmless. These are not counted as shown.
 HARMLESS: dict[str, str] = {
