@@ -122,7 +122,9 @@ def test_offsets_from_and_to(text, span):
 
 @pytest.mark.parametrize("text", ["x", "1:2:3", "@", "@1y", "@-1h", "@h", "start-1", "1..2", "1h", "@1h30"])
 def test_what_is_no_offset_is_refused_with_the_forms_there_are(text):
-    with pytest.raises(click.UsageError, match=r"want start, end, a number, -n, @1h, @2026-01-31, .* FROM:TO"):
+    with pytest.raises(
+        click.UsageError, match=r"want start, end, a number, -n, @1h, @2026-01-31, .* FROM:TO"
+    ):
         parse_span(text, NOW_MS)
 
 
