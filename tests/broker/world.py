@@ -490,6 +490,9 @@ class World:
                 }
                 unreadable = {e: why for e, why in self.unreadable_configs.items() if e in stored}
                 node.broker.store_answered(effect.request_id, fx.ConfigsRead(stored, unreadable), self.now_ms)
+            elif isinstance(effect, fx.GoOn):
+                while node.broker.go_on(self.now_ms):
+                    pass
             elif isinstance(effect, fx.ReadSlices) and self.copies:
                 node.broker.slices_read(effect, data_of(effect.slices), self.now_ms)
             elif isinstance(effect, fx.FlushLog) and self.copies and node.logs.futures.is_one(effect.log):

@@ -21,6 +21,7 @@ from odradek.broker.answers import Answer, CloseConnection
 from odradek.broker.client_throttles import ClientThrottles
 from odradek.broker.control_gate import ControlGate
 from odradek.broker.control_order import ControlOrder
+from odradek.broker.control_queue import AT_ONCE, ControlQueue
 from odradek.broker.draws import Draws
 from odradek.broker.dynamic_settings import DynamicSettings
 from odradek.broker.effects import (
@@ -126,6 +127,7 @@ class Broker:
         inter_broker_listener: str,
         seed: bytes,
         now_ms: int,
+        partitions_at_once: int = AT_ONCE,
     ) -> None:
         self.broker_id = BrokerId(settings.broker_id)
         self.settings = settings  # those that count now
@@ -145,6 +147,7 @@ class Broker:
         self.metadata = MetadataCache()
         self.purgatory = Purgatory()
         self.effects: list[Effect] = []
+        self.control_queue = ControlQueue(self.handle, self.effects, partitions_at_once)
         self.outbox = Outbox(self.purgatory)
         self.questions = Questions(self.effects)
         self.replicas = ReplicaManager(
@@ -338,6 +341,11 @@ class Broker:
         if wait is not None:
             wait.leave()
 
+    def go_on(self, now_ms: int) -> bool:
+        """The next slice of what the controller asked for; whether there is another one. After the effect `GoOn`."""
+        self._now_ms = now_ms
+        return self.control_queue.go_on(now_ms)
+
     def close(self, now_ms: int) -> None:
         """A clean stop: the high watermarks are written once more (behaviour 136)."""
         self.effects.append(self.replicas.checkpoint_high_watermarks())
@@ -391,7 +399,7 @@ class Broker:
     def is_early(self, broker_epoch: int) -> bool:
         """We serve before we are registered, so a controller that has not missed us yet may still speak to our
         former life: to lead in its epoch, or to delete what we hold. Which life is meant we cannot tell before
-        we know our own epoch; until then such a request waits (`until_registered`)."""
+        we know our own epoch; until then such a request waits (`control_gate`)."""
         return self.broker_epoch is None and broker_epoch != UNKNOWN_BROKER_EPOCH
 
     def why_stale(self, broker_epoch: int, *, is_kraft: bool) -> ErrorCode:

@@ -12,6 +12,7 @@ The shell drains after every call into the broker, does what stands there, and t
 | `ReadSlices` | `broker.slices_read(effect, data, now_ms)`; `data` None where they could not be read |
 | `CheckpointHighWatermarks` | nothing: done in a thread, failures are log lines |
 | `RegisterAgain` | `broker.registered(broker_epoch, now_ms)` |
+| `GoOn` | `broker.go_on(now_ms)`, until it says False |
 | `LoggersAsked` | `broker.loggers_told(request_id, levels, now_ms)` |
 | `LogDirectoryFailed`, `LogLine`, `StateChangeLine` | nothing |
 
@@ -434,6 +435,10 @@ class RegisterAgain(NamedTuple):
     reason: str
 
 
+class GoOn(NamedTuple):
+    """A request of the controller is obeyed in slices, so that everybody else is served in between (`control_queue`)."""
+
+
 Effect = (
     SendToController
     | ControllerRequest
@@ -449,4 +454,5 @@ Effect = (
     | LogLine
     | LoggersAsked
     | StateChangeLine
+    | GoOn
 )

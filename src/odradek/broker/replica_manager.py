@@ -167,8 +167,16 @@ class ReplicaManager:
 
     def commit_leadership(self, told: Iterable[Leadership], now_ms: int) -> dict[TopicPartition, ErrorCode]:
         """Become leader or follower of each, as far as its epoch allows. An answer for every one."""
-        errors: dict[TopicPartition, ErrorCode] = {}
         former: list[TopicPartition] = []
+        errors = self.commit_slice(told, former, now_ms)
+        self.refuse_to_lead(former)
+        return errors
+
+    def commit_slice(
+        self, told: Iterable[Leadership], former: list[TopicPartition], now_ms: int
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Of a request that is obeyed in slices. To `former` goes what `refuse_to_lead` is to be told of at the end."""
+        errors: dict[TopicPartition, ErrorCode] = {}
         for leadership in told:
             topic_partition = leadership.topic_partition
             try:
@@ -185,12 +193,14 @@ class ReplicaManager:
                 self._effects.append(LogLine("error", f"{topic_partition}: LeaderAndIsr refused: {refusal}"))
                 if isinstance(refusal, StorageError):
                     self._take_offline(topic_partition, refusal)
+        return errors
+
+    def refuse_to_lead(self, former: list[TopicPartition]) -> None:
         if former:
             named = ", ".join(map(str, former[:3])) + (" ..." if len(former) > 3 else "")
             self._effects.append(
                 RegisterAgain(f"told to lead {named} in an epoch of this broker's former life")
             )
-        return errors
 
     def _is_of_a_former_life(self, told: Leadership) -> bool:
         """We are to lead in an epoch that our log knows already, and this process has not led in it.

@@ -67,6 +67,9 @@ class BrokerEffects:
         self._questions: set[asyncio.Task[None]] = set()
         self._deadline: asyncio.TimerHandle | None = None
         self._deadline_ms = 0
+        self._is_going_on = False
+        self._slice_ns = seams.slice_ns
+        self._stopwatch_ns = seams.stopwatch_ns
         self._is_stopping = False
         self._does: dict[type, Callable[[Any], None]] = {
             effects.SendToController: self._send_to_controller,
@@ -81,6 +84,7 @@ class BrokerEffects:
             effects.LogDirectoryFailed: self._log_directory_failed,
             effects.RegisterAgain: lambda effect: sessions.register_again(effect.reason),
             effects.LoggersAsked: self._tell_loggers,
+            effects.GoOn: lambda effect: self._go_on_soon(),
             effects.LogLine: lambda effect: logger.log(_LEVELS[effect.level], "%s", effect.text),
         }
 
@@ -137,6 +141,32 @@ class BrokerEffects:
         except Exception as error:
             self._on_broken(error)
             raise
+        self._end_turn()
+
+    # --- what is done in slices
+
+    def _go_on_soon(self) -> None:
+        if not self._is_going_on:
+            self._is_going_on = True
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """A slice in a turn of its own: in between the loop serves whoever has come."""
+        self._is_going_on = False
+        if self._is_stopping:
+            return  # what is not begun stays undone, as in a crash: the controller tells the next life
+        began = self._stopwatch_ns()
+        try:
+            while self._broker.go_on(self._now_ms()):
+                if self._stopwatch_ns() - began >= self._slice_ns:
+                    self._go_on_soon()
+                    break
+        except Exception as error:
+            self._log.failure(
+                f"obeying {type(error).__name__}",
+                f"a request of the controller could not be obeyed: {error!r}",
+                error,
+            )
         self._end_turn()
 
     # --- the effects that take more than a call

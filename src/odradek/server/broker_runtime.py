@@ -210,6 +210,7 @@ class BrokerRuntime:
             inter_broker_listener=self._listener,
             seed=seams.random_bytes(32),
             now_ms=self._now_ms(),
+            partitions_at_once=seams.partitions_at_once,
         )
         gateway = self._gateway = Gateway(
             settings=settings,

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from odradek.broker.control_queue import AT_ONCE
+
 T = TypeVar("T")
 
 
@@ -51,6 +53,10 @@ class Seams:
         self.loop = loop
         self.clock = Clock(loop.time)
         self.process_id = os.getpid()
+        self.partitions_at_once = AT_ONCE
+        self.slice_ns = (
+            5_000_000  # the longest turn of the loop that a request of the controller takes at a stretch
+        )
         self._executor: Any = None
 
     def random_bytes(self, count: int) -> bytes:

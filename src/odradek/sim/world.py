@@ -60,6 +60,8 @@ class SimSeams(Seams):
             world.loop.time, lambda: EPOCH_S + world.loop.time() + world.clock_offsets.get(name, 0.0)
         )
         self.process_id = 1000 + world.starts
+        self.partitions_at_once = 1
+        self.slice_ns = 0  # each partition of a LeaderAndIsr in a turn of its own
 
     def random_bytes(self, count: int) -> bytes:
         return self._world.loop.random.randbytes(count)

@@ -11,9 +11,10 @@ the type, 0 from a controller in ZooKeeper mode. v6 leader recovery state. v7 KR
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from odradek.broker.answers import Answer, Reply
+from odradek.broker.answers import Answer, Park, Reply
 from odradek.broker.replica_manager import Leadership
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
@@ -43,21 +44,57 @@ FIRST_BY_ID = 5
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = LeaderAndIsrRequest.decode(version, request.body)
-    replicas = broker.replicas
+    waits = broker.control_queue.wait(request)
+    if waits is not None:
+        return waits
     is_kraft = asked.is_k_raft_controller or asked.type == FULL
     refused = broker.control_gate.refusal(request, asked, is_kraft=is_kraft, now_ms=now_ms)
     if isinstance(refused, ErrorCode):
         return Reply([LeaderAndIsrResponse(error_code=refused).encode(version)])
     if refused is not None:
         return refused
-    told = list(_leaderships(asked))
     for leader in asked.live_leaders:
         broker.metadata.hint_endpoint(
             leader.broker_id, leader.host_name, leader.port, broker.inter_broker_listener
         )
-    errors = replicas.commit_leadership(told, now_ms)
-    replicas.settle_fetchers(now_ms)
-    return Reply([_response(version, told, errors).encode(version)])
+    return broker.control_queue.obey(_Obeying(broker, version, asked), now_ms)
+
+
+class _Obeying:
+    """A LeaderAndIsr, and what of it is done. See `control_queue`."""
+
+    __slots__ = ("_asked", "_broker", "_done", "_errors", "_former", "_left", "_rest", "_version", "park")
+
+    def __init__(self, broker: "Broker", version: int, asked: LeaderAndIsrRequest) -> None:
+        self.park = Park()
+        self._broker = broker
+        self._version = version
+        self._asked = asked
+        self._rest = _leaderships(asked)
+        self._left = len(asked.ungrouped_partition_states) + sum(
+            len(topic.partition_states) for topic in asked.topic_states
+        )
+        self._done: list[Leadership] = []
+        self._errors: dict[TopicPartition, ErrorCode] = {}
+        self._former: list[TopicPartition] = []
+
+    def go_on(self, most: int, now_ms: int) -> Reply | None:
+        broker = self._broker
+        error = broker.why_stale(self._asked.broker_epoch, is_kraft=False)
+        if error:  # we have registered anew since the last slice
+            return self._end(LeaderAndIsrResponse(error_code=error), now_ms)
+        told = list(islice(self._rest, most))
+        self._errors |= broker.replicas.commit_slice(told, self._former, now_ms)
+        self._done += told
+        self._left -= len(told)
+        if self._left:
+            return None
+        broker.replicas.refuse_to_lead(self._former)
+        return self._end(_response(self._version, self._done, self._errors), now_ms)
+
+    def _end(self, response: LeaderAndIsrResponse, now_ms: int) -> Reply:
+        self._broker.replicas.settle_fetchers(now_ms)
+        return Reply([response.encode(self._version)])
 
 
 def _leaderships(asked: LeaderAndIsrRequest) -> Iterator[Leadership]:

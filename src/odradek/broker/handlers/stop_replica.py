@@ -27,6 +27,9 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = StopReplicaRequest.decode(version, request.body)
     replicas = broker.replicas
+    waits = broker.control_queue.wait(request)
+    if waits is not None:
+        return waits
     refused = broker.control_gate.refusal(request, asked, is_kraft=asked.is_k_raft_controller, now_ms=now_ms)
     if isinstance(refused, ErrorCode):
         return Reply([StopReplicaResponse(error_code=refused).encode(version)])
