@@ -14,7 +14,7 @@ import pytest
 from odradek.cli import output, terminal
 from odradek.cli.output import Failed
 from odradek.cli.partitioning import murmur2, partition_of
-from odradek.cli.topic.consume import format_writer, json_writer
+from odradek.cli.topic.consume import format_writer, json_writer, shown
 from odradek.cli.topic.create import parse_assignment, parse_settings
 from odradek.cli.topic.offsets import Nothing, nothing_there, parse_span, resolve, timestamp_ms
 from odradek.cli.topic.produce import parse_line
@@ -37,6 +37,21 @@ RECORD = Record(7, 1_700_000_000_123, b"k", b"v\xff", (("a", b"1"), ("b", None))
 )
 def test_a_format_string_is_kcats(form, expected):
     assert format_writer("flights", form)(3, RECORD) == expected
+
+
+HOSTILE = Record(1, 2, b"\x1b]0;owned\x07", "a\nb\x9b31m\u202eé".encode() + b"\xff", (("\x1b[2J", b"\r"),))
+
+
+def test_at_a_terminal_a_record_moves_nothing_and_the_format_still_does():
+    written = format_writer("t", "%k|%v|%h\\n\\x1b", of_record=shown)(0, HOSTILE)
+    assert written.decode() == "\\x1b]0;owned\\x07|a\\nb\\x9b31m\\u202eé\\xff|\\x1b[2J=\\r\n\x1b"
+
+
+def test_json_at_a_terminal_is_the_same_json_without_control_characters():
+    record = HOSTILE._replace(value="a\x9b31m\u202eé".encode())
+    piped, seen = json_writer("t")(0, record), json_writer("t", is_shown=True)(0, record)
+    assert json.loads(piped) == json.loads(seen)
+    assert seen.decode()[:-1].isprintable() and not piped.decode()[:-1].isprintable()
 
 
 def test_null_key_and_value_are_empty_and_their_lengths_minus_one():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import subprocess
 import sys
 import threading
@@ -49,6 +50,25 @@ def orders(odradek):
     )
     assert (code, err) == (0, "4 records to 3 partitions of orders\n")
     return "orders"
+
+
+def test_a_record_does_nothing_to_a_terminal_unless_it_is_told_to(odradek, cluster):
+    odradek("topic", "create", "hostile", "-p", "1", "-r", "1")
+    odradek("topic", "produce", "hostile", stdin=b"\x1b]0;owned\x07\x9bm\n")
+    consume = [sys.executable, "-m", "odradek.cli.main", "topic", "consume", "hostile", "--exit"]
+
+    def at_a_terminal(*options):
+        ours, theirs = pty.openpty()
+        with os.fdopen(ours, "rb", buffering=0) as shown, os.fdopen(theirs, "wb", buffering=0) as terminal:
+            subprocess.run(
+                [*consume, *options, "--bootstrap", cluster.bootstrap], stdout=terminal, timeout=60
+            )
+            return shown.read(1000)
+
+    assert at_a_terminal() == b"\\x1b]0;owned\\x07\\x9bm\r\n"
+    assert at_a_terminal("--raw") == b"\x1b]0;owned\x07\x9bm\r\n"
+    piped = subprocess.run([*consume, "--bootstrap", cluster.bootstrap], capture_output=True, timeout=60)
+    assert piped.stdout == b"\x1b]0;owned\x07\x9bm\n"
 
 
 def test_create_says_what_came_of_it_and_who_leads(odradek):

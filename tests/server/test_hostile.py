@@ -234,3 +234,26 @@ def test_the_log_says_once_who_it_was(broker: OneBroker) -> None:
     lines = [line for line in path.read_text()[before:].splitlines() if "127.0.0.9" in line]
     assert len(lines) == 1
     assert "closed: a frame of -1 bytes" in lines[0]
+
+
+def test_a_client_id_fills_no_log_and_forges_no_line(broker: OneBroker) -> None:
+    """A key that nobody serves, on connection after connection, with a client id of 32 KB."""
+    path: Path = broker.process.log_file
+    before = path.stat().st_size
+    client_id = b"\x1b]0;owned\x07\n[2026-01-01 00:00:00,000] ERROR the disk is on fire\n" + b"A" * 32_000
+    frame = struct.pack(">hhih", 61, 0, 1, len(client_id)) + client_id + b"\1\0"
+    for _ in range(50):
+        connection = socket.create_connection(
+            (broker.process.host, broker.process.port), timeout=30, source_address=("127.0.0.10", 0)
+        )
+        with connection:
+            connection.sendall(struct.pack(">i", len(frame)) + frame)
+            answered_or_closed(connection)
+
+    written = path.read_bytes()[before:]
+    lines = [line for line in written.decode().splitlines() if "127.0.0.10" in line]
+    assert any("version 0 of 127.0.0.10:" in line and "is not served here" in line for line in lines)
+    assert len(lines) <= 2, "one that says what was asked, one that it was closed"
+    assert len(written) < 2_000
+    assert not any(line.startswith("[2026-01-01") for line in written.decode().splitlines())
+    assert not set(written) & ({*range(32)} - {10})

@@ -84,6 +84,11 @@ class ConnectionInfo:
         self.parked: FetchWait | None = None  # its fetch that is not answered yet
         self.told: set[object] = set()  # what was logged once for this connection
 
+    @property
+    def address(self) -> str:
+        """The peer without its port."""
+        return self.peer.rpartition(":")[0]
+
 
 class Request:
     """One request as the shell read it: header fields, and the body as a view that dies with the call."""

@@ -410,6 +410,8 @@ class LogDirectoryFailed(NamedTuple):
 class LogLine(NamedTuple):
     level: str  # "info" | "warning" | "error"
     text: str
+    # Somebody outside can bring it about as often as he likes: said once in a while for each key, as a warning.
+    key: str = ""
 
 
 class LoggersAsked(NamedTuple):

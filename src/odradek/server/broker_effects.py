@@ -13,6 +13,7 @@ from odradek.broker.core import Broker
 from odradek.broker.log_moves import data_of
 from odradek.log.errors import StorageError
 from odradek.log.log_manager import LogManager
+from odradek.model.printable import LONGEST_LINE, shown
 from odradek.server import log_levels, state_change_log, store_questions
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.controller_runtime import ControllerRuntime
@@ -85,7 +86,7 @@ class BrokerEffects:
             effects.RegisterAgain: lambda effect: sessions.register_again(effect.reason),
             effects.LoggersAsked: self._tell_loggers,
             effects.GoOn: lambda effect: self._go_on_soon(),
-            effects.LogLine: lambda effect: logger.log(_LEVELS[effect.level], "%s", effect.text),
+            effects.LogLine: self._write_line,
         }
 
     def drain(self) -> bool:
@@ -213,6 +214,12 @@ class BrokerEffects:
     def _tell_loggers(self, effect: effects.LoggersAsked) -> None:
         log_levels.set_levels(effect.levels)
         self._broker.loggers_told(effect.request_id, log_levels.levels(), self._now_ms())
+
+    def _write_line(self, effect: effects.LogLine) -> None:
+        if effect.key:
+            self._log.warning(effect.key, effect.text)
+        else:
+            logger.log(_LEVELS[effect.level], "%s", shown(effect.text, LONGEST_LINE))
 
     def _log_directory_failed(self, effect: effects.LogDirectoryFailed) -> None:
         try:

@@ -14,6 +14,7 @@ from odradek.broker.core import ConnectionInfo, Request
 from odradek.broker.quotas import ClientQuotas
 from odradek.client.receive_buffers import BufferPool
 from odradek.model.errors import ProtocolError
+from odradek.model.printable import shown
 from odradek.model.settings import BrokerSettings
 from odradek.protocol import headers
 from odradek.protocol.api_keys import APIS
@@ -238,7 +239,7 @@ class Gateway:
             return
         self._metrics.nonsense_frames += 1
         address = connection.peer.rpartition(":")[0]
-        self._log.warning(f"nonsense {address}", f"connection from {connection.peer} closed: {reason}")
+        self._log.warning(f"nonsense {address}", f"connection from {connection.peer} closed: {shown(reason)}")
 
     # --- the end of a turn
 

@@ -9,8 +9,9 @@ import time
 from collections.abc import Iterable
 
 from odradek.log.files import Directory
+from odradek.model.printable import LONGEST_LINE, shown
 from odradek.server.appended_file import AppendedFile
-from odradek.server.log_limits import LimitedLog
+from odradek.server.log_limits import LimitedLog, OneLine
 
 TRACE = 5
 logging.addLevelName(TRACE, "TRACE")
@@ -34,7 +35,7 @@ class FileHandler(logging.Handler):
     def __init__(self, directory: Directory, log: LimitedLog) -> None:
         super().__init__()
         self._file = AppendedFile(directory, "state-change.log", log)
-        self.setFormatter(logging.Formatter("[%(asctime)s] %(levelname)s %(message)s"))
+        self.setFormatter(OneLine("[%(asctime)s] %(levelname)s %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
         self._file.append((self.format(record) + "\n").encode())
@@ -43,7 +44,7 @@ class FileHandler(logging.Handler):
         """As `emit` would have written them at that time, one by one; in one write."""
         at = f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at_ms // 1000))},{at_ms % 1000:03d}"
         words = {level: f"[{at}] {logging.getLevelName(number)} " for level, number in _LEVELS.items()}
-        whole = [f"{words[level]}{text}\n" for level, text in lines]
+        whole = [f"{words[level]}{shown(text, LONGEST_LINE)}\n" for level, text in lines]
         if whole:
             self._file.append("".join(whole).encode())
 

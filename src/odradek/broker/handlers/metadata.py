@@ -182,6 +182,7 @@ def _create(
                         "warning",
                         f"topic {row.name} cannot be created: {refusal} Start more brokers, or set "
                         "default.replication.factor.",
+                        key=f"uncreated {request.connection.address}",
                     )
                 )
     if new:

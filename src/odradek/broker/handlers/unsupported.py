@@ -2,7 +2,8 @@
 
 A key whose message is known (groups and transactions, until their coordinators exist) is answered
 UNSUPPORTED_VERSION in its own form, wherever that form has room for an error. Anything else closes the
-connection, as nothing the peer could read can be said. Either way one log line per connection and key.
+connection, as nothing the peer could read can be said. Either way one log line per connection and key, and not more
+than one in a while per address.
 """
 
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from odradek.broker.answers import Answer, CloseConnection, Reply
 from odradek.broker.effects import LogLine
 from odradek.broker.handlers.api_versions import unsupported_version
 from odradek.model.error_codes import ErrorCode
+from odradek.model.printable import shown
 from odradek.protocol.api_keys import APIS, ApiKey
 
 if TYPE_CHECKING:
@@ -27,10 +29,13 @@ def refuse(broker: "Broker", request: "Request") -> Answer:
     name = api.name if api is not None else f"API key {key}"
     if key not in request.connection.told:
         request.connection.told.add(key)
-        client = f" ({request.client_id})" if request.client_id else ""
+        connection = request.connection
+        client = f" ({shown(request.client_id)})" if request.client_id else ""
         broker.effects.append(
             LogLine(
-                "warning", f"{name} version {version} of {request.connection.peer}{client} is not served here"
+                "warning",
+                f"{name} version {version} of {connection.peer}{client} is not served here",
+                key=f"unserved {connection.address}",
             )
         )
     if key == ApiKey.API_VERSIONS:

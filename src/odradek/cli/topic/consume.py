@@ -3,6 +3,9 @@
 `--offset` says from where and to where (offsets.py). With a `to`, or with `--exit`, the command ends there; else it
 waits for more. `--format` is kcat's: %t topic, %p partition, %o offset,
 %k key, %v or %s value, %T timestamp in ms, %h headers, %K and %S lengths (-1 for null), \\n, \\t, \\xHH.
+
+At a terminal control characters of keys, values and headers are shown as escapes: a record is not to move its cursor,
+set its title or look like another record. A pipe or a file gets the bytes as they are, as does `--raw`.
 """
 
 import re
@@ -45,6 +48,7 @@ FIELD = re.compile(rb"%([a-zA-Z%])|\\(n|t|r|\\|0|x[0-9a-fA-F]{2})")
     help="%t topic, %p partition, %o offset, %k key, %v value, %T timestamp, %h headers, %K %S lengths.",
 )
 @click.option("--read-committed", is_flag=True, help="Leave out records of aborted and open transactions.")
+@click.option("--raw", is_flag=True, help="Bytes as they are, at a terminal too.")
 @bootstrap_option
 @json_option
 def consume(
@@ -55,6 +59,7 @@ def consume(
     at_end: bool,
     form: str,
     read_committed: bool,
+    raw: bool,
     bootstrap: str,
     as_json: bool,
 ) -> None:
@@ -67,7 +72,12 @@ def consume(
     from odradek.model.ids import TopicPartition
 
     first, last = parse_span(span, now_ms())
-    write = json_writer(name) if as_json else format_writer(name, form)
+    is_shown = sys.stdout.isatty() and not raw
+    write = (
+        json_writer(name, is_shown=is_shown)
+        if as_json
+        else format_writer(name, form, of_record=shown if is_shown else bytes)
+    )
     out = sys.stdout.buffer
     with SyncClient(bootstrap) as client:
         there = topic_or_fail(client, name).partitions
@@ -109,17 +119,27 @@ def consume(
                 time.sleep(POLL_S)
 
 
-def format_writer(topic: str, form: str) -> "Callable[[int, Record], bytes]":
-    """Compiles a format string once: a list of constants and of functions from a record to bytes."""
+def shown(data: bytes) -> bytes:
+    """For a terminal."""
+    from odradek.model.printable import printable
+
+    return printable(data.decode(errors="backslashreplace")).encode()
+
+
+def format_writer(
+    topic: str, form: str, *, of_record: "Callable[[bytes], bytes]" = bytes
+) -> "Callable[[int, Record], bytes]":
+    """Compiles a format string once: a list of constants and of functions from a record to bytes. What somebody has
+    put into a record goes through `of_record`."""
     fields: dict[bytes, Callable[[int, Record], bytes]] = {
         b"t": lambda _p, _r: topic.encode(),
         b"p": lambda p, _r: b"%d" % p,
         b"o": lambda _p, r: b"%d" % r.offset,
-        b"k": lambda _p, r: r.key or b"",
-        b"v": lambda _p, r: r.value or b"",
-        b"s": lambda _p, r: r.value or b"",
+        b"k": lambda _p, r: of_record(r.key or b""),
+        b"v": lambda _p, r: of_record(r.value or b""),
+        b"s": lambda _p, r: of_record(r.value or b""),
         b"T": lambda _p, r: b"%d" % r.timestamp,
-        b"h": lambda _p, r: b",".join(k.encode() + b"=" + (v or b"") for k, v in r.headers),
+        b"h": lambda _p, r: of_record(b",".join(k.encode() + b"=" + (v or b"") for k, v in r.headers)),
         b"K": lambda _p, r: b"%d" % (-1 if r.key is None else len(r.key)),
         b"S": lambda _p, r: b"%d" % (-1 if r.value is None else len(r.value)),
     }
@@ -148,8 +168,11 @@ def format_writer(topic: str, form: str) -> "Callable[[int, Record], bytes]":
     return write
 
 
-def json_writer(topic: str) -> "Callable[[int, Record], bytes]":
+def json_writer(topic: str, *, is_shown: bool = False) -> "Callable[[int, Record], bytes]":
+    """JSON escapes most control characters by itself; the others (C1, right to left) where it is `is_shown`."""
     import json
+
+    from odradek.model.printable import printable
 
     def write(partition: int, record: "Record") -> bytes:
         line = {
@@ -161,7 +184,10 @@ def json_writer(topic: str) -> "Callable[[int, Record], bytes]":
             "value": text_or_base64(record.value),
             "headers": [[key, text_or_base64(value)] for key, value in record.headers],
         }
-        return json.dumps(line, ensure_ascii=False).encode() + b"\n"
+        text = json.dumps(line, ensure_ascii=False)
+        if is_shown and printable(text) != text:
+            text = json.dumps(line)
+        return text.encode() + b"\n"
 
     return write
 
