@@ -3,6 +3,10 @@ line's imports.
 """
 
 import sys
+from pathlib import Path
+
+# --log-file: standard output and error are this file, opened to append; it is not to grow for ever.
+OPTIONS = ("--config", "--stop-when-closed", "--log-file")
 
 
 def main(arguments: list[str]) -> int:
@@ -14,10 +18,10 @@ def main(arguments: list[str]) -> int:
     position = 0
     while position < len(arguments):
         name, equals, value = arguments[position].partition("=")
-        if name not in ("--config", "--stop-when-closed") or (not equals and position + 1 == len(arguments)):
+        if name not in OPTIONS or (not equals and position + 1 == len(arguments)):
             print(
                 f"odradek: {arguments[position]}: no such option, or its value is missing; "
-                "--config FILE [--stop-when-closed DESCRIPTOR] would do",
+                "--config FILE [--stop-when-closed DESCRIPTOR] [--log-file FILE] would do",
                 file=sys.stderr,
             )
             return CONFIGURATION
@@ -30,8 +34,12 @@ def main(arguments: list[str]) -> int:
     except ConfigurationError as error:
         print(f"odradek: {error}", file=sys.stderr)
         return CONFIGURATION
-    descriptor = options.get("--stop-when-closed")
-    return run_broker(settings, stop_when_closed=None if descriptor is None else int(descriptor))
+    descriptor, log_file = options.get("--stop-when-closed"), options.get("--log-file")
+    return run_broker(
+        settings,
+        stop_when_closed=None if descriptor is None else int(descriptor),
+        log_file=None if log_file is None else Path(log_file),
+    )
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.model.settings import BrokerSettings, parse_properties
 from odradek.server.exit_codes import FAILED, STOPPED_IN_ORDER, exit_code_of
 from odradek.server.log_limits import OneLine
+from odradek.server.standard_error import LimitedFileHandler
 
 if TYPE_CHECKING:
     from odradek.server.broker_runtime import BrokerRuntime
@@ -39,12 +40,13 @@ def run_broker(
     *,
     on_ready: "Callable[[BrokerRuntime], None] | None" = None,
     stop_when_closed: int | None = None,
+    log_file: Path | None = None,
 ) -> int:
     """Runs until a signal comes; returns the exit code. `stop_when_closed` is the read end of a pipe: when
-    its other end is closed, whoever started us is gone, and so shall we be.
+    its other end is closed, whoever started us is gone, and so shall we be. `log_file` is what standard error is.
     """
     try:
-        configure_logging()
+        configure_logging(log_file)
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         with asyncio.Runner(loop_factory=_loop_factory(settings)) as runner:
             return runner.run(_serve(settings, on_ready, stop_when_closed))
@@ -200,14 +202,14 @@ def _loop_factory(settings: BrokerSettings) -> Callable[[], asyncio.AbstractEven
     return None
 
 
-def configure_logging() -> None:
+def configure_logging(log_file: Path | None = None) -> None:
     """One line per event on standard error. What the program around us configured is left alone."""
     if logging.getLogger().handlers:
         return
     level = os.environ.get("ODRADEK_LOG_LEVEL", "INFO").upper()
     if level not in logging.getLevelNamesMapping():
         raise ConfigurationError(f"ODRADEK_LOG_LEVEL={level}: want DEBUG, INFO, WARNING or ERROR")
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(sys.stderr) if log_file is None else LimitedFileHandler(log_file)
     handler.setFormatter(OneLine("[%(asctime)s] %(levelname)s %(message)s (%(name)s)"))
     logging.basicConfig(level=level, handlers=[handler])
 

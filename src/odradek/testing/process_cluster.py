@@ -19,6 +19,7 @@ from typing import Self
 
 from odradek.client.sync import ClusterView, SyncClient
 from odradek.model.errors import OdradekError
+from odradek.testing.forked_process import ForkedProcess, can_fork
 from odradek.testing.late_signals import late_signals
 
 STORE_FILE = "odradek-store.sqlite"
@@ -33,12 +34,15 @@ class ClusterNotReady(OdradekError):
 class BrokerProcess:
     """One broker: its files, and the process while it runs."""
 
-    def __init__(self, broker_id: int, directory: Path, host: str, port: int) -> None:
+    def __init__(
+        self, broker_id: int, directory: Path, host: str, port: int, *, may_fork: bool = False
+    ) -> None:
         self.broker_id = broker_id
         self.directory = directory
         self.host = host
         self.port = port
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | ForkedProcess | None = None
+        self._may_fork = may_fork
         self._pipe: int | None = None
 
     @property
@@ -68,16 +72,8 @@ class BrokerProcess:
         read_end, write_end = os.pipe()
         try:
             with open(self.log_file, "ab") as log, late_signals():
-                self.process = subprocess.Popen(
-                    [
-                        *(sys.executable, "-m", "odradek.server"),
-                        *("--config", str(self.config_file), "--stop-when-closed", str(read_end)),
-                    ],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    pass_fds=(read_end,),
-                )
+                launch = self._forked if self._may_fork and can_fork() else self._spawned
+                self.process = launch(log.fileno(), read_end)
                 self._pipe = write_end
         except BaseException:
             if self._pipe is None:
@@ -85,6 +81,33 @@ class BrokerProcess:
             raise
         finally:
             os.close(read_end)
+
+    def _arguments(self, pipe: int) -> list[str]:
+        return [
+            *("--config", str(self.config_file), "--stop-when-closed", str(pipe)),
+            *("--log-file", str(self.log_file)),
+        ]
+
+    def _spawned(self, log: int, pipe: int) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            [sys.executable, "-m", "odradek.server", *self._arguments(pipe)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            pass_fds=(pipe,),
+        )
+
+    def _forked(self, log: int, pipe: int) -> ForkedProcess:
+        from odradek.server.__main__ import main
+        from odradek.server.preload import preload
+
+        preload()
+        return ForkedProcess(
+            lambda: main(self._arguments(pipe)),
+            name=f"broker-{self.broker_id}",
+            output=log,
+            keep_open=(pipe,),
+        )
 
     def kill(self) -> None:
         """`kill -9`; returns when the process is gone."""
@@ -138,8 +161,10 @@ class ProcessCluster:
         host: str = "127.0.0.1",
         first_port: int | None = None,
         zookeeper: str | None = None,
+        may_fork: bool = False,
     ) -> None:
-        """`zookeeper`: its `zookeeper.connect`, in place of the embedded store."""
+        """`zookeeper`: its `zookeeper.connect`, in place of the embedded store. `may_fork`: brokers are made by fork
+        where that is safe; for a process that does nothing else and has one thread."""
         self.zookeeper = zookeeper
         self.directory = Path(directory).absolute()
         self.settings = dict(settings or {})
@@ -150,7 +175,9 @@ class ProcessCluster:
             else [first_port + number for number in range(brokers)]
         )
         self.brokers = {
-            broker_id: BrokerProcess(broker_id, self.directory / f"broker-{broker_id}", host, port)
+            broker_id: BrokerProcess(
+                broker_id, self.directory / f"broker-{broker_id}", host, port, may_fork=may_fork
+            )
             for broker_id, port in enumerate(ports, start=1)
         }
 
