@@ -2,12 +2,15 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from odradek.client.sync import SyncClient
@@ -15,6 +18,7 @@ from odradek.server import exit_codes
 from tests.support import eventually
 
 pytestmark = pytest.mark.process
+CLOCK_TICK_MS = 10  # how exactly the system remembers when a process began
 UP = [sys.executable, "-m", "odradek.cli.main", "up"]
 
 
@@ -66,6 +70,39 @@ def test_the_ready_line_tells_all_and_a_signal_stops_everything(up, number):
     process.send_signal(number)
     assert process.wait(30) == 0
     assert not any(is_alive(broker["pid"]) for broker in ready["brokers"])
+
+
+def test_it_says_how_long_it_took_since_it_was_typed(tmp_path):
+    """Half a second passes before Python has read a line of ours: that is part of it."""
+    script = (
+        "import sys, time; time.sleep(0.5); from odradek.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    )
+    options = ["--brokers", "1", "--port", "0", "--dir", str(tmp_path / "up")]
+    begun = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, "up", *options], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        said = process.stdout.readline()
+        passed_ms = (time.monotonic() - begun) * 1000
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+    (claimed_ms,) = re.findall(r"^1 broker ready in (\d+) ms, bootstrap ", said)
+    assert 500 < int(claimed_ms) <= passed_ms + CLOCK_TICK_MS
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each broker is a new Python")
+def test_brokers_are_forked_from_one_import(up):
+    """Each in a session of imports of its own would take three times the processor."""
+    process, ready = up("--brokers", "2")
+    for broker in ready["brokers"]:
+        child = psutil.Process(broker["pid"])
+        assert child.ppid() == process.pid
+        assert child.cmdline() == psutil.Process(process.pid).cmdline()
+        assert child.name() == f"broker-{broker['id']}"
+    log = Path(ready["brokers"][0]["dir"]) / "broker.log"
+    assert "serves at" in log.read_text()
 
 
 def test_the_brokers_die_with_a_terminal_that_was_killed(up):

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection
 # As a shell says it of a program that ended for a reason of its own.
 FAILED = 1
 LONGEST_PAUSE_S = 0.05
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def can_fork() -> bool:
@@ -36,9 +37,14 @@ class ForkedProcess:
         self.returncode: int | None = None
         _flush()
         gc.freeze()  # what the collector does not touch stays shared
-        self.pid = os.fork()
-        if self.pid == 0:
-            _live(run, name, output, keep_open)
+        # A signal to the child waits until it means there what it means to any process.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+        try:
+            self.pid = os.fork()
+            if self.pid == 0:
+                _live(run, name, output, keep_open, before)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def poll(self) -> int | None:
         if self.returncode is None:
@@ -66,12 +72,19 @@ class ForkedProcess:
         self.send_signal(signal.SIGKILL)
 
 
-def _live(run: Callable[[], int], name: str, output: int, keep_open: Collection[int]) -> None:
+def _live(
+    run: Callable[[], int],
+    name: str,
+    output: int,
+    keep_open: Collection[int],
+    signals: Collection[int],
+) -> None:
     """The child's whole life. It never returns into its parent's frames, which would clean up what is not its own."""
     code = FAILED
     try:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in STOPPING:
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, signals)
         _take_over(output, keep_open)
         with contextlib.suppress(OSError), open("/proc/self/comm", "w") as comm:
             comm.write(name)
