@@ -6,6 +6,7 @@ import asyncio
 import random
 import socket
 import struct
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -305,3 +306,17 @@ def test_the_port_of_a_broker_that_is_down_is_nobody_elses(tmp_path: Path) -> No
         assert cluster._held == []
 
     asyncio.run(body())
+
+
+def test_a_cluster_ends_without_a_word_and_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    """One after the other, the controller would be told of each death, and try to tell those that are gone too."""
+    with caplog.at_level("WARNING"):
+        with running_cluster(brokers=3) as cluster:
+            producer = Producer({"bootstrap.servers": cluster.bootstrap, "allow.auto.create.topics": True})
+            producer.produce("orders", b"one")
+            assert producer.flush(30) == 0
+            del producer
+            begun = time.monotonic()
+        took_s = time.monotonic() - begun
+    assert [record.getMessage() for record in caplog.records] == []
+    assert took_s < 3, "nothing is waited for: a tenth of a second on a quiet machine"

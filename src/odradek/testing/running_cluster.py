@@ -123,10 +123,13 @@ class LocalCluster:
         await self.runtimes.pop(broker_id).stop()
 
     async def stop(self) -> None:
-        """All at once, so there is nobody to hand leadership over to."""
+        """All at once, so there is nobody to hand leadership over to, and no controller left that would try to tell
+        those that are gone already."""
+        running = [self.runtimes.pop(broker_id) for broker_id in sorted(self.runtimes)]
         try:
-            for broker_id in sorted(self.runtimes):
-                await self.runtimes.pop(broker_id).stop(is_controlled=False)
+            async with asyncio.TaskGroup() as group:
+                for runtime in running:
+                    group.create_task(runtime.stop(is_controlled=False))
         finally:
             while self._held:
                 self._held.pop().close()
