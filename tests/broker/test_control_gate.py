@@ -9,7 +9,7 @@ from odradek.broker import control_gate
 from odradek.broker.answers import CloseConnection
 from odradek.broker.effects import ControlEpochs, LogLine, ReadControlEpochs, StoreFailed, StoreRequest
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch
+from odradek.model.ids import BrokerId, ControllerEpoch
 from odradek.protocol.messages import leader_and_isr as lai
 from odradek.protocol.messages import stop_replica as sr
 from odradek.protocol.messages import update_metadata as um
@@ -31,7 +31,7 @@ def world(tmp_path: Path) -> World:
     world.controller_epoch = ELECTED
     world.lead(1, isr=(1,), replicas=(1,), epoch=5)
     world.produce(1, b"a")
-    gate(world).known = ControlEpochs(ELECTED, BrokerId(1), UNKNOWN_BROKER_EPOCH)
+    gate(world).known = ControlEpochs(ELECTED, BrokerId(1))
     world[1].broker.take_effects()
     return world
 
@@ -78,17 +78,8 @@ def questions(world: World) -> list[StoreRequest]:
     return [e for e in world[1].broker.take_effects() if isinstance(e, StoreRequest)]
 
 
-def store_says(
-    world: World,
-    question: StoreRequest,
-    epoch: int,
-    controller: int | None = 1,
-    broker_epoch: int | None = None,
-) -> None:
-    own = world[1].epoch if broker_epoch is None else broker_epoch
-    told = ControlEpochs(
-        ControllerEpoch(epoch), None if controller is None else BrokerId(controller), BrokerEpoch(own)
-    )
+def store_says(world: World, question: StoreRequest, epoch: int, controller: int = 1) -> None:
+    told = ControlEpochs(ControllerEpoch(epoch), BrokerId(controller))
     world[1].broker.store_answered(question.request_id, told, world.now_ms)
 
 
@@ -114,7 +105,7 @@ def test_an_epoch_the_store_does_not_know_is_not_believed(world: World, kind: in
     message, version = requests(controller_id=66, controller_epoch=LARGEST, broker_epoch=-1)[kind]
     forged = world.send(1, message, version)
     (question,) = questions(world)
-    assert question.question == ReadControlEpochs(BrokerId(1), ControllerEpoch(LARGEST))
+    assert question.question == ReadControlEpochs(ControllerEpoch(LARGEST))
     assert not forged.is_answered and is_unharmed(world)
     store_says(world, question, ELECTED)
     assert forged.message.error_code == STALE_CONTROLLER
@@ -126,14 +117,21 @@ def test_an_epoch_the_store_does_not_know_is_not_believed(world: World, kind: in
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2])
-def test_a_broker_epoch_the_store_does_not_know_is_not_believed(world: World, kind: int) -> None:
+def test_a_broker_epoch_that_nobody_gave_us_is_not_believed(world: World, kind: int) -> None:
     """Obeyed, everything that names our true epoch would be late from then on (`control_order`)."""
     message, version = requests(controller_id=1, controller_epoch=ELECTED, broker_epoch=2**63 - 1)[kind]
-    forged = world.send(1, message, version)
-    (question,) = questions(world)
-    store_says(world, question, ELECTED)
-    assert forged.message.error_code == STALE_BROKER
+    assert world.send(1, message, version).message.error_code == STALE_BROKER
     assert is_unharmed(world)
+    assert lead_again(world).message.error_code == NONE
+
+
+def test_one_that_is_said_while_we_register_is_forgotten_when_we_have_registered(world: World) -> None:
+    world[1].broker.registering()
+    forged = um.UpdateMetadataRequest(controller_id=1, controller_epoch=ELECTED, broker_epoch=2**63 - 1)
+    assert world.send(1, forged, 8).message.error_code == NONE
+    world[1].epoch += 10
+    world[1].broker.registered(world[1].epoch, world.now_ms)
+    assert world.send(1, forged, 8).message.error_code == STALE_BROKER
     assert lead_again(world).message.error_code == NONE
 
 
@@ -206,7 +204,7 @@ def test_while_the_store_is_away_an_unknown_epoch_waits(world: World) -> None:
         world.now_ms = deadline_ms
         world[1].broker.tick(world.now_ms)
     (question,) = questions(world)
-    assert question.question == ReadControlEpochs(BrokerId(1), ControllerEpoch(8))
+    assert question.question == ReadControlEpochs(ControllerEpoch(8))
     store_says(world, question, 8, controller=2)
     assert rightful.message.error_code == NONE
 

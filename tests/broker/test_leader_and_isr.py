@@ -35,6 +35,7 @@ def test_a_request_for_an_earlier_life_of_this_broker_is_refused(world: World) -
     assert world.call(1, metadata_request, 8).error_code == ErrorCode.STALE_BROKER_EPOCH
     assert world[1].broker.metadata.brokers, "and changed nothing"
     world.leadership[T0]["leader_epoch"] += 1
+    node.broker.registering()
     later = world.leader_and_isr(T0, broker_epoch=node.epoch + 1)
     assert world.call(1, later, 7).error_code == 0, "the controller may know our registration before we do"
 

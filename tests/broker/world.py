@@ -19,7 +19,7 @@ from odradek.broker.topic_configs import TopicConfigs
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import BrokerEpoch, ControllerEpoch, TopicPartition
+from odradek.model.ids import ControllerEpoch, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.headers import decode_request_header, encode_request, response_header
 from odradek.protocol.messages import alter_partition as ap
@@ -108,9 +108,7 @@ class Node:
         )
         self.epoch = self.world.next_zxid()
         # The store knows whatever the test says as a controller.
-        self.broker.control_gate.known = fx.ControlEpochs(
-            ControllerEpoch(2**31 - 1), None, BrokerEpoch(2**63 - 1)
-        )
+        self.broker.control_gate.known = fx.ControlEpochs(ControllerEpoch(2**31 - 1), None)
         self.broker.registered(self.epoch, self.world.now_ms)
         self.fetchers: dict[int, Any] = {}
         self.in_flight: dict[int, deque[tuple[int, Pending]]] = {}

@@ -1,8 +1,10 @@
 """What the broker asks of the store, answered from one in memory."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
+
+import pytest
 
 from odradek.broker import effects
 from odradek.broker.effects import (
@@ -14,11 +16,11 @@ from odradek.broker.effects import (
     WriteConfigs,
 )
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import BrokerId, TopicId
+from odradek.model.ids import BrokerId, ControllerEpoch, TopicId
 from odradek.server.registration import prepare_tree
 from odradek.server.seams import Seams
 from odradek.server.store_questions import answer
-from odradek.store import layout
+from odradek.store import api, groups, layout
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 
 T = TypeVar("T")
@@ -207,5 +209,44 @@ def test_a_topic_that_is_being_reassigned_does_not_grow() -> None:
         code, sentence = (await results(store, AddPartitions("orders", {1: ONE_TWO})))["orders"]
         assert code is ErrorCode.REASSIGNMENT_IN_PROGRESS
         assert sentence == "A partition reassignment is in progress for the topic 'orders'."
+
+    with_store(body)
+
+
+def test_who_leads_is_told_with_the_epoch() -> None:
+    async def body(store: MemorySession) -> None:
+        question = effects.ReadControlEpochs(ControllerEpoch(1))
+        assert await answer(store, question) == effects.ControlEpochs(ControllerEpoch(0), None)
+        await store.multi(
+            groups.become_controller(
+                BrokerId(2), ControllerEpoch(1), expected_epoch_version=0, timestamp_ms=0
+            )
+        )
+        assert await answer(store, question) == effects.ControlEpochs(ControllerEpoch(1), BrokerId(2))
+        await store.set(layout.CONTROLLER_EPOCH, b"seven")
+        assert isinstance(await answer(store, question), effects.StoreFailed)
+
+    with_store(body)
+
+
+def test_that_an_epoch_is_not_there_is_proved_by_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server of an ensemble may lag behind: the first read misses an election that has happened."""
+
+    async def body(store: MemorySession) -> None:
+        read = store.get_many
+        paths = (layout.CONTROLLER_EPOCH, layout.CONTROLLER)
+        reads = [await read(paths)]
+        await store.multi(
+            groups.become_controller(
+                BrokerId(2), ControllerEpoch(1), expected_epoch_version=0, timestamp_ms=0
+            )
+        )
+
+        async def lagging(wanted: Sequence[str], *, watch: bool = False) -> list[api.Node | None]:
+            return reads.pop() if reads else await read(wanted, watch=watch)
+
+        monkeypatch.setattr(store, "get_many", lagging)
+        question = effects.ReadControlEpochs(ControllerEpoch(1))
+        assert await answer(store, question) == effects.ControlEpochs(ControllerEpoch(1), BrokerId(2))
 
     with_store(body)

@@ -1,11 +1,13 @@
-"""Which control requests are obeyed: those of a controller, and for a life of this broker, that the store knows.
+"""Which control requests are obeyed: those of a controller that the store knows, and for this life of this broker.
 
 LeaderAndIsr, StopReplica and UpdateMetadata say themselves who sent them, and a new controller is told by its epoch
 being above all that was heard of. Believed from anybody, one number (2^31-1) would make this broker refuse every
-controller there will ever be, and each of them resign; a broker epoch above ours would do the same to this broker alone
-(`control_order`). So a number above those the store has told is not believed: its request is held, the store is asked, and what
-it says is proved (`server/store_questions`). A rightful controller writes its epoch before it tells anybody, so its first
-request to each broker waits for one read.
+controller there will ever be, and each of them resign. So an epoch above those the store has told is not believed: its
+request is held, the store is asked, and that it knows no such epoch is proved (`server/store_questions`). A rightful
+controller writes its epoch before it tells anybody, so its first request to each broker waits for one read.
+
+A broker epoch above ours would do the same to this broker alone (`control_order`). It is nobody's, unless we are registering
+just now: then the controller may read of it before we do.
 
 A stranger can make a broker look no more often than every `LOOK_INTERVAL_MS`, and hold no more than `MOST_HELD`
 requests; what does not fit is looked up all the same and its connection closed: a controller sends it again, and by then
@@ -20,7 +22,7 @@ from odradek.broker.answers import CloseConnection, Park
 from odradek.broker.control_order import ControlRequest
 from odradek.broker.effects import ControlEpochs, LogLine, ReadControlEpochs, StoreResult
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import UNKNOWN_BROKER_EPOCH, ControllerEpoch
+from odradek.model.ids import ControllerEpoch
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker, Request
@@ -41,7 +43,8 @@ class Held(NamedTuple):
 class ControlGate:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self.known = ControlEpochs(ControllerEpoch(0), None, UNKNOWN_BROKER_EPOCH)  # what the store has told
+        self.known = ControlEpochs(ControllerEpoch(0), None)  # what the store has told
+        self.is_registering = False
         self.look_at_ms: int | None = None
         self.held: list[Held] = []  # for the next look, or for our registration
         self._looked_for: list[Held] = []  # for the look that is under way
@@ -63,16 +66,21 @@ class ControlGate:
         error = broker.why_stale(asked.broker_epoch, is_kraft=is_kraft)
         if error:
             return error
-        if self._is_unheard_of(asked):
-            if not self._is_proved:
-                self._claimed = max(self._claimed, ControllerEpoch(asked.controller_epoch))
-                answer = self._hold(request)
-                self._want_look(now_ms)
-                return answer
+        if (
+            broker.broker_epoch is not None
+            and asked.broker_epoch > broker.broker_epoch
+            and not self.is_registering
+        ):
             self._say(request, asked, now_ms)
-            if asked.controller_epoch > self.known.controller_epoch:
-                return ErrorCode.STALE_CONTROLLER_EPOCH
             return ErrorCode.STALE_BROKER_EPOCH
+        if asked.controller_epoch > self.known.controller_epoch:
+            if self._is_proved:
+                self._say(request, asked, now_ms)
+                return ErrorCode.STALE_CONTROLLER_EPOCH
+            self._claimed = max(self._claimed, ControllerEpoch(asked.controller_epoch))
+            answer = self._hold(request)
+            self._want_look(now_ms)
+            return answer
         if self._is_somebody_elses(asked):
             self._say(request, asked, now_ms)
             return ErrorCode.STALE_CONTROLLER_EPOCH
@@ -87,8 +95,15 @@ class ControlGate:
                 controller_epoch=ControllerEpoch(controller_epoch), controller=self._broker.broker_id
             )
 
+    def registering(self) -> None:
+        """From here on the store may know us by a larger broker epoch than we do."""
+        self.is_registering = True
+
     def registered(self, now_ms: int) -> None:
         """We know our own epoch, and can judge what waited for it."""
+        self.is_registering = False
+        assert self._broker.broker_epoch is not None
+        self._broker.control_order.forget_lives_above(self._broker.broker_epoch)
         held, self.held = self.held, []
         self._replay(held, now_ms)
 
@@ -97,11 +112,6 @@ class ControlGate:
             self._want_look(now_ms)
 
     # --------------------------------------------------------------------------------------------- private
-
-    def _is_unheard_of(self, asked: ControlRequest) -> bool:
-        own = self._broker.broker_epoch
-        of_ours = max(self.known.broker_epoch, UNKNOWN_BROKER_EPOCH if own is None else own)
-        return asked.controller_epoch > self.known.controller_epoch or asked.broker_epoch > of_ours
 
     def _is_somebody_elses(self, asked: ControlRequest) -> bool:
         """The epoch that leads, said by one that was not elected in it."""
@@ -151,7 +161,7 @@ class ControlGate:
                 self._claimed = max(claimed, self._claimed)
                 self.look_at_ms = now_ms + LOOK_INTERVAL_MS
 
-        self._broker.ask_store(ReadControlEpochs(self._broker.broker_id, claimed), looked)
+        self._broker.ask_store(ReadControlEpochs(claimed), looked)
 
     def _learn(self, told: ControlEpochs) -> None:
         known = self.known
@@ -159,9 +169,7 @@ class ControlGate:
         controller = newer.controller
         if controller is None and newer.controller_epoch == older.controller_epoch:
             controller = older.controller  # it has given /controller up since
-        self.known = ControlEpochs(
-            newer.controller_epoch, controller, max(told.broker_epoch, known.broker_epoch)
-        )
+        self.known = ControlEpochs(newer.controller_epoch, controller)
 
     def _replay(self, waiting: list[Held], now_ms: int) -> None:
         for held in waiting:

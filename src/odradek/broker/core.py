@@ -7,7 +7,7 @@ Whoever runs it (`server.main`, a test, the simulator) has five duties:
 2. After every call into the broker: `take_effects()`, and do what stands there (`effects.py` says what each
    is answered by).
 3. At `next_deadline_ms()` at the latest: `tick(now_ms)`.
-4. Tell what happens outside: `registered`, `controller_status`, `topic_config_changed`,
+4. Tell what happens outside: `registering`, `registered`, `controller_status`, `topic_config_changed`,
    `broker_config_changed`, `client_quota_changed`, `connection_closed`.
 5. At the end `close(now_ms)`, do the effects, then close the logs.
 
@@ -285,6 +285,10 @@ class Broker:
 
     # ---------------------------------------------------------------------------------- told by the shell
 
+    def registering(self) -> None:
+        """A node of ours in /brokers/ids is being made; `registered` follows, perhaps long after it is there."""
+        self.control_gate.registering()
+
     def registered(self, broker_epoch: int, now_ms: int) -> None:
         """Our node in /brokers/ids is there; its czxid is our epoch until the session ends."""
         self.broker_epoch = BrokerEpoch(broker_epoch)
@@ -409,7 +413,7 @@ class Broker:
 
     def why_stale(self, broker_epoch: int, *, is_kraft: bool) -> ErrorCode:
         """Whether a request of a controller is meant for this broker in this life (KIP-380). A larger epoch is
-        ours too: the controller may read of our registration before we do (`control_gate` asks the store)."""
+        ours too: the controller may read of our registration before we do (`control_gate`)."""
         if is_kraft:
             return ErrorCode.INVALID_REQUEST
         if (

@@ -307,20 +307,17 @@ class WriteFeatures(NamedTuple):
 
 
 class ReadControlEpochs(NamedTuple):
-    """Which controller epoch leads, and which broker epoch this broker has. `claimed`: the largest controller epoch
-    that somebody says he leads in; that it is not there must be proved. Answer: `ControlEpochs`."""
+    """Which controller epoch leads. `claimed`: the largest that somebody says he leads in; that it is not there must be
+    proved. Answer: `ControlEpochs`."""
 
-    broker: BrokerId
     claimed: ControllerEpoch
 
 
 class ControlEpochs(NamedTuple):
-    """`controller` was elected in that epoch, None where nobody holds `/controller` now; `broker_epoch` is -1 where
-    this broker is not registered."""
+    """`controller` was elected in that epoch; None where nobody holds `/controller` now."""
 
     controller_epoch: ControllerEpoch
     controller: BrokerId | None
-    broker_epoch: BrokerEpoch
 
 
 class StoreFailed(NamedTuple):

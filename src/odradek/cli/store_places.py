@@ -157,9 +157,10 @@ def _provider(place: Place) -> "StoreProvider":
             fail("ZooKeeper needs kazoo: pip install 'odradek[zookeeper]'")
         return ZooKeeperStores.of(place.ensemble)
     from odradek.store.embedded import EmbeddedStores
+    from odradek.store.embedded.file import anew
 
     assert place.file is not None
-    return EmbeddedStores(place.file)
+    return EmbeddedStores(place.file, anew)
 
 
 class _EnsembleTree:

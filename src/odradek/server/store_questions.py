@@ -11,7 +11,6 @@ from odradek.broker import effects
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import TopicAssignment
-from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch
 from odradek.store import api, groups, layout
 from odradek.store.facts import config_names
 from odradek.store.fields import Unreadable
@@ -173,12 +172,9 @@ async def _read_control_epochs(
     """A server of an ensemble may lag behind what a controller wrote before it told us; then a read does not show the
     epoch that is claimed. A check does: it is a transaction, and goes in the order of all of them.
     """
-    path = layout.broker_path(question.broker)
     for _ in range(ATTEMPTS):
         # In this order: who holds /controller now was elected in that epoch or later.
-        epoch_node, controller_node, own = await store.get_many(
-            (layout.CONTROLLER_EPOCH, layout.CONTROLLER, path)
-        )
+        epoch_node, controller_node = await store.get_many((layout.CONTROLLER_EPOCH, layout.CONTROLLER))
         if epoch_node is None:
             return effects.StoreFailed(f"there is no {layout.CONTROLLER_EPOCH}")
         try:
@@ -191,6 +187,5 @@ async def _read_control_epochs(
                 await store.multi([api.Check(layout.CONTROLLER_EPOCH, epoch_node.stat.version)])
             except (api.BadVersion, api.NoNode):
                 continue  # somebody was elected
-        broker_epoch = UNKNOWN_BROKER_EPOCH if own is None else BrokerEpoch(own.stat.czxid)
-        return effects.ControlEpochs(epoch, controller, broker_epoch)
+        return effects.ControlEpochs(epoch, controller)
     return effects.StoreFailed("controllers follow each other too quickly to tell which one leads")

@@ -131,6 +131,7 @@ class StoreSessions:
             clean_epoch = self._clean_epoch if self.registration is None else self.registration.epoch
             if self._broker.replicas.logs.refused:
                 clean_epoch = UNKNOWN_BROKER_EPOCH
+            self._broker.registering()
             self.registration = await register(
                 store,
                 self._seams,
@@ -156,6 +157,7 @@ class StoreSessions:
                     controller.result()
                 try:
                     if self._wants_new_epoch:
+                        self._broker.registering()
                         self.registration = await register_again(store, self._seams, self.registration)
                         self._wants_new_epoch = False
                         self._broker.registered(self.registration.epoch, self._now_ms())

@@ -220,6 +220,14 @@ class TooLarge(StoreUnavailable):
     """More than the store takes in one transaction. Nothing was changed."""
 
 
+class StoreGone(StoreUnavailable):
+    """The file that is open is not the one its name means any more, or there is none and must have been one. What was
+    written last may be lost. `is_final`: this process cannot go on with what is there now.
+    """
+
+    is_final = False
+
+
 class StoreCorrupt(StoreUnavailable):
     """The store's file cannot be used as it is; the message says what to do."""
 

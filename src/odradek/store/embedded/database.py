@@ -24,6 +24,7 @@ from typing import TypeVar
 
 from odradek.store.api import StoreCorrupt, StoreError, StoreUnavailable
 from odradek.store.embedded import holder
+from odradek.store.embedded.file import OpenFile, WhyNot, had_one, missing
 
 T = TypeVar("T")
 
@@ -74,11 +75,18 @@ class Database:
     during long statements: the heartbeat must go on."""
 
     def __init__(
-        self, path: Path, while_waiting: Callable[[], None] = lambda: None, *, create: bool = True
+        self,
+        path: Path,
+        while_waiting: Callable[[], None] = lambda: None,
+        *,
+        create: bool = True,
+        why_not: WhyNot = had_one,
     ) -> None:
+        """`why_not`: why none may be made where there is none."""
         self.path = path
         self._while_waiting = while_waiting
-        _check_or_create(path, create)
+        _check_or_create(path, create, why_not)
+        self.file = OpenFile(path)
         try:
             self._connection = sqlite3.connect(
                 path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=64
@@ -92,6 +100,8 @@ class Database:
             self._check_length()
             self.execute("PRAGMA synchronous = FULL")
             self.execute("PRAGMA journal_size_limit = 16777216")
+            with self.reading():
+                self.file.opened()
         except BaseException as error:
             self._connection.close()
             if isinstance(error, sqlite3.Error):
@@ -116,6 +126,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Within this, one state of the store, that of the last commit."""
+        self.file.check()
         try:
             self.execute("BEGIN")
             try:
@@ -134,12 +145,15 @@ class Database:
             return body()
 
     def write(self, body: Callable[[], T]) -> T:
-        """`body` and nobody else; on disk when this returns, undone when it raises."""
+        """`body` and nobody else; on disk when this returns, undone when it raises. StoreGone: it may be in a file that
+        has no name any more."""
         try:
             self._retry(lambda: self.execute("BEGIN IMMEDIATE"))
             try:
+                self.file.check()
                 result = body()
                 self.execute("COMMIT")
+                self.file.check()
                 return result
             except BaseException:
                 self._leave()
@@ -238,12 +252,15 @@ def _code(error: sqlite3.Error) -> int:
     return int(getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
 
 
-def _check_or_create(path: Path, create: bool) -> None:
+def _check_or_create(path: Path, create: bool, why_not: WhyNot) -> None:
     try:
         stat = path.stat()
     except FileNotFoundError:
         if not create:
             raise StoreUnavailable(message=f"there is no store at {path}") from None
+        reason = why_not(path)
+        if reason is not None:
+            raise missing(path, reason) from None
         _create(path)
         stat = path.stat()
     except OSError as error:
@@ -256,7 +273,7 @@ def _check_or_create(path: Path, create: bool) -> None:
     if stat.st_size == 0:
         raise StoreCorrupt(
             message=f"{path} is empty: it was cut off, for a store is never empty. Put back a copy; or remove "
-            "it to begin a new cluster, which forgets every topic"
+            f"it, what begins with {path.name} beside it and all log directories to begin a new cluster"
         )
 
 
@@ -264,7 +281,7 @@ def _create(path: Path) -> None:
     """Whole or not at all: made beside, then linked into place. Of two that try at once, one wins and both go on."""
     beside = path.with_name(f".{path.name}.new-{os.getpid()}-{time.monotonic_ns()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError as error:
         raise StoreUnavailable(

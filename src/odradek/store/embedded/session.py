@@ -17,9 +17,11 @@ from odradek.store.api import (
     SessionExpired,
     SessionState,
     Stat,
+    StoreGone,
     WatchEvent,
     WriteAnswer,
 )
+from odradek.store.embedded.file import Identity, WhyNot, had_one, replaced
 from odradek.store.embedded.operations import Reading
 from odradek.store.embedded.worker import Job, Worker
 from odradek.store.session import SessionBase
@@ -28,13 +30,27 @@ T = TypeVar("T")
 
 
 class EmbeddedStores:
-    """Where sessions with one file come from."""
+    """Where sessions with one file come from: the same file as long as this process runs."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, why_not: WhyNot = had_one) -> None:
+        """`why_not`: why no store may be made where there is none."""
         self._path = path
+        self._why_not = why_not
+        self._last: EmbeddedStore | None = None
 
     async def open_session(self, session_timeout_ms: int) -> EmbeddedStore:
-        return await EmbeddedStore.open(self._path, session_timeout_ms)
+        """Raises StoreGone where another file took the place of the one that was open."""
+        last = self._last
+        if last is not None:
+            if last.gone is not None and last.gone.is_final:
+                raise last.gone
+            self._why_not = _was_open  # by this process
+        store = await EmbeddedStore.open(self._path, session_timeout_ms, self._why_not)
+        if last is not None and store.file_identity != last.file_identity:
+            await store.close()
+            raise replaced(self._path)
+        self._last = store
+        return store
 
     async def close(self) -> None:
         """Nothing is held between sessions."""
@@ -43,20 +59,31 @@ class EmbeddedStores:
 class EmbeddedStore(SessionBase):
     """One session with the store in one file."""
 
-    def __init__(self, path: Path, session_timeout_ms: int) -> None:
+    def __init__(self, path: Path, session_timeout_ms: int, why_not: WhyNot = had_one) -> None:
         """Use `open`."""
         super().__init__(session_timeout_ms, SessionState.CONNECTED)
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[int] = self._loop.create_future()
-        self._worker = Worker(path, session_timeout_ms, self)
+        self._worker = Worker(path, session_timeout_ms, self, why_not)
 
     @classmethod
-    async def open(cls, path: Path, session_timeout_ms: int = 6000) -> EmbeddedStore:
+    async def open(
+        cls, path: Path, session_timeout_ms: int = 6000, why_not: WhyNot = had_one
+    ) -> EmbeddedStore:
         """Raises StoreUnavailable or StoreCorrupt with a sentence that says what to do."""
-        store = cls(path, session_timeout_ms)
+        store = cls(path, session_timeout_ms, why_not)
         store._worker.start()
         store._session_id = await store._opened
         return store
+
+    @property
+    def gone(self) -> StoreGone | None:
+        """Why the session ended, where its file was removed or replaced."""
+        return self._worker.gone
+
+    @property
+    def file_identity(self) -> Identity:
+        return self._worker.file_identity
 
     # ---- reading
 
@@ -186,6 +213,10 @@ class EmbeddedStore(SessionBase):
     def _tell(self, events: Sequence[WatchEvent]) -> None:
         for event in events:
             self._hear(event)
+
+
+def _was_open(path: Path) -> str:
+    return "this process had one open there"
 
 
 def _ignore(outcome: object) -> None:

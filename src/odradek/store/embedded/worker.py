@@ -27,9 +27,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from odradek.store.api import SessionExpired, SessionState, StoreError, StoreUnavailable, WatchEvent
+from odradek.store.api import (
+    SessionExpired,
+    SessionState,
+    StoreError,
+    StoreGone,
+    StoreUnavailable,
+    WatchEvent,
+)
 from odradek.store.embedded import liveness
 from odradek.store.embedded.database import Database
+from odradek.store.embedded.file import Identity, WhyNot
 from odradek.store.embedded.liveness import OwnLife, PeerLife
 from odradek.store.embedded.operations import SESSION_ENDED, SESSION_NEW, Reading, Writing
 from odradek.store.embedded.watches import ArmedWatches
@@ -64,9 +72,10 @@ class Job(NamedTuple):
 
 
 class Worker(threading.Thread):
-    def __init__(self, path: Path, session_timeout_ms: int, listener: Listener) -> None:
+    def __init__(self, path: Path, session_timeout_ms: int, listener: Listener, why_not: WhyNot) -> None:
         super().__init__(name=f"store {path.name}", daemon=True)
         self._path = path
+        self._why_not = why_not
         self._timeout_ms = session_timeout_ms
         self._patience_ns = int(session_timeout_ms * 1_000_000 * OWN_PATIENCE)
         self._listener = listener
@@ -80,6 +89,8 @@ class Worker(threading.Thread):
         self._state = SessionState.CONNECTED
         self._is_mute = False  # our heartbeats cannot be written
         self.watches = ArmedWatches()
+        self.gone: StoreGone | None = None  # why the session ended, where its file went
+        self.file_identity: Identity = (0, 0)
 
         self._lock = threading.Lock()  # guards the next two between `submit` and the end
         self._jobs: deque[Job] = deque()
@@ -126,7 +137,8 @@ class Worker(threading.Thread):
             raise
 
     def _open(self) -> None:
-        self._database = Database(self._path, while_waiting=self._while_waiting)
+        self._database = Database(self._path, while_waiting=self._while_waiting, why_not=self._why_not)
+        self.file_identity = self._database.file.identity
         try:
             liveness.make_directory(self._directory)
             self._database.write(self._begin_session)
@@ -186,6 +198,8 @@ class Worker(threading.Thread):
         if is_tick:
             self._next_tick = now + TICK_S
         try:
+            if is_tick:
+                self._database.file.check()
             if (is_rung or is_tick) and self._database.data_version() != self._data_version:
                 self.read(lambda reading: None)
             self._last_contact_ns = time.monotonic_ns()
@@ -195,6 +209,8 @@ class Worker(threading.Thread):
                 self._prune(now)
         except SessionExpired:
             self._finish(SessionState.EXPIRED)
+        except StoreGone as gone:
+            self._lose(gone)
         except StoreUnavailable:
             self._become(SessionState.SUSPENDED)
             if time.monotonic_ns() - self._last_contact_ns > self._patience_ns:
@@ -266,6 +282,9 @@ class Worker(threading.Thread):
                 self._meet_peers()
         except SessionExpired:
             self._finish(SessionState.EXPIRED)
+            raise
+        except StoreGone as gone:
+            self._lose(gone)
             raise
         except StoreUnavailable:
             self._become(SessionState.SUSPENDED)
@@ -347,6 +366,13 @@ class Worker(threading.Thread):
 
         if self.write(end):
             liveness.remove(self._directory, session_id)
+
+    def _lose(self, gone: StoreGone) -> None:
+        """What the session said stands in a file without a name, where nobody else will look. So the session ends now:
+        nothing is decided by it any more.
+        """
+        self.gone = gone
+        self._finish(SessionState.EXPIRED)
 
     def _expire_ourselves(self) -> None:
         """We slept through our timeout. End the session in order, so that nobody has to wait for us.
