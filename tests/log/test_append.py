@@ -8,9 +8,9 @@ import pytest
 from odradek.log.partition_log import PartitionLog
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
-from odradek.records.batch import BatchHeader, read_header, stamp, stamp_max_timestamp
+from odradek.records.batch import BATCH_OVERHEAD, BatchHeader, read_header, stamp, stamp_max_timestamp
 from odradek.records.builder import NewRecord, build_batch
-from odradek.records.compression import CODEC_NAMES
+from odradek.records.compression import CODEC_NAMES, GZIP, SNAPPY, compress
 from odradek.records.errors import InvalidRecord
 from odradek.records.reader import decode_batch
 from tests.log.logs import (
@@ -119,7 +119,6 @@ def test_edited_leaves_a_valid_batch_valid(log: PartitionLog) -> None:
         ({"base_offset": 17}, ErrorCode.INVALID_RECORD),
         ({"attributes": 0x20}, ErrorCode.INVALID_RECORD),
         ({"attributes": 0x10}, ErrorCode.INVALID_RECORD),
-        ({"attributes": 0x08}, ErrorCode.INVALID_TIMESTAMP),
         ({"attributes": 0x07}, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
         ({"producer_id": 5, "producer_epoch": 0}, ErrorCode.INVALID_RECORD),
         ({"producer_id": 5, "base_sequence": 0}, ErrorCode.INVALID_RECORD),
@@ -250,22 +249,141 @@ def test_full_validation_opens_every_batch(tmp_path: Path, codec: str) -> None:
     assert produce(log, good).last_offset == 3
     gap = build_batch([NewRecord(b"k", b"v", NOW), NewRecord(b"k", b"v", NOW, offset_delta=2)], codec=codec)
     assert refused(log, edited(gap, last_offset_delta=1)).code == ErrorCode.INVALID_RECORD
-    assert refused(log, edited(good, max_timestamp=NOW + 99)).code == ErrorCode.INVALID_RECORD
     broken = bytearray(good)
     broken[70:] = b"\xff" * (len(good) - 70)
-    assert refused(log, edited(bytes(broken))).code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
+    assert refused(log, edited(bytes(broken))).code == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", CODEC_NAMES)
+def test_full_validation_mends_the_largest_timestamp_as_apache_does(tmp_path: Path, codec: str) -> None:
+    log = Disk(tmp_path, config(FULL)).create()
+    for claimed in (2**63 - 1, -1, NOW + 2):
+        produce(log, edited(batch(4, codec=codec), max_timestamp=claimed))
+    assert {header.max_timestamp for header in headers(log)} == {NOW + 3}  # each CRC is checked
+
+
+def test_the_largest_timestamp_of_a_single_record_is_its_own(log: PartitionLog) -> None:
+    for claimed in (2**63 - 1, -5):
+        produce(log, edited(batch(1), max_timestamp=claimed))
+    assert [header.max_timestamp for header in headers(log)] == [NOW, NOW]
+
+
+def test_a_producer_does_not_say_what_kind_of_time_a_topic_keeps(log: PartitionLog) -> None:
+    """Apache's brokers clear the bit as well."""
+    produce(log, edited(batch(3), attributes=0x08))
+    (header,) = headers(log)
+    assert not header.is_log_append_time and header.max_timestamp == NOW + 2
+    assert [record.timestamp for record in decode_batch(contents(log))] == [NOW, NOW + 1, NOW + 2]
 
 
 def test_header_validation_leaves_batches_closed(log: PartitionLog, monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(*args: Any, **options: Any) -> None:
         raise AssertionError("a batch was opened on the fast path")
 
-    monkeypatch.setattr("odradek.log.validation.decode_batch", opened)
+    monkeypatch.setattr("odradek.log.validation.opened_records", opened)
+    monkeypatch.setattr("odradek.log.validation.survey", opened)
     monkeypatch.setattr("odradek.log.partition_log.decode_batch", opened)
     produce(log, batch(5, codec="zstd"))
     produce(log, idempotent(0, 5))
     follow(log, batch(5, base_offset=10, leader_epoch=0))
     assert log.log_end_offset == 15
+
+
+def lying(block: bytes, count: int = 1, **fields: Any) -> bytes:
+    """A batch that holds this block, under a header and a CRC that fit it otherwise."""
+    return edited(
+        batch(1)[:BATCH_OVERHEAD] + block, record_count=count, last_offset_delta=count - 1, **fields
+    )
+
+
+ONE = build_batch([NewRecord(b"k", b"v", NOW)])[BATCH_OVERHEAD:]
+NO_RECORD = {
+    "no whole record": ONE[:-1],
+    "two where one is promised": ONE + ONE,
+    "bytes behind it": ONE + b"\0",
+    "a length of -1": b"\x01" + ONE[1:],
+    "a length beyond the batch": b"\xfe\xff\xff\xff\x0f" + ONE[1:],
+    "a length without an end": b"\xff" * 20,
+    "a length in eleven bytes": b"\x90" + b"\x80" * 10 + b"\0" + ONE[1:],
+    "a key beyond the record": ONE[:4] + b"\x7e" + ONE[5:],
+    "a key of length -2": ONE[:4] + b"\x03" + ONE[5:],
+    "a value beyond the record": ONE[:6] + b"\x7e" + ONE[7:],
+    "-1 headers": ONE[:-1] + b"\x01",
+    "more headers than bytes": ONE[:-1] + b"\x7e",
+    "an offset delta that is not 0": ONE[:3] + b"\x02" + ONE[4:],
+    "a header without a key": b"\x14" + ONE[1:-1] + b"\x02\x01\x01",
+    "nothing but zeros": bytes(40),
+}
+
+
+@pytest.mark.parametrize("block", NO_RECORD.values(), ids=NO_RECORD.keys())
+def test_a_single_record_that_is_none_is_refused_under_a_right_crc(log: PartitionLog, block: bytes) -> None:
+    assert refused(log, lying(block)).code == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("name", ["header", "full"])
+def test_a_single_record_is_taken_as_it_is(tmp_path: Path, name: str) -> None:
+    """Keys, values and headers of sizes around those at which a length takes another byte."""
+    log = Disk(tmp_path, config({"odradek.log.record.validation": name})).create()
+    sizes = (0, 1, 50, 63, 64, 65, 120, 8191, 8192, 70_000)
+    parts = [None, *(b"x" * size for size in sizes)]
+    records = [NewRecord(key, value, NOW) for key in parts for value in parts]
+    records += [NewRecord(b"k", None, NOW, headers=[("h", value)]) for value in parts]
+    for record in records:
+        data = build_batch([record])
+        produce(log, data)
+        assert contents(log, log.log_end_offset - 1)[16:] == data[16:]
+
+
+def test_more_records_than_fit_into_the_bytes_are_refused(log: PartitionLog) -> None:
+    """Seven bytes is the least a record takes; of a compressed batch a hundredfold may come out, and a MiB."""
+    assert refused(log, lying(ONE + ONE, 3)).code == ErrorCode.INVALID_RECORD
+    assert refused(log, lying(ONE, 2**31 - 1)).code == ErrorCode.INVALID_RECORD
+    empty = b"\x0c\0\0\0\x01\x01\0"
+    for codec in (1, 3, 4):  # snappy packs nothing so tight
+        bomb = bytes(compress(codec, empty * 444_000))
+        error = refused(log, lying(bomb, 444_000, attributes=codec))
+        assert error.code == ErrorCode.INVALID_RECORD and "444000 records in" in error.message
+
+
+def test_a_first_record_that_leaves_no_room_for_the_others_is_refused(log: PartitionLog) -> None:
+    assert refused(log, lying(ONE + ONE[:5], 2)).code == ErrorCode.INVALID_RECORD
+    assert refused(log, lying(b"\x20" + ONE[1:] + ONE, 2)).code == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", range(1, 5), ids=CODEC_NAMES[1:])
+def test_what_no_codec_wrote_is_refused(log: PartitionLog, codec: int) -> None:
+    for block in (b"garbage garbage", b"\xff\xff\xff\xff\x0f", b"\0"):
+        if codec == SNAPPY and block[0] != 0xFF:
+            continue  # a block of snappy says no more of itself than its length
+        assert refused(log, lying(block, attributes=codec)).code == ErrorCode.INVALID_RECORD
+
+
+def test_timestamps_beyond_64_bits_are_refused(log: PartitionLog) -> None:
+    """One batch says 2^63 - 1 and a delta of 1, the other the like below."""
+    above = b"\x10\0\x02\0\x02k\x02v\0"
+    below = b"\x10\0\x01\0\x02k\x02v\0"
+    assert refused(log, lying(above, base_timestamp=2**63 - 1)).code == ErrorCode.INVALID_RECORD
+    assert refused(log, lying(below, base_timestamp=-(2**63))).code == ErrorCode.INVALID_RECORD
+
+
+# What opens to more than may come out, by settings that open it.
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"cleanup_policy": "compact"}, {"compression_type": "gzip"}], ids=str
+)
+@pytest.mark.parametrize("codec", [1, 3, 4], ids=["gzip", "lz4", "zstd"])
+def test_a_bomb_is_refused_where_it_is_opened(tmp_path: Path, settings: dict[str, str], codec: int) -> None:
+    log = Disk(tmp_path, config({} if settings else FULL, **settings)).create()
+    value = build_batch([NewRecord(b"k", bytes(20_000_000), NOW)])[BATCH_OVERHEAD:]
+    bomb = lying(bytes(compress(codec, value, 9)), attributes=codec)
+    assert len(bomb) < 200_000
+    if settings == {"compression_type": "gzip"} and codec == GZIP:
+        produce(log, bomb)  # nothing to be done with it
+        return
+    error = refused(log, bomb)
+    assert error.code == ErrorCode.INVALID_RECORD and "come out of" in error.message
 
 
 # --------------------------------------------------------------------------------------------------- followers

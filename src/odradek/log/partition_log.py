@@ -23,7 +23,7 @@ from odradek.log.indexes import AbortedTransaction, TimestampOffset
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.producers import Producer, Producers
 from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, file_name
-from odradek.log.validation import leader_batches, recompressed
+from odradek.log.validation import STALE_CRC, leader_batches, recompressed
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
@@ -38,7 +38,6 @@ from odradek.records.batch import (
     stamp_max_timestamp,
 )
 from odradek.records.checksum import crc32c
-from odradek.records.compression import CODEC_NAMES
 from odradek.records.control import EndTransaction, end_transaction
 from odradek.records.errors import CorruptBatch
 from odradek.records.reader import decode_batch
@@ -132,10 +131,9 @@ class PartitionLog:
                         known.first_offset, known.last_offset, time_ms, self.log_start_offset, True
                     )
         if config.compression_type is not None and any(h.codec != config.compression_type for h in headers):
-            records = recompressed(
-                records, headers, CODEC_NAMES[config.compression_type], config.compression_level
+            records, headers = recompressed(
+                records, headers, config.compression_type, config.compression_level
             )
-            headers = leader_batches(records, config, now_ms=now_ms, from_coordinator=from_coordinator)
         elif records.readonly:
             records = memoryview(bytearray(records))
         size_bytes = len(records)
@@ -153,12 +151,17 @@ class PartitionLog:
         largest = -1
         for at, header in enumerate(headers):
             stamp(records, position, offset, leader_epoch)
-            if config.log_append_time:
+            if config.log_append_time or header.crc == STALE_CRC:
+                if config.log_append_time:
+                    headers[at] = header = header._replace(
+                        max_timestamp=now_ms, attributes=header.attributes | LOG_APPEND_TIME
+                    )
                 stamp_max_timestamp(
-                    records, position, header.size_bytes, max_timestamp=now_ms, log_append_time=True
-                )
-                headers[at] = header = header._replace(
-                    max_timestamp=now_ms, attributes=header.attributes | LOG_APPEND_TIME
+                    records,
+                    position,
+                    header.size_bytes,
+                    max_timestamp=header.max_timestamp,
+                    log_append_time=config.log_append_time,
                 )
             if header.max_timestamp > largest:
                 largest = header.max_timestamp

@@ -1,7 +1,9 @@
-"""What a leader checks before it appends, in one pass over batch headers; records are opened only when asked.
+"""What a leader checks before it appends, in one pass over batch headers; large batches are opened only when asked.
 
-`odradek.log.record.validation=header` (the default) trusts the CRC for what is inside a batch: the producer made
-both. `full` decodes every record, and so does a compacted topic, where a record without a key is refused (KIP-135).
+`odradek.log.record.validation=header` (the default) looks at what costs the same for every batch: the header, whether
+so many records fit into so many bytes, and the first record, which often is the only one.
+`full` reads every record of every batch, and so does a compacted topic, where a record without a key is refused
+(KIP-135). What that may cost, and who pays for it, stands in `opening` and decisions/0016.
 """
 
 from odradek.log.config import LogConfig
@@ -12,6 +14,7 @@ from odradek.records.batch import (
     BATCH_OVERHEAD,
     CODEC_MASK,
     CONTROL,
+    DELETE_HORIZON,
     HEADER,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
@@ -19,13 +22,26 @@ from odradek.records.batch import (
     MAGIC_OFFSET,
     TRANSACTIONAL,
     BatchHeader,
+    Buffer,
+    header_bytes,
     read_header,
 )
-from odradek.records.builder import rebuild_batch
 from odradek.records.checksum import crc32c
-from odradek.records.compression import ZSTD, unknown_codec
+from odradek.records.compression import (
+    CODEC_NAMES,
+    ZSTD,
+    begins_as,
+    compress,
+    most_opened_bytes,
+    unknown_codec,
+)
 from odradek.records.errors import CorruptBatch, InvalidRecord
-from odradek.records.reader import decode_batch
+from odradek.records.opened import opened_records
+from odradek.records.survey import SMALLEST_RECORD_BYTES, Survey, is_plain, survey, survey_first
+
+LARGEST_TIMESTAMP = 2**63 - 1
+# In place of the CRC of a header that is not as the producer wrote it: the batch is stamped anew when it is appended.
+STALE_CRC = -1
 
 _new = tuple.__new__  # a NamedTuple's own constructor costs twice as much
 
@@ -101,10 +117,20 @@ def leader_batches(
             or (producer_epoch if producer_id >= 0 else 0) < 0
         ):
             check_header(header, is_first=position == 0, from_coordinator=from_coordinator)
+            if attributes & LOG_APPEND_TIME:
+                # What a time means the topic says, and not the producer.
+                header = header._replace(attributes=attributes & ~LOG_APPEND_TIME, crc=STALE_CRC)
         if needs_timestamps:
             _check_timestamps(header, config, now_ms)
         if needs_records:
-            _check_records(view, position, header, config, now_ms)
+            header = _as_its_records_say(header, _check_records(view, position, header, config, now_ms))
+        elif (
+            attributes & CODEC_MASK
+            or base_timestamp != max_timestamp
+            or size_bytes < BATCH_OVERHEAD + SMALLEST_RECORD_BYTES * record_count
+            or not is_plain(view, position + BATCH_OVERHEAD, position + size_bytes, record_count)
+        ):
+            header = _check_beginning(view[position + BATCH_OVERHEAD : position + size_bytes], header)
         headers.append(header)
         position += size_bytes
     if len(headers) > 1 and any(header.producer_id >= 0 for header in headers):
@@ -139,10 +165,38 @@ def check_header(header: BatchHeader, *, is_first: bool, from_coordinator: bool)
         raise InvalidRecord("clients do not write control records")
     if is_first and header.base_offset != 0:
         raise InvalidRecord(f"base offset {header.base_offset}; a producer's batch begins at 0")
-    if attributes & LOG_APPEND_TIME:
-        raise ProtocolError(
-            ErrorCode.INVALID_TIMESTAMP, "a producer does not set LogAppendTime; the broker does"
-        )
+
+
+def _check_beginning(block: memoryview, header: BatchHeader) -> BatchHeader:
+    """What can be told of the records without reading on: costs the same however many there are."""
+    count = header.record_count
+    codec = header.attributes & CODEC_MASK
+    if count * SMALLEST_RECORD_BYTES > (most_opened_bytes(len(block)) if codec else len(block)):
+        raise InvalidRecord(f"batch of {count} records in {len(block)} bytes")
+    if codec:
+        if not begins_as(codec, block):
+            raise InvalidRecord(f"what is in this batch was not compressed by {CODEC_NAMES[codec]}")
+    elif count == 1:
+        header = _as_its_records_say(header, survey(block, 1))
+    elif not is_plain(block, 0, len(block), count):
+        survey_first(block, count)
+    return header
+
+
+def _as_its_records_say(header: BatchHeader, found: Survey) -> BatchHeader:
+    """The header with the largest timestamp of its records, as Apache's brokers write it; lookups go by it."""
+    base = header.base_timestamp
+    if (
+        base + found.largest_timestamp_delta > LARGEST_TIMESTAMP
+        or base + found.smallest_timestamp_delta < -LARGEST_TIMESTAMP - 1
+    ):
+        raise InvalidRecord(f"base timestamp {base}: those of the records do not fit into 64 bits")
+    if header.attributes & (CONTROL | DELETE_HORIZON):
+        return header
+    largest = base + found.largest_timestamp_delta
+    if largest == header.max_timestamp:
+        return header
+    return header._replace(max_timestamp=largest, crc=STALE_CRC)
 
 
 def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
@@ -163,34 +217,44 @@ def _refused_timestamp(timestamp: int, config: LogConfig, now_ms: int) -> Protoc
 
 def _check_records(
     view: memoryview, position: int, header: BatchHeader, config: LogConfig, now_ms: int
-) -> None:
-    """Every record: that it decodes, its offset, its timestamp, and in a compacted topic its key."""
-    batch = view[position : position + header.size_bytes]
-    records = decode_batch(batch, verify_crc=False, created=True)
-    largest = -1
-    for index, record in enumerate(records):
-        if record.offset - header.base_offset != index:
-            raise InvalidRecord(
-                f"record {index} has offset delta {record.offset - header.base_offset}", record_index=index
-            )
-        if config.is_compacted and record.key is None and not header.is_control:
-            raise InvalidRecord(f"record {index} has no key; the topic is compacted", record_index=index)
-        largest = max(largest, record.timestamp)
-        if config.timestamps_limited and not config.log_append_time and record.timestamp >= 0:
-            too_old = now_ms - record.timestamp > config.timestamp_before_max_ms
-            if too_old or record.timestamp - now_ms > config.timestamp_after_max_ms:
-                raise _refused_timestamp(record.timestamp, config, now_ms)
-    if config.full_validation and largest != header.max_timestamp and not header.is_log_append_time:
-        raise InvalidRecord(f"max timestamp {header.max_timestamp} in the header, {largest} in the records")
+) -> Survey:
+    """Every record: that it is one, its offset, its timestamp, and in a compacted topic its key."""
+    block = opened_records(header, view[position + BATCH_OVERHEAD : position + header.size_bytes])
+    found = survey(block, header.record_count)
+    keyless = found.first_without_key
+    if config.is_compacted and keyless >= 0 and not header.attributes & CONTROL:
+        raise InvalidRecord(f"record {keyless} has no key; the topic is compacted", record_index=keyless)
+    if config.timestamps_limited and not config.log_append_time:
+        for delta in (found.smallest_timestamp_delta, found.largest_timestamp_delta):
+            _check_timestamp(header.base_timestamp + delta, config, now_ms)
+    return found
 
 
-def recompressed(view: memoryview, headers: list[BatchHeader], codec: str, level: int | None) -> memoryview:
-    """The same batches in the codec the topic demands (compression.type)."""
-    parts = []
+def _check_timestamp(timestamp: int, config: LogConfig, now_ms: int) -> None:
+    too_old = now_ms - timestamp > config.timestamp_before_max_ms
+    if timestamp >= 0 and (too_old or timestamp - now_ms > config.timestamp_after_max_ms):
+        raise _refused_timestamp(timestamp, config, now_ms)
+
+
+def recompressed(
+    view: memoryview, headers: list[BatchHeader], codec: int, level: int | None
+) -> tuple[memoryview, list[BatchHeader]]:
+    """The same records in the codec the topic demands (compression.type): their bytes, not opened further."""
+    parts: list[Buffer] = []
+    changed: list[BatchHeader] = []
     position = 0
     for header in headers:
-        batch = view[position : position + header.size_bytes]
-        records = decode_batch(batch, verify_crc=False, created=True)
-        parts.append(rebuild_batch(header, records, codec=codec, level=level))
-        position += header.size_bytes
-    return memoryview(bytearray().join(parts))
+        end = position + header.size_bytes
+        if header.codec != codec:
+            block = opened_records(header, view[position + BATCH_OVERHEAD : end])
+            block = compress(codec, block, level)
+            attributes = header.attributes & ~CODEC_MASK | codec
+            header = header._replace(
+                size_bytes=BATCH_OVERHEAD + len(block), attributes=attributes, crc=STALE_CRC
+            )
+            parts += [header_bytes(header), block]
+        else:
+            parts.append(view[position:end])
+        changed.append(header)
+        position = end
+    return memoryview(bytearray().join(parts)), changed

@@ -147,6 +147,12 @@ def _no_header(buffer: Buffer, position: int, left: int) -> ProtocolError:
     return CorruptBatch(f"{left} bytes at position {position}; a batch header has {BATCH_OVERHEAD}")
 
 
+def header_bytes(header: BatchHeader) -> bytes:
+    """As `read_header` reads it. The CRC is the header's own if it can be one, else 0."""
+    crc = max(header.crc, 0)
+    return HEADER.pack(header.base_offset, header.size_bytes - LOG_OVERHEAD, *header[2:4], crc, *header[5:])
+
+
 def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of each batch. A last batch that is cut short raises CorruptBatch."""
     end = len(buffer)

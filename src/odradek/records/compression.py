@@ -31,6 +31,10 @@ MOST_OPENED_RATIO = 100
 MOST_GZIP_MEMBERS = 16
 SNAPPY_MOST_RATIO = 32  # a copy of 64 bytes takes three: nothing is packed closer than 22:1
 
+GZIP_MAGIC = b"\x1f\x8b\x08"
+LZ4_MAGIC = b"\x04\x22\x4d\x18"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # behind a first byte of 0x50 to 0x5f
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version 1, readable since 1
 XERIAL_BLOCK_BYTES = 32 * 1024
@@ -87,6 +91,25 @@ def decompress_prefix(codec: int, data: Buffer, max_bytes: int) -> tuple[Buffer,
     if codec == ZSTD:
         return _growing_prefix("zstd", cramjam.zstd.decompress_into, data, max_bytes)
     raise unknown_codec(codec)
+
+
+def begins_as(codec: int, data: Buffer) -> bool:
+    """Whether the data begins as everything does that this codec's encoders write. Opens nothing."""
+    head = bytes(data[:8])
+    if codec == GZIP:
+        return head[:3] == GZIP_MAGIC
+    if codec == LZ4:
+        return head[:4] == LZ4_MAGIC
+    if codec == ZSTD:
+        # A skippable frame (RFC 8878, 3.1.2) may come first.
+        return head[:4] == ZSTD_MAGIC or (head[1:4] == ZSTD_SKIPPABLE and head[0] & 0xF0 == 0x50)
+    if codec == SNAPPY and head != XERIAL_MAGIC:
+        cramjam = _cramjam()
+        try:
+            return bool(cramjam.snappy.decompress_raw_len(data) <= SNAPPY_MOST_RATIO * len(data))
+        except cramjam.DecompressionError:
+            return False
+    return True
 
 
 def most_opened_bytes(compressed_bytes: int) -> int:
@@ -184,9 +207,7 @@ def _gzip_prefix(data: Buffer, max_bytes: int) -> tuple[bytes, bool]:
     return parts[0] if len(parts) == 1 else b"".join(parts), True
 
 
-def _growing_prefix(
-    codec: str, decompress_into: Any, data: Buffer, max_bytes: int
-) -> tuple[memoryview, bool]:
+def _growing_prefix(codec: str, decompress_into: Any, data: Buffer, max_bytes: int) -> tuple[bytearray, bool]:
     """Into a buffer that grows until the output fits: the frame may not say its size, or lie about it.
 
     A buffer that is too small is full when the decoder gives up, so what is in it is the output's beginning.
@@ -196,11 +217,12 @@ def _growing_prefix(
         output = bytearray(size)
         try:
             written = decompress_into(data, output)
-            return memoryview(output)[:written], True
+            del output[written:]
+            return output, True
         except Exception as error:
             if "whole buffer" not in str(error):
                 raise CorruptBatch(f"{codec}: {error}") from None
         if size >= max_bytes:
-            return memoryview(output), False
+            return output, False
         del output
         size = min(max_bytes, 4 * size)

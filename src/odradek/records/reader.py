@@ -65,12 +65,12 @@ def decode_records(header: BatchHeader, block: Buffer) -> list[Record]:
     base_timestamp = header.base_timestamp
     for index in range(header.record_count):
         try:
-            size, position = _varint(data, position)
+            size, position = varint(data, position)
             end = position + size
             if size < 0 or end > len(data):
                 raise InvalidRecord(f"{size} bytes long where {len(data) - position} are left")
-            timestamp_delta, at = _varint(data, position + 1)
-            offset_delta, at = _varint(data, at)
+            timestamp_delta, at = varint(data, position + 1)
+            offset_delta, at = varint(data, at)
             key, at = _bytes(data, at, end)
             value, at = _bytes(data, at, end)
             headers, at = _headers(data, at, end)
@@ -99,7 +99,7 @@ def decode_records(header: BatchHeader, block: Buffer) -> list[Record]:
     return records
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
+def varint(data: Buffer, position: int) -> tuple[int, int]:
     """A zigzag varint of at most ten bytes, and where it ends. IndexError at the end of the data."""
     byte = data[position]
     position += 1
@@ -120,8 +120,26 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
             raise InvalidRecord("a varint has more than ten bytes")
 
 
+def skip_headers(data: Buffer, position: int, end: int) -> int:
+    """Where the headers end that begin at `position`, in a record that ends at `end`."""
+    count, position = varint(data, position)
+    if count < 0 or 2 * count > end - position:
+        raise InvalidRecord(f"{count} headers in a record with {end - position} bytes left")
+    for _ in range(count):
+        size, position = varint(data, position)
+        if size < 0:
+            raise InvalidRecord("a header without a key")
+        size, position = varint(data, position + size)
+        if size < -1:
+            raise InvalidRecord(f"a length of {size}; only -1 stands for null")
+        position += max(size, 0)
+        if position > end:
+            raise InvalidRecord("a header reaches beyond the end of its record")
+    return position
+
+
 def _bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    size, position = _varint(data, position)
+    size, position = varint(data, position)
     if size < 0:
         if size != -1:
             raise InvalidRecord(f"a length of {size}; only -1 stands for null")
@@ -132,7 +150,7 @@ def _bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
 
 
 def _headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, ...], int]:
-    count, position = _varint(data, position)
+    count, position = varint(data, position)
     if count == 0:
         return (), position
     if count < 0 or count > end - position:

@@ -1,0 +1,148 @@
+"""What the records of a batch have in common, read in one walk that makes no record: for those who check batches.
+
+The rules are those of `reader`, which makes the records; here only what a leader asks of a producer's batch is kept.
+"""
+
+from struct import Struct
+from typing import NamedTuple
+
+from odradek.records.batch import Buffer
+from odradek.records.errors import InvalidRecord
+from odradek.records.reader import skip_headers, varint
+
+SMALLEST_RECORD_BYTES = 7  # length, attributes, two deltas, no key, no value, no headers
+
+_SIX_BYTES = Struct("6B").unpack_from
+
+
+class Survey(NamedTuple):
+    """`first_without_key` is the index of a record, -1 if each has a key. Deltas are as they stand in the records."""
+
+    smallest_timestamp_delta: int
+    largest_timestamp_delta: int
+    first_without_key: int
+
+
+def survey(data: Buffer, count: int) -> Survey:
+    """Of all `count` records, which fill `data` exactly. InvalidRecord names the first that is none, or whose offset
+    delta is not its index: a producer leaves no gaps (KIP-98)."""
+    return _walk(data, count, count)
+
+
+def survey_first(data: Buffer, count: int) -> None:
+    """The same of the first record alone, and that the others have room behind it."""
+    _walk(data, count, 1)
+
+
+def is_plain(view: memoryview, at: int, end: int, count: int) -> bool:
+    """Whether the records that fill `view` from `at` to `end` begin as clients write them: the first with no
+    attributes, no deltas, and a length that leaves room for the others. A single one is looked at to its end, and has
+    no headers. No is no verdict: they may still be records.
+    """
+    first, second, third, fourth, fifth, sixth = _SIX_BYTES(view, at)
+    # Lengths of up to 13 bits, and even: a zigzag number is odd when it is negative.
+    if first < 0x80:
+        if first & 1 or second or third or fourth:
+            return False
+        key = fifth
+        behind = at + 1 + (first >> 1)
+        at += 5
+    else:
+        if first & 1 or second >= 0x80 or third or fourth or fifth:
+            return False
+        key = sixth
+        behind = at + 2 + ((first & 0x7F | second << 7) >> 1)
+        at += 6
+    if count > 1:
+        return behind + (count - 1) * SMALLEST_RECORD_BYTES <= end
+    if behind != end:
+        return False
+    if key != 1:
+        if key & 0x81:
+            return False
+        at += key >> 1
+    if at > end - 2:
+        return False
+    value = view[at]
+    at += 1
+    if value >= 0x80:
+        second = view[at]
+        if second >= 0x80:
+            return False
+        at += 1
+        value = value & 0x7F | second << 7
+    return not value & 1 and at + (value >> 1) == end - 1 and not view[end - 1]
+
+
+def _walk(data: Buffer, count: int, looked_at: int) -> Survey:
+    smallest, largest = 1 << 64, -1 << 64
+    keyless = -1
+    position = index = 0
+    available = len(data) - (count - looked_at) * SMALLEST_RECORD_BYTES
+    try:
+        for index in range(looked_at):
+            # One byte is what nearly every field of a small record takes: looked at before anything is called.
+            size = data[position]
+            position += 1
+            if size < 0x80:
+                size = (size >> 1) ^ -(size & 1)
+            else:
+                size, position = varint(data, position - 1)
+            end = position + size
+            if size < SMALLEST_RECORD_BYTES - 1 or end > available:
+                raise InvalidRecord(f"{size} bytes long where {available - position} are left")
+            delta = data[position + 1]
+            if delta < 0x80:
+                delta = (delta >> 1) ^ -(delta & 1)
+                at = position + 2
+            else:
+                delta, at = varint(data, position + 1)
+            if delta > largest:
+                largest = delta
+            if delta < smallest:
+                smallest = delta
+            delta = data[at]
+            if delta < 0x80:
+                delta = (delta >> 1) ^ -(delta & 1)
+                at += 1
+            else:
+                delta, at = varint(data, at)
+            if delta != index:
+                raise InvalidRecord(f"it has offset delta {delta}")
+            length = data[at]
+            if length < 0x80:
+                length = (length >> 1) ^ -(length & 1)
+                at += 1
+            else:
+                length, at = varint(data, at)
+            if length >= 0:
+                at += length
+            elif length == -1:
+                if keyless < 0:
+                    keyless = index
+            else:
+                raise InvalidRecord(f"a key of {length} bytes; only -1 stands for null")
+            length = data[at]
+            if length < 0x80:
+                length = (length >> 1) ^ -(length & 1)
+                at += 1
+            else:
+                length, at = varint(data, at)
+            if length >= 0:
+                at += length
+            elif length != -1:
+                raise InvalidRecord(f"a value of {length} bytes; only -1 stands for null")
+            if data[at]:
+                at = skip_headers(data, at, end)
+            else:
+                at += 1
+            if at != end:
+                raise InvalidRecord(f"{end - at} bytes are left over in it")
+            position = end
+    except IndexError:
+        raise InvalidRecord(f"record {index} of {count}: the block ends inside it", index) from None
+    except InvalidRecord as error:
+        raise InvalidRecord(f"record {index} of {count}: {error.message}", index) from None
+    if looked_at == count and position != available:
+        raise InvalidRecord(f"{available - position} bytes behind the last of {count} records")
+    return Survey(smallest, largest, keyless)
