@@ -36,6 +36,16 @@ def test_a_waiter_is_tried_once_however_often_it_is_woken() -> None:
     assert len(purgatory) == 0
 
 
+def test_a_waiter_that_cannot_complete_is_tried_once_for_all_its_keys() -> None:
+    purgatory = Purgatory()
+    waiter = Parked(purgatory, ready=False)
+    purgatory.park(waiter, deadline_ms=1_000, keys=["a", "b"])
+    purgatory.wake_key("a")
+    purgatory.wake_key("b")
+    purgatory.sweep(7)
+    assert waiter.story == ["tried at 7"]
+
+
 def test_a_waiter_that_cannot_complete_yet_stays_and_is_woken_again() -> None:
     purgatory = Purgatory()
     waiter = Parked(purgatory, ready=False)
