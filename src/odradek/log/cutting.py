@@ -10,6 +10,10 @@ pages before new ones: valid batches of a history that is gone, followed by the 
 from typing import TYPE_CHECKING
 
 from odradek.log import lookups
+from odradek.log.checkpoints import LEADER_EPOCHS, epochs_to_bytes
+from odradek.log.errors import StorageError
+from odradek.log.leader_epochs import LeaderEpochs
+from odradek.log.prepared_files import PreparedFiles
 from odradek.log.producers import Producers
 from odradek.log.segment import SNAPSHOT_SUFFIX
 from odradek.model.error_codes import ErrorCode
@@ -25,8 +29,9 @@ def truncate_to(log: "PartitionLog", offset: int, now_ms: int) -> int:
     if offset >= log.log_end_offset:
         # Epochs that began at our end and brought no record are no part of the common history either: kept,
         # we would name them to the leader for ever, and be answered with the same cut for ever.
-        if log.epochs.truncate_from_end(offset):
-            log.write_epochs()
+        epochs = LeaderEpochs(log.epochs.entries)
+        if epochs.truncate_from_end(offset):
+            log.write_epochs(epochs)
         return log.log_end_offset
     if offset <= log.log_start_offset:
         truncate_fully_and_start_at(log, max(offset, 0), now_ms)
@@ -42,41 +47,68 @@ def truncate_to(log: "PartitionLog", offset: int, now_ms: int) -> int:
         truncate_fully_and_start_at(log, log.log_start_offset, now_ms)
         return log.log_end_offset
     nothing_left = position == 0 and target is log.segments[0]
+    # Whatever can fail, but for the disk itself, comes before anything is cut: see `prepared_files`.
+    files = PreparedFiles(log.directory)
+    is_shortened = position > 0 and (target is log.active or position < target.file.size_bytes)
+    cut = (
+        target.prepare_cut(files, position, end_offset, log.config.index_interval_bytes)
+        if is_shortened
+        else None
+    )
+    producers, stale = Producers(), lookups.stale_snapshots(log, end_offset)
+    if not nothing_left:
+        producers = lookups.producers_at(log, end_offset, now_ms)
+    following = log.prepare_segment(files, end_offset, now_ms, producers)
+    epochs = _prepare_epochs(log, files, end_offset)
     _lower_flushed_point(log, end_offset, log.log_start_offset, nothing_left=nothing_left)
-    while log.segments[-1] is not target:
-        log.discard(log.segments.pop())
-    if position == 0:
-        log.discard(log.segments.pop())
-    elif target is log.active or position < target.file.size_bytes:
-        for name in target.cut(position, end_offset, log.config.index_interval_bytes):
-            log.flushed.name_changed(name)
-    log.log_end_offset = end_offset
-    log.producer_marks = [mark for mark in log.producer_marks if mark[0] <= end_offset]
-    if log.segments:
-        lookups.reload_producers(log, now_ms)
-    else:
-        log.producers = Producers()
-    log.begin_segment(end_offset, now_ms)
-    if log.epochs.truncate_from_end(end_offset):
-        log.write_epochs()
+    try:
+        while log.segments[-1] is not target:
+            log.discard(log.segments.pop())
+        if position == 0:
+            log.discard(log.segments.pop())
+        elif cut is not None:
+            for name in target.cut(cut):
+                log.flushed.name_changed(name)
+        log.log_end_offset = end_offset
+        for name in stale:
+            log.directory.remove(name)
+        log.producers = producers
+        log.begin_segment(files, following)
+        log.epochs = epochs
+    except StorageError as error:
+        raise log.give_up(error) from None
     return end_offset
 
 
 def truncate_fully_and_start_at(log: "PartitionLog", offset: int, now_ms: int) -> None:
     if log.failure is not None:
         raise log.failure
-    log.log_start_offset = min(offset, log.log_start_offset)
-    _lower_flushed_point(log, log.log_start_offset, log.log_start_offset, nothing_left=True)
-    while log.segments:
-        log.discard(log.segments.pop())
-    for name in log.directory.names():
-        if name.endswith(SNAPSHOT_SUFFIX):
+    files = PreparedFiles(log.directory)
+    stale = lookups.stale_snapshots(log, -1)
+    following = log.prepare_segment(files, offset, now_ms, Producers())
+    epochs = _prepare_epochs(log, files, 0)
+    log_start_offset = min(offset, log.log_start_offset)
+    _lower_flushed_point(log, log_start_offset, log_start_offset, nothing_left=True)
+    try:
+        log.log_start_offset = log_start_offset
+        while log.segments:
+            log.discard(log.segments.pop())
+        for name in stale:
             log.directory.remove(name)
-    log.producers = Producers()
-    log.begin_segment(offset, now_ms)
-    log.log_start_offset = log.log_end_offset = offset
-    log.epochs.clear()
-    log.write_epochs()
+        log.producers = Producers()
+        log.begin_segment(files, following)
+        log.log_start_offset = log.log_end_offset = offset
+        log.epochs = epochs
+    except StorageError as error:
+        raise log.give_up(error) from None
+
+
+def _prepare_epochs(log: "PartitionLog", files: PreparedFiles, end_offset: int) -> LeaderEpochs:
+    """As they are once the log ends there; on the disk last, for what the file has too many is cut off by the batches."""
+    epochs = LeaderEpochs(log.epochs.entries)
+    if epochs.truncate_from_end(end_offset):
+        files.write(LEADER_EPOCHS, epochs_to_bytes(epochs.entries))
+    return epochs
 
 
 def _lower_flushed_point(
@@ -100,9 +132,10 @@ def delete_records_before(log: "PartitionLog", offset: int) -> int:
             f"{log.topic_partition}: cannot delete up to {offset}, the log ends at {log.log_end_offset}",
         )
     if offset > log.log_start_offset:
+        epochs = LeaderEpochs(log.epochs.entries)
+        if epochs.truncate_from_start(offset):
+            log.write_epochs(epochs)
         log.log_start_offset = offset
-        if log.epochs.truncate_from_start(offset):
-            log.write_epochs()
         log.producers.forget_ended_before(offset)
         drop_segments_below(log, offset)
     return log.log_start_offset

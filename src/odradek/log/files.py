@@ -28,6 +28,8 @@ _fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)  # macOS 
 _fsync = os.fsync
 _sendfile = os.sendfile
 
+# The table of the process, or that of the machine, is full.
+NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 LOCK_NAME = ".lock"
 TEMPORARY_SUFFIX = ".tmp"
 
@@ -495,7 +497,7 @@ class OsDirectory:
         A missing log directory is: somebody took it away, or unmounted it.
         """
         failure = named(error, f"{doing} {self.path}" + ("" if name == "." else f"/{name}"))
-        if error.errno in (errno.EMFILE, errno.ENFILE):
+        if error.errno in NO_DESCRIPTOR:
             return failure
         if error.errno == errno.ENOENT and os.path.isdir(self.health.path):
             return failure

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.log.checkpoints import DIRECTORY_MOVES, MalformedCheckpoint, moves_to_bytes, read_moves
 from odradek.log.errors import DirectoryOffline, MissingFile, StorageError
 from odradek.log.files import Directory
+from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.log_directory import LogDirectory, parse_directory_name
 from odradek.log.namesakes import Namesake
 from odradek.log.partition_log import PartitionLog
@@ -192,8 +193,7 @@ class FutureLogs:
         """An epoch that has brought no record yet is known to the log in use alone."""
         wanted = [entry for entry in current.epochs.entries if entry.start_offset <= future.log_end_offset]
         if future.epochs.entries != wanted:
-            future.epochs.entries = wanted
-            future.write_epochs()
+            future.write_epochs(LeaderEpochs(wanted))
 
     def swap(self, topic_partition: TopicPartition, high_watermark: int, now_ms: int) -> list[str]:
         """The future log is the one in use when this returns: see the module. Lines for the log file.

@@ -74,38 +74,46 @@ def aborted_transactions(
     return found
 
 
-def reload_producers(log: "PartitionLog", now_ms: int) -> None:
-    """After a cut: the newest snapshot at or below the end, and the batches from there on."""
-    end_offset = log.log_end_offset
-    best = -1
-    for name in log.directory.names():
-        if name.endswith(SNAPSHOT_SUFFIX) and name[: -len(SNAPSHOT_SUFFIX)].isdigit():
-            offset = int(name[: -len(SNAPSHOT_SUFFIX)])
-            if offset > end_offset:
-                log.directory.remove(name)
-                log.flushed.names_dirty()
-            else:
-                best = max(best, offset)
-    producers = Producers()
-    start = log.segments[0].base_offset
-    if log.producer_marks and log.producer_marks[-1][0] >= best:
-        start, mark = log.producer_marks[-1]
-        producers = Producers.from_bytes(mark, now_ms)
-    elif best >= start:
-        data = log.directory.read(file_name(best, SNAPSHOT_SUFFIX))
-        assert data is not None
-        try:
-            producers = Producers.from_bytes(data, now_ms)
-            start = best
-        except MalformedSnapshot:
-            log.directory.remove(file_name(best, SNAPSHOT_SUFFIX))
-            reload_producers(log, now_ms)
-            return
-    log.producers = producers
+def stale_snapshots(log: "PartitionLog", end_offset: int) -> list[str]:
+    """Names of the snapshots that speak of what lies behind this offset."""
+    return [file_name(offset, SNAPSHOT_SUFFIX) for offset in _snapshots(log) if offset > end_offset]
+
+
+def _snapshots(log: "PartitionLog") -> list[int]:
+    names = [
+        name.removesuffix(SNAPSHOT_SUFFIX) for name in log.directory.names() if name.endswith(SNAPSHOT_SUFFIX)
+    ]
+    return sorted(int(stem) for stem in names if stem.isdigit())
+
+
+def producers_at(log: "PartitionLog", end_offset: int, now_ms: int) -> Producers:
+    """As they were when the log ended there: the newest snapshot at or below that, and the batches from there on."""
+    start, producers = _newest_known(log, end_offset, now_ms)
     for segment in log.segments[log.segment_index(start) :]:
+        if segment.base_offset >= end_offset:
+            break
         for position, header in segment.headers(segment.position_of(start)):
+            if header.base_offset >= end_offset:
+                break
             if header.producer_id >= 0 and header.base_offset >= start:
                 replay(producers, segment, position, header, now_ms)
+    return producers
+
+
+def _newest_known(log: "PartitionLog", end_offset: int, now_ms: int) -> tuple[int, Producers]:
+    first = log.segments[0].base_offset
+    snapshots = [offset for offset in _snapshots(log) if first <= offset <= end_offset]
+    marks = [mark for mark in log.producer_marks if mark[0] <= end_offset]
+    if marks and marks[-1][0] >= max(snapshots, default=-1):
+        start, mark = marks[-1]
+        return start, Producers.from_bytes(mark, now_ms)
+    for offset in reversed(snapshots):
+        data = log.directory.read(file_name(offset, SNAPSHOT_SUFFIX))
+        try:
+            return offset, Producers.from_bytes(data or b"", now_ms)
+        except MalformedSnapshot:
+            continue  # the one before it, and more batches
+    return first, Producers()
 
 
 def replay(

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import NamedTuple, TypeVar, Union
 
 from odradek.log.errors import DirectoryInUse, MissingFile, named
-from odradek.log.files import LOCK_NAME, TEMPORARY_SUFFIX, Buffer, Health
+from odradek.log.files import LOCK_NAME, NO_DESCRIPTOR, TEMPORARY_SUFFIX, Buffer, Health
 
 PAGE_BYTES = 4096
 UNLIMITED = 1 << 62
@@ -151,6 +151,7 @@ class MemoryDisk:
     def __init__(self, path: str = "/disk") -> None:
         self.path = path
         self.capacity_bytes = UNLIMITED
+        self.failures = 0  # errors that were injected and came
         self.life = 0
         self.trace: list[str] = []
         self.locked = False
@@ -186,8 +187,8 @@ class MemoryDisk:
     def inject(
         self, operation: str, error: int, *, name: str = "", after: int = 0, times: int = 1 << 30
     ) -> None:
-        """`operation` (append, read, sync, truncate, replace, rename, remove, make, open, names) on names that contain
-        `name` fails `times` times after having worked `after` times.
+        """`operation` (append, read, sync, truncate, replace, rename, remove, make, open, names, or any) on names that
+        contain `name` fails `times` times after having worked `after` times.
         """
         self._faults.append(_Fault(operation, name, error, after, times))
 
@@ -262,11 +263,12 @@ class MemoryDisk:
         if life != self.life:
             raise Crashed(f"{operation} {name}: this process is dead")
         for at, fault in enumerate(self._faults):
-            if fault.operation == operation and fault.name in name and fault.times > 0:
+            if fault.operation in (operation, "any") and fault.name in name and fault.times > 0:
                 if fault.after > 0:
                     self._faults[at] = fault._replace(after=fault.after - 1)
                 else:
                     self._faults[at] = fault._replace(times=fault.times - 1)
+                    self.failures += 1
                     raise OSError(fault.error, "injected", name)
 
     def _step(self, operation: str, name: str) -> bool:
@@ -543,7 +545,7 @@ class MemoryDirectory:
             return work(self.disk._node(self._parts))
         except OSError as error:
             failure = named(error, f"{operation} {path}")
-            if error.errno == errno.ENOENT and path != self.health.path:
+            if error.errno in NO_DESCRIPTOR or (error.errno == errno.ENOENT and path != self.health.path):
                 raise failure from error
             raise self.health.fail(failure) from error
 

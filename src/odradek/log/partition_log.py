@@ -18,9 +18,10 @@ from odradek.log.checkpoints import (
 )
 from odradek.log.config import LogConfig
 from odradek.log.errors import CorruptLog, MissingFile, StorageError
-from odradek.log.files import Directory
+from odradek.log.files import Directory, File
 from odradek.log.indexes import AbortedTransaction, TimestampOffset
 from odradek.log.leader_epochs import LeaderEpochs
+from odradek.log.prepared_files import PreparedFiles
 from odradek.log.producers import Producer, Producers
 from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, file_name
 from odradek.log.validation import STALE_CRC, leader_batches, recompressed
@@ -272,11 +273,19 @@ class PartitionLog:
         active = self.active
         file = active.file
         position = file.size_bytes
+        # Whatever can fail beside the write itself comes before it: behind it memory has to follow.
+        markers: dict[int, EndTransaction | None] = {}
+        aborts: File | None = None
+        for at, header in enumerate(headers):
+            if header.attributes & CONTROL and header.producer_id >= 0:
+                markers = self._markers(records, headers, marker, at)
+                if any(ended is not None and not ended.is_commit for ended in markers.values()):
+                    aborts = self._open_transactions()
+                break
         file.append(records)
         interval = self.config.index_interval_bytes
-        start = position
         offset = base_offset
-        for header in headers:
+        for at, header in enumerate(headers):
             if from_leader:
                 offset = header.base_offset
             size_bytes = header.size_bytes
@@ -284,11 +293,7 @@ class PartitionLog:
             active.note_batch(position, size_bytes, next_offset, header.max_timestamp, interval)
             if header.producer_id >= 0:
                 if header.attributes & CONTROL:
-                    if marker is None:
-                        view = records[position - start : position - start + size_bytes]
-                        marker = end_transaction(decode_batch(view, verify_crc=False)[0])
-                    self._note_marker(header, marker, offset, now_ms)
-                    marker = None
+                    self._note_marker(header, markers[at], offset, now_ms, aborts)
                 else:
                     self.producers.note_batch(header, offset, now_ms)
             position += size_bytes
@@ -304,14 +309,41 @@ class PartitionLog:
             (self.log_end_offset, self.producers.to_bytes()),
         ]
 
+    def _markers(
+        self, records: memoryview, headers: list[BatchHeader], known: EndTransaction | None, first: int
+    ) -> dict[int, EndTransaction | None]:
+        """What the control batches among `headers`, from `first` on, say; of one that was read already, `known`."""
+        markers: dict[int, EndTransaction | None] = {}
+        position = sum(header.size_bytes for header in headers[:first])
+        for at, header in enumerate(headers[first:], first):
+            if header.attributes & CONTROL and header.producer_id >= 0:
+                if known is None:
+                    view = records[position : position + header.size_bytes]
+                    markers[at] = end_transaction(decode_batch(view, verify_crc=False)[0])
+                else:
+                    markers[at], known = known, None
+            position += header.size_bytes
+        return markers
+
+    def _open_transactions(self) -> File:
+        try:
+            return self.active.open_transactions()
+        except StorageError as error:
+            raise self.broken(error) from None
+
     def _note_marker(
-        self, header: BatchHeader, marker: EndTransaction | None, offset: int, now_ms: int
+        self,
+        header: BatchHeader,
+        marker: EndTransaction | None,
+        offset: int,
+        now_ms: int,
+        aborts: File | None,
     ) -> None:
         if marker is None:
             return
         ended = self.producers.note_marker(header, marker, offset, now_ms)
-        if ended is not None and ended.is_aborted:
-            self.flushed.name_changed(self.active.add_transaction(self.producers.aborted(ended)))
+        if ended is not None and ended.is_aborted and aborts is not None:
+            self.flushed.name_changed(self.active.add_transaction(self.producers.aborted(ended), aborts))
 
     # ---------------------------------------------------------------------------------------------- rolling
 
@@ -349,21 +381,42 @@ class PartitionLog:
         """
         base_offset = self.log_end_offset if base_offset is None else max(base_offset, self.log_end_offset)
         old = self.active
-        if old.file.size_bytes == 0:
-            if base_offset == old.base_offset:
-                return
-            self.discard(self.segments.pop())
-        else:
-            for name in old.become_inactive(base_offset):
-                self.flushed.name_changed(name)
-        self.begin_segment(base_offset, now_ms)
+        is_empty = old.file.size_bytes == 0
+        if is_empty and base_offset == old.base_offset:
+            return
+        files = PreparedFiles(self.directory)
+        try:
+            if not is_empty:
+                old.prepare_indexes(files)
+            following = self.prepare_segment(files, base_offset, now_ms, self.producers)
+        except StorageError as error:
+            raise self.broken(error) from None
+        try:
+            if is_empty:
+                self.discard(self.segments.pop())
+            else:
+                old.rely_on_index_files(base_offset)
+            self.begin_segment(files, following)
+        except StorageError as error:
+            raise self.give_up(error) from None
 
-    def begin_segment(self, base_offset: int, now_ms: int) -> None:
-        self.take_snapshot(base_offset)
-        active = Segment.create(self.directory, base_offset, now_ms)
-        active.jitter_ms = self._jitter(base_offset)
-        self.segments.append(active)
-        self.active = active
+    def prepare_segment(
+        self, files: PreparedFiles, base_offset: int, now_ms: int, producers: Producers
+    ) -> Segment:
+        """The segment the log is about to go on in; it is empty, and its files are among `files`."""
+        files.write(file_name(base_offset, SNAPSHOT_SUFFIX), producers.to_bytes())
+        segment = Segment.prepare(self.directory, base_offset, now_ms, files)
+        segment.jitter_ms = self._jitter(base_offset)
+        return segment
+
+    def begin_segment(self, files: PreparedFiles, following: Segment) -> None:
+        """The log goes on in it. Takes no descriptor: see `prepared_files`."""
+        following.remove_leftovers()
+        for name in files.put():
+            if name != following.name():  # what is appended to is synced by itself
+                self.flushed.name_changed(name)
+        self.segments.append(following)
+        self.active = following
         self.producer_marks = []
         self._marked_bytes = 0
         self.flushed.rolled()
@@ -377,7 +430,10 @@ class PartitionLog:
 
     def take_snapshot(self, offset: int) -> None:
         name = file_name(offset, SNAPSHOT_SUFFIX)
-        self.directory.replace(name, self.producers.to_bytes(), durable=False)
+        try:
+            self.directory.replace(name, self.producers.to_bytes(), durable=False)
+        except StorageError as error:
+            raise self.broken(error) from None
         self.flushed.name_changed(name)
 
     # ---------------------------------------------------------------------------------------------- reading
@@ -435,12 +491,18 @@ class PartitionLog:
         flush, because an fsync here would hold up every partition a broker takes over (KAFKA-15046). What a power
         cut takes is rebuilt from the batches.
         """
-        if self.epochs.assign(epoch, start_offset):
-            self.write_epochs()
+        epochs = LeaderEpochs(self.epochs.entries)
+        if epochs.assign(epoch, start_offset):
+            self.write_epochs(epochs)
 
-    def write_epochs(self) -> None:
-        self.directory.replace(LEADER_EPOCHS, epochs_to_bytes(self.epochs.entries), durable=False)
+    def write_epochs(self, epochs: LeaderEpochs) -> None:
+        """They are this log's from now on: once they are in the file, not before."""
+        try:
+            self.directory.replace(LEADER_EPOCHS, epochs_to_bytes(epochs.entries), durable=False)
+        except StorageError as error:
+            raise self.broken(error) from None
         self.flushed.name_changed(LEADER_EPOCHS)
+        self.epochs = epochs
 
     def assign_topic_id(self, topic_id: TopicId) -> None:
         """For a log that has none: made by an old broker, or its file was lost to a power cut."""
@@ -450,8 +512,13 @@ class PartitionLog:
                 f"{self.topic_partition}: the log belongs to another topic of that name",
             )
         if self.topic_id != topic_id:
+            try:
+                self.directory.replace(
+                    PARTITION_METADATA, partition_metadata_to_bytes(topic_id), durable=False
+                )
+            except StorageError as error:
+                raise self.broken(error) from None
             self.topic_id = topic_id
-            self.directory.replace(PARTITION_METADATA, partition_metadata_to_bytes(topic_id), durable=False)
             self.flushed.name_changed(PARTITION_METADATA)
 
     # ------------------------------------------------------------------------------------ both ends of the log
@@ -460,22 +527,31 @@ class PartitionLog:
         """Cuts the log so that it ends at `offset`, or below if that lies inside a batch. Returns the new end."""
         try:
             return cutting.truncate_to(self, offset, now_ms)
-        except CorruptLog as error:
+        except StorageError as error:
             raise self.broken(error) from None
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """An empty log that begins at `offset`: the leader no longer has what we would need in between."""
-        cutting.truncate_fully_and_start_at(self, offset, now_ms)
+        try:
+            cutting.truncate_fully_and_start_at(self, offset, now_ms)
+        except StorageError as error:
+            raise self.broken(error) from None
 
     def delete_records_before(self, offset: int) -> int:
         """Moves the log's start up (DeleteRecords, or the leader's start told to a follower); whole segments below
         it go. Returns the new start. The caller keeps it at or below the high watermark.
         """
-        return cutting.delete_records_before(self, offset)
+        try:
+            return cutting.delete_records_before(self, offset)
+        except StorageError as error:
+            raise self.broken(error) from None
 
     def drop_segments_below(self, offset: int) -> int:
         """Takes the segments out that end at `offset` or before it. The active one stays. Returns how many."""
-        return cutting.drop_segments_below(self, offset)
+        try:
+            return cutting.drop_segments_below(self, offset)
+        except StorageError as error:
+            raise self.broken(error) from None
 
     def discard(self, segment: Segment) -> None:
         """Renames the files of a segment that is in the list no more; `purge` removes them."""
@@ -523,21 +599,30 @@ class PartitionLog:
         return self.producers.last_stable_offset(high_watermark)
 
     def aborted_transactions(self, offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
-        return lookups.aborted_transactions(self, offset, upper_bound_offset)
+        try:
+            return lookups.aborted_transactions(self, offset, upper_bound_offset)
+        except StorageError as error:
+            raise self.broken(error) from None
 
     def offset_for_timestamp(self, timestamp: int) -> lookups.FoundOffset | None:
         """The first record with this timestamp or a later one."""
         try:
             return lookups.offset_for_timestamp(self, timestamp)
-        except CorruptLog as error:
+        except StorageError as error:
             raise self.broken(error) from None
 
     def offset_of_max_timestamp(self) -> lookups.FoundOffset | None:
         """The first record with the largest timestamp of all (KIP-734)."""
-        return lookups.offset_of_max_timestamp(self)
+        try:
+            return lookups.offset_of_max_timestamp(self)
+        except StorageError as error:
+            raise self.broken(error) from None
 
     def max_timestamp(self) -> TimestampOffset:
-        return lookups.max_timestamp(self)
+        try:
+            return lookups.max_timestamp(self)
+        except StorageError as error:
+            raise self.broken(error) from None
 
     # --------------------------------------------------------------------------------------- flush and close
 
@@ -547,7 +632,10 @@ class PartitionLog:
 
     def plan_flush(self) -> flushing.FlushPlan:
         """What has to be synced now; `plan.run()` blocks and may run in a thread, `commit_flush` ends it."""
-        return flushing.plan(self)
+        try:
+            return flushing.plan(self)
+        except StorageError as error:
+            raise self.broken(error) from None
 
     def commit_flush(self, plan: flushing.FlushPlan, now_ms: int = -1) -> int:
         return flushing.commit(self, plan, now_ms)
@@ -555,7 +643,10 @@ class PartitionLog:
     def flush(self, now_ms: int = -1) -> int:
         """All three in one; returns the recovery point. Blocks; safe from a thread while the log is appended to."""
         plan = self.plan_flush()
-        plan.run()
+        try:
+            plan.run()
+        except MissingFile as error:
+            raise self.broken(error) from None
         return self.commit_flush(plan, now_ms)
 
     def close(self) -> None:
@@ -574,12 +665,20 @@ class PartitionLog:
         return error
 
     def broken(self, error: StorageError) -> StorageError:
-        """What lies here is not what was written: as `fail`, and whoever knows the other copies is told."""
+        """What lies here is not what was written: as `fail`, and whoever knows the other copies is told.
+
+        For want of a descriptor, or of whatever else the disk has nothing to do with, only this one operation fails:
+        whoever gets here has not changed anything yet.
+        """
+        if isinstance(error, CorruptLog | MissingFile) or self.directory.health.failure is not None:
+            return self.give_up(error)
+        return error
+
+    def give_up(self, error: StorageError) -> StorageError:
+        """As `broken`, whatever the fault: what lies here may be half of a change."""
         if self.directory.health.failure is not None:
             return self.fail(error)
-        if (
-            isinstance(error, CorruptLog | MissingFile) and self.failure is None
-        ):  # not for want of a descriptor
+        if self.failure is None:
             self.failure = error
             if self.on_broken is not None:
                 self.on_broken(self, error)

@@ -6,6 +6,7 @@ to their files and looked up there. What is cold is opened when it is first aske
 
 from collections.abc import Iterator
 from struct import Struct
+from typing import NamedTuple
 
 from odradek.log.errors import CorruptLog
 from odradek.log.files import Directory, File
@@ -13,6 +14,7 @@ from odradek.log.indexes import (
     MAX_RELATIVE_OFFSET,
     OFFSET_ENTRY,
     TIME_ENTRY,
+    TRANSACTION_ENTRY,
     AbortedTransaction,
     OffsetIndex,
     TimeIndex,
@@ -22,6 +24,7 @@ from odradek.log.indexes import (
     read_transactions,
     transaction_to_bytes,
 )
+from odradek.log.prepared_files import PreparedFiles
 from odradek.log.scan import HEADER_WINDOW, scan_headers
 from odradek.records.batch import BATCH_OVERHEAD, LOG_OVERHEAD, MAGIC, BatchHeader
 
@@ -42,6 +45,17 @@ REMEMBERED_POSITIONS = 2048
 
 def file_name(base_offset: int, suffix: str) -> str:
     return f"{base_offset:020d}{suffix}"
+
+
+class Cut(NamedTuple):
+    """What is left of a segment that is to end at `end_offset`; all that had to be opened or read is in here."""
+
+    position: int
+    end_offset: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+    transactions: list[AbortedTransaction]
+    transaction_file: File | None  # where entries of it go
 
 
 class Segment:
@@ -95,14 +109,27 @@ class Segment:
         if not is_fresh:
             for suffix in SUFFIXES:
                 directory.remove(file_name(base_offset, suffix))
+        return cls._empty(
+            directory, base_offset, now_ms, directory.open(file_name(base_offset, LOG_SUFFIX), create=True)
+        )
+
+    @classmethod
+    def prepare(cls, directory: Directory, base_offset: int, now_ms: int, files: PreparedFiles) -> "Segment":
+        """As `create`, of files that are put in place later; until then what lies under its names stays."""
+        return cls._empty(directory, base_offset, now_ms, files.write(file_name(base_offset, LOG_SUFFIX)))
+
+    @classmethod
+    def _empty(cls, directory: Directory, base_offset: int, now_ms: int, file: File) -> "Segment":
         segment = cls(directory, base_offset, now_ms)
-        segment._file = directory.open(file_name(base_offset, LOG_SUFFIX), create=True)
-        segment.offset_index = OffsetIndex()
-        segment.time_index = TimeIndex()
-        segment.max_timestamp = -1
+        segment._file = file
+        segment.make_index_in_memory()
         segment._transactions = []
-        segment.positions[base_offset] = 0
         return segment
+
+    def remove_leftovers(self) -> None:
+        """Before prepared files are put in place: an index of a former life would be taken for this one's."""
+        for suffix in SUFFIXES:
+            self.directory.remove(self.name(suffix))
 
     @property
     def file(self) -> File:
@@ -174,24 +201,29 @@ class Segment:
         """The log goes on in another segment. Returns the names of the files written, not synced yet."""
         self.end_offset = end_offset
         written = self.write_indexes()
-        self.offset_index = None
-        self.time_index = None
-        self.positions = {}
+        self.rely_on_index_files(end_offset)
         return written
 
+    def rely_on_index_files(self, end_offset: int) -> None:
+        """They say what memory knew, and are what is asked from now on."""
+        self.end_offset = end_offset
+        self.offset_index = self.time_index = None
+        self._index_file = self._time_index_file = None
+        self.positions = {}
+
     def write_indexes(self) -> list[str]:
+        files = PreparedFiles(self.directory)
+        self.prepare_indexes(files)
+        self._index_file = self._time_index_file = None
+        return files.put()
+
+    def prepare_indexes(self, files: PreparedFiles) -> None:
         """The index files say what memory knows; the last time entry is the largest timestamp of all."""
         if self.offset_index is None or self.time_index is None or self.max_timestamp is None:
-            return []
+            return
         self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp - self.base_offset)
-        self._index_file = self._time_index_file = None
-        names = [self.name(INDEX_SUFFIX), self.name(TIME_INDEX_SUFFIX)]
-        # Not atomic, and need not be: an index is a hint, and this one is synced before it is trusted.
-        for name, data in zip(names, (self.offset_index.to_bytes(), self.time_index.to_bytes()), strict=True):
-            file = self.directory.open(name, create=True)
-            file.truncate(0)
-            file.append(data)
-        return names
+        files.write(self.name(INDEX_SUFFIX), self.offset_index.to_bytes())
+        files.write(self.name(TIME_INDEX_SUFFIX), self.time_index.to_bytes())
 
     # ---------------------------------------------------------------------------------------- searching
 
@@ -234,19 +266,18 @@ class Segment:
         if self._index_file is None:
             if not self.directory.exists(self.name(INDEX_SUFFIX)):
                 self.rebuild_indexes()
-            self._index_file = self.directory.open(self.name(INDEX_SUFFIX))
-            if self._index_file.size_bytes % OFFSET_ENTRY.size or self._index_lies():
-                self._index_file = None
+            file = self.directory.open(self.name(INDEX_SUFFIX))
+            if file.size_bytes % OFFSET_ENTRY.size or self._index_lies(file):
                 self.rebuild_indexes()
-                self._index_file = self.directory.open(self.name(INDEX_SUFFIX))
+                file = self.directory.open(self.name(INDEX_SUFFIX))
+            self._index_file = file
         return self._index_file
 
-    def _index_lies(self) -> bool:
+    def _index_lies(self, index: File) -> bool:
         """A look at the last entry: zeros behind the entries (a torn or preallocated file), or beyond the log."""
-        assert self._index_file is not None
-        if self._index_file.size_bytes == 0:
+        if index.size_bytes == 0:
             return False
-        relative, position = last_in_file(self._index_file, OFFSET_ENTRY)
+        relative, position = last_in_file(index, OFFSET_ENTRY)
         return not (relative >= 0 and 0 < position < self.file.size_bytes)
 
     def _batch_stands_at(self, position: int, last_offset: int) -> bool:
@@ -369,12 +400,16 @@ class Segment:
             self._transactions = [] if data is None else read_transactions(data)
         return self._transactions
 
-    def add_transaction(self, transaction: AbortedTransaction) -> str:
+    def open_transactions(self) -> File:
+        """The index, to be appended to; what it holds is known from here on."""
+        self.transactions  # noqa: B018  (read while that may still fail)
+        return self.directory.open(self.name(TRANSACTION_INDEX_SUFFIX), create=True)
+
+    def add_transaction(self, transaction: AbortedTransaction, file: File) -> str:
         """Returns the name of the file written, not synced yet."""
         self.transactions.append(transaction)
-        name = self.name(TRANSACTION_INDEX_SUFFIX)
-        self.directory.open(name, create=True).append(transaction_to_bytes(transaction))
-        return name
+        file.append(transaction_to_bytes(transaction))
+        return self.name(TRANSACTION_INDEX_SUFFIX)
 
     def replace_transactions(self, transactions: list[AbortedTransaction]) -> None:
         if transactions:
@@ -388,8 +423,9 @@ class Segment:
 
     def rebuild_indexes(self, index_interval_bytes: int = 4096) -> None:
         """Both indexes from the batches themselves: what they say must be what a scan says."""
+        headers = self.headers()  # opens the file: a segment that cannot be read keeps the indexes it has
         self.make_index_in_memory()
-        for position, header in self.headers():
+        for position, header in headers:
             self.note_batch(
                 position, header.size_bytes, header.next_offset, header.max_timestamp, index_interval_bytes
             )
@@ -457,32 +493,55 @@ class Segment:
             self.positions[last.next_offset] = self.file.size_bytes
         return True, last
 
-    def cut(self, position: int, end_offset: int, index_interval_bytes: int) -> list[str]:
-        """Ends the segment where the batch of `end_offset` began; it is not appended to any more.
+    def prepare_cut(
+        self, files: PreparedFiles, position: int, end_offset: int, index_interval_bytes: int
+    ) -> Cut:
+        """All that `cut` needs for ending the segment where the batch of `end_offset` begins, at `position`; the index
+        files of what is left are among `files`. The segment itself stays as it is.
+        """
+        known = self
+        if self.offset_index is None:
+            # Apart: an index that has to be built again stays in memory, and this segment is asked by its files.
+            known = Segment(self.directory, self.base_offset, self.created_ms)
+            known._file = self.file
+            known.load_indexes(index_interval_bytes)
+        assert known.offset_index is not None and known.time_index is not None
+        offsets = OffsetIndex.from_bytes(known.offset_index.to_bytes())
+        times = TimeIndex.from_bytes(known.time_index.to_bytes())
+        offsets.truncate(position)
+        times.truncate(end_offset - self.base_offset)
+        largest, relative = times.last()
+        offset_of_largest = self.base_offset + relative if largest >= 0 else -1
+        # The time index knows the largest timestamp up to the last batch that has an index entry; here is the rest.
+        for _, header in scan_headers(self.file, offsets.last()[1], position):
+            if header.max_timestamp > largest:
+                largest, offset_of_largest = header.max_timestamp, header.last_offset
+        times.maybe_append(largest, offset_of_largest - self.base_offset)
+        files.write(self.name(INDEX_SUFFIX), offsets.to_bytes())
+        files.write(self.name(TIME_INDEX_SUFFIX), times.to_bytes())
+        # Entries stand in the order of their markers.
+        kept = [entry for entry in self.transactions if entry.last_offset < end_offset]
+        transaction_file = None
+        if len(kept) != len(self.transactions) and kept:
+            transaction_file = self.directory.open(self.name(TRANSACTION_INDEX_SUFFIX))
+        return Cut(position, end_offset, largest, offset_of_largest, kept, transaction_file)
+
+    def cut(self, cut: Cut) -> list[str]:
+        """Ends the segment; it is not appended to any more, and asked by the index files that were prepared.
 
         Returns the names of the files changed, not synced yet.
         """
-        if self.offset_index is None:
-            self.end_offset = -1  # an index that has to be built again stays in memory
-            self.load_indexes(index_interval_bytes)
-        offsets, times = self.offset_index, self.time_index
-        assert offsets is not None and times is not None
-        self.file.truncate(position)
-        offsets.truncate(position)
-        times.truncate(end_offset - self.base_offset)
-        timestamp, relative = times.last()
-        self.max_timestamp = timestamp
-        self.offset_of_max_timestamp = self.base_offset + relative if timestamp >= 0 else -1
-        # The time index knows the largest timestamp up to the last batch that has an index entry; here is the rest.
-        for _, header in self.headers(offsets.last()[1]):
-            if header.max_timestamp > self.max_timestamp:
-                self.max_timestamp = header.max_timestamp
-                self.offset_of_max_timestamp = header.last_offset
-        names = [self.name(), *self.become_inactive(end_offset)]
-        kept = [entry for entry in self.transactions if entry.last_offset < end_offset]
-        if len(kept) != len(self.transactions):
-            self.replace_transactions(kept)
+        self.file.truncate(cut.position)
+        names = [self.name()]
+        if cut.transaction_file is not None:
+            cut.transaction_file.truncate(len(cut.transactions) * TRANSACTION_ENTRY.size)
             names.append(self.name(TRANSACTION_INDEX_SUFFIX))
+        elif not cut.transactions:
+            self.directory.remove(self.name(TRANSACTION_INDEX_SUFFIX))
+        self._transactions = cut.transactions
+        self.max_timestamp = cut.max_timestamp
+        self.offset_of_max_timestamp = cut.offset_of_max_timestamp
+        self.rely_on_index_files(cut.end_offset)
         return names
 
     def directory_renamed(self) -> None:

@@ -30,7 +30,14 @@ EXHIBITS = (
         "16541",
         "3835515feaf",
         "an epoch that has begun is not in the file of epochs",
-        (Change(partition_log.PartitionLog, "assign_epoch", "self.write_epochs()", "pass"),),
+        (
+            Change(
+                partition_log.PartitionLog,
+                "assign_epoch",
+                "self.write_epochs(epochs)",
+                "self.epochs = epochs",
+            ),
+        ),
     ),
     Exhibit(
         "12520",

@@ -1,0 +1,429 @@
+"""Each operation of a log with its k-th step failing, for every k; then the trouble is over and the log goes on.
+
+Judged after every one: either the log says that it cannot be used any more, or what it holds is what its files hold, and
+nothing acknowledged is gone, neither now nor for whoever opens the files after a `kill -9`.
+"""
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from odradek.log import files
+from odradek.log.errors import StorageError
+from odradek.log.memory_files import MemoryDisk
+from odradek.log.partition_log import PartitionLog
+from odradek.log.recovery import create_log, open_log
+from odradek.log.retention import drop_expired_segments
+from odradek.model.errors import ProtocolError
+from odradek.records.batch import iter_whole_batches
+from odradek.records.reader import decode_batch
+from tests.log.logs import (
+    NOW,
+    TOPIC_ID,
+    TP,
+    Disk,
+    batch,
+    config,
+    contents,
+    follow,
+    idempotent,
+    marker,
+    produce,
+)
+
+SIZE = len(batch())
+LIMITS = {"segment_bytes": SIZE * 5, "index_interval_bytes": SIZE}
+LAST = 23  # batches before the operation
+
+
+class Story:
+    """One log, what was acknowledged of it, and what the operation may take away."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        self.log = log
+        self.acknowledged: dict[int, bytes] = {}
+        self.told: list[StorageError] = []
+        log.on_broken = lambda _, error: self.told.append(error)
+        log.directory.health.on_failure = log.fail  # as the manager of the logs does
+        self.epoch = 1
+        self.appended = 0
+        for _ in range(LAST):
+            self.append()
+        self.abort()
+        self.append()
+        log.flush()
+        self.append()
+
+    def append(self) -> None:
+        """As an idempotent producer that goes on where the log says."""
+        self.appended += 1
+        value = b"%06d" % self.appended + b"x" * 94
+        sequence = max(
+            (p.last_sequence + 1 for p in self.log.active_producers if p.producer_id == 7), default=0
+        )
+        result = produce(self.log, idempotent(sequence, value=value), epoch=self.epoch)
+        assert not result.duplicate and result.base_offset not in self.acknowledged
+        self.acknowledged[result.base_offset] = value
+
+    def abort(self) -> None:
+        data = idempotent(0, producer_id=9, is_transactional=True, value=b"transactional")
+        base = produce(self.log, data, epoch=self.epoch).base_offset
+        self.acknowledged[base] = b"transactional"
+        end = marker(commit=False, producer_id=9)
+        produce(self.log, end, epoch=self.epoch, from_coordinator=True)
+
+    def follow(self) -> None:
+        end = self.log.log_end_offset
+        value = b"followed at %d" % end
+        follow(self.log, batch(value=value, base_offset=end, leader_epoch=self.epoch))
+        self.acknowledged[end] = value
+
+    def forget(self, first: int, last: int = 1 << 40) -> None:
+        for offset in [offset for offset in self.acknowledged if first <= offset < last]:
+            del self.acknowledged[offset]
+
+
+def values(log: PartitionLog) -> dict[int, bytes]:
+    """Of all data records, each offset once and in order."""
+    data = contents(log)
+    found: dict[int, bytes] = {}
+    expected = -1
+    for position, header in iter_whole_batches(memoryview(data)):
+        assert header.base_offset > expected, f"offset {header.base_offset} behind {expected}"
+        expected = header.last_offset
+        if not header.attributes & 0x20:
+            for record in decode_batch(memoryview(data), position):
+                if record.offset >= log.log_start_offset:
+                    found[record.offset] = record.value or b""
+    return found
+
+
+def producers(log: PartitionLog) -> dict[int, tuple[int, int, int, int]]:
+    """Of those with records in the log; of others no batch tells after a crash."""
+    return {
+        p.producer_id: (p.producer_epoch, p.last_sequence, p.last_offset, p.transaction_first_offset)
+        for p in log.active_producers
+        if p.last_offset >= log.log_start_offset
+    }
+
+
+# ------------------------------------------------------------------------------------------------ operations
+
+
+def roll(story: Story) -> None:
+    story.log.roll(NOW)
+
+
+def append_until_rolled(story: Story) -> None:
+    for _ in range(6):
+        story.append()
+
+
+def cut_the_active(story: Story) -> None:
+    end = story.log.log_end_offset - 1
+    story.forget(end)
+    story.log.truncate_to(end, NOW)
+
+
+def cut_an_older_one(story: Story) -> None:
+    story.forget(7)
+    story.log.truncate_to(7, NOW)
+
+
+def cut_at_the_beginning_of_a_segment(story: Story) -> None:
+    assert story.log.failure is not None or any(segment.base_offset == 10 for segment in story.log.segments)
+    story.forget(10)
+    story.log.truncate_to(10, NOW)
+
+
+def begin_anew(story: Story) -> None:
+    story.forget(0)
+    story.log.truncate_fully_and_start_at(100, NOW)
+
+
+def begin_anew_below_the_end(story: Story) -> None:
+    story.forget(0)
+    story.log.truncate_fully_and_start_at(12, NOW)
+
+
+def begin_an_epoch(story: Story) -> None:
+    story.epoch = 4
+    story.log.assign_epoch(4, story.log.log_end_offset)
+
+
+def cut_an_empty_epoch(story: Story) -> None:
+    story.log.assign_epoch(3, story.log.log_end_offset)
+    story.log.truncate_to(story.log.log_end_offset, NOW)
+
+
+def delete_records(story: Story) -> None:
+    story.forget(0, 12)
+    story.log.delete_records_before(12)
+
+
+def retention(story: Story) -> None:
+    story.forget(0)
+    drop_expired_segments(story.log, NOW + 10**10, story.log.log_end_offset)
+
+
+def end_a_transaction(story: Story) -> None:
+    story.abort()
+
+
+def flush(story: Story) -> None:
+    story.append()
+    story.log.flush()
+
+
+def read_everything(story: Story) -> None:
+    for segment in story.log.segments[:-1]:
+        segment.cool()
+    values(story.log)
+    story.log.offset_for_timestamp(NOW)
+    story.log.offset_of_max_timestamp()
+
+
+OPERATIONS: list[Callable[[Story], None]] = [
+    roll,
+    append_until_rolled,
+    cut_the_active,
+    cut_an_older_one,
+    cut_at_the_beginning_of_a_segment,
+    begin_anew,
+    begin_anew_below_the_end,
+    begin_an_epoch,
+    cut_an_empty_epoch,
+    delete_records,
+    retention,
+    end_a_transaction,
+    flush,
+    read_everything,
+]
+EITHER = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
+
+
+def interrupted(story: Story, operation: Callable[[Story], None], trouble: "Trouble") -> bool:
+    """The operation meets the trouble, is asked for again once that is over, and the log goes on as it can."""
+    met = False
+    with trouble.going_on():
+        try:
+            operation(story)
+        except ProtocolError:
+            met = True
+    if met:
+        again(story, operation)
+    for _ in range(7):
+        again(story, Story.append)
+    again(story, Story.follow)
+    return met or trouble.was_met
+
+
+def again(story: Story, operation: Callable[[Story], None]) -> None:
+    try:
+        operation(story)
+    except StorageError:
+        assert story.log.failure is not None, "the trouble is over, and a log in use refuses"
+
+
+def judge(story: Story) -> None:
+    log = story.log
+    if log.failure is not None:
+        assert story.told or log.directory.health.failure is not None, "nobody was told"
+        return
+    assert log.active is log.segments[-1] and log.active.end_offset < 0
+    assert all(a.end_offset == b.base_offset for a, b in zip(log.segments, log.segments[1:], strict=False))
+    assert values(log) == story.acknowledged
+    for segment in log.segments[:-1]:
+        segment.cool()
+    assert values(log) == story.acknowledged, "as its files say"
+    assert log.offset_of_max_timestamp() is not None
+
+
+def judge_reopened(story: Story, reopened: PartitionLog) -> None:
+    held = values(reopened)
+    lost = {offset for offset, value in story.acknowledged.items() if held.get(offset) != value}
+    assert not lost, f"{sorted(lost)} of {len(story.acknowledged)} are gone"
+    if story.log.failure is None:
+        assert held == story.acknowledged
+        assert reopened.log_end_offset == story.log.log_end_offset
+        assert reopened.epochs.entries == story.log.epochs.entries
+        assert producers(reopened) == producers(story.log)
+        for start in (story.log.log_start_offset, story.log.log_end_offset // 2):
+            if start >= story.log.log_start_offset:
+                assert reopened.aborted_transactions(start, 1 << 40) == story.log.aborted_transactions(
+                    start, 1 << 40
+                )
+
+
+class Trouble:
+    """From the k-th call on, as long as the operation lasts."""
+
+    def __init__(self, k: int) -> None:
+        self.left = k
+        self.was_met = False
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        yield
+
+    def is_due(self) -> bool:
+        self.left -= 1
+        if self.left < 0:
+            self.was_met = True
+        return self.left < 0
+
+
+class NoDescriptors(Trouble):
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        def short(real: Callable[..., object]) -> Callable[..., object]:
+            def call(*arguments: object, **options: object) -> object:
+                if self.is_due():
+                    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+                return real(*arguments, **options)
+
+            return call
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(files.os, "open", short(os.open))
+            patch.setattr(files.os, "listdir", short(os.listdir))
+            yield
+
+
+class DirectoryGone(Trouble):
+    """Somebody removes it; whoever holds a file of it goes on, whoever asks for a name is told that there is none."""
+
+    def __init__(self, k: int, path: Path) -> None:
+        super().__init__(k)
+        self.path = path
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        def gone(real: Callable[..., object]) -> Callable[..., object]:
+            def call(*arguments: object, **options: object) -> object:
+                if self.left > -1 and self.is_due():
+                    shutil.rmtree(self.path)
+                return real(*arguments, **options)
+
+            return call
+
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("open", "listdir", "rename", "replace", "unlink"):
+                patch.setattr(files.os, name, gone(getattr(os, name)))
+            yield
+
+
+class DiskError(Trouble):
+    """One operation of the disk fails, whatever it is."""
+
+    def __init__(self, k: int, disk: MemoryDisk, error: int) -> None:
+        super().__init__(k)
+        self.disk = disk
+        self.error = error
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        self.disk.inject("any", self.error, after=self.left, times=1)
+        yield
+        self.was_met = self.disk.failures > 0
+        self.disk.heal()
+
+
+class ShortWrite(Trouble):
+    """So many bytes fit on the disk, and of what is written then only the beginning."""
+
+    def __init__(self, k: int, disk: MemoryDisk) -> None:
+        super().__init__(k)
+        self.disk = disk
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        self.disk.fill(self.left * 40)
+        yield
+        self.was_met = self.disk.root.health.failure is not None
+        self.disk.heal()
+
+
+def every_k(play: Callable[[int], bool]) -> None:
+    k = 0
+    while play(k):
+        k += 1
+    assert k, "it takes no step that can fail"
+
+
+@EITHER
+def test_no_descriptor_is_left_from_the_kth_open_on(
+    tmp_path: Path, operation: Callable[[Story], None]
+) -> None:
+    def play(k: int) -> bool:
+        disk = Disk(tmp_path / str(k), config(**LIMITS))
+        disk.path.mkdir()
+        story = Story(disk.create())
+        trouble = NoDescriptors(k)
+        met = interrupted(story, operation, trouble)
+        assert story.log.failure is None, "nothing is wrong with the disk"
+        judge(story)
+        point, start = story.log.recovery_point, story.log.log_start_offset
+        judge_reopened(story, disk.open(recovery_point=point, log_start_offset=start).log)
+        return met
+
+    every_k(play)
+
+
+@EITHER
+def test_its_directory_is_removed_at_the_kth_look_for_a_name(
+    tmp_path: Path, operation: Callable[[Story], None]
+) -> None:
+    def play(k: int) -> bool:
+        disk = Disk(tmp_path / str(k), config(**LIMITS))
+        disk.path.mkdir()
+        story = Story(disk.create())
+        trouble = DirectoryGone(k, disk.log_path)
+        met = interrupted(story, operation, trouble)
+        if met:
+            again(story, roll)
+            again(story, begin_an_epoch)
+            assert story.log.failure is not None and len(story.told) == 1
+            assert disk.root.health.failure is None, "the other logs of the disk go on"
+        return met
+
+    every_k(play)
+
+
+TROUBLES = [(operation, error) for operation in OPERATIONS for error in ("EIO", "ENOSPC", "short write")]
+
+
+@pytest.mark.parametrize(
+    ("operation", "error"),
+    # Reading writes nothing.
+    [trouble for trouble in TROUBLES if trouble != (read_everything, "short write")],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_the_kth_operation_of_the_disk_fails(operation: Callable[[Story], None], error: str) -> None:
+    def play(k: int) -> bool:
+        disk = MemoryDisk()
+        settings = config(**LIMITS)
+        story = Story(create_log(disk.root, TP, TOPIC_ID, settings, now_ms=NOW))
+        trouble = ShortWrite(k, disk) if error == "short write" else DiskError(k, disk, getattr(errno, error))
+        met = interrupted(story, operation, trouble)
+        judge(story)
+        assert (story.log.failure is not None) is met, "after an error of the disk nothing is tried again"
+        point, start = story.log.recovery_point, story.log.log_start_offset
+        reopened = open_log(
+            disk.restart(),
+            TP,
+            settings,
+            now_ms=NOW,
+            was_clean=False,
+            recovery_point=point,
+            log_start_offset=start,
+        )
+        judge_reopened(story, reopened.log)
+        return met
+
+    every_k(play)
