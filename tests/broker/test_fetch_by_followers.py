@@ -188,3 +188,123 @@ def test_a_zombie_follower_of_an_older_epoch_is_fenced_and_not_counted(led: Worl
     assert rows(Follower(led).fetch(1, epoch=0))[T_0].error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert rows(Follower(led).fetch(1, epoch=2))[T_0].error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert led[1].partition().followers[2].log_end_offset == -1
+
+
+# ---------------------------------------------------------------------------------- connections given up
+
+
+@pytest.fixture
+def two_in_sync(tmp_path: Path) -> World:
+    world = World(tmp_path, replica_lag_time_max_ms="4000", min_insync_replicas="2")
+    world.cut |= {(2, 1), (3, 1)}
+    world.lead(1, is_new=True, isr=(1, 2), replicas=(1, 2))
+    return world
+
+
+def held(world: World) -> int:
+    return int(world[1].partition().followers[2].log_end_offset)
+
+
+@pytest.mark.parametrize("session_epoch", [0, -1, 1], ids=["full", "without-session", "incremental"])
+def test_a_late_fetch_of_a_connection_its_follower_gave_up_moves_nothing(
+    two_in_sync: World, session_epoch: int
+) -> None:
+    abandoned, live = Follower(two_in_sync), Follower(two_in_sync)
+    if session_epoch == 1:
+        abandoned.fetch(0)
+    abandoned.session_epoch = session_epoch
+    live.fetch(0)
+    two_in_sync.produce(1, b"a")
+    live.fetch(1)
+    abandoned.fetch(0)
+    assert held(two_in_sync) == 1
+    two_in_sync.advance(500)
+    live.fetch(None)
+    assert held(two_in_sync) == 1
+
+
+def test_what_a_late_fetch_over_a_connection_that_was_opened_late_has_moved_is_noted_again(
+    two_in_sync: World,
+) -> None:
+    """A proxy opened the abandoned connection after the one in use: no order tells which is which, but that one of them
+    goes on. Nothing is lost or refused meanwhile, and nobody leaves the ISR."""
+    live, abandoned = Follower(two_in_sync), Follower(two_in_sync)
+    live.fetch(0)
+    two_in_sync.produce(1, b"a")
+    live.fetch(1)
+    abandoned.fetch(0)
+    assert held(two_in_sync) == 0
+    for _ in range(3):
+        live.fetch(None)
+        two_in_sync.advance(500)
+    assert held(two_in_sync) == 1
+    later = two_in_sync.produce(1, b"b")
+    live.fetch(2)
+    two_in_sync.settle()
+    assert two_in_sync.produced(later) == (ErrorCode.NONE, 1)
+    for _ in range(20):
+        live.fetch(None)
+        two_in_sync.advance(500)
+    assert two_in_sync[1].partition().isr == (1, 2)
+
+
+def test_of_two_connections_that_both_go_on_the_newer_one_says_where_the_follower_stands(
+    two_in_sync: World,
+) -> None:
+    older, newer = Follower(two_in_sync), Follower(two_in_sync)
+    two_in_sync.produce(1, b"a", b"b")
+    older.fetch(0)
+    newer.fetch(1)
+    for _ in range(10):
+        older.fetch(2)
+        two_in_sync.advance(500)
+        newer.fetch(None)
+        two_in_sync.advance(500)
+        assert held(two_in_sync) == 1
+
+
+def test_a_follower_that_was_cut_is_believed_over_the_same_and_over_a_newer_connection(
+    two_in_sync: World,
+) -> None:
+    two_in_sync.produce(1, b"a", b"b", acks=1)
+    before, after = Follower(two_in_sync), Follower(two_in_sync)
+    before.fetch(2)
+    before.fetch(1)
+    assert held(two_in_sync) == 1
+    before.fetch(2)
+    after.fetch(0)
+    assert held(two_in_sync) == 0
+
+
+def test_a_new_life_of_a_follower_is_believed_whatever_connection_is_newer(two_in_sync: World) -> None:
+    two_in_sync.produce(1, b"a", b"b", acks=1)
+    new_life, old_life = Follower(two_in_sync), Follower(two_in_sync)
+    old_life.fetch(2, broker_epoch=50)
+    new_life.fetch(0, broker_epoch=60)
+    assert held(two_in_sync) == 0
+    old_life.fetch(2, broker_epoch=50)
+    assert held(two_in_sync) == 0
+
+
+def test_once_the_newer_connection_is_closed_an_older_one_is_believed_at_once(two_in_sync: World) -> None:
+    """Apache's fetchers may become fewer: a partition goes over to one whose connection is older."""
+    two_in_sync.produce(1, b"a", acks=1)
+    older, newer = Follower(two_in_sync), Follower(two_in_sync)
+    newer.fetch(0)
+    newer.fetch(1)
+    two_in_sync[1].broker.connection_closed(newer.connection.id, two_in_sync.now_ms)
+    older.fetch(0)
+    assert held(two_in_sync) == 0
+
+
+def test_a_partition_that_went_over_to_another_session_is_told_by_that_one(two_in_sync: World) -> None:
+    """The former session lives on for others, and does not name this one any more."""
+    two_in_sync.produce(1, b"a", acks=1)
+    former, present = Follower(two_in_sync), Follower(two_in_sync)
+    former.fetch(1)
+    present.fetch(0)
+    for _ in range(5):
+        former.fetch(None)
+        present.fetch(None)
+        two_in_sync.advance(500)
+    assert held(two_in_sync) == 0

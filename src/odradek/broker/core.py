@@ -58,6 +58,7 @@ from odradek.model.errors import ProtocolError
 from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.headers import RequestHeader
+from odradek.replication.followers import NO_CONNECTION
 from odradek.replication.purgatory import Purgatory
 from odradek.replication.waiting import Outbox
 
@@ -348,6 +349,7 @@ class Broker:
     def connection_closed(self, connection_id: int, now_ms: int) -> None:
         wait = self._parked_fetches.get(connection_id)
         if wait is not None:
+            wait.session.connection_id = NO_CONNECTION
             wait.leave()
 
     def go_on(self, now_ms: int) -> bool:

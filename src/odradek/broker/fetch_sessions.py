@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from odradek.model.ids import BrokerEpoch, BrokerId
 from odradek.protocol.fast_fetch import TopicKey
-from odradek.replication.followers import NEVER_MS, FetchSource
+from odradek.replication.followers import FetchSource
 from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Purgatory
 from odradek.replication.waiting import Reader
@@ -121,6 +121,7 @@ class FetchSession(FetchSource):
     __slots__ = (
         "by_id",
         "created_ms",
+        "doubted",
         "epoch",
         "id",
         "is_full",
@@ -143,6 +144,7 @@ class FetchSession(FetchSource):
         purgatory: Purgatory,
         now_ms: int,
     ) -> None:
+        super().__init__()
         self.id = session_id
         self.replica_id = replica_id
         self.replica_epoch = replica_epoch
@@ -152,9 +154,10 @@ class FetchSession(FetchSource):
         self.is_full = True
         self.created_ms = now_ms
         self.used_ms = now_ms
-        self.last_fetch_time_ms = NEVER_MS
         self.wanted: dict[tuple[TopicKey, int], WantedPartition] = {}
         self.pending: dict[WantedPartition, None] = {}
+        # Of which another source has told since where the follower stands: each is named by the next fetch as it is.
+        self.doubted: dict[WantedPartition, None] = {}
         self.parked: FetchWait | None = None
 
     def want(
@@ -188,6 +191,7 @@ class FetchSession(FetchSource):
         wanted = self.wanted.pop((key, index), None)
         if wanted is not None:
             self.pending.pop(wanted, None)
+            self.doubted.pop(wanted, None)
             wanted.unwatch()
 
     def watch(self) -> None:
@@ -197,6 +201,19 @@ class FetchSession(FetchSource):
             if wanted.partition is not None:
                 wanted.watch(wanted.partition)
 
+    def note_again(self, partition: Partition) -> None:
+        topic, index = partition.topic_partition
+        wanted = self.wanted.get((partition.topic_id if self.by_id else topic, index))
+        if wanted is not None:
+            self.doubted[wanted] = None
+
+    def fetched_again(self) -> None:
+        """The reader lives: what was told of it over another connection was not the last word."""
+        for wanted in self.doubted:
+            wanted.has_moved = wanted.is_dirty = True
+            self.pending[wanted] = None
+        self.doubted.clear()
+
     def next_epoch(self) -> None:
         self.epoch = 1 if self.epoch == INT32_MAX else self.epoch + 1
 
@@ -205,6 +222,7 @@ class FetchSession(FetchSource):
             wanted.unwatch()
         self.wanted.clear()
         self.pending.clear()
+        self.doubted.clear()
 
 
 class FetchSessionCache:

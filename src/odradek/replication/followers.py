@@ -1,19 +1,36 @@
 """What a leader knows of the other replicas of one partition."""
 
+from typing import TYPE_CHECKING
+
 from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId
 
+if TYPE_CHECKING:
+    from odradek.replication.partition import Partition
+
 UNKNOWN_OFFSET = -1
+# Of a source whose connection is closed: whatever comes over another one was sent later.
+NO_CONNECTION = -1
 NEVER_MS = -(1 << 62)
 
 
 class FetchSource:
     """Where a follower's fetches come from. One fetch of a session stands for all its partitions: those it
-    does not name are fetched again from where they were (KIP-227), so the time is kept here."""
+    does not name are fetched again from where they were (KIP-227), so the time is kept here.
 
-    __slots__ = ("last_fetch_time_ms",)
+    A follower that gives a connection up goes on over a new one, and what it had sent over the old one may be read later
+    still (a proxy, a tunnel, a leader that had stopped). Connections are numbered in the order in which they were opened.
+    """
+
+    __slots__ = ("connection_id", "last_fetch_time_ms")
 
     def __init__(self) -> None:
+        self.connection_id = NO_CONNECTION  # of its last fetch
         self.last_fetch_time_ms = NEVER_MS
+
+    def note_again(self, partition: "Partition") -> None:
+        """Another source says where the follower stands. Should this one fetch again, it is the one that is alive, and
+        its next fetch tells of this partition whether it names it or not. A source of one fetch has nothing to do.
+        """
 
 
 class FollowerState:

@@ -239,14 +239,19 @@ class Partition(Replica):
             raise ProtocolError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{broker} is no replica of {self.topic_partition}"
             )
-        if broker_epoch != follower.broker_epoch:
-            if broker_epoch < follower.broker_epoch and broker_epoch != UNKNOWN_BROKER_EPOCH:
-                # KAFKA-15221: a fetch sent before the follower restarted says nothing about its log now.
-                raise ProtocolError(
-                    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                    f"stale fetch of broker {broker}: epoch {broker_epoch}, known {follower.broker_epoch}",
-                )
-            follower.broker_epoch = broker_epoch
+        if broker_epoch < follower.broker_epoch and broker_epoch != UNKNOWN_BROKER_EPOCH:
+            # KAFKA-15221: a fetch sent before the follower restarted says nothing about its log now.
+            raise ProtocolError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"stale fetch of broker {broker}: epoch {broker_epoch}, known {follower.broker_epoch}",
+            )
+        former = follower.source
+        if former is not source and former is not None:
+            if broker_epoch <= follower.broker_epoch and self._is_late(source, former, now_ms):
+                source.note_again(self)
+                return
+            former.note_again(self)
+        follower.broker_epoch = broker_epoch
         leader_end = self.log.log_end_offset
         if fetch_offset >= leader_end:
             follower.last_caught_up_time_ms = now_ms
@@ -272,6 +277,18 @@ class Partition(Replica):
             self._advance_high_watermark(now_ms)
         if not follower.is_in_maximal_isr:
             self._propose_expansion(now_ms)
+
+    def _is_late(self, source: FetchSource, former: FetchSource, now_ms: int) -> bool:
+        """Sent over a connection that the follower has given up since: it fetches over a newer one, and did so just now.
+
+        Which connection is newer the leader sees only as they are accepted, and a proxy may open them in another order
+        than the follower did. So a newer one that has gone silent is not believed for long, compared with the lag
+        that costs a place in the ISR: whoever goes on fetching is right.
+        """
+        return (
+            source.connection_id < former.connection_id
+            and now_ms - former.last_fetch_time_ms < self.replica_lag_time_max_ms // 4
+        )
 
     def delete_records(self, up_to_offset: int) -> int:
         """DeleteRecords: the log begins at `up_to_offset` now, -1 means the high watermark. Returns the offset."""

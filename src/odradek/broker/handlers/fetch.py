@@ -55,6 +55,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     if isinstance(session, ErrorCode):
         return Reply(encode_response(version, [], error_code=session, session_id=NO_SESSION))
     session.last_fetch_time_ms = now_ms
+    session.connection_id = request.connection.id
     wait = FetchWait(broker, version, body, session, request.connection)
     if session.replica_id >= 0:
         request.connection.is_follower = True
@@ -110,6 +111,7 @@ def _session(broker: "Broker", version: int, body: FetchBody, now_ms: int) -> Fe
         for key, indexes in body.forgotten:
             for index in indexes:
                 session.forget(key, index)
+        session.fetched_again()
     want = session.want
     for key, partitions in body.topics:
         for index, current_epoch, fetch_offset, last_epoch, log_start, max_bytes, _ in partitions:
