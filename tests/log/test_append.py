@@ -69,6 +69,7 @@ def test_the_stamp_goes_into_the_callers_buffer_and_a_read_only_one_is_copied(lo
 def test_several_batches_of_one_request_follow_each_other_in_one_write(
     log: PartitionLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    log.assign_epoch(0, 0)  # writes a file of its own
     writes = []
     append = type(log.active.file).append
     monkeypatch.setattr(type(log.active.file), "append", lambda f, d: (writes.append(len(d)), append(f, d)))

@@ -17,7 +17,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings, TopicSettings
-from tests.log.logs import NOW, TOPIC_ID, batch, contents, follow, produce
+from tests.log.logs import NOW, TOPIC_ID, TP, batch, contents, follow, produce
 
 A, B, C = TopicPartition("a", 0), TopicPartition("b", 1), TopicPartition("with-dash", 2)
 OTHER_ID = TopicId(bytes(16 * [7]))
@@ -73,6 +73,40 @@ def test_get_or_create_gives_the_log_that_is_there(start: Start) -> None:
     log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
     assert manager.get_or_create(A, TOPIC_ID, now_ms=NOW) is log is manager.get(A)
     assert manager.get(B) is None
+
+
+def test_a_new_log_is_made_without_a_rename() -> None:
+    disk = MemoryDisk()
+    manager = LogManager([disk.root], BrokerSettings({}))
+    manager.load(NOW)
+    made = len(disk.trace)
+    log = manager.get_or_create(TP, TopicId(TOPIC_ID), now_ms=NOW)
+    log.assign_epoch(0, 0)
+    operations = disk.trace[made:]
+    assert not [step for step in operations if step.startswith("rename")], operations
+    assert log.directory.read("leader-epoch-checkpoint") == b"0\n1\n0 0\n"
+    log.assign_epoch(1, 0)
+    assert disk.trace[-1].startswith("rename"), "what stands there already is never written over"
+
+
+@pytest.mark.parametrize("torn", ["partition.metadata", "leader-epoch-checkpoint"])
+def test_a_new_log_whose_small_files_are_torn_opens_as_it_was_made(torn: str) -> None:
+    disk = MemoryDisk()
+    manager = LogManager([disk.root], BrokerSettings({}))
+    manager.load(NOW)
+    log = manager.get_or_create(TP, TopicId(TOPIC_ID), now_ms=NOW)
+    log.assign_epoch(0, 0)
+    whole = log.directory.read(torn)
+    assert whole is not None
+    for size in range(len(whole)):
+        again = MemoryDisk()
+        directory = again.root.make(str(TP))
+        directory.open("00000000000000000000.log", create=True)
+        directory.open(torn, create=True).append(whole[:size])
+        reopened = LogManager([again.root], BrokerSettings({}))
+        reopened.load(NOW)
+        assert reopened.get_or_create(TP, TopicId(TOPIC_ID), now_ms=NOW).topic_id == TOPIC_ID, size
+        assert reopened.logs[TP].latest_epoch == -1, size
 
 
 def test_28_a_log_of_an_earlier_topic_of_that_name_is_refused(start: Start) -> None:

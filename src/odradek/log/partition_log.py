@@ -90,6 +90,7 @@ class PartitionLog:
         self.failure: StorageError | None = None
         # Told once, perhaps by a thread: this log is damaged, and the disk under it is not (`broken`).
         self.on_broken: Callable[[PartitionLog, StorageError], None] | None = None
+        self.is_without_epochs = False  # a new log: no leader-epoch-checkpoint was ever written
         # Names of files taken out of the log, to be removed by `purge` when it suits.
         self.discarded: list[str] = []
         # Told before the log is cut: what the checkpoints may still say of flushed point and log start at most.
@@ -497,8 +498,14 @@ class PartitionLog:
 
     def write_epochs(self, epochs: LeaderEpochs) -> None:
         """They are this log's from now on: once they are in the file, not before."""
+        data = epochs_to_bytes(epochs.entries)
         try:
-            self.directory.replace(LEADER_EPOCHS, epochs_to_bytes(epochs.entries), durable=False)
+            if self.is_without_epochs:
+                # Not replaced: of a new log the batches say the same, and a torn file is worth what none is.
+                self.is_without_epochs = False
+                self.directory.open(LEADER_EPOCHS, create=True).append(data)
+            else:
+                self.directory.replace(LEADER_EPOCHS, data, durable=False)
         except StorageError as error:
             raise self.broken(error) from None
         self.flushed.name_changed(LEADER_EPOCHS)

@@ -62,7 +62,8 @@ def create_log(
     """
     directory = parent.make(name or str(topic_partition))
     if topic_id != NO_TOPIC_ID:
-        directory.replace(PARTITION_METADATA, partition_metadata_to_bytes(topic_id), durable=False)
+        # Not replaced: where there is nothing yet, a torn file is worth what none is, and the controller tells the id.
+        directory.open(PARTITION_METADATA, create=True).append(partition_metadata_to_bytes(topic_id))
     segment = Segment.create(directory, log_start_offset, now_ms, is_fresh=True)
     log = PartitionLog(
         directory,
@@ -77,6 +78,7 @@ def create_log(
         recovery_point=log_start_offset,
     )
     log.parent = parent
+    log.is_without_epochs = True
     log.flushed.created()
     if topic_id != NO_TOPIC_ID:
         log.flushed.name_changed(PARTITION_METADATA)
