@@ -154,7 +154,7 @@ class BrokerRuntime:
         self._logs = LogManager(
             directories, settings, topic_settings=topic_configs.settings_of, left_out=left_out
         )
-        self._logs.claim(self.broker_id)
+        known_cluster = self._logs.claim(self.broker_id)
         # Bound before the store is asked: a port in use is the commonest mistake.
         protocols = security_protocols(settings)
         await self._listeners.open(
@@ -165,7 +165,7 @@ class BrokerRuntime:
         self.endpoints = self._listeners.endpoints(settings, self._host_name)
         store = await self._stores.open_session(settings.zookeeper_session_timeout_ms)
         self._first_store = store
-        cluster_id = await prepare_tree(store, self._seams)
+        cluster_id = await prepare_tree(store, self._seams, known_cluster)
         self._logs.write_meta_properties(self.broker_id, cluster_id)
         await self._load_logs(self._logs)
         sessions = self._make_parts(cluster_id, topic_configs, self._logs, store)

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -185,10 +186,26 @@ def open_provider(settings: BrokerSettings) -> "StoreProvider":
             settings, LastSession(Path(settings.log_directories[0]) / LAST_SESSION_FILE)
         )
     from odradek.store.embedded import EmbeddedStores
+    from odradek.store.embedded.file import had_one
 
     path = settings.store_file
     assert path is not None, "store_file is None only with zookeeper.connect"
-    return EmbeddedStores(Path(path))
+    return EmbeddedStores(Path(path), lambda path: _has_cluster(settings) or had_one(path))
+
+
+def _has_cluster(settings: BrokerSettings) -> str | None:
+    """As half a sentence; None where no log directory names a cluster. One that cannot be read is told by whoever
+    claims it."""
+    from odradek.log import checkpoints
+    from odradek.log.errors import MalformedCheckpoint
+
+    for directory in settings.log_directories:
+        with suppress(OSError, MalformedCheckpoint):
+            data = (Path(directory) / checkpoints.META_PROPERTIES).read_bytes()
+            cluster_id = checkpoints.read_meta_properties(data).cluster_id
+            if cluster_id is not None:
+                return f"log directory {directory} belongs to cluster {cluster_id}"
+    return None
 
 
 def _loop_factory(settings: BrokerSettings) -> Callable[[], asyncio.AbstractEventLoop] | None:

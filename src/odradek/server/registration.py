@@ -9,6 +9,7 @@ import asyncio
 import logging
 from base64 import urlsafe_b64encode
 
+from odradek.log.errors import WrongDirectory
 from odradek.model.cluster import BrokerRegistration, Endpoint
 from odradek.model.errors import OdradekError
 from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch
@@ -26,12 +27,19 @@ class BrokerIdInUse(OdradekError):
     """Another process that lives is registered under our id."""
 
 
-async def prepare_tree(store: api.Store, seams: Seams) -> str:
+async def prepare_tree(store: api.Store, seams: Seams, known_cluster: str | None = None) -> str:
     """Makes the persistent nodes where they are missing; returns the cluster's id, invented by the first
-    broker.
+    broker. `known_cluster`: the one our log directories belong to. Then a store without a cluster is not ours, or has
+    been emptied, and none is invented there: WrongDirectory.
     """
     node = await _get(store, layout.CLUSTER_ID)
     if node is None:
+        if known_cluster is not None:
+            raise WrongDirectory(
+                f"the log directories belong to cluster {known_cluster}, and the store has no cluster: it is another one, "
+                "or was emptied. Point the broker at that cluster's store, or restore it with `odradek store import`; for a new "
+                "cluster give the broker another log.dirs"
+            )
         invented = urlsafe_b64encode(seams.random_bytes(16)).rstrip(b"=").decode()
         first = (
             (layout.CLUSTER_ID, layout.encode_cluster_id(invented)),

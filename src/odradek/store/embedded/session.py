@@ -21,7 +21,7 @@ from odradek.store.api import (
     WatchEvent,
     WriteAnswer,
 )
-from odradek.store.embedded.file import Identity, WhyNot, had_one, replaced
+from odradek.store.embedded.file import Identity, WhyNot, had_one, identity_of, replaced
 from odradek.store.embedded.operations import Reading
 from odradek.store.embedded.worker import Job, Worker
 from odradek.store.session import SessionBase
@@ -45,12 +45,11 @@ class EmbeddedStores:
             if last.gone is not None and last.gone.is_final:
                 raise last.gone
             self._why_not = _was_open  # by this process
-        store = await EmbeddedStore.open(self._path, session_timeout_ms, self._why_not)
-        if last is not None and store.file_identity != last.file_identity:
-            await store.close()
-            raise replaced(self._path)
-        self._last = store
-        return store
+            with suppress(OSError):  # told by whoever opens it
+                if identity_of(self._path) != last.file_identity:
+                    raise replaced(self._path)
+        self._last = await EmbeddedStore.open(self._path, session_timeout_ms, self._why_not)
+        return self._last
 
     async def close(self) -> None:
         """Nothing is held between sessions."""

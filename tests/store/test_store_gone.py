@@ -1,0 +1,196 @@
+"""The file of a store is removed, moved or replaced while sessions are open: nothing more is acknowledged from it."""
+
+import asyncio
+import shutil
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from odradek.store.api import SessionExpired, SessionState, StoreGone
+from odradek.store.embedded import EmbeddedStore, EmbeddedStores
+from odradek.store.embedded.database import Database
+from odradek.store.embedded.file import anew
+
+LONG_MS = 120_000
+
+pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "store.db"
+
+
+def drive(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(60):
+            await scenario()
+
+    asyncio.run(main())
+
+
+def all_files(file: Path) -> list[Path]:
+    return [path for path in file.parent.iterdir() if path.is_file()]
+
+
+def remove_all(file: Path) -> None:
+    for path in all_files(file):
+        path.unlink()
+
+
+def rename_directory(file: Path) -> None:
+    file.parent.rename(file.parent.with_name("elsewhere"))
+
+
+def put_a_copy(file: Path) -> None:
+    copy = file.with_name("copy")
+    shutil.copy(file, copy)
+    copy.replace(file)
+
+
+def beside(suffix: str) -> Callable[[Path], None]:
+    def remove(file: Path) -> None:
+        file.with_name(f"{file.name}{suffix}").unlink()
+
+    return remove
+
+
+WAYS = {
+    "all removed": remove_all,
+    "the store removed": Path.unlink,
+    "its log removed": beside("-wal"),
+    "its index removed": beside("-shm"),
+    "replaced by a copy": put_a_copy,
+    "its directory renamed": rename_directory,
+}
+
+
+async def until_over(store: EmbeddedStore) -> None:
+    over = asyncio.Event()
+    stop = store.listen(on_session=lambda state: over.set())
+    while store.state is not SessionState.EXPIRED:
+        over.clear()
+        await over.wait()
+    stop()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_session_ends_within_a_heartbeat_and_another_is_refused(file: Path, way: str) -> None:
+    async def scenario() -> None:
+        stores = EmbeddedStores(file)
+        store = await stores.open_session(LONG_MS)
+        await store.create("/kept", b"")
+        WAYS[way](file)
+        before = sorted(file.parent.iterdir()) if file.parent.exists() else []
+        async with asyncio.timeout(10):
+            await until_over(store)
+        assert store.gone is not None
+        for _ in range(2):
+            with pytest.raises(StoreGone):
+                await stores.open_session(LONG_MS)
+        now = sorted(file.parent.iterdir()) if file.parent.exists() else []
+        assert file.exists() == (file in before), "none was made"
+        assert {path for path in now if path.name.endswith(".db")} <= set(before)
+
+    drive(scenario)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_write_is_refused_from_the_first_one_on(file: Path, way: str) -> None:
+    """Not only after the next look: whatever is acknowledged stands in the file that the name means."""
+
+    async def scenario() -> None:
+        store = await EmbeddedStore.open(file, LONG_MS)
+        await store.create("/kept", b"")
+        WAYS[way](file)
+        with pytest.raises((StoreGone, SessionExpired)):
+            await store.create("/lost", b"")
+        assert store.gone is not None or store.state is SessionState.EXPIRED
+
+    drive(scenario)
+
+
+def test_a_file_that_goes_while_it_is_committed_to_is_not_acknowledged_from(file: Path) -> None:
+    asyncio.run(_make(file))
+    database = Database(file)
+    database.execute("BEGIN IMMEDIATE")
+    database.execute("ROLLBACK")
+
+    with pytest.raises(StoreGone, match="was removed or moved away while this process had it open"):
+        database.write(lambda: file.unlink())
+    database.close()
+
+
+async def _make(file: Path) -> None:
+    store = await EmbeddedStore.open(file, LONG_MS)
+    await store.create("/kept", b"")
+    await store.close()
+
+
+def test_the_same_file_put_back_is_gone_on_with(file: Path) -> None:
+    async def scenario() -> None:
+        stores = EmbeddedStores(file)
+        store = await stores.open_session(LONG_MS)
+        await store.create("/kept", b"")
+        file.rename(file.with_name("aside"))
+        await until_over(store)
+        with pytest.raises(StoreGone, match=r"odradek store import.*then start them"):
+            await stores.open_session(LONG_MS)
+        file.with_name("aside").rename(file)
+        again = await stores.open_session(LONG_MS)
+        assert await again.exists("/kept") is not None
+        await again.close()
+
+    drive(scenario)
+
+
+def test_a_copy_is_for_processes_that_start_after_it(file: Path) -> None:
+    async def scenario() -> None:
+        stores = EmbeddedStores(file)
+        store = await stores.open_session(LONG_MS)
+        await store.create("/kept", b"")
+        with sqlite3.connect(file) as source, sqlite3.connect(file.with_name("copy")) as copy:
+            source.backup(copy)
+        source.close()
+        copy.close()
+        file.with_name("copy").chmod(0o600)
+        file.with_name("copy").replace(file)
+        await until_over(store)
+        with pytest.raises(StoreGone, match="Restart every broker"):
+            await stores.open_session(LONG_MS)
+        another_process = await EmbeddedStores(file).open_session(LONG_MS)
+        assert await another_process.exists("/kept") is not None
+        await another_process.create("/new", b"")
+        with pytest.raises(StoreGone):
+            await stores.open_session(LONG_MS)
+        assert await another_process.exists("/new") is not None, "and it was not harmed by that"
+        await another_process.close()
+
+    drive(scenario)
+
+
+def test_where_there_was_a_store_none_is_made_unless_somebody_restores_one(file: Path) -> None:
+    asyncio.run(_make(file))
+    file.unlink()
+    for _ in range(2):
+        with pytest.raises(StoreGone, match=r"store\.db-sessions beside it says that there was one"):
+            asyncio.run(EmbeddedStore.open(file, LONG_MS))
+    assert not file.exists()
+
+    async def restore() -> None:
+        store = await EmbeddedStores(file, anew).open_session(LONG_MS)
+        assert await store.children("/") == []
+        await store.close()
+
+    asyncio.run(restore())
+
+
+def test_none_is_made_where_whoever_asks_knows_of_a_cluster(file: Path) -> None:
+    stores = EmbeddedStores(file, lambda path: "log directory /data belongs to cluster abc")
+    with pytest.raises(
+        StoreGone, match=r"there is no store at .* and log directory /data belongs to cluster abc"
+    ):
+        asyncio.run(stores.open_session(LONG_MS))
+    assert not file.parent.exists()
