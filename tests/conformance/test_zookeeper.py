@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 
 import pytest
 
@@ -290,3 +291,40 @@ async def test_a_conflict_in_a_large_write_is_told_alone_and_the_others_happen(w
     assert answers == [Conflict(path, b"theirs", 1) if path in moved else Stored(1) for path in paths]
     await session.set("/controller_epoch", b"2")
     assert set(await session.write(groups, Fence(0))) == {Fenced()}
+
+
+def test_the_session_of_a_loop_that_hangs_ends_though_kazoos_thread_goes_on(
+    zookeeper: ZooKeeperServer,
+) -> None:
+    is_there, is_gone = threading.Event(), threading.Event()
+
+    async def watch() -> None:
+        world = ZooKeeperWorld(zookeeper.address)
+        store = await world.open(60_000)
+        changed = asyncio.Event()
+        store.listen(on_watch=lambda event: changed.set())
+        for has_changed in (is_there, is_gone):
+            while (await store.exists("/hangs", watch=True) is not None) is (has_changed is is_gone):
+                await changed.wait()
+                changed.clear()
+            has_changed.set()
+        await world.close()
+
+    async def hang() -> None:
+        world = ZooKeeperWorld(zookeeper.address)
+        store = await world.open(4000)
+        await store.create("/hangs", ephemeral=True)
+        assert await asyncio.to_thread(is_there.wait, 60)
+        assert is_gone.wait(60), "others take over while the loop stands still in this call"
+        with pytest.raises((SessionExpired, StoreUnavailable)):
+            while True:
+                await store.create("/late")
+        async with asyncio.timeout(60):
+            while store.state is not SessionState.EXPIRED:
+                await asyncio.sleep(0)
+        await world.close()
+
+    watcher = threading.Thread(target=lambda: asyncio.run(watch()), daemon=True)
+    watcher.start()
+    asyncio.run(hang())
+    watcher.join(60)

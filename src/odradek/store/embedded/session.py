@@ -24,7 +24,8 @@ from odradek.store.api import (
 from odradek.store.embedded.file import Identity, WhyNot, had_one, identity_of, replaced
 from odradek.store.embedded.operations import Reading
 from odradek.store.embedded.worker import Job, Worker
-from odradek.store.session import SessionBase
+from odradek.store.loop_beat import LoopBeat
+from odradek.store.session import OVER, SessionBase
 
 T = TypeVar("T")
 
@@ -63,7 +64,8 @@ class EmbeddedStore(SessionBase):
         super().__init__(session_timeout_ms, SessionState.CONNECTED)
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[int] = self._loop.create_future()
-        self._worker = Worker(path, session_timeout_ms, self, why_not)
+        self._loop_beat = LoopBeat(session_timeout_ms)
+        self._worker = Worker(path, session_timeout_ms, self, why_not, self._loop_beat.is_late)
 
     @classmethod
     async def open(
@@ -198,7 +200,14 @@ class EmbeddedStore(SessionBase):
 
     # ---- told on the loop
 
+    def _become(self, state: SessionState) -> None:
+        if state in OVER:
+            self._loop_beat.stop()
+        super()._become(state)
+
     def _set_opened(self, outcome: int | BaseException) -> None:
+        if isinstance(outcome, BaseException):
+            self._loop_beat.stop()
         if self._opened.cancelled():
             # Nobody waits for it any more. Where opening failed there is nothing to end.
             if not isinstance(outcome, BaseException):

@@ -10,6 +10,7 @@ The promises of `store.api`, and who keeps them:
   transaction, and what they fire is handed to the loop before the job's answer.
 - *Gone before the store says so*: a heartbeat later than four fifths of the timeout is not sent any more; the
   session ends itself. Others end it after the whole timeout. A write also finds out inside its transaction.
+- *For the loop*: no heart beats for a loop that does not come round (`store/loop_beat`).
 - *Exactly once*: whoever ends a session deletes its row and its ephemerals in one transaction; the second one
   finds no row. Every survivor tries, so nobody needs to take over from one who dies while trying. Where no
   survivor is left, the next session that opens the store does it before anything else.
@@ -72,10 +73,18 @@ class Job(NamedTuple):
 
 
 class Worker(threading.Thread):
-    def __init__(self, path: Path, session_timeout_ms: int, listener: Listener, why_not: WhyNot) -> None:
+    def __init__(
+        self,
+        path: Path,
+        session_timeout_ms: int,
+        listener: Listener,
+        why_not: WhyNot,
+        is_loop_late: Callable[[], bool],
+    ) -> None:
         super().__init__(name=f"store {path.name}", daemon=True)
         self._path = path
         self._why_not = why_not
+        self._is_loop_late = is_loop_late
         self._timeout_ms = session_timeout_ms
         self._patience_ns = int(session_timeout_ms * 1_000_000 * OWN_PATIENCE)
         self._listener = listener
@@ -222,6 +231,8 @@ class Worker(threading.Thread):
         now = time.monotonic_ns()
         if now - self._life.last_beat_ns > self._patience_ns:
             return False
+        if self._is_loop_late():
+            return True  # not for a loop that hangs: it comes round in time, or the session ends
         try:
             self._life.beat(now)
             if self._is_mute:

@@ -86,13 +86,16 @@ class KazooLink:
         on_state: Callable[[LinkState], None],
         on_negotiated: Callable[[float], None],
         on_watch: Callable[[WatchEvent], None],
+        is_loop_late: Callable[[], bool] = lambda: False,
         key: SessionKey | None = None,
     ) -> None:
-        """`key`: of the session to go on with, in place of a new one."""
+        """`is_loop_late`: whether no signs of life are to be given (`store/loop_beat`). `key`: of the session to go on with,
+        in place of a new one."""
         self._loop = asyncio.get_running_loop()
         self._on_state = on_state
         self._on_negotiated = on_negotiated
         self._on_watch = on_watch
+        self._is_loop_late = is_loop_late
         self._stopped: asyncio.Future[None] | None = None
         self._refusal: Exception | None = None  # once the credentials were refused
         self._words = _LastWords(_log, {})
@@ -107,6 +110,7 @@ class KazooLink:
         )
         self._client.add_listener(self._kazoo_became)
         self._note_negotiated_timeout()
+        self._ping_for_the_loop()
 
     @property
     def session_id(self) -> int:
@@ -200,12 +204,25 @@ class KazooLink:
         connect = connection._connect
 
         def noting(*arguments: Any) -> Any:
+            if self._is_loop_late():  # the server would take this for a sign of life
+                raise kazoo_errors.ConnectionDropped("the event loop hangs")
             read_timeout_ms, connect_timeout_ms = connect(*arguments)
             # kazoo waits for two thirds of the session's timeout.
             self._post(self._on_negotiated, read_timeout_ms * 1.5 / 1000)
             return read_timeout_ms, connect_timeout_ms
 
         connection._connect = noting
+
+    def _ping_for_the_loop(self) -> None:
+        """kazoo's thread pings whatever becomes of the loop."""
+        connection = self._client._connection
+        ping = connection._send_ping
+
+        def pinging(*arguments: Any) -> None:
+            if not self._is_loop_late():
+                ping(*arguments)
+
+        connection._send_ping = pinging
 
 
 class _Arming(ArmMany):

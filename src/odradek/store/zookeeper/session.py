@@ -39,6 +39,7 @@ from odradek.store.api import (
     check_path,
     check_paths,
 )
+from odradek.store.loop_beat import LoopBeat
 from odradek.store.session import SessionBase
 from odradek.store.zookeeper.link import (
     KazooLink,
@@ -90,6 +91,7 @@ class ZooKeeperStore(SessionBase):
         self._beat: asyncio.Task[None] | None = None
         self._coming_back: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
+        self._loop_beat = LoopBeat(session_timeout_ms)
         self._link = KazooLink(
             hosts,
             session_timeout_ms,
@@ -97,6 +99,7 @@ class ZooKeeperStore(SessionBase):
             on_state=self._link_became,
             on_negotiated=self._negotiated,
             on_watch=self._fire,
+            is_loop_late=self._loop_beat.is_late,
         )
 
     @classmethod
@@ -140,6 +143,7 @@ class ZooKeeperStore(SessionBase):
 
     def _negotiated(self, timeout_s: float) -> None:
         self._negotiated_s = timeout_s
+        self._loop_beat.timeout_s = min(self._session_timeout_ms / 1000, timeout_s)
 
     # ---- reading
 
@@ -463,6 +467,7 @@ class ZooKeeperStore(SessionBase):
             await self._stopping
 
     async def _stop(self) -> None:
+        self._loop_beat.stop()
         for task in (self._beat, self._coming_back):
             if task is not None and task is not asyncio.current_task():
                 task.cancel()

@@ -1,0 +1,93 @@
+"""A loop that hangs gets no signs of life, though its session's thread goes on."""
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from odradek.store import loop_beat
+from odradek.store.api import SessionExpired, SessionState
+from odradek.store.embedded import EmbeddedStore
+from odradek.store.loop_beat import LoopBeat
+
+LONG_MS = 120_000
+PATIENCE_S = 40.0
+
+
+def test_a_loop_is_late_after_a_third_of_the_timeout_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+
+    async def scenario() -> None:
+        monkeypatch.setattr(loop_beat.time, "monotonic", lambda: now[0])
+        try:
+            beat = LoopBeat(6000)
+            now[0] += 2.0
+            assert not beat.is_late()
+            now[0] += 0.001
+            assert beat.is_late()
+            beat._beat()  # it came round
+            assert not beat.is_late()
+            beat.timeout_s = 3.0
+            now[0] += 1.001
+            assert beat.is_late()
+            beat.stop()
+        finally:
+            monkeypatch.undo()
+
+    asyncio.run(scenario())
+
+
+def test_the_session_of_a_loop_that_hangs_ends_and_it_finds_that_out_when_it_comes_round(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "store.db"
+    is_there, is_gone = threading.Event(), threading.Event()
+
+    async def watch() -> None:
+        store = await EmbeddedStore.open(file, LONG_MS)
+        changed = asyncio.Event()
+        store.listen(on_watch=lambda event: changed.set())
+        for has_changed in (is_there, is_gone):
+            while (await store.exists("/e", watch=True) is not None) is (has_changed is is_gone):
+                await changed.wait()
+                changed.clear()
+            has_changed.set()
+        await store.close()
+
+    async def hang() -> None:
+        store = await EmbeddedStore.open(file, 1500)
+        await store.create("/e", ephemeral=True)
+        assert await asyncio.to_thread(is_there.wait, PATIENCE_S)
+        # The loop stands still in this call, as in one that never returns; the store's thread goes on.
+        assert is_gone.wait(PATIENCE_S), "others take over while it hangs"
+        with pytest.raises(SessionExpired):
+            while True:
+                await store.create("/late")
+        async with asyncio.timeout(PATIENCE_S):
+            while store.state is not SessionState.EXPIRED:
+                await asyncio.sleep(0)
+
+    watcher = threading.Thread(target=lambda: asyncio.run(watch()), daemon=True)
+    watcher.start()
+    asyncio.run(hang())
+    watcher.join(PATIENCE_S)
+
+
+def test_a_loop_that_works_long_and_comes_round_keeps_its_session(tmp_path: Path) -> None:
+    """Twice the timeout altogether, a fifth of it at a time."""
+
+    async def scenario() -> None:
+        store = await EmbeddedStore.open(tmp_path / "store.db", 3000)
+        await store.create("/e", ephemeral=True)
+        began = time.monotonic()
+        while time.monotonic() < began + 6.0:
+            until = time.monotonic() + 0.6
+            while time.monotonic() < until:
+                pass
+            await asyncio.sleep(0)
+        assert await store.exists("/e") is not None and store.state is SessionState.CONNECTED
+        await store.close()
+
+    asyncio.run(scenario())
