@@ -1,6 +1,7 @@
 """What only a store at the other end of a network can do: be away, come back, never answer."""
 
 import asyncio
+import os
 import socket
 import threading
 
@@ -296,24 +297,25 @@ async def test_a_conflict_in_a_large_write_is_told_alone_and_the_others_happen(w
 def test_the_session_of_a_loop_that_hangs_ends_though_kazoos_thread_goes_on(
     zookeeper: ZooKeeperServer,
 ) -> None:
+    from odradek.store.zookeeper.stores import ZooKeeperStores
+
     is_there, is_gone = threading.Event(), threading.Event()
+    stores = ZooKeeperStores(f"{zookeeper.address}/a-loop-that-hangs-{os.getpid()}")
 
     async def watch() -> None:
-        world = ZooKeeperWorld(zookeeper.address)
-        store = await world.open(60_000)
+        store = await stores.open_session(60_000)
         changed = asyncio.Event()
         store.listen(on_watch=lambda event: changed.set())
         for has_changed in (is_there, is_gone):
-            while (await store.exists("/hangs", watch=True) is not None) is (has_changed is is_gone):
+            while (await store.exists("/e", watch=True) is not None) is (has_changed is is_gone):
                 await changed.wait()
                 changed.clear()
             has_changed.set()
-        await world.close()
+        await store.close()
 
     async def hang() -> None:
-        world = ZooKeeperWorld(zookeeper.address)
-        store = await world.open(4000)
-        await store.create("/hangs", ephemeral=True)
+        store = await stores.open_session(4000)
+        await store.create("/e", ephemeral=True)
         assert await asyncio.to_thread(is_there.wait, 60)
         assert is_gone.wait(60), "others take over while the loop stands still in this call"
         with pytest.raises((SessionExpired, StoreUnavailable)):
@@ -322,7 +324,7 @@ def test_the_session_of_a_loop_that_hangs_ends_though_kazoos_thread_goes_on(
         async with asyncio.timeout(60):
             while store.state is not SessionState.EXPIRED:
                 await asyncio.sleep(0)
-        await world.close()
+        await store.close()
 
     watcher = threading.Thread(target=lambda: asyncio.run(watch()), daemon=True)
     watcher.start()

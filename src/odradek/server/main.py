@@ -197,10 +197,9 @@ def _has_cluster(settings: BrokerSettings) -> str | None:
     """As half a sentence; None where no log directory names a cluster. One that cannot be read is told by whoever
     claims it."""
     from odradek.log import checkpoints
-    from odradek.log.errors import MalformedCheckpoint
 
     for directory in settings.log_directories:
-        with suppress(OSError, MalformedCheckpoint):
+        with suppress(OSError, checkpoints.MalformedCheckpoint):
             data = (Path(directory) / checkpoints.META_PROPERTIES).read_bytes()
             cluster_id = checkpoints.read_meta_properties(data).cluster_id
             if cluster_id is not None:
