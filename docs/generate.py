@@ -11,6 +11,7 @@ import click
 from odradek.cli.group import odradek
 from odradek.controller import partition_states, replica_states
 from odradek.model.settings import BROKER_SETTINGS, OPENED_ONCE, TOPIC_SETTINGS, Setting
+from odradek.model.settings_unserved import is_relied_on
 from odradek.protocol.api_keys import APIS, BETWEEN_BROKERS, CONTROLLER_ONLY, SERVED
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -40,7 +41,7 @@ def settings() -> str:
                 "" if s.default is None else f"`{s.default}`",
                 s.valid or "",
                 *([when(s)] if acted_on else []),
-                s.doc,
+                f"{s.doc} A start is refused." if table is BROKER_SETTINGS and is_relied_on(s) else s.doc,
             ]
             for s in table.values()
             if s.acted_on is acted_on
@@ -58,7 +59,8 @@ def settings() -> str:
         if others:
             page += (
                 "\nAccepted and reported by DescribeConfigs, so that configurations and tools carry over; nothing here"
-                " acts on them:\n\n" + _table(columns, others)
+                " acts on them. Where it says that a start is refused, that holds for any value but the default, unless"
+                " `odradek.accept.unserved=true`:\n\n" + _table(columns, others)
             )
     return page
 

@@ -219,7 +219,7 @@ def check_directory(directory: Path) -> None:
     from odradek.log.files import OsDirectory
 
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         fail(f"--dir {directory}: {error.strerror}; name a directory that you may write")
     try:

@@ -22,7 +22,7 @@ def workplace(directory: Path) -> Iterator[Path]:
             raise ConfigurationError(
                 f"{directory} holds files that are not of a demo; --dir with a new or empty directory would do"
             )
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     with mark.open("a") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -13,7 +13,9 @@ An open `File` lives as long as somebody holds it: removing its name leaves read
 
 import errno
 import os
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 from odradek.log.errors import DirectoryInUse, DirectoryOffline, MissingFile, StorageError, named
@@ -308,9 +310,10 @@ class OsDirectory:
 
     @classmethod
     def create(cls, path: str) -> "OsDirectory":
-        """The root, made with its parents if it is not there."""
+        """The root, made with its parents if it is not there, and then for its owner alone. One that is there keeps its
+        mode: whoever made it may want a group to read it."""
         try:
-            os.makedirs(path, exist_ok=True)
+            os.makedirs(path, mode=0o700, exist_ok=True)
             if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
                 code = errno.EROFS if os.statvfs(path).f_flag & os.ST_RDONLY else errno.EACCES
                 raise OSError(code, os.strerror(code))
@@ -475,7 +478,12 @@ class OsDirectory:
         import fcntl
 
         try:
-            fd = os.open(f"{self.path}/{LOCK_NAME}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            # Whoever may open it, if only to read, may hold it and keep this broker from starting. So nobody else may,
+            # also where an older version made the file.
+            fd = os.open(f"{self.path}/{LOCK_NAME}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if stat.S_IMODE(os.fstat(fd).st_mode) & 0o077:
+                with suppress(PermissionError):  # another user's, and he may hold it anyway
+                    os.fchmod(fd, 0o600)
         except OSError as error:  # made by another user, as a rule
             raise named(
                 error, f"log directory {self.path}: its {LOCK_NAME} must be a file that this broker may write"

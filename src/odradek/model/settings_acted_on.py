@@ -207,6 +207,8 @@ zookeeper.ssl.truststore.type STRING null MEDIUM static
 """
 
 OURS = """
+odradek.accept.unserved BOOLEAN false LOW static
+    Start although TLS, SASL, an authorizer, policies or KRaft are set and not served; else that is refused.
 odradek.cluster.size INT 0 LOW static [0,...]
     Brokers this cluster is meant to have; internal topics then get min(3, N) replicas. 0 = not declared.
 odradek.controlled.shutdown.refuse STRING none LOW dynamic [none, offline, under-min]

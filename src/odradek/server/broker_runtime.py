@@ -22,6 +22,7 @@ from odradek.model.cluster import BrokerRegistration, Endpoint
 from odradek.model.entity_names import escape_entity
 from odradek.model.ids import BrokerId, ControllerEpoch, TopicPartition
 from odradek.model.settings import BrokerSettings
+from odradek.model.settings_unserved import check_served
 from odradek.server import state_change_log
 from odradek.server.broker_effects import BrokerEffects, check_directories
 from odradek.server.controlled_shutdown import hand_over
@@ -149,6 +150,9 @@ class BrokerRuntime:
     async def start(self) -> None:
         """Registered and serving when it returns. Whatever cannot be raises an error with a sentence."""
         settings = self.settings
+        accepted = check_served(settings)
+        if accepted is not None:
+            logger.warning("%s", accepted)
         topic_configs = TopicConfigs(settings)
         directories, left_out = self._open_directories()
         self._logs = LogManager(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odradek.model.errors import ConfigurationError, OdradekError
-from odradek.model.settings import BrokerSettings, parse_properties
+from odradek.model.settings import BROKER_SETTINGS, BrokerSettings, parse_properties
 from odradek.server.exit_codes import FAILED, STOPPED_IN_ORDER, exit_code_of
 from odradek.server.log_limits import OneLine
 from odradek.server.standard_error import LimitedFileHandler
@@ -234,12 +234,19 @@ def read_configuration(path: str) -> BrokerSettings:
     """The settings of a properties file; ConfigurationError says what is wrong with it."""
     try:
         with open(path, encoding="utf-8") as file:
+            mode = os.fstat(file.fileno()).st_mode
             properties = parse_properties(file.read())
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}; --config wants a properties file") from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path}: not a text in UTF-8 ({error.reason})") from error
-    return settings_from(properties)
+    settings = settings_from(properties)
+    secrets = [name for name in sorted(settings.given) if BROKER_SETTINGS[name].is_sensitive]
+    if secrets and mode & 0o077:
+        logger.warning(
+            "%s can be read by other users and holds %s: chmod 600 %s", path, ", ".join(secrets), path
+        )
+    return settings
 
 
 def settings_from(properties: Mapping[str, str]) -> BrokerSettings:

@@ -34,7 +34,7 @@ class LimitedFileHandler(logging.StreamHandler):  # type: ignore[type-arg]
     def _begin_anew(self) -> None:
         self.flush()
         os.replace(self._path, f"{self._path}.1")
-        new = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        new = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             for descriptor in (1, 2):
                 os.dup2(new, descriptor)

@@ -71,7 +71,7 @@ class BrokerProcess:
         self._close_pipe()
         read_end, write_end = os.pipe()
         try:
-            with open(self.log_file, "ab") as log, late_signals():
+            with open(self.log_file, "ab", opener=for_its_owner) as log, late_signals():
                 launch = self._forked if self._may_fork and can_fork() else self._spawned
                 self.process = launch(log.fileno(), read_end)
                 self._pipe = write_end
@@ -216,9 +216,12 @@ class ProcessCluster:
 
     def write_configurations(self) -> None:
         for broker in self.brokers.values():
-            broker.directory.mkdir(parents=True, exist_ok=True)
+            broker.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             lines = [f"{name}={_escaped(value)}" for name, value in self.properties_of(broker).items()]
-            broker.config_file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            # It may hold passwords. Anew, for one that others have open or may read would stay theirs.
+            broker.config_file.unlink(missing_ok=True)
+            with open(broker.config_file, "x", encoding="utf-8", opener=for_its_owner) as file:
+                file.write("\n".join(lines) + "\n")
 
     def start(self, deadline_s: float = 60.0) -> Self:
         """All processes at once; returns when every broker knows of all of them and of a controller."""
@@ -305,6 +308,11 @@ class ProcessCluster:
                 )
                 raise ClusterNotReady(f"not within {deadline_s:g} s: {what}\n{words}")
             time.sleep(pause_s)
+
+
+def for_its_owner(path: str, flags: int) -> int:
+    """An `opener` for `open`: a file that is made is not to be read by others."""
+    return os.open(path, flags, 0o600)
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
