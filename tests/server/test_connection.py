@@ -88,6 +88,9 @@ class Host:
             connection.is_marked_ready = False
             connection.flush()
 
+    def refused(self, connection: Connection, refusal: CloseConnection) -> None:
+        self.nonsense(connection, refusal.reason)
+
     def nonsense(self, connection: Connection, reason: str) -> None:
         self.complaints.append(f"{connection.peer}: {reason}")
 

@@ -7,6 +7,8 @@ memoryview, or a `FileSlice` whose bytes still lie in a segment file.
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from odradek.model.errors import ProtocolError
+
 
 class LazyBuffer(Protocol):
     """Bytes that still lie in a file: `size_bytes` is known before anything is read. They leave in pieces."""
@@ -43,18 +45,27 @@ class NoReply:
 
 
 class CloseConnection:
-    """Nothing sensible can be said to this peer; `reason` becomes one log line."""
+    """Nothing sensible can be said to this peer; `reason` becomes one log line. With `error` it is a mistake of ours,
+    and the line has its trace."""
 
-    __slots__ = ("reason",)
+    __slots__ = ("error", "reason")
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, error: Exception | None = None) -> None:
         self.reason = reason
+        self.error = error
+
+    @classmethod
+    def because(cls, error: Exception) -> "CloseConnection":
+        """Of a request that could not be handled, or whose answer could not be encoded."""
+        if isinstance(error, ProtocolError):
+            return cls(error.message or error.code.name)
+        return cls(repr(error), error)
 
 
 class Park:
     """The answer comes later, exactly once: by `complete`, called by whoever makes it true or by the deadline.
 
-    The shell subscribes with `on_complete` and keeps the place in the order of the connection's answers. When
+    `answer` is for those that still have to make it. The shell subscribes with `on_complete` and keeps the place in the order of the connection's answers. When
     the connection goes away the shell calls `abandon`, and a later `complete` is a no-op.
     """
 
@@ -71,6 +82,23 @@ class Park:
         self.result = result
         if self._callback is not None and not self.abandoned:
             self._callback(result)
+
+    def answer(self, make: "Callable[[], Answer]") -> None:
+        """`complete` with what `make` returns; if that is parked again, with what it will be completed with. `make` may
+        return this very place: then it goes on waiting.
+
+        Whoever makes an answer late stands somewhere in the middle: in a sweep of the purgatory, a timer, an answer of
+        the controller or of the store. An answer that cannot be made, say for a string that the wire has no room for,
+        must cost the connection that waits for it, and nobody else; in `handle` the shell sees to that.
+        """
+        try:
+            result = make()
+        except Exception as error:
+            result = CloseConnection.because(error)
+        if not isinstance(result, Park):
+            self.complete(result)
+        elif result is not self:
+            result.on_complete(self.complete)
 
     def on_complete(self, callback: Callable[[Reply | NoReply | CloseConnection], None]) -> None:
         """Calls back at once if the answer is already here."""

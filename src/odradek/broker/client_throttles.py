@@ -174,7 +174,9 @@ class ClientThrottles:
             return self._settle(limits, key, version, size_bytes, answer, now_ms)
         later = Park()
         answer.on_complete(
-            lambda done: later.complete(self._settle(limits, key, version, size_bytes, done, later_ms()))
+            lambda done: later.answer(
+                lambda: self._settle(limits, key, version, size_bytes, done, later_ms())
+            )
         )
         return later
 

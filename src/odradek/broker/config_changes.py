@@ -118,7 +118,7 @@ def answer(
         errors,
         validate_only=validate_only,
         replaces=frozenset(place for place, change in changes.items() if change.replaces),
-        done=lambda: park.complete(Reply([encoded()])),
+        done=lambda: park.answer(lambda: Reply([encoded()])),
     ).start()
     return park
 

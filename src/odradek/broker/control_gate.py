@@ -16,9 +16,10 @@ its epoch is known. While the store cannot be asked, requests wait.
 Before this broker is registered it does not know its own epoch: whatever names a broker epoch waits for that, too.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from odradek.broker.answers import CloseConnection, Park
+from odradek.broker.answers import Answer, CloseConnection, Park
 from odradek.broker.control_order import ControlRequest
 from odradek.broker.effects import ControlEpochs, LogLine, ReadControlEpochs, StoreResult
 from odradek.model.error_codes import ErrorCode
@@ -173,15 +174,16 @@ class ControlGate:
 
     def _replay(self, waiting: list[Held], now_ms: int) -> None:
         for held in waiting:
-            if held.place.abandoned:
-                continue
-            self._replayed = held
-            answer = self._broker.handle(held.request, now_ms)
+            if not held.place.abandoned:
+                held.place.answer(partial(self._handled_again, held, now_ms))
+
+    def _handled_again(self, held: Held, now_ms: int) -> Answer:
+        """Its own place again if it is still held; another one if it is obeyed in slices."""
+        self._replayed = held
+        try:
+            return self._broker.handle(held.request, now_ms)
+        finally:
             self._replayed = None
-            if not isinstance(answer, Park):
-                held.place.complete(answer)
-            elif answer is not held.place:  # obeyed, and answered when all of it is done
-                answer.on_complete(held.place.complete)
 
     def _say(self, request: "Request", asked: ControlRequest, now_ms: int) -> None:
         if now_ms - self._said_at_ms < SAID_EVERY_MS:

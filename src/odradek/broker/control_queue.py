@@ -12,6 +12,7 @@ that it is done. What only waits is dropped with its connection.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from odradek.broker.answers import Answer, CloseConnection, Park, Reply
@@ -83,9 +84,12 @@ class ControlQueue:
             return False
         try:
             answer = work.go_on(self.at_once, now_ms)
-        except Exception:
-            self._end(work, CloseConnection(""), now_ms)  # our caller says why; the controller tells it again
-            raise
+        except Exception as error:
+            nobody_hears = work.park.abandoned
+            self._end(work, CloseConnection.because(error), now_ms)
+            if nobody_hears:
+                raise
+            return self._work is not None
         if answer is not None:
             self._end(work, answer, now_ms)
         return self._work is not None
@@ -97,21 +101,11 @@ class ControlQueue:
 
     def _take_up(self, now_ms: int) -> None:
         """Whose turn is it now?"""
-        failure: Exception | None = None
         waiting, self._waiting = self._waiting, []
         for one in waiting:
             if one.park.abandoned:
                 continue
-            if self._work is not None:
-                self._waiting.append(one)
-                continue
-            try:
-                answer = self._handle(one.request, now_ms)
-            except Exception as error:  # the others are not to wait for ever
-                failure, answer = error, CloseConnection("")
-            if isinstance(answer, Park):
-                answer.on_complete(one.park.complete)
+            if self._work is None:
+                one.park.answer(partial(self._handle, one.request, now_ms))
             else:
-                one.park.complete(answer)
-        if failure is not None:
-            raise failure
+                self._waiting.append(one)

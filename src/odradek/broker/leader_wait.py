@@ -62,7 +62,7 @@ class TopicWait(Waiter):
 
     def _finish(self, now_ms: int) -> None:
         self._broker.purgatory.leave(self)
-        self.park.complete(self._reply(self.open, now_ms))
+        self.park.answer(lambda: self._reply(self.open, now_ms))
 
 
 def _body_alone(encode: Callable[[list[str]], bytes]) -> Callable[[list[str], int], Reply]:

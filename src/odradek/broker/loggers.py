@@ -39,11 +39,7 @@ def when_known(broker: "Broker", go_on: Callable[[Levels], "Answer"]) -> Park:
     park = Park()
 
     def told(levels: Levels, now_ms: int) -> None:
-        answer = go_on(levels)
-        if isinstance(answer, Park):
-            answer.on_complete(park.complete)
-        else:
-            park.complete(answer)
+        park.answer(lambda: go_on(levels))
 
     broker.ask_loggers({}, told)
     return park

@@ -397,7 +397,11 @@ class _EncoderSource(_Source):
             self.emit(f"{length} = len({content})")
         if line.kind == "string":
             self.emit(f"if {length} > {primitives.MAX_STRING_BYTES}:")
-            self.emit(f"    raise unencodable({line.json_name!r}, {length})")
+            if line.is_message:
+                self.emit(f"    {content} = cut_message({content})")
+                self.emit(f"    {length} = len({content})")
+            else:
+                self.emit(f"    raise unencodable({line.json_name!r}, {length})")
         self.length(line.kind, length)
         self.emit(f"{self.write}({content})")
 
@@ -494,6 +498,7 @@ def encoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any
         uvarint=primitives.uvarint,
         UVARINTS=primitives.UVARINTS,
         unencodable=primitives.unencodable,
+        cut_message=primitives.cut_message,
     )
     head = ["def encode(message):", "    parts = []", "    write = parts.append"]
     return "\n".join([*head, *source.lines, "    return b''.join(parts)", ""]), source.names

@@ -16,8 +16,10 @@ from odradek.protocol.primitives import (
     Buffer,
     bad_null,
     check_count,
+    compact_message,
     compact_nullable_string,
     compact_string,
+    cut_message,
     over_budget,
     read_compact_nullable_string,
     read_uvarint,
@@ -240,8 +242,8 @@ def encode_response(
                     parts.append(_PACK_V5(index, error, base_offset, append_time_ms, start_offset))
                     parts.append(_PACK_INT(len(record_errors)))
                     for batch_index, text in record_errors:
-                        parts += (_PACK_INT(batch_index), _nullable_string(text))
-                    parts.append(_nullable_string(message))
+                        parts += (_PACK_INT(batch_index), _message(text))
+                    parts.append(_message(message))
                 else:
                     parts.append(
                         _PACK_V8_PLAIN(index, error, base_offset, append_time_ms, start_offset, 0, -1)
@@ -271,8 +273,8 @@ def _encode_flexible(
             parts.append(_PACK_V5(index, error, base_offset, append_time_ms, start_offset))
             parts.append(uvarint(len(record_errors) + 1))
             for batch_index, text in record_errors:
-                parts += (_PACK_INT(batch_index), compact_nullable_string(text), b"\0")
-            parts.append(compact_nullable_string(message))
+                parts += (_PACK_INT(batch_index), compact_message(text), b"\0")
+            parts.append(compact_message(message))
             if leader is None or leader == (-1, -1) or version < 10:
                 parts.append(b"\0")
             else:
@@ -291,8 +293,8 @@ def _encode_flexible(
     return b"".join(parts)
 
 
-def _nullable_string(text: str | None) -> bytes:
+def _message(text: str | None) -> bytes:
     if text is None:
         return b"\xff\xff"
-    content = text.encode()
+    content = cut_message(text.encode())
     return _PACK_SHORT(len(content)) + content

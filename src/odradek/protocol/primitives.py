@@ -11,6 +11,7 @@ Buffer = bytes | bytearray | memoryview
 
 # Strings are limited to what int16 can count, in the compact form too.
 MAX_STRING_BYTES = 0x7FFF
+_LEFT_OUT = b" ... "
 # What fits into a frame may still be too much for us: two bytes on the wire can become an object of sixty. So
 # a message may have this many array elements in all, a struct or string counting for four (a million of them);
 # a cluster of 200,000 partitions stays below.
@@ -180,6 +181,23 @@ def bad_null(name: str, length: int) -> MalformedMessage:
     if length == -1:
         return MalformedMessage(f"{name}: null, but it cannot be null in this version")
     return MalformedMessage(f"{name}: negative length {length}")
+
+
+def cut_message(content: bytes) -> bytes:
+    """As much of a sentence as a string has room for, in whole characters: its beginning, and how it ends. In between it
+    quotes, as a rule, what somebody has sent: a name may have as many bytes as the whole sentence."""
+    if len(content) <= MAX_STRING_BYTES:
+        return content
+    half = (MAX_STRING_BYTES - len(_LEFT_OUT)) // 2
+    head, tail = (part.decode(errors="ignore").encode() for part in (content[:half], content[-half:]))
+    return head + _LEFT_OUT + tail
+
+
+def compact_message(text: str | None) -> bytes:
+    if text is None:
+        return b"\0"
+    content = cut_message(text.encode())
+    return uvarint(len(content) + 1) + content
 
 
 def unencodable(name: str, size: int) -> ValueError:

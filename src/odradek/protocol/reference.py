@@ -18,6 +18,7 @@ from odradek.protocol.primitives import (
     Buffer,
     bad_null,
     check_count,
+    cut_message,
     over_budget,
     read_tag_count,
     read_uvarint,
@@ -185,6 +186,8 @@ class Writer:
             if value is not None:
                 self.struct(value)
         else:
+            if line.is_message and value is not None:
+                value = cut_message(value.encode()).decode()
             self.primitive(line.kind, line.json_name, value, nullable)
 
     def primitive(self, kind: str, name: str, value: Any, nullable: bool = False) -> None:

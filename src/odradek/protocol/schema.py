@@ -80,7 +80,7 @@ _DEFAULTS: dict[str, Any] = {
 class Field:
     """One line of a table."""
 
-    __slots__ = ("default", "json_name", "kind", "name", "nullable", "of", "tag", "versions")
+    __slots__ = ("default", "is_message", "json_name", "kind", "name", "nullable", "of", "tag", "versions")
 
     def __init__(
         self,
@@ -103,11 +103,14 @@ class Field:
             self.default = _DEFAULTS.get(kind, 0)
         self.name = ""
         self.json_name = ""
+        self.is_message = False
 
     def named(self, name: str) -> "Field":
         head, *rest = name.split("_")
         self.name = name
         self.json_name = head + "".join(word.capitalize() for word in rest)
+        # A sentence for people beside an error code: cut where it is too long, for the code must arrive.
+        self.is_message = self.kind == "string" and name.endswith("error_message")
         return self
 
     def fresh_default(self) -> Any:

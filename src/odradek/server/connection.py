@@ -24,6 +24,7 @@ from odradek.model.errors import ProtocolError
 from odradek.server.outgoing import ENOUGH_BYTES_A_TURN, Outgoing
 
 LONGEST_MUTED_TIMER_S = 60.0
+LARGEST_ANSWER_BYTES = 2**31 - 1 - 5  # its size is an int32, and counts the header
 
 _SIZE_AND_CORRELATION = Struct(">ii")
 _SIZE_CORRELATION_AND_NO_TAGS = Struct(">iix")
@@ -47,6 +48,9 @@ class ConnectionHost(Protocol):
 
     def end_turn(self) -> None:
         """Everything that became due during this callback is done before it returns."""
+
+    def refused(self, connection: "Connection", refusal: CloseConnection) -> None:
+        """`nonsense`, or a mistake of ours with its trace."""
 
     def nonsense(self, connection: "Connection", reason: str) -> None:
         """One rate-limited log line that names the peer."""
@@ -245,7 +249,7 @@ class Connection(FrameProtocol):
                 if answer.throttle_time_ms:
                     self.mute(answer.throttle_time_ms / 1000)
             elif type(answer) is CloseConnection:
-                self._host.nonsense(self, answer.reason)
+                self._host.refused(self, answer)
                 self.close()
                 return
         if self._is_reading_paused and not self.is_marked_ready:
@@ -256,6 +260,10 @@ class Connection(FrameProtocol):
         size = 0
         for buffer in buffers:
             size += len(buffer) if isinstance(buffer, (bytes, bytearray, memoryview)) else buffer.size_bytes
+        if size > LARGEST_ANSWER_BYTES:
+            self._host.nonsense(self, f"an answer of {size} bytes, the wire allows {LARGEST_ANSWER_BYTES}")
+            self.close()
+            return
         if flexible_header:
             header = _SIZE_CORRELATION_AND_NO_TAGS.pack(size + 5, correlation_id)
         else:

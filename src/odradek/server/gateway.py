@@ -13,7 +13,6 @@ from odradek.broker.client_throttles import ClientThrottles
 from odradek.broker.core import ConnectionInfo, Request
 from odradek.broker.quotas import ClientQuotas
 from odradek.client.receive_buffers import BufferPool
-from odradek.model.errors import ProtocolError
 from odradek.model.printable import shown
 from odradek.model.settings import BrokerSettings
 from odradek.protocol import headers
@@ -38,6 +37,13 @@ def _has_flexible_header(api_key: int, api_version: int) -> bool:
         if api_key in APIS and len(_flexible) < 10_000:
             _flexible[api_key, api_version] = known
     return known
+
+
+def _refusal(frame: memoryview, error: Exception) -> CloseConnection:
+    refusal = CloseConnection.because(error)
+    if refusal.error is not None:
+        refusal.reason += f" (key, version and correlation id: {bytes(frame[:8]).hex()})"
+    return refusal
 
 
 class Gateway:
@@ -198,8 +204,7 @@ class Gateway:
                     self._now_ms(),
                 )
         except Exception as error:
-            refusal = self._refusal(connection, frame, error)
-            self.nonsense(connection, refusal.reason)
+            self.refused(connection, _refusal(frame, error))
             connection.close()
             return
         connection.answer(answer, correlation_id, _has_flexible_header(api_key, api_version))
@@ -214,7 +219,7 @@ class Gateway:
             handle = self._handle_timed if self._throttles.counts_time else self._handle
             return handle(request, self._now_ms())
         except Exception as error:
-            return self._refusal(connection, frame, error)
+            return _refusal(frame, error)
 
     def _handle_timed(self, request: Request, now_ms: int) -> Answer:
         began = self._stopwatch_ns()
@@ -222,21 +227,20 @@ class Gateway:
         self._throttles.time_spent(request, self._stopwatch_ns() - began, now_ms)
         return answer
 
-    def _refusal(self, connection: Connection, frame: memoryview, error: Exception) -> CloseConnection:
-        if isinstance(error, ProtocolError):
-            return CloseConnection(error.message or error.code.name)
+    def refused(self, connection: Connection, refusal: CloseConnection) -> None:
+        error = refusal.error
+        if error is None:
+            self.nonsense(connection, refusal.reason)
+            return
         # Our own mistake. The peer asks again on a new connection; the log has the whole story once.
         self._metrics.requests_failed_inside += 1
         self._log.failure(
             f"handling {type(error).__name__}",
-            f"a request of {connection.peer} could not be handled ({bytes(frame[:8]).hex()}): {error!r}",
+            f"a request of {connection.peer} could not be handled: {shown(refusal.reason)}",
             error,
         )
-        return CloseConnection("")  # said already
 
     def nonsense(self, connection: Connection, reason: str) -> None:
-        if not reason:
-            return
         self._metrics.nonsense_frames += 1
         address = connection.peer.rpartition(":")[0]
         self._log.warning(f"nonsense {address}", f"connection from {connection.peer} closed: {shown(reason)}")

@@ -15,6 +15,7 @@ once, and in a cluster that is well the look costs some tens of microseconds.
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from odradek.broker.answers import Answer, Park
@@ -120,8 +121,4 @@ class HeldRequests:
         for connection, frame, park in held:
             if park.abandoned:
                 continue
-            answer = self._handle(connection, memoryview(frame))
-            if isinstance(answer, Park):
-                answer.on_complete(park.complete)
-            else:
-                park.complete(answer)
+            park.answer(partial(self._handle, connection, memoryview(frame)))

@@ -32,7 +32,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             producer_id_start=answer.first_producer_id,
             producer_id_len=answer.length,
         )
-        park.complete(Reply([response.encode(version)]))
+        park.answer(lambda: Reply([response.encode(version)]))
 
     broker.ask_controller(
         AllocateProducerIdsAsked(BrokerId(asked.broker_id), BrokerEpoch(asked.broker_epoch)), answered

@@ -62,7 +62,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         lambda place, stored: _changed(stored, entities[place][0], asked.entries[place].ops),
         errors,
         validate_only=asked.validate_only,
-        done=lambda: park.complete(reply()),
+        done=lambda: park.answer(lambda: reply()),
     ).start()
     return park
 

@@ -62,7 +62,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     park = Park()
 
     def answered(answer: AlterPartitionAnswered, later_ms: int) -> None:
-        park.complete(Reply([_response(answer).encode(version)]))
+        park.answer(lambda: Reply([_response(answer).encode(version)]))
 
     broker.ask_controller(
         AlterPartitionAsked(version, BrokerId(asked.broker_id), BrokerEpoch(asked.broker_epoch), items),

@@ -43,7 +43,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     park = Park()
 
     def answered(answer: AlterReassignmentsAnswered, later_ms: int) -> None:
-        park.complete(Reply([_response(answer).encode(version)]))
+        park.answer(lambda: Reply([_response(answer).encode(version)]))
 
     ask_controller(
         broker,

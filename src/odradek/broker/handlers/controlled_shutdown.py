@@ -35,7 +35,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
                 for topic, index in answer.remaining
             ],
         )
-        park.complete(Reply([response.encode(version)]))
+        park.answer(lambda: Reply([response.encode(version)]))
 
     broker.ask_controller(
         ControlledShutdownAsked(BrokerId(asked.broker_id), BrokerEpoch(asked.broker_epoch)), answered

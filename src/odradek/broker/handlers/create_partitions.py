@@ -98,7 +98,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             return
         grown = [topic for topic in planned if not rows[topic].error_code]
         if asked.timeout_ms <= 0:
-            park.complete(reply(grown, later_ms))
+            park.answer(lambda: reply(grown, later_ms))
             return
         wait = TopicWait(
             broker,

@@ -107,7 +107,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
                 results[name] = _refused(name, error, message)
         made = [name for name in planned if not results[name].error_code]
         if asked.timeout_ms <= 0:
-            park.complete(reply(made, later_ms))
+            park.answer(lambda: reply(made, later_ms))
             return
         wait = TopicWait(
             broker,

@@ -101,4 +101,4 @@ class DeleteRecordsWait(Waiter):
 
     def _finish(self) -> None:
         self._broker.purgatory.leave(self)
-        self.park.complete(Reply([self._response.encode(self._version)]))
+        self.park.answer(lambda: Reply([self._response.encode(self._version)]))

@@ -80,7 +80,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             row.error_message = message or None
         marked = [name for name, row in accepted.items() if not row.error_code]
         if asked.timeout_ms <= 0:
-            park.complete(reply(marked, later_ms))
+            park.answer(lambda: reply(marked, later_ms))
             return
         wait = TopicWait(
             broker,

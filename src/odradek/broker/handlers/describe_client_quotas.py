@@ -48,7 +48,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     def answered(result: StoreResult, later_ms: int) -> None:
         if not isinstance(result, ConfigsRead):
             reason = result.reason if isinstance(result, StoreFailed) else "the store answered something else"
-            park.complete(refused(ErrorCode.UNKNOWN_SERVER_ERROR, reason))
+            park.answer(lambda: refused(ErrorCode.UNKNOWN_SERVER_ERROR, reason))
             return
         entries = []
         for (kind, name), stored in sorted(result.configs.items()):
@@ -64,7 +64,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
                     )
                 )
         response = DescribeClientQuotasResponse(error_message=None, entries=entries)
-        park.complete(Reply([response.encode(version)]))
+        park.answer(lambda: Reply([response.encode(version)]))
 
     broker.ask_store(ListConfigs(("users", "clients", "ips")), answered)
     return park

@@ -88,13 +88,13 @@ def _answer(broker: "Broker", version: int, asked: DescribeConfigsRequest, level
 
     def answered(result: StoreResult, later_ms: int) -> None:
         if isinstance(result, ConfigsRead):
-            park.complete(Reply([encode(result)]))
+            park.answer(lambda: Reply([encode(result)]))
             return
         reason = result.reason if isinstance(result, StoreFailed) else "the store answered something else"
         for place, resource in enumerate(asked.resources):
             if resource.resource_type != BROKER_LOGGER:
                 refused.setdefault(place, ProtocolError(ErrorCode.UNKNOWN_SERVER_ERROR, reason))
-        park.complete(Reply([encode(ConfigsRead({}))]))
+        park.answer(lambda: Reply([encode(ConfigsRead({}))]))
 
     broker.ask_store(ReadConfigs(tuple(entities)), answered)
     return park

@@ -41,7 +41,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             response = DescribeUserScramCredentialsResponse(
                 error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=reason
             )
-            park.complete(Reply([response.encode(version)]))
+            park.answer(lambda: Reply([response.encode(version)]))
             return
         stored = {
             unescape_entity(name): config.overrides
@@ -53,8 +53,10 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             _described(user, stored.get(user, {})) if times[user] < 2 else _twice(user)
             for user in times or having
         ]
-        park.complete(
-            Reply([DescribeUserScramCredentialsResponse(error_message=None, results=rows).encode(version)])
+        park.answer(
+            lambda: Reply(
+                [DescribeUserScramCredentialsResponse(error_message=None, results=rows).encode(version)]
+            )
         )
 
     broker.ask_store(ListConfigs(("users",)), answered)

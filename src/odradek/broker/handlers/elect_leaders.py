@@ -58,7 +58,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         broker,
         ElectLeadersAsked(asked.election_type == UNCLEAN, partitions),
         answered=answered,
-        timed_out=lambda: park.complete(refuse(ErrorCode.REQUEST_TIMED_OUT)),
+        timed_out=lambda: park.answer(lambda: refuse(ErrorCode.REQUEST_TIMED_OUT)),
         timeout_ms=asked.timeout_ms,
         now_ms=now_ms,
     )

@@ -213,9 +213,13 @@ class FetchWait(Waiter):
     def _finish(self, answer: Gathered) -> None:
         park = self.park
         assert park is not None
-        reply = self.reply(answer)
-        self.leave()
-        park.complete(reply)
+        park.answer(lambda: self._last_words(answer))
+
+    def _last_words(self, answer: Gathered) -> Reply:
+        try:
+            return self.reply(answer)
+        finally:
+            self.leave()
 
     def leave(self) -> None:
         """Answered, or the connection is gone: a session lives on, a single fetch is over."""

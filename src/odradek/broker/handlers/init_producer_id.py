@@ -60,4 +60,4 @@ class ProducerIdWait(Waiter):
 
     def _finish(self, response: InitProducerIdResponse) -> None:
         self._broker.purgatory.leave(self)
-        self.park.complete(Reply([response.encode(self._version)]))
+        self.park.answer(lambda: Reply([response.encode(self._version)]))

@@ -141,7 +141,7 @@ class ProduceWait(AckWaiter):
         if self.open:
             return False
         self.broker.purgatory.leave(self)
-        self.park.complete(Reply([encode_response(self.version, self.answers)]))
+        self.park.answer(lambda: Reply([encode_response(self.version, self.answers)]))
         return True
 
     def expire(self, now_ms: int) -> None:
@@ -153,7 +153,7 @@ class ProduceWait(AckWaiter):
         for place in late:
             self._put(place, ErrorCode.REQUEST_TIMED_OUT)
             place[0].forget_expired_waiters()
-        self.park.complete(Reply([encode_response(self.version, self.answers)]))
+        self.park.answer(lambda: Reply([encode_response(self.version, self.answers)]))
 
 
 def _refused(

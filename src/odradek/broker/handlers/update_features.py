@@ -41,10 +41,12 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     attempts = 0
 
     def refuse(code: ErrorCode, message: str) -> None:
-        park.complete(Reply([UpdateFeaturesResponse(error_code=code, error_message=message).encode(version)]))
+        park.answer(
+            lambda: Reply([UpdateFeaturesResponse(error_code=code, error_message=message).encode(version)])
+        )
 
     def done(rows: list[UpdatableFeatureResult]) -> None:
-        park.complete(Reply([UpdateFeaturesResponse(error_message=None, results=rows).encode(version)]))
+        park.answer(lambda: Reply([UpdateFeaturesResponse(error_message=None, results=rows).encode(version)]))
 
     def read(result: StoreResult, later_ms: int) -> None:
         if not isinstance(result, FeaturesRead):

@@ -109,4 +109,4 @@ class MarkerWait(AckWaiter):
 
     def _finish(self) -> None:
         self._broker.purgatory.leave(self)
-        self.park.complete(Reply([self._response.encode(self._version)]))
+        self.park.answer(lambda: Reply([self._response.encode(self._version)]))
