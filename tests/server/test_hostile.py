@@ -14,9 +14,15 @@ from pathlib import Path
 import pytest
 
 from odradek.protocol.api_keys import APIS, ApiKey
-from odradek.protocol.headers import encode_request
-from odradek.protocol.messages import request_class
+from odradek.protocol.headers import decode_response_header, encode_request
+from odradek.protocol.messages import alter_client_quotas as acq
+from odradek.protocol.messages import create_partitions as cp
+from odradek.protocol.messages import create_topics as ct
+from odradek.protocol.messages import describe_configs as dc
+from odradek.protocol.messages import incremental_alter_configs as iac
+from odradek.protocol.messages import request_class, response_class
 from odradek.protocol.messages.api_versions import ApiVersionsResponse
+from odradek.protocol.schema import Request
 from tests.server.processes import OneBroker, is_closed_by_peer, receive
 from tests.support import eventually
 
@@ -257,3 +263,71 @@ def test_a_client_id_fills_no_log_and_forges_no_line(broker: OneBroker) -> None:
     assert len(written) < 2_000
     assert not any(line.startswith("[2026-01-01") for line in written.decode().splitlines())
     assert not set(written) & ({*range(32)} - {10})
+
+
+def long_names() -> list[tuple[str, Request]]:
+    name = "a" * 32_767
+    return [
+        (
+            "create",
+            ct.CreateTopicsRequest(
+                topics=[ct.CreatableTopic(name=name, num_partitions=1, replication_factor=1)]
+            ),
+        ),
+        (
+            "create beside another",
+            ct.CreateTopicsRequest(
+                topics=[
+                    ct.CreatableTopic(name=n, num_partitions=1, replication_factor=1) for n in ("good", name)
+                ],
+                timeout_ms=5_000,
+            ),
+        ),
+        ("grow", cp.CreatePartitionsRequest(topics=[cp.CreatePartitionsTopic(name=name, count=3)])),
+        (
+            "quota",
+            acq.AlterClientQuotasRequest(
+                entries=[
+                    acq.AlterClientQuotasRequestEntryData(
+                        entity=[acq.EntityData(entity_type=kind, entity_name="x")],
+                        ops=[acq.OpData(key="producer_byte_rate", value=1e9)],
+                    )
+                    for kind in ("client-id", name)
+                ]
+            ),
+        ),
+        (
+            "configuration",
+            iac.IncrementalAlterConfigsRequest(
+                resources=[
+                    iac.AlterConfigsResource(
+                        resource_type=2,
+                        resource_name=resource,
+                        configs=[iac.AlterableConfig(name="retention.ms", value=value)],
+                    )
+                    for resource, value in (("orders", name), (name, "1"))
+                ]
+            ),
+        ),
+        (
+            "description",
+            dc.DescribeConfigsRequest(
+                resources=[dc.DescribeConfigsResource(resource_type=2, resource_name=name)]
+            ),
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("what", "request_"), long_names(), ids=lambda part: part if isinstance(part, str) else ""
+)
+def test_a_name_as_long_as_can_be_is_answered(broker: OneBroker, what: str, request_: Request) -> None:
+    version = request_.VERSIONS.last
+    with broker.connect() as connection:
+        connection.sendall(encode_request(request_.KEY, version, 1, "test", request_.encode(version)))
+        answer = receive(connection)
+
+    _, position = decode_response_header(request_.KEY, version, answer)
+    shown = repr(response_class(request_.KEY).decode(version, answer, position))
+    assert "aaa ... aaa" in shown or "error_message=None" in shown
+    assert broker.process.is_running
