@@ -17,12 +17,13 @@ from odradek.controller.events import (
     AlterReassignmentsRequested,
     ControlledShutdownRequested,
     Elected,
+    ElectLeadersRequested,
     Event,
     StopReplicaAnswered,
     Tick,
     WritesAnswered,
 )
-from odradek.controller.journal import as_json, effects_as_json
+from odradek.controller.journal import as_json, effects_as_json, event_from_json
 from odradek.controller.journal_text import AT_ONCE, json_pieces, text_of
 from odradek.controller.partition_states import PartitionState
 from odradek.controller.settle import always_stored
@@ -151,6 +152,19 @@ def test_whatever_a_controller_is_told_and_says_is_written_as_json_writes_it() -
         assert json.loads(text_of(event)) == as_json(event)
         for name, value in effects_as_json(effects).items():
             assert text_of(getattr(effects, name)) == json.dumps(value, separators=(",", ":"))
+
+
+def test_a_name_that_no_topic_can_have_takes_no_room_in_a_line_and_is_read_again() -> None:
+    asked = TopicPartition("b" * 32_767, 3)
+    for event in (
+        ElectLeadersRequested(1, False, (asked,)),
+        AlterReassignmentsRequested(2, {asked: (BrokerId(1),)}),
+    ):
+        text = text_of(event)
+        assert len(text) < 1_000
+        again = event_from_json(json.loads(text))
+        (named,) = again.partitions if isinstance(again, ElectLeadersRequested) else again.targets  # type: ignore[union-attr]
+        assert (named.topic[:10], named.partition) == ("b" * 10, 3)
 
 
 @pytest.mark.parametrize("name", VALUES)

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from odradek.model.errors import ConfigurationError
+from odradek.model.listeners import ListenerAddress, parse_advertised, parse_listeners
 from odradek.model.settings import BrokerSettings
 from odradek.server.listener import (
     CannotListen,
-    ListenerAddress,
     Listeners,
     PortInUse,
     inter_broker_listener,
-    parse_listeners,
 )
 
 
@@ -32,7 +31,19 @@ def test_listeners_are_read_as_written() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "localhost:9092", "PLAINTEXT://localhost", "PLAINTEXT://h:x", "A://h:70000", "A://h:1,A://h:2"],
+    [
+        *("", "localhost:9092", "PLAINTEXT://localhost", "PLAINTEXT://h:x", "A://h:70000", "A://h:1,A://h:2"),
+        *(
+            "A://h:²",
+            "A://h:000065536",
+            "A://a b:1",
+            "A://\x1b[31m:1",
+            "A://[x]y:1",
+            "A://a:b:1",
+            "A://[h]]:1",
+        ),
+        *("A b://h:1", "A://h\n:1", "A://" + "h" * 254 + ":1", "A://\u202eh:1"),
+    ],
 )
 def test_what_is_no_listener_is_said(text: str) -> None:
     with pytest.raises(ConfigurationError, match="listeners"):
@@ -50,6 +61,34 @@ def endpoints(host_name: str = "me", **given: str) -> list[tuple[str, str, bool]
         return [(e.listener, e.host, e.port > 0) for e in found]
 
     return asyncio.run(main())
+
+
+@pytest.mark.parametrize("text", ["PLAINTEXT://0.0.0.0:1", "PLAINTEXT://[::]:1", "OTHER://h:1"])
+def test_what_nobody_could_connect_to_is_not_advertised(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^advertised\.listeners: "):
+        parse_advertised(text, ["PLAINTEXT"])
+
+
+def test_no_host_is_advertised_as_the_name_of_this_machine() -> None:
+    assert endpoints(listeners="PLAINTEXT://localhost:0", advertised_listeners="PLAINTEXT://:0") == [
+        ("PLAINTEXT", "me", True)
+    ]
+
+
+def test_more_may_ask_to_connect_at_once_than_apaches_default_lets_wait() -> None:
+    """Whom the kernel has no room for tries again after a second."""
+    asked: list[int] = []
+
+    class Loop:
+        async def create_server(self, *_: object, backlog: int) -> None:
+            asked.append(backlog)
+            raise OSError("enough seen")
+
+    for given in ("50", "4000"):
+        wanted = settings(listeners="PLAINTEXT://localhost:0", socket_listen_backlog_size=given)
+        with pytest.raises(CannotListen):
+            asyncio.run(Listeners().open(Loop(), wanted, lambda name: asyncio.Protocol()))  # type: ignore[arg-type]
+    assert asked == [1024, 4000]
 
 
 def test_localhost_is_told_as_an_ipv4_address_where_nothing_else_is_advertised() -> None:

@@ -12,7 +12,8 @@ from odradek.broker.dynamic_settings import check_somebody_may_connect, check_th
 from odradek.broker.topic_configs import usable
 from odradek.broker.topic_creation import check_name
 from odradek.model.error_codes import ErrorCode
-from odradek.model.errors import InvalidValue, ProtocolError
+from odradek.model.errors import ConfigurationError, InvalidValue, ProtocolError
+from odradek.model.listeners import parse_advertised, parse_listeners
 from odradek.model.settings import (
     BROKER_SETTINGS,
     OPENED_ONCE,
@@ -33,6 +34,7 @@ BROKER_LOGGER = 8
 # Of clusters with KRaft alone.
 KRAFT_ONLY = {16: "client-metrics", 32: "groups"}
 DEFAULT_NAME = "<default>"
+ADVERTISED = "advertised.listeners"
 KINDS = {TOPIC: "topics", BROKER: "brokers"}
 
 # Certificates and keys: Apache changes them only for one listener each (SslConfigs.RECONFIGURABLE_CONFIGS).
@@ -156,6 +158,12 @@ def check_broker_overrides(
             f"{', '.join(opened_once)}: this broker opens its listeners once, at its start; set it in the "
             "broker's file"
         )
+    if changed.get(ADVERTISED):
+        names = [listener.name for listener in parse_listeners("listeners", broker.settings.listeners)]
+        try:
+            parse_advertised(changed[ADVERTISED], names)
+        except ConfigurationError as error:
+            raise InvalidValue(str(error)) from error
     for key, text in changed.items():
         check_somebody_may_connect(key, parse_value(BROKER_SETTINGS[key], text))
     layers = broker.dynamic

@@ -17,6 +17,7 @@ from odradek.controller.events import Event
 from odradek.model import cluster, facts
 from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicPartition, number_in
+from odradek.model.printable import LONGEST_TEXT, shown
 
 _TYPES: dict[str, type] = {
     name: kind
@@ -35,7 +36,7 @@ def as_json(value: Any) -> Any:
     if value is None or isinstance(value, str | bool | float):
         return value
     if isinstance(value, TopicPartition):
-        return str(value)
+        return partition_text(value)
     if isinstance(value, int):
         return value.name if isinstance(value, Enum) else value
     if isinstance(value, bytes | bytearray | memoryview):
@@ -48,10 +49,21 @@ def as_json(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [as_json(item) for item in value]
     if isinstance(value, Mapping):
-        return {str(key): as_json(item) for key, item in value.items()}
+        return {key_text(key): as_json(item) for key, item in value.items()}
     if hasattr(value, "__match_args__"):
         return {"type": type(value).__name__}
     return str(value)
+
+
+def partition_text(value: TopicPartition) -> str:
+    """`orders-3`. No topic has a name as long as what is cut here: somebody asked about one that cannot be, and the
+    answer is the same for the shorter name."""
+    topic, number = value
+    return f"{topic if len(topic) <= LONGEST_TEXT else shown(topic)}-{number}"
+
+
+def key_text(key: Any) -> str:
+    return partition_text(key) if type(key) is TopicPartition else str(key)
 
 
 def effects_as_json(effects: Effects) -> dict[str, Any]:

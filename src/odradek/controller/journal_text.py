@@ -13,7 +13,7 @@ from itertools import islice
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, get_args, get_origin
 
-from odradek.controller.journal import as_json
+from odradek.controller.journal import as_json, key_text, partition_text
 from odradek.model.ids import TopicPartition
 
 # So many values become text at once.
@@ -63,7 +63,7 @@ def _entries(value: Mapping[Any, Any]) -> Iterator[str]:
             before = ","
     else:
         for key, item in value.items():
-            yield f"{before}{quoted(str(key))}:"
+            yield f"{before}{quoted(key_text(key))}:"
             yield from json_pieces(item)
             before = ","
     yield "}"
@@ -180,7 +180,7 @@ def _list(value: Sequence[Any]) -> str:
 
 
 def _mapping(value: Mapping[Any, Any]) -> str:
-    return f"{{{','.join([f'{quoted(str(key))}:{text_of(item)}' for key, item in value.items()])}}}"
+    return f"{{{','.join([f'{quoted(key_text(key))}:{text_of(item)}' for key, item in value.items()])}}}"
 
 
 def _slowly(value: Any) -> str:
@@ -192,6 +192,6 @@ _MAKERS: dict[type, MakeText] = {
     int: str,
     bool: lambda value: "true" if value else "false",
     type(None): lambda value: "null",
-    TopicPartition: lambda value: quoted(f"{value[0]}-{value[1]}"),
+    TopicPartition: lambda value: quoted(partition_text(value)),
     bytes: lambda value: f'"{value.hex()}"',
 }

@@ -9,10 +9,10 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable
-from typing import NamedTuple
 
 from odradek.model.cluster import Endpoint
 from odradek.model.errors import ConfigurationError, OdradekError
+from odradek.model.listeners import ListenerAddress, parse_advertised, parse_listeners
 from odradek.model.settings import BrokerSettings
 
 # Where the kernel finds no room it drops what asks to connect, and the client tries again after a second. With Apache's
@@ -26,37 +26,6 @@ class PortInUse(OdradekError):
 
 class CannotListen(OdradekError):
     """The address is not ours, or the port is reserved."""
-
-
-class ListenerAddress(NamedTuple):
-    name: str
-    host: str  # "" is every interface
-    port: int  # 0 is a free one
-
-
-def parse_listeners(setting: str, text: str) -> tuple[ListenerAddress, ...]:
-    """`NAME://host:port,...`; ConfigurationError says what would have worked."""
-    found = []
-    for part in (p.strip() for p in text.split(",")):
-        if not part:
-            continue
-        name, separator, address = part.partition("://")
-        host, colon, port_text = address.rpartition(":")
-        if not separator or not name or not colon or not port_text.isdigit() or int(port_text) > 65535:
-            raise ConfigurationError(
-                f"{setting}: {part!r} is no listener; NAME://host:port would do, e.g. PLAINTEXT://localhost:9092"
-            )
-        if host.startswith("[") and host.endswith("]"):
-            host = host[1:-1]
-        found.append(ListenerAddress(name.upper(), host, int(port_text)))
-    names = [listener.name for listener in found]
-    if not found:
-        raise ConfigurationError(
-            f"{setting} is empty; NAME://host:port would do, e.g. PLAINTEXT://localhost:9092"
-        )
-    if len(set(names)) != len(names):
-        raise ConfigurationError(f"{setting}={text}: two listeners have the same name; give each its own")
-    return tuple(found)
 
 
 def security_protocols(settings: BrokerSettings) -> dict[str, str]:
@@ -162,25 +131,17 @@ class Listeners:
     def endpoints(self, settings: BrokerSettings, host_name: Callable[[], str]) -> tuple[Endpoint, ...]:
         """What is registered. `host_name` names this machine where a listener is every interface."""
         protocols = security_protocols(settings)
-        advertised = (
-            parse_listeners("advertised.listeners", settings.advertised_listeners)
-            if settings.advertised_listeners
-            else None
-        )
         bound = {listener.name: listener for listener in self.bound}
+        advertised = (
+            parse_advertised(settings.advertised_listeners, bound) if settings.advertised_listeners else None
+        )
         found = []
         for listener in advertised or self.bound:
-            if listener.name not in bound:
-                raise ConfigurationError(
-                    f"advertised.listeners: {listener.name} is not among listeners "
-                    f"({', '.join(sorted(bound))})"
-                )
             host = listener.host
-            if advertised is None:
-                if host == "localhost":
-                    host = "127.0.0.1"
-                elif not host or host in ("0.0.0.0", "::"):
-                    host = host_name()
+            if advertised is None and host == "localhost":
+                host = "127.0.0.1"
+            elif not host or host in ("0.0.0.0", "::"):
+                host = host_name()
             # Port 0 in advertised.listeners means the one that was found.
             port = listener.port or bound[listener.name].port
             found.append(Endpoint(listener.name, protocol_of(listener.name, protocols), host, port))
