@@ -4,52 +4,14 @@ import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
+import pytest
+
 from odradek.demo import plots
+from odradek.demo.figures import number, rounded
 from odradek.demo.page import page
-from odradek.demo.proof import Census, Proof
 from odradek.demo.report import as_dict, text_report, verdict_lines
-from odradek.demo.result import Aggregate, DemoResult, Group
-from odradek.demo.story import ControllerElected, LeaderElected, Story
-from odradek.demo.timeline import Timeline
-
-
-def a_result(lost: int = 0) -> DemoResult:
-    timeline = Timeline(1_000_000.0)
-    for ms in range(0, 4000, 2):
-        if not 2000 <= ms < 2140:
-            timeline.acknowledged(timeline.begun_ms + ms, ms // 2 % 6)
-    timeline.mark(1_002_000, "kill", "kill -9 of broker 1")
-    timeline.mark(1_002_012, "controller", "broker 2 elected controller")
-    timeline.mark(1_002_031, "leader", "new leaders")
-    timeline.mark(1_003_000, "restart", "broker 1 started again")
-    timeline.mark(1_003_400, "isr-full", "every ISR full again")
-    whole, short = Census(1000, "0a" * 16, None), Census(1000 - lost, "0b" * 16, None)
-    return DemoResult(
-        "flights",
-        ["a<b>.csv"],
-        6,
-        3,
-        3,
-        records=1000,
-        killed=1,
-        controller_before=1,
-        timeline=timeline,
-        first_leaders={p: p % 3 + 1 for p in range(6)},
-        story=Story(
-            (ControllerElected(1_002_012, 2, 2),),
-            (LeaderElected(1_002_031, "flights-0", 1, 2, 1, (1, 2, 3), (2, 3), "broker 1 <failed>", 2),),
-        ),
-        driver_killed_at="kill -9 in batch 2",
-        batches=6,
-        aggregate=Aggregate(
-            "carrier",
-            "hour",
-            "departure delay in minutes",
-            (Group("UA", "5", 60, 50, 250.0), Group("UA", "6", 40, 30, -30.0), Group("AA", "5", 30, 0, 0.0)),
-        ),
-        proof=Proof(whole, whole, short if lost else whole, 0, 0, lost, 0),
-        seconds=90,
-    )
+from odradek.demo.result import DemoResult
+from tests.demo.results import a_result, flights_of_a_year
 
 
 def test_the_page_is_one_file_that_loads_nothing():
@@ -59,7 +21,7 @@ def test_the_page_is_one_file_that_loads_nothing():
     assert "broker 1 &lt;failed&gt;" in html
     for drawing in re.findall(r"<svg.*?</svg>", html, re.S):
         ElementTree.fromstring(drawing)
-    assert html.count("<svg") == 5
+    assert html.count("<svg") == 2 * 5, "each for a page on a desk and for a telephone"
 
 
 def test_every_tag_of_the_page_is_closed():
@@ -134,3 +96,35 @@ def test_ticks_are_round_and_inside():
 def test_neighbouring_slots_of_one_leader_join():
     slots = [(0.0, 1), (0.02, 1), (0.04, 2), (0.5, 2)]
     assert plots.stretches(slots, 0.02) == [(0.0, 0.04, 1), (0.04, 0.06, 2), (0.5, 0.52, 2)]
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "signed", "text"),
+    [
+        (-0.3, 0, False, "0"),
+        (-0.04, 1, False, "0.0"),
+        (-0.0, 0, True, "+0"),
+        (-0.6, 0, True, "-1"),
+        (-3.2, 1, False, "-3.2"),
+        (12.0, 0, True, "+12"),
+    ],
+)
+def test_a_nought_has_no_minus(value, digits, signed, text):
+    assert rounded(value, digits, signed=signed) == text
+
+
+def test_no_number_of_the_page_is_minus_nought():
+    assert number(-0.0) == "0"
+    words = re.sub(r"<(style|svg [^>]*|[^>]*)>", " ", page(flights_of_a_year()))
+    assert not re.search(r"(?<![\w.])-0(\.0+)?(?![\d.])", words)
+
+
+@pytest.mark.parametrize("ground", ["#f7f5f0", "#f4a560", "#a51c24", "#2166ac", "#777777", "#d16c3f"])
+def test_what_is_written_on_a_colour_can_be_read(ground):
+    def luminance(colour):
+        channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    light, dark = sorted((luminance(ground), luminance(plots.readable_on(ground))), reverse=True)
+    assert (light + 0.05) / (dark + 0.05) >= 4.5

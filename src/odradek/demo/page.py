@@ -1,18 +1,23 @@
 """The report as one HTML file: everything inside, nothing loaded, light and dark."""
 
 import datetime
+from collections.abc import Callable
 from html import escape
+from typing import Any
 
 from odradek.demo import plots
+from odradek.demo.figures import rounded
 from odradek.demo.report import facts, verdict_lines
 from odradek.demo.result import Aggregate, DemoResult, Group
 from odradek.demo.timeline import SLOT_MS
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5f6b7a; --paper: #fbfaf7; --card: #ffffff;
-  --edge: #e4e0d8; --good: #1e8449; --bad: #c0392b; --area: #4a7fb5; }
+  --edge: #e4e0d8; --good: #1b7a43; --bad: #b93426; --area: #4a7fb5;
+  --kill: #c0392b; --controller: #8e44ad; --leader: #0072b2; --restart: #5f6b6d; --isr-full: #1e8449; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e8e6e1; --soft: #9aa5b1; --paper: #14171c;
-  --card: #1c2129; --edge: #2c333d; --good: #58c98b; --bad: #ff7b6b; --area: #6ea3d8; } }
+  --card: #1c2129; --edge: #2c333d; --good: #58c98b; --bad: #ff7b6b; --area: #6ea3d8;
+  --kill: #ff7b6b; --controller: #c39bd3; --leader: #5dade2; --restart: #aab7b8; --isr-full: #58c98b; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink);
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
@@ -33,12 +38,16 @@ p { margin: 0 0 14px; max-width: 100ch; }
 section { background: var(--card); border: 1px solid var(--edge); border-radius: 10px; padding: 20px 24px 16px;
   margin-bottom: 22px; }
 svg { width: 100%; height: auto; display: block; margin: 8px 0 4px; }
+svg.narrow { display: none; max-width: 560px; margin-left: auto; margin-right: auto; }
 svg text { font: 12px system-ui, sans-serif; fill: var(--ink); }
 svg .tick { fill: var(--soft); font-size: 11.5px; } svg .words { font-weight: 600; font-size: 12.5px; }
 svg .cell { font-size: 11px; }
 svg .axis { stroke: var(--soft); } svg .grid { stroke: var(--edge); }
 svg .area { fill: var(--area); fill-opacity: 0.75; } svg .bar { fill: var(--area); }
-svg .mark { stroke-width: 1.6; stroke-dasharray: 4 3; } svg .gap { fill: var(--bad); fill-opacity: 0.16; }
+svg .mark { stroke-width: 1.6; stroke-dasharray: 4 3; }
+svg .kill { stroke: var(--kill); } svg .controller { stroke: var(--controller); } svg .leader { stroke: var(--leader); }
+svg .restart { stroke: var(--restart); } svg .isr-full { stroke: var(--isr-full); }
+svg .gap { fill: var(--bad); fill-opacity: 0.16; }
 table { border-collapse: collapse; width: 100%; font-size: 15px; margin: 8px 0 10px; }
 th { text-align: left; color: var(--soft); font-weight: 600; font-size: 13.5px; }
 th, td { padding: 6px 14px 6px 0; border-bottom: 1px solid var(--edge); vertical-align: top; }
@@ -47,6 +56,9 @@ code { font: 13px ui-monospace, "SF Mono", Menlo, Consolas, monospace; overflow-
 .yes { color: var(--good); font-weight: 600; } .no { color: var(--bad); font-weight: 600; }
 .key { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin: 0 5px 0 8px; }
 .named { white-space: nowrap; }
+.scrolls { overflow-x: auto; }
+@media (max-width: 960px) { svg.wide { display: none; } svg.narrow { display: block; } }
+@media (max-width: 600px) { main { padding: 24px 12px 48px; } section { padding: 16px 12px 12px; } }
 """
 ZOOM_BEFORE_S, ZOOM_AFTER_S = 0.6, 1.6
 
@@ -101,7 +113,8 @@ def _timeline(result: DemoResult) -> str:
     gap_end = (timeline.longest_gap_at_ms - timeline.begun_ms) / 1000
     gap = (gap_end - timeline.longest_gap_ms / 1000, gap_end)
     lanes = _lanes(result)
-    whole = plots.acknowledgements(
+    whole = _both(
+        plots.acknowledgements,
         wide,
         lanes,
         marks,
@@ -124,7 +137,8 @@ def _timeline(result: DemoResult) -> str:
     kill = timeline.moment("kill")
     if kill is not None:
         at = (kill.at_ms - timeline.begun_ms) / 1000
-        near = plots.acknowledgements(
+        near = _both(
+            plots.acknowledgements,
             list(timeline.per_second()),
             lanes,
             marks,
@@ -138,6 +152,11 @@ def _timeline(result: DemoResult) -> str:
     return text + "</section>"
 
 
+def _both(plot: Callable[..., str], *data: Any, **more: Any) -> str:
+    """For a page on a desk and for a telephone; the style sheet shows one."""
+    return "".join(plot(*data, **more, width=width) for width in (plots.WIDE, plots.NARROW))
+
+
 def brokers(ids: tuple[int, ...]) -> str:
     return ", ".join(map(str, ids)) or "none"
 
@@ -147,7 +166,7 @@ def marks_of(result: DemoResult) -> list[plots.Mark]:
     return [
         plots.Mark((moment.at_ms - begun) / 1000, moment.name, moment.words)
         for moment in result.timeline.moments
-        if moment.name in plots.MARK_COLOURS
+        if moment.name in plots.MARKS
     ]
 
 
@@ -190,7 +209,7 @@ def _elections(result: DemoResult) -> str:
     rows = ""
     if elected is not None:
         rows += (
-            f"<tr><td class=n>{elected.at_ms - kill.at_ms:+.0f}</td><td>controller</td>"
+            f"<tr><td class=n>{rounded(elected.at_ms - kill.at_ms, signed=True)}</td><td>controller</td>"
             f"<td>{result.controller_before} &rarr; {elected.broker}</td><td>controller epoch {elected.epoch}: "
             f"broker {result.killed}'s session ended with its process, and broker {elected.broker} was the first "
             "to write its name into the store.</td></tr>"
@@ -199,15 +218,15 @@ def _elections(result: DemoResult) -> str:
     last = restart.at_ms if restart is not None else float("inf")
     for leader in result.story.leaders_between(kill.at_ms - 50, last):
         rows += (
-            f"<tr><td class=n>{leader.at_ms - kill.at_ms:+.0f}</td><td>{escape(leader.partition)}</td>"
+            f"<tr><td class=n>{rounded(leader.at_ms - kill.at_ms, signed=True)}</td><td>{escape(leader.partition)}</td>"
             f"<td>{leader.leader_before} &rarr; {leader.leader}</td><td>{escape(leader.reason)} "
             f"<span class=soft>(leader epoch {leader.leader_epoch}, ISR {', '.join(map(str, leader.isr))})</span>"
             "</td></tr>"
         )
     return (
         "<section><h2>Who was elected, and why</h2><p class=soft>From the state-change journal of the controllers; "
-        "milliseconds after the kill.</p><table><tr><th class=n>ms</th><th>what</th><th>leader</th><th>why</th></tr>"
-        f"{rows}</table></section>"
+        "milliseconds after the kill.</p><div class=scrolls><table><tr><th class=n>ms</th><th>what</th><th>leader</th><th>why</th></tr>"
+        f"{rows}</table></div></section>"
     )
 
 
@@ -229,8 +248,8 @@ def _proof(result: DemoResult) -> str:
     return (
         f"<section><h2>Files = topic = table: {equal}</h2><p class=soft>The hash is the sum of 128-bit hashes of key "
         "and value of every record: it does not ask for an order. Lost and doubled are counted record by record "
-        "against the row above.</p><table><tr><th></th><th class=n>records</th><th>hash</th><th class=n>lost</th>"
-        f"<th class=n>doubled</th></tr>{rows}</table></section>"
+        "against the row above.</p><div class=scrolls><table><tr><th></th><th class=n>records</th><th>hash</th><th class=n>lost</th>"
+        f"<th class=n>doubled</th></tr>{rows}</table></div></section>"
     )
 
 
@@ -240,11 +259,8 @@ def _aggregate(result: DemoResult) -> str:
         return ""
     if aggregate.measure is None:
         rows = sorted(aggregate.by_row(), key=lambda group: -group.records)[:20]
-        plot = plots.bars(
-            [(_short(group.row), group.records, f"{group.records:,}") for group in rows],
-            "records",
-            "Records by key",
-        )
+        named_rows = [(_short(group.row), group.records, f"{group.records:,}") for group in rows]
+        plot = _both(plots.bars, named_rows, "Records by key")
         return f"<section><h2>Records by {escape(aggregate.row_name)}</h2>{plot}</section>"
     return _delays(aggregate)
 
@@ -259,29 +275,32 @@ def _delays(aggregate: Aggregate) -> str:
         return group.total / group.measured if group.measured else 0.0
 
     carriers = sorted((g for g in aggregate.by_row() if g.measured), key=mean, reverse=True)
-    by_carrier = plots.bars(
-        [(named(g.row), mean(g), f"{mean(g):.1f} min, {g.records:,} flights") for g in carriers],
-        "minutes",
+    by_carrier = _both(
+        plots.bars,
+        [(named(g.row), mean(g), f"{rounded(mean(g), 1)} min, {g.records:,} flights") for g in carriers],
         "Mean departure delay by carrier",
     )
     hours = sorted((g for g in aggregate.by_column() if g.measured), key=lambda g: int(g.row))
-    by_hour = plots.columns(
+    by_hour = _both(
+        plots.columns,
         [(f"{int(g.row):02d}h", mean(g), g.records) for g in hours],
-        "mean departure delay in minutes, by scheduled hour; a darker column has more flights",
         "Mean departure delay by hour",
     )
     values = {(named(g.row), f"{int(g.column):02d}h"): mean(g) for g in aggregate.groups if g.measured >= 20}
-    field = plots.heat(
+    field = _both(
+        plots.heat,
         [named(g.row) for g in carriers],
         [f"{int(g.row):02d}h" for g in hours],
         values,
-        "minutes of mean departure delay; cells with 20 flights or more",
+        "min",
         "Mean departure delay by carrier and hour",
     )
     return (
-        f"<section><h2>Departure delays by carrier</h2>{by_carrier}</section>"
-        f"<section><h2>by hour of the day</h2>{by_hour}</section>"
-        f"<section><h2>by carrier and hour</h2>{field}</section>"
+        f"<section><h2>Departure delays by carrier</h2><p class=soft>Mean, in minutes.</p>{by_carrier}</section>"
+        "<section><h2>by hour of the day</h2><p class=soft>Mean departure delay in minutes, by scheduled hour; a darker "
+        f"column has more flights.</p>{by_hour}</section>"
+        "<section><h2>by carrier and hour</h2><p class=soft>Mean departure delay in minutes; cells with 20 flights or "
+        f"more.</p>{field}</section>"
     )
 
 

@@ -1,22 +1,26 @@
-"""Plots as SVG text, drawn here: no library, nothing loaded from anywhere, readable in any browser."""
+"""Plots as SVG text, drawn here: no library, nothing loaded from anywhere, readable in any browser.
+
+Each is drawn for a width: that of a page on a desk, and that of a telephone, where letters of the first would be too
+small to read (page.py shows the one that fits). No line runs through a label.
+"""
 
 import itertools
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-WIDTH = 1040
+from odradek.demo.figures import number, rounded
+
+WIDE, NARROW = 1040, 420
 LEFT, RIGHT = 64, 20
+# More than the letters of a label are wide, each, whatever the font.
+LETTER_PX = 7.4
+LABEL_ROW_PX = 18
+SWATCH_PX = 14
 # Broker 1, 2, 3, ...: told apart also without colour vision (Okabe and Ito).
 BROKER_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
-# A mark's place in the story -> its colour.
-MARK_COLOURS = {
-    "kill": "#c0392b",
-    "controller": "#8e44ad",
-    "leader": "#0072B2",
-    "restart": "#7f8c8d",
-    "isr-full": "#1e8449",
-}
+# A mark's place in the story; its colour is the page's, which knows whether it is light or dark.
+MARKS = ("kill", "controller", "leader", "restart", "isr-full")
 
 
 def broker_colour(broker: int) -> str:
@@ -35,24 +39,26 @@ def nice_ticks(low: float, high: float, wanted: int = 6) -> list[float]:
     return [round(first + index * step, 10) for index in range(count + 1)]
 
 
-def number(value: float) -> str:
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:g}"
-
-
 class Canvas:
     """An SVG under construction. x is in data units; y goes down in pixels."""
 
-    def __init__(self, height: int, x_low: float, x_high: float, label: str) -> None:
-        self.height = height
+    def __init__(self, width: int, height: int, x_low: float, x_high: float, label: str) -> None:
+        self.width, self.height = width, height
         self.x_low, self.x_high = x_low, max(x_high, x_low + 1e-9)
         self.label = label
         self.parts: list[str] = []
 
+    @property
+    def right(self) -> int:
+        return self.width - RIGHT
+
+    @property
+    def is_narrow(self) -> bool:
+        return self.width < WIDE
+
     def x(self, value: float) -> float:
         share = (value - self.x_low) / (self.x_high - self.x_low)
-        return LEFT + share * (WIDTH - LEFT - RIGHT)
+        return LEFT + share * (self.right - LEFT)
 
     def add(self, part: str) -> None:
         self.parts.append(part)
@@ -61,29 +67,29 @@ class Canvas:
         more = f' class="{style}"' if style else ""
         self.add(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(words)}</text>')
 
-    def line(self, x1: float, y1: float, x2: float, y2: float, style: str, more: str = "") -> None:
-        self.add(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{style}"{more}/>')
+    def line(self, x1: float, y1: float, x2: float, y2: float, style: str) -> None:
+        self.add(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{style}"/>')
 
     def rect(self, x: float, y: float, width: float, height: float, more: str) -> None:
         self.add(f'<rect x="{x:.2f}" y="{y:.2f}" width="{max(width, 0):.2f}" height="{height:.2f}" {more}/>')
 
     def x_axis(self, y: float, unit: str) -> None:
-        self.line(LEFT, y, WIDTH - RIGHT, y, "axis")
-        for tick in nice_ticks(self.x_low, self.x_high, 10):
+        self.line(LEFT, y, self.right, y, "axis")
+        for tick in nice_ticks(self.x_low, self.x_high, 4 if self.is_narrow else 10):
             self.line(self.x(tick), y, self.x(tick), y + 4, "axis")
-            self.text(self.x(tick), y + 17, number(tick), style="tick")
-        self.text(WIDTH - RIGHT, y + 32, unit, anchor="end", style="tick")
+            self.text(self.x(tick), y + 18, number(tick), style="tick")
+        self.text(self.right, y + 34, unit, anchor="end", style="tick")
 
     def svg(self) -> str:
         body = "\n".join(self.parts)
         return (
-            f'<svg viewBox="0 0 {WIDTH} {self.height}" role="img" aria-label="{escape(self.label)}" '
-            f'xmlns="http://www.w3.org/2000/svg">\n{body}\n</svg>'
+            f'<svg viewBox="0 0 {self.width} {self.height}" role="img" aria-label="{escape(self.label)}" '
+            f'class="{"narrow" if self.is_narrow else "wide"}" xmlns="http://www.w3.org/2000/svg">\n{body}\n</svg>'
         )
 
 
 class Mark:
-    """A moment to be drawn: a vertical line with words on top."""
+    """A moment to be drawn: a vertical line, and above all lines its words."""
 
     def __init__(self, seconds: float, name: str, words: str) -> None:
         self.seconds, self.name, self.words = seconds, name, words
@@ -99,24 +105,25 @@ def acknowledgements(
     gap: tuple[float, float] | None,
     slot_s: float,
     label: str,
+    width: int = WIDE,
 ) -> str:
     """Acknowledgements per second as an area; below it a lane a partition, coloured by who leads.
 
     A lane is a list of (from, to, leader) stretches in which it had acknowledgements.
     """
     shown = [mark for mark in marks if first_s <= mark.seconds <= last_s]
-    top = 20 + 16 * len(shown)
+    top = LABEL_ROW_PX * (len(shown) + 1) + 10
     plot = 190
     lane_height = 13
     bottom = top + plot
     height = bottom + 16 + lane_height * len(lanes) + 48
-    canvas = Canvas(height, first_s, last_s, label)
+    canvas = Canvas(width, height, first_s, last_s, label)
     peak = max((value for at, value in samples if first_s <= at <= last_s), default=1.0) or 1.0
     ticks = nice_ticks(0, peak * 1.05, 4)
     scale = plot / max(ticks[-1], peak * 1.05)
     for tick in ticks:
         y = bottom - tick * scale
-        canvas.line(LEFT, y, WIDTH - RIGHT, y, "grid")
+        canvas.line(LEFT, y, canvas.right, y, "grid")
         canvas.text(LEFT - 8, y + 4, number(tick), anchor="end", style="tick")
     lanes_end = bottom + 12 + lane_height * len(lanes)
     if gap is not None and gap[1] >= first_s and gap[0] <= last_s:
@@ -141,51 +148,61 @@ def acknowledgements(
             if end > first_s and begin < last_s:
                 left, right = canvas.x(max(begin, first_s)), canvas.x(min(end, last_s))
                 canvas.rect(left, y + 1, right - left, lane_height - 2, f'fill="{broker_colour(leader)}"')
-    for index, mark in enumerate(shown):
-        x, y = canvas.x(mark.seconds), 14 + 16 * index
-        colour = MARK_COLOURS.get(mark.name, "#555")
-        canvas.line(x, y + 4, x, lanes_end, "mark", f' stroke="{colour}"')
-        to_left = x > WIDTH * 0.62
-        canvas.add(
-            f'<text x="{x + (-6 if to_left else 6):.1f}" y="{y + 8:.1f}" text-anchor="{"end" if to_left else "start"}" '
-            f'class="words" style="fill:{colour}">{escape(mark.words)}</text>'
-        )
+    for row, mark in enumerate(shown):
+        _draw_mark(canvas, mark, LABEL_ROW_PX * (row + 1), top, lanes_end)
     canvas.x_axis(lanes_end + 4, "seconds since the collector began")
-    canvas.text(LEFT, top - 6, "acknowledged records per second", anchor="start", style="tick")
+    canvas.text(LEFT, top - 8, "acknowledged records per second", anchor="start", style="tick")
     return canvas.svg()
 
 
-def bars(rows: Sequence[tuple[str, float, str]], unit: str, label: str) -> str:
-    """Horizontal bars: (name, value, words behind the bar)."""
-    height_of_row = 24
-    left = 190
+def _draw_mark(canvas: Canvas, mark: Mark, y: float, top: float, bottom: float) -> None:
+    """The line begins below the rows of words: what happened within milliseconds has its words one below the other, each
+    behind a piece of its own line."""
+    x = canvas.x(mark.seconds)
+    canvas.line(x, top, x, bottom, f"mark {mark.name}")
+    widest = SWATCH_PX + 5 + LETTER_PX * len(mark.words)
+    left = max(4.0, min(x, canvas.right - widest))
+    canvas.line(left, y - 4, left + SWATCH_PX, y - 4, f"mark {mark.name}")
+    canvas.text(left + SWATCH_PX + 5, y, mark.words, anchor="start", style="words")
+
+
+def bars(rows: Sequence[tuple[str, float, str]], label: str, *, width: int = WIDE) -> str:
+    """Horizontal bars: (name, value, words). Where there is room the name stands before its bar, else above it."""
+    is_narrow = width < WIDE
+    row_px, name_px = (40, 18) if is_narrow else (24, 0)
+    left, words_px = (4, 0) if is_narrow else (190, 180)
     low = min(0.0, min((value for _, value, _ in rows), default=0.0))
     high = max((value for _, value, _ in rows), default=1.0) or 1.0
-    height = height_of_row * len(rows) + 44
+    canvas = Canvas(width, row_px * len(rows) + 30, 0, 1, label)
+    right = canvas.right - words_px
 
     def x(value: float) -> float:
-        return left + (value - low) / (high - low) * (WIDTH - left - 170)
+        return left + (value - low) / (high - low) * (right - left)
 
-    canvas = Canvas(height, 0, 1, label)
-    bottom = 8 + height_of_row * len(rows)
-    for tick in nice_ticks(low, high, 6):
-        canvas.line(x(tick), 4, x(tick), bottom, "grid")
+    bottom = 8 + row_px * len(rows)
+    ticks = nice_ticks(low, high, 4 if is_narrow else 6)
+    for tick in ticks:
         canvas.text(x(tick), bottom + 16, number(tick), style="tick")
-    canvas.text(WIDTH - RIGHT, bottom + 16, unit, anchor="end", style="tick")
     for index, (name, value, words) in enumerate(rows):
-        y = 8 + index * height_of_row
-        canvas.text(left - 10, y + 15, name, anchor="end", style="name")
+        y = 8 + index * row_px
+        for tick in ticks:
+            canvas.line(x(tick), y + name_px, x(tick), y + row_px, "grid")
+        if is_narrow:
+            canvas.text(left, y + 13, name, anchor="start", style="name")
+            canvas.text(canvas.right, y + 13, words, anchor="end", style="tick")
+        else:
+            canvas.text(left - 10, y + 16, name, anchor="end", style="name")
+            canvas.text(canvas.right, y + 16, words, anchor="end", style="tick")
         start, end = sorted((x(0), x(value)))
-        canvas.rect(start, y + 3, max(end - start, 0.8), height_of_row - 7, 'class="bar" rx="2"')
-        canvas.text(max(end, x(0)) + 8, y + 15, words, anchor="start", style="tick")
+        canvas.rect(start, y + name_px + 3, max(end - start, 0.8), row_px - name_px - 7, 'class="bar" rx="2"')
     return canvas.svg()
 
 
-def columns(rows: Sequence[tuple[str, float, float]], unit: str, label: str) -> str:
+def columns(rows: Sequence[tuple[str, float, float]], label: str, *, width: int = WIDE) -> str:
     """Columns with a value and a weight: the weight (how many records) is the shade of the column."""
-    plot, top = 200, 26
+    plot, top = 200, 14
     bottom = top + plot
-    canvas = Canvas(bottom + 46, 0, max(len(rows), 1), label)
+    canvas = Canvas(width, bottom + 26, 0, max(len(rows), 1), label)
     low = min(0.0, min((value for _, value, _ in rows), default=0.0))
     high = max((value for _, value, _ in rows), default=1.0) or 1.0
     ticks = nice_ticks(low, high * 1.05, 5)
@@ -194,7 +211,7 @@ def columns(rows: Sequence[tuple[str, float, float]], unit: str, label: str) -> 
         return bottom - (value - low) / (max(ticks[-1], high * 1.05) - low) * plot
 
     for tick in ticks:
-        canvas.line(LEFT, y(tick), WIDTH - RIGHT, y(tick), "grid")
+        canvas.line(LEFT, y(tick), canvas.right, y(tick), "grid")
         canvas.text(LEFT - 8, y(tick) + 4, number(tick), anchor="end", style="tick")
     heaviest = max((weight for _, _, weight in rows), default=1.0) or 1.0
     for index, (name, value, weight) in enumerate(rows):
@@ -208,9 +225,14 @@ def columns(rows: Sequence[tuple[str, float, float]], unit: str, label: str) -> 
             max(lower - upper, 0.8),
             f'class="bar" rx="2" fill-opacity="{shade:.2f}"',
         )
-        canvas.text((left + right) / 2, bottom + 16, name, style="tick")
-    canvas.text(LEFT, top - 10, unit, anchor="start", style="tick")
+        if index % _every(rows[0][0], canvas.x(1) - canvas.x(0)) == 0:
+            canvas.text((left + right) / 2, bottom + 18, name, style="tick")
     return canvas.svg()
+
+
+def _every(name: str, room_px: float) -> int:
+    """Every how many columns there is room for a name of such a length."""
+    return max(1, math.ceil(LETTER_PX * (len(name) + 1) / room_px))
 
 
 def heat(
@@ -219,41 +241,54 @@ def heat(
     values: dict[tuple[str, str], float],
     unit: str,
     label: str,
+    *,
+    width: int = WIDE,
 ) -> str:
     """A field of cells, blue below zero, orange to red above; a cell without records stays empty."""
-    left, cell = 190, 24
-    width = (WIDTH - left - RIGHT) / max(len(column_names), 1)
-    canvas = Canvas(cell * len(row_names) + 52, 0, 1, label)
+    is_narrow = width < WIDE
+    left, cell, name_px = (4, 24, 18) if is_narrow else (190, 24, 0)
+    row_px = cell + name_px
+    canvas = Canvas(width, row_px * len(row_names) + 30, 0, 1, label)
+    cell_width = (canvas.right - left) / max(len(column_names), 1)
     known = sorted(values.values())
     # One outlier must not bleach the rest: the scale ends where 95 % of the cells do.
     strongest = max(abs(known[int(len(known) * 0.95)]), 1.0) if known else 1.0
     for row, row_name in enumerate(row_names):
-        y = 4 + row * cell
-        canvas.text(left - 10, y + 16, row_name, anchor="end", style="name")
+        y = 4 + row * row_px
+        if is_narrow:
+            canvas.text(left, y + 13, row_name, anchor="start", style="name")
+        else:
+            canvas.text(left - 10, y + 16, row_name, anchor="end", style="name")
         for column, column_name in enumerate(column_names):
             value = values.get((row_name, column_name))
             if value is None:
                 continue
-            share = max(-1.0, min(1.0, value / strongest))
-            canvas.rect(
-                left + column * width + 0.5,
-                y + 0.5,
-                width - 1,
-                cell - 1,
-                f'fill="{_diverging(share)}" rx="2"><title>{escape(row_name)}, {escape(column_name)}: '
-                f'{value:.1f} {escape(unit)}</title></rect><rect width="0" height="0"',
+            ground = _diverging(max(-1.0, min(1.0, value / strongest)))
+            words = f"{row_name}, {column_name}: {rounded(value, 1)} {unit}"
+            canvas.add(
+                f'<rect x="{left + column * cell_width + 0.5:.2f}" y="{y + name_px + 0.5:.2f}" '
+                f'width="{cell_width - 1:.2f}" height="{cell - 1:.2f}" fill="{ground}" rx="2">'
+                f"<title>{escape(words)}</title></rect>"
             )
-            if width > 30:
-                colour = "#fff" if abs(share) > 0.6 else "#333"
+            if cell_width > 30:
                 canvas.add(
-                    f'<text x="{left + (column + 0.5) * width:.1f}" y="{y + 16:.1f}" text-anchor="middle" '
-                    f'class="cell" style="fill:{colour}">{value:.0f}</text>'
+                    f'<text x="{left + (column + 0.5) * cell_width:.1f}" y="{y + name_px + 16:.1f}" '
+                    f'text-anchor="middle" class="cell" style="fill:{readable_on(ground)}" '
+                    f'data-on="{ground}">{rounded(value)}</text>'
                 )
-    bottom = 4 + cell * len(row_names)
+    bottom = 4 + row_px * len(row_names)
     for column, column_name in enumerate(column_names):
-        canvas.text(left + (column + 0.5) * width, bottom + 16, column_name, style="tick")
-    canvas.text(WIDTH - RIGHT, bottom + 34, unit, anchor="end", style="tick")
+        if column % _every(column_name, cell_width) == 0:
+            canvas.text(left + (column + 0.5) * cell_width, bottom + 16, column_name, style="tick")
     return canvas.svg()
+
+
+def readable_on(ground: str) -> str:
+    """Black or white: one of them has a contrast of 4.58 or more on any colour (WCAG 2.1)."""
+    channels = [int(ground[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    return "#000000" if (luminance + 0.05) ** 2 > 1.05 * 0.05 else "#ffffff"
 
 
 def _diverging(share: float) -> str:

@@ -1,5 +1,6 @@
 """The report as text: what the terminal shows at the end, and the sentences the page shares with it."""
 
+from odradek.demo.figures import rounded
 from odradek.demo.result import DemoResult
 
 
@@ -52,14 +53,14 @@ def text_report(result: DemoResult) -> str:
         elected = result.story.controller_after(kill.at_ms)
         if elected is not None:
             lines.append(
-                f"  {elected.at_ms - kill.at_ms:+6.0f}  controller {result.controller_before} -> {elected.broker} "
+                f"  {rounded(elected.at_ms - kill.at_ms, signed=True):>6}  controller {result.controller_before} -> {elected.broker} "
                 f"(epoch {elected.epoch}): broker {result.killed}'s session ended with its process"
             )
         restart = result.timeline.moment("restart")
         last = restart.at_ms if restart is not None else float("inf")
         for leader in result.story.leaders_between(kill.at_ms - 50, last):
             lines.append(
-                f"  {leader.at_ms - kill.at_ms:+6.0f}  {leader.partition} {leader.leader_before} -> {leader.leader}: "
+                f"  {rounded(leader.at_ms - kill.at_ms, signed=True):>6}  {leader.partition} {leader.leader_before} -> {leader.leader}: "
                 f"{leader.reason}"
             )
     if result.proof is not None:
@@ -72,7 +73,7 @@ def text_report(result: DemoResult) -> str:
         groups = [group for group in result.aggregate.by_row() if group.measured]
         for group in sorted(groups, key=lambda g: -g.total / g.measured)[:5]:
             lines.append(
-                f"  {group.row:>4}  {group.total / group.measured:6.1f}  ({group.records:,} records)"
+                f"  {group.row:>4}  {rounded(group.total / group.measured, 1):>6}  ({group.records:,} records)"
             )
     return "\n".join(lines)
 
