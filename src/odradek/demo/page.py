@@ -124,9 +124,9 @@ def _timeline(result: DemoResult) -> str:
         slot_s=slot_s * 5,
         label="Acknowledgements over time",
     )
-    legend = "".join(
+    legend = " ".join(
         f'<span class="named"><span class="key" style="background:{plots.broker_colour(broker)}"></span>'
-        f"broker {broker}</span> "
+        f"broker {broker}</span>"
         for broker in range(1, result.brokers + 1)
     )
     text = (
