@@ -1,5 +1,6 @@
 """`--json` of the verbs that do something has one shape, whether it was done, was done before, or was refused."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -36,3 +37,15 @@ def test_done_undone_and_refused_have_one_shape(
         assert done is None or result["done"] is done
         assert (result["error"] is None) == (error is None)
         assert error is None or error in result["error"]
+
+
+def test_a_deletion_that_is_refused_is_a_sentence_and_a_result(start_cluster: Callable[..., Any]) -> None:
+    _, shell = start_cluster(1, settings={"delete.topic.enable": "false"})
+    shell.ok("topic", "create", "kept", "-p", 1)
+    code, out, err = shell("topic", "delete", "kept", "--yes")
+    assert (code, out) == (1, "") and err.startswith("odradek: kept: ") and err.count("\n") == 1
+    found = shell.json("topic", "delete", "kept", "--yes")
+    assert found["ok"] is False
+    (result,) = found["results"]
+    assert (result["target"], result["done"]) == ("kept", False)
+    assert f"odradek: kept: {result['error']}\n" == err

@@ -70,7 +70,7 @@ def delete(names: tuple[str, ...], yes: bool, if_exists: bool, bootstrap: str, a
     if as_json:
         print_outcomes(report, exit_code=exit_code)
     elif len(report) == len(failed) == 1:
-        fail(f"{report[0]['topic']}: {report[0]['error']}")
+        fail(f"{report[0]['target']}: {report[0]['error']}")
     else:
         show(report, yes)
     sys.exit(exit_code)
@@ -96,4 +96,4 @@ def show(report: list[dict[str, Any]], yes: bool) -> None:
     for entry in report:
         if entry["done"] and entry["absent_brokers"]:
             absent = ", ".join(map(str, entry["absent_brokers"]))
-            print(f"{entry['topic']}: what broker {absent} has of it goes when that one is back")
+            print(f"{entry['target']}: what broker {absent} has of it goes when that one is back")
