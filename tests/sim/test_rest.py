@@ -7,11 +7,14 @@ import pytest
 from odradek.broker.handlers.fetch import FetchWait
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
+from odradek.replication.partition import Partition
+from odradek.replication.replica import Replica
 from odradek.sim.checkers.replicas import ClusterView, PartitionView, ReplicaView
-from odradek.sim.checkers.rest import Rest, pending, restless
+from odradek.sim.checkers.rest import Rest, pending, restless, unsettled
+from odradek.sim.museum import collection
 from odradek.sim.museum.mutation import Change, applied
-from odradek.sim.plan import draw
-from odradek.sim.run import LIVENESS, OK, run
+from odradek.sim.plan import Plan, draw
+from odradek.sim.run import LIVENESS, OK, describe, run
 from odradek.sim.shrink import signature
 
 T = TopicPartition("t", 0)
@@ -80,6 +83,68 @@ def test_a_run_that_never_comes_to_rest_says_what_it_waits_for(monkeypatch: pyte
     assert "5 s after everything was healed: I12: orders-" in outcome.reason
     assert "ISR is" in outcome.reason
     assert signature(outcome) == (LIVENESS, "I12")
+
+
+def without_faults(seed: int, **settings: str) -> Plan:
+    plan = draw(seed)
+    quick = {"replica.lag.time.max.ms": "1500", **settings}
+    return replace(plan, acks=-1, is_idempotent=True, duration_s=3.0, faults=(), settings=quick)
+
+
+def test_a_cluster_that_does_not_stay_at_rest_says_why() -> None:
+    """KAFKA-7152 put back: where nothing is produced any more followers leave the ISR, and nobody would mend it."""
+    assert run(without_faults(4)).code == OK
+    bug = next(exhibit for exhibit in collection.EXHIBITS if exhibit.number == "7152")
+    with applied(bug.changes):
+        outcome = run(without_faults(4))
+
+    assert outcome.code == LIVENESS
+    assert "times while nothing happened" in outcome.reason
+    text = describe(outcome)
+    assert "every replica of orders-" in text
+    assert "high watermark" in text and "and believes" in text
+
+
+def test_a_reader_that_is_not_woken_is_missed() -> None:
+    bug = Change(Replica, "_wake_readers", "reader.wake()", "pass")
+    worse = Change(
+        Partition,
+        "_advance_high_watermark",
+        "for reader in self.consumer_readers:",
+        "for reader in ():",
+    )
+    with applied([bug, worse]):
+        outcome = run(without_faults(4))
+
+    assert outcome.code == LIVENESS
+    assert "a poll that waits sees a record of" in outcome.reason
+
+
+def test_a_cluster_that_takes_no_write_is_missed() -> None:
+    bug = Change(
+        Partition, "append", "if acks == -1 and self.is_under_min_isr:", "if b'last-' in bytes(records):"
+    )
+    with applied([bug]):
+        outcome = run(without_faults(4))
+
+    assert outcome.code == LIVENESS
+    assert "did not finish within 5 simulated seconds" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("epochs", "is_right"),
+    [((0, 0), True), ((0, 1), False), ((0, 2), False), ((1, 1), True)],
+    ids=["as it was", "one has left", "one has left and is back", "another epoch"],
+)
+def test_an_isr_that_changes_while_nothing_happens_is_named(epochs: tuple[int, int], is_right: bool) -> None:
+    before, after = view().partitions, view().partitions
+    epoch, writes = epochs
+    state = LeaderAndIsr(A, LeaderEpoch(epoch), (A, B), PartitionEpoch(writes))
+    after = {T: replace(after[T], stored=state)}
+    found = list(unsettled(before, after))
+
+    assert [anomaly.name for anomaly in found] == ([] if is_right else ["I12"])
+    assert list(unsettled({}, after)) == []
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from odradek.model.ids import TopicPartition
-from odradek.sim import faults
+from odradek.sim import faults, liveness
 from odradek.sim.administration import Administration
 from odradek.sim.checkers import replicas
 from odradek.sim.checkers.deliveries import FINAL, check
 from odradek.sim.checkers.history import Anomaly, History
 from odradek.sim.checkers.measures import measures
+from odradek.sim.checkers.rest import unsettled
 from odradek.sim.loop import Host
 from odradek.sim.mistakes import Mistake, Mistakes, quiet_but_for
 from odradek.sim.plan import BATCH_KINDS, MOVE_THE_LOG_START, UNCLEAN, Fault, Plan, classes_of, draw
-from odradek.sim.rest import pending, restless
+from odradek.sim.rest import IDLE_S, pending, restless
 from odradek.sim.restart import would_not_restart
 from odradek.sim.watch import Watch
 from odradek.sim.workload import MACHINE, NUMBER, Workload
@@ -30,6 +31,7 @@ TOPIC = "orders"
 GC_THRESHOLDS = (50_000, 50, 100)
 LOOK_EVERY_S = 0.25
 LIVENESS_S = 180.0
+STAYS_S = 3.0  # the controller may be moving leaders to where they belong just then
 MOST_EVENTS = 400_000
 FLIP_BATCHES = frozenset(BATCH_KINDS)
 # Logs are read again all the time, and recovery knows what had been flushed: the two ways in which damage is found.
@@ -48,6 +50,7 @@ class Outcome:
     reason: str = ""
     error: str = ""  # of a crash: the type of the exception
     traceback: str = ""
+    why: list[str] = field(default_factory=list)  # of a cluster that does not come to rest
     events: int = 0
     faults: int = 0
     acked_batches: int = 0
@@ -190,6 +193,8 @@ class _Run:
         except Exception as error:  # of a checker, of a client, of the world itself
             self._crashed(Mistake("the simulator itself", error))
         # Who never came to rest, and made a mistake before that, did not come to rest for its sake.
+        if self.outcome.code == LIVENESS:
+            self.outcome.why = list(liveness.explained(self.world, self.outcome.anomalies))
         if self.outcome.code in (OK, LIVENESS):
             mistake = self.mistakes.first(grace_s=0.0)
             if mistake is not None:
@@ -246,17 +251,11 @@ class _Run:
 
     def _liveness(self) -> None:
         world = self.world
-        end = world.loop.time() + LIVENESS_S
-        while True:
-            found = pending(world, self._unfinished())
-            if not found:
-                break
-            if world.loop.time() >= end:
-                raise Broken(LIVENESS, f"{LIVENESS_S:g} s after everything was healed: {found[0]}", found)
-            for broker in world.brokers.values():
-                if not broker.is_running:
-                    broker.start()
-            self._advance_to(world.loop.time() + 0.5)
+        self._come_to_rest()
+        self._be_idle(liveness.quiet_s(world))
+        self._come_to_rest(within_s=STAYS_S)
+        liveness.goes_on(world, self.workload, self.client_host)
+        self._come_to_rest(within_s=STAYS_S)
         view = world.view()
         found = [a for rest in replicas.REST_CHECKS for a in rest(view)]
         found += would_not_restart(world)
@@ -266,9 +265,38 @@ class _Run:
         found = self._judge()
         if found:
             raise Broken(CORRECTNESS, str(found[0]), found)
-        found = restless(world)
+        self._be_idle(IDLE_S)
+
+    def _be_idle(self, seconds: float) -> None:
+        """Time passes in which nothing is to happen."""
+        world = self.world
+        end = world.loop.time() + seconds
+        before = world.view(with_batches=False).partitions
+        while world.loop.time() < end:
+            found = restless(world)
+            if found:
+                raise Broken(LIVENESS, str(found[0]), found)
+            self._advance_to(world.loop.time())
+        found = list(unsettled(before, world.view(with_batches=False).partitions))
         if found:
             raise Broken(LIVENESS, str(found[0]), found)
+
+    def _come_to_rest(self, within_s: float = 0.0) -> None:
+        """`within_s`: of a cluster that was at rest and was asked for nothing that takes longer."""
+        world = self.world
+        patience_s = within_s or LIVENESS_S
+        since = "it was at rest" if within_s else "everything was healed"
+        end = world.loop.time() + patience_s
+        while True:
+            found = pending(world, self._unfinished())
+            if not found:
+                return
+            if world.loop.time() >= end:
+                raise Broken(LIVENESS, f"{patience_s:g} s after {since}: {found[0]}", found)
+            for broker in world.brokers.values():
+                if not broker.is_running:
+                    broker.start()
+            self._advance_to(world.loop.time() + 0.5)
 
     def _judge(self) -> list[Anomaly]:
         topics = self.world.topics
@@ -351,6 +379,8 @@ def describe(outcome: Outcome, *, changes: Sequence[str] = (), last: int = 50) -
         lines += [f"seed {outcome.seed}", f"first broken: {outcome.reason}"]
         lines += [f"  also: {anomaly}" for anomaly in outcome.anomalies[1:5]]
         lines += [f"  {line}" for line in outcome.traceback.splitlines()]
+        if outcome.why:
+            lines += ["", "why:"] + [f"  {line}" for line in outcome.why]
         numbers = {fault: number for number, fault in enumerate(draw(outcome.seed).faults)}
         lines += ["", "faults:"] + [f"  {numbers.get(f, '-')}: {f}" for f in outcome.injected]
         told = changes or [f"{at:9.4f} {text}" for at, text in outcome.notes]

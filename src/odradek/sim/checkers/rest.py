@@ -4,12 +4,12 @@
 again, and what is pending when its patience is over is what it failed for.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim.checkers.history import Anomaly
-from odradek.sim.checkers.replicas import ClusterView, converged
+from odradek.sim.checkers.replicas import ClusterView, PartitionView, converged
 
 # A second, from one broker to another. The busiest of fifty seeds had 21, one with a fetch that is answered at once 350.
 MOST_EVENTS_OF_A_LINK = 100
@@ -63,6 +63,26 @@ def restless(events: int, seconds: float, brokers: int) -> Iterator[Anomaly]:
         yield _anomaly(
             f"{events} events in {seconds:g} s in which nothing happened; up to {most:g} are usual"
         )
+
+
+def unsettled(
+    before: Mapping[TopicPartition, PartitionView], after: Mapping[TopicPartition, PartitionView]
+) -> Iterator[Anomaly]:
+    """Of the time in between, in which nothing happened. A leader may be moved to where it belongs; in one leader epoch
+    nobody has a reason to leave an ISR or to join it."""
+    for partition, state in sorted(after.items()):
+        was, now = before[partition].stored if partition in before else None, state.stored
+        if (
+            was is not None
+            and now is not None
+            and now.leader_epoch == was.leader_epoch
+            and now.partition_epoch != was.partition_epoch
+        ):
+            yield _anomaly(
+                f"its state was written {now.partition_epoch - was.partition_epoch} times while nothing happened, "
+                f"ISR {list(was.isr)} before and {list(now.isr)} after",
+                partition,
+            )
 
 
 def _anomaly(detail: str, partition: TopicPartition | None = None) -> Anomaly:

@@ -1,0 +1,114 @@
+"""What a healed cluster owes: it stays at rest, takes writes, and readers that wait are woken. And why it does not, if so.
+
+Being at rest once is not enough. What a leader believes of its followers may be wrong without anybody noticing, until the
+lag time is over; and where nothing is produced any more nobody mends it by accident.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from odradek.controller.explain_replication import why_partition
+from odradek.model.ids import TopicPartition
+from odradek.sim.checkers.history import Anomaly
+from odradek.sim.consumer import SimConsumer
+from odradek.sim.loop import Host
+from odradek.sim.producer import SimProducer, by_its_name
+from odradek.sim.world import EPOCH_S, NotInTime, SimBroker, World
+
+if TYPE_CHECKING:
+    from odradek.sim.workload import Workload
+
+# A follower that lags has left the ISR by then: members are looked at every half of the lag time.
+LAG_TIMES = 1.6
+# Of a send to a cluster at rest with acks=all, and of a poll that waits for it: a round trip to every follower, and one
+# attempt more for a client that has not heard who leads.
+PROMPT_S = 5.0
+MOST_EXPLAINED = 3
+
+
+def quiet_s(world: World) -> float:
+    """How long it takes until what is wrong with a cluster in which nothing happens shows."""
+    lag_ms: int = next(iter(world.brokers.values())).settings().replica_lag_time_max_ms
+    return LAG_TIMES * lag_ms / 1000 + 0.5
+
+
+def goes_on(world: World, workload: "Workload", host: Host) -> None:
+    """A poll waits at the end of every partition; then something is produced to each. NotInTime, if one is not served."""
+    partitions = list(workload.partitions)
+    names = [f"waits-{partition.partition}" for partition in partitions]
+
+    async def waiting() -> list[SimConsumer]:
+        client = await workload.connected()
+        consumers = [
+            workload.consumer(client, name, partition)
+            for name, partition in zip(names, partitions, strict=True)
+        ]
+        for consumer in consumers:
+            while await consumer.poll(max_wait_ms=0) or consumer.offset < consumer.high_watermark:
+                pass
+        return consumers
+
+    consumers = world.call(host, waiting())
+    woken: dict[TopicPartition, float] = {}
+
+    async def poll(consumer: SimConsumer) -> None:
+        while await consumer.poll(max_wait_ms=30_000) <= 0:
+            pass
+        woken[consumer.partition] = world.loop.time()
+
+    async def produce(partition: TopicPartition) -> None:
+        client = await workload.connected()
+        named = world.topics.now if workload.plan.is_administered else by_its_name
+        producer = SimProducer(client, f"last-{partition.partition}", workload.history, named=named)
+        await producer.open()
+        sent = await producer.send(partition, [f"last-{partition.partition}".encode()])
+        if sent.outcome != "ok":
+            raise NotInTime(f"{partition} does not take a write: {sent.outcome}")
+
+    for consumer in consumers:
+        world.spawn(host, poll(consumer))
+    for partition in partitions:
+        world.call(host, produce(partition), within_s=PROMPT_S)
+    missing = [str(partition) for partition in partitions if partition not in woken]
+    world.run_while(
+        lambda: len(woken) < len(partitions), PROMPT_S, f"a poll that waits sees a record of {missing}"
+    )
+
+
+# --- why
+
+
+def explained(world: World, found: Sequence[Anomaly]) -> Iterator[str]:
+    """What `odradek why` says of the partitions that are stuck, and what their leaders believe of their followers."""
+    named = [anomaly.topic_partition for anomaly in found if anomaly.topic_partition is not None]
+    stuck = dict.fromkeys(named) or dict.fromkeys(world.view(with_batches=False).partitions)
+    for partition in list(stuck)[:MOST_EXPLAINED]:
+        yield from _why(world, partition)
+        for broker in world.brokers.values():
+            yield from _believes(broker, partition)
+
+
+def _why(world: World, partition: TopicPartition) -> Iterator[str]:
+    controller = next((b for b in world.brokers.values() if b.is_controller), None)
+    term = None if controller is None or controller.runtime is None else controller.runtime.controller._term
+    if term is None or term.core.context is None:
+        yield f"{partition}: no controller could say why"
+        return
+    state = world.view(with_batches=False).partitions.get(partition)
+    ends = {} if state is None else {r.broker: r.log_end_offset for r in state.replicas}
+    now_ms = int((EPOCH_S + world.loop.time()) * 1000)
+    for tree in why_partition(term.core.context, partition, now_ms, ends):
+        yield from tree.lines()
+
+
+def _believes(broker: SimBroker, partition: TopicPartition) -> Iterator[str]:
+    if not broker.is_serving or broker.runtime is None:
+        return
+    replica = broker.runtime.broker.replicas.partitions.get(partition)
+    if replica is None or not replica.is_leader:
+        return
+    positions = ", ".join(f"{f.broker} at {f.log_end_offset}" for f in replica.followers.values())
+    yield (
+        f"{broker.name} leads {partition} in epoch {replica.leader_epoch}, ends at {replica.log.log_end_offset}, "
+        f"high watermark {replica.high_watermark}, and believes {positions or 'in nobody'}"
+    )
