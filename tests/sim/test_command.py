@@ -19,6 +19,7 @@ from odradek.sim.plan import (
     CLIENT_KINDS,
     FURTHER_KINDS,
     KINDS,
+    RUDE_KINDS,
     Fault,
     Plan,
     classes_of,
@@ -90,8 +91,22 @@ def test_the_last_line_names_the_classes_of_the_faults_and_nothing_where_there_a
 
 
 def test_every_kind_of_fault_has_its_class() -> None:
-    for kind in (*KINDS, *FURTHER_KINDS, *CLIENT_KINDS, *BATCH_KINDS, *ACTIONS):
+    for kind in (*KINDS, *FURTHER_KINDS, *CLIENT_KINDS, *BATCH_KINDS, *RUDE_KINDS, *ACTIONS):
         assert len(classes_of([kind])) == 1, kind
+
+
+def test_a_kind_that_is_not_drawn_yet_is_drawn_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RUDE_KINDS, "late_bytes", ("F10", 0, 0.2, 12.0))
+    monkeypatch.setattr(command, "run_plan", lambda plan, **_: Outcome(plan.seed, injected=list(plan.faults)))
+    seeds = [str(seed) for seed in range(12)]
+    without = [called("--seed", seed, "--json").stdout for seed in seeds]
+    asked = [called("--seed", seed, "--json", "--also", "late_bytes").stdout for seed in seeds]
+    again = [called("--seed", seed, "--json").stdout for seed in seeds]
+
+    assert not any("late_bytes" in text for text in without)
+    assert sum("late_bytes" in text for text in asked) >= 2
+    assert without == again
+    assert called("--seed", "1", "--also", "pause").exit_code == 2
 
 
 def test_hashes_tell_runs_apart(tmp_path: Path) -> None:
@@ -337,7 +352,7 @@ def test_a_smaller_workload_is_run_as_it_was_said() -> None:
     told = json.loads(answer.stdout)
 
     assert (told["code"], told["faults"]) == (OK, [])
-    assert told["logical_hours"] < 0.001
+    assert told["logical_hours"] < 0.002  # some of it is the time in which nothing happens
 
 
 def test_random_hashes_are_not_taken_for_fixed_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,17 @@ import pytest
 from odradek.log.memory_files import UNLIMITED
 from odradek.sim import faults
 from odradek.sim.disk_faults import _files
-from odradek.sim.plan import ACTIONS, BATCH_KINDS, CLIENT_KINDS, FURTHER_KINDS, KINDS, Fault, Plan, draw
+from odradek.sim.plan import (
+    ACTIONS,
+    BATCH_KINDS,
+    CLIENT_KINDS,
+    FURTHER_KINDS,
+    KINDS,
+    RUDE_KINDS,
+    Fault,
+    Plan,
+    draw,
+)
 from odradek.sim.run import OK, Outcome, describe, run
 from odradek.sim.wire_faults import control_frames
 from odradek.sim.world import World
@@ -38,12 +48,12 @@ def notes(outcome: Outcome, text: str) -> list[str]:
 
 
 def test_every_kind_has_its_function() -> None:
-    drawn = [*KINDS, *FURTHER_KINDS, *CLIENT_KINDS, *BATCH_KINDS]
+    drawn = [*KINDS, *FURTHER_KINDS, *CLIENT_KINDS, *BATCH_KINDS, *RUDE_KINDS]
     assert set(drawn) == set(faults.TABLE)
     assert len({*drawn, *ACTIONS}) == len(drawn) + len(ACTIONS)
 
 
-@pytest.mark.parametrize("kind", sorted([*FURTHER_KINDS, *CLIENT_KINDS, *BATCH_KINDS]))
+@pytest.mark.parametrize("kind", sorted([*FURTHER_KINDS, *CLIENT_KINDS, *BATCH_KINDS, *RUDE_KINDS]))
 @pytest.mark.parametrize("target", [0.1, 0.9])
 def test_it_acts_and_is_survived(kind: str, target: float) -> None:
     outcome = run(plan_with(Fault(6.0, kind, target, 0.4, 3.0)))

@@ -225,6 +225,50 @@ def test_a_connection_behind_a_cut_is_half_open_until_the_link_is_back() -> None
     assert len(client.lost) == 1
 
 
+def test_what_a_given_up_connection_had_written_arrives_behind_what_the_next_one_writes() -> None:
+    world = World(5)
+    arrived: list[bytes] = []
+    ended: list[bool] = []
+
+    class Listen(asyncio.Protocol):
+        def data_received(self, data: bytes) -> None:
+            arrived.append(data)
+
+        def eof_received(self) -> None:
+            ended.append(True)
+
+    world.serve(Listen)
+    first = world.connect()
+    world.network.hold(first.transport)  # type: ignore[arg-type]
+    first.transport.write(b"old")
+    world.loop.run_until(1.0)
+    world.network.give_up(first.transport)  # type: ignore[arg-type]
+    world.loop.run_until(2.0)
+    assert isinstance(first.lost[0], ConnectionResetError), "whoever wrote it knows that it is gone"
+    second = world.connect()
+    second.transport.write(b"new")
+    world.loop.run_until(3.0)
+    assert arrived == [b"new"], "and goes on; the other end has not heard of anything"
+    world.network.heal_all()
+    world.loop.run_until(4.0)
+
+    assert (arrived, ended) == ([b"new", b"old"], [True])
+
+
+def test_a_connection_that_is_held_and_kept_loses_nothing() -> None:
+    world = World(5)
+    world.serve()
+    client = world.connect()
+    world.network.hold(client.transport)  # type: ignore[arg-type]
+    client.transport.write(b"once")
+    world.loop.run_until(1.0)
+    assert client.received == b""
+    world.network.let_go(client.transport)  # type: ignore[arg-type]
+    world.loop.run_until(2.0)
+
+    assert (client.received, client.lost) == (b"once", [])
+
+
 def test_a_peer_that_does_not_read_stops_the_writer() -> None:
     world = World(8)
 

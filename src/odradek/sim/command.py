@@ -59,6 +59,18 @@ def _range(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     return range(int(first), int(last))
 
 
+def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) -> frozenset[str]:
+    kinds = frozenset((value or "").split(",")) - {""}
+    if not kinds:
+        return kinds
+    from odradek.sim.plan import RUDE_KINDS
+
+    unknown = sorted(kinds - RUDE_KINDS.keys())
+    if unknown:
+        raise click.BadParameter(f"{unknown[0]!r} is none of {', '.join(RUDE_KINDS)}")
+    return kinds
+
+
 def _writable(ctx: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
     """Said before the run, not after it."""
     if value is not None and not value.parent.is_dir():
@@ -105,6 +117,12 @@ FOR_MANY = ("jobs", "count_faults")
     callback=_writable,
     help="A line for every seed: seed, events, hash of the trace. Equal files are equal runs.",
 )
+@click.option(
+    "--also",
+    metavar="KIND,KIND,...",
+    callback=_kinds,
+    help="Draw these kinds of fault too, which are not drawn yet.",
+)
 @click.option("--json", "as_json", is_flag=True, help="With --seed: what came of it as one JSON object.")
 @click.pass_context
 def sim(
@@ -123,6 +141,7 @@ def sim(
     html: Path | None,
     profile: bool,
     hashes: Path | None,
+    also: frozenset[str],
     as_json: bool,
 ) -> None:
     """Whole clusters on a deterministic loop, with faults, each from one seed.
@@ -132,6 +151,10 @@ def sim(
     if (seed is None) == (seeds is None):
         raise click.UsageError("one of --seed and --seeds is wanted, e.g. --seed 42 or --seeds 0:100")
     _refuse(ctx, FOR_ONE if seeds is not None else FOR_MANY, "--seed" if seeds is not None else "--seeds")
+    from odradek.sim.plan import ALSO
+
+    ALSO.clear()
+    ALSO.update(also)
     if seeds is not None:
         from odradek.sim.sweep import sweep
 
@@ -195,7 +218,7 @@ def _chosen(
 
 def command_of(plan: "Plan") -> str:
     """What runs this plan again, which is drawn but for what was left out."""
-    from odradek.sim.plan import draw
+    from odradek.sim.plan import ALSO, draw
 
     drawn = draw(plan.seed)
     kept = [str(number) for number, fault in enumerate(drawn.faults) if fault in plan.faults]
@@ -204,6 +227,8 @@ def command_of(plan: "Plan") -> str:
         value = getattr(plan, name)
         if value != getattr(drawn, name):
             words += [f"--{name.removesuffix('_s')}", str(value)]
+    if ALSO:
+        words += ["--also", ",".join(sorted(ALSO))]
     return " ".join(words)
 
 

@@ -8,7 +8,15 @@ import errno
 from collections.abc import Callable
 
 from odradek.log.memory_files import MemoryDisk
-from odradek.sim import client_faults, controller_faults, disk_faults, store_faults, targets, wire_faults
+from odradek.sim import (
+    client_faults,
+    controller_faults,
+    disk_faults,
+    rude_faults,
+    store_faults,
+    targets,
+    wire_faults,
+)  # fmt: skip
 from odradek.sim.plan import ACTIONS, Fault
 from odradek.sim.world import SimBroker, World
 
@@ -237,6 +245,7 @@ TABLE: targets.Table = {
     **client_faults.TABLE,
     **controller_faults.TABLE,
     **disk_faults.TABLE,
+    **rude_faults.TABLE,
     **store_faults.TABLE,
     **wire_faults.TABLE,
 }  # fmt: skip

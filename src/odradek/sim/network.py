@@ -101,6 +101,7 @@ class SimTransport(asyncio.Transport):
         self._in_flight_bytes = 0
         self._next_arrival = 0.0
         self._is_writing_paused = False
+        self._is_held = False  # somebody between the two takes what is written, and does not pass it on
         self._high = DEFAULT_HIGH_WATER_BYTES
         self._low = DEFAULT_HIGH_WATER_BYTES // 4
         # Incoming: what has arrived and was not read.
@@ -191,7 +192,7 @@ class SimTransport(asyncio.Transport):
     def _pump(self) -> None:
         """Puts what is unsent on its way, as far as the link and the peer's socket buffer allow."""
         peer = self.peer
-        if peer is None:
+        if peer is None or self._is_held:
             return
         link = self._link
         if link.is_cut:
@@ -320,6 +321,7 @@ class Network:
         # A dict keeps insertion order where a set would not: the order of resets is part of a run.
         self.transports: _OrderedSet = _OrderedSet()
         self.stalled: _OrderedSet = _OrderedSet()
+        self.given_up: _OrderedSet = _OrderedSet()  # by one end, and what it had written waits for the other
         self.split_probability = 0.1  # how often a read gives only part of what has arrived
         # Whoever listens on the wire: (transport, what was written).
         self.taps: list[Callable[[SimTransport, bytes], None]] = []
@@ -351,6 +353,8 @@ class Network:
             link.latency_s = Link().latency_s
             link.jitter_s = Link().jitter_s
         self._pump_stalled()
+        for transport in [*self.given_up, *(t for t in self.transports if t._is_held)]:
+            self.let_go(transport)
 
     def _pump_stalled(self) -> None:
         stalled = list(self.stalled)
@@ -426,6 +430,30 @@ class Network:
                 transport._eof_sent = True
             else:
                 self.loop.call_as(peer.host, peer._lost, error)
+
+    # --- somebody between the two: a proxy, a tunnel, a mesh
+
+    def hold(self, transport: SimTransport) -> None:
+        """What this end writes is taken, and not passed on."""
+        transport._is_held = True
+
+    def let_go(self, transport: SimTransport) -> None:
+        """It is passed on. Of a connection this end has given up meanwhile: and then its end."""
+        if not transport._is_held:
+            return
+        transport._is_held = False
+        self.given_up.discard(transport)
+        transport._eof_sent = transport._eof_sent or transport._is_lost
+        transport._pump()
+
+    def give_up(self, transport: SimTransport) -> None:
+        """This end loses a connection that is held. The other one hears nothing, and gets the rest of it later."""
+        assert transport._is_held
+        self.given_up.add(transport)
+        if transport.host.is_alive:
+            self.loop.call_as(
+                transport.host, transport._lost, ConnectionResetError("connection reset by peer")
+            )
 
     def host_killed(self, host: Host) -> None:
         """The kernel closes a dead process's sockets: peers see a reset, unless the link is cut (half-open)."""

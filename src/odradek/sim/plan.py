@@ -80,6 +80,12 @@ BATCH_KINDS: dict[str, tuple[str, int, float, float]] = {
     "batch_bit_flipped_cold": ("F20", 1, 0.5, 5.0),
     "batch_bit_flipped_hot": ("F20", 1, 0.5, 5.0),
 }
+# Of what does not behave (`rude_faults`), drawn by themselves too. Weight 0: it shows what is not mended yet, and is drawn
+# where somebody asks for it (`odradek sim --also`).
+RUDE_KINDS: dict[str, tuple[str, int, float, float]] = {
+    "late_bytes": ("F10", 0, 0.2, 12.0),
+}
+ALSO: set[str] = set()  # drawn in this process whatever their weight
 # One broker may lose what others have, while all others are well: not where one copy may be all there is.
 LOSE_ONE = frozenset({"power_cut_unflushed", "torn_tail", *BATCH_KINDS})
 WANT_INDEXES = frozenset({"index_bit_flipped", "index_misdirected"})
@@ -122,7 +128,7 @@ SINGLE = frozenset({"disk_emptied"})
 
 def classes_of(kinds: Iterable[str]) -> tuple[str, ...]:
     """Of these kinds of fault, in the order of `CLASSES`."""
-    tables = (KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, ACTIONS)
+    tables = (KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, RUDE_KINDS, ACTIONS)
     numbers = {table[kind][0] for kind in kinds for table in tables if kind in table}
     return tuple(name for name, of_it in CLASSES.items() if not of_it.isdisjoint(numbers))
 
@@ -199,6 +205,7 @@ def draw(seed: int) -> Plan:
     settings.update(_impatience(seed))
     faults += _deposals(seed, duration_s)
     faults += _client_faults(seed, duration_s)
+    faults += _rude_faults(seed, duration_s)
     return Plan(
         seed=seed,
         brokers=brokers,
@@ -271,6 +278,24 @@ def _client_faults(seed: int, duration_s: float) -> list[Fault]:
         _, _, shortest, longest = CLIENT_KINDS[kind]
         faults.append(Fault(now, kind, rng.random(), rng.random(), rng.uniform(shortest, longest)))
         now += rng.expovariate(1 / mean_gap_s)
+    return faults
+
+
+def _rude_faults(seed: int, duration_s: float) -> list[Fault]:
+    """In two of five of the seeds, beside whatever else there is. Of each kind by itself, so that another one, or another
+    weight, shifts no draw of the others; the weight is how many there are in ten seconds, in the worst of seeds."""
+    faults: list[Fault] = []
+    for kind, (_, weight, shortest, longest) in RUDE_KINDS.items():
+        rng = random.Random(f"{kind}-{seed}")
+        if rng.random() >= 0.4:
+            continue
+        rate = rng.uniform(0.2, 1.0) * (max(weight, 5) if kind in ALSO else weight) / 10
+        now = 0.0
+        while rate:
+            now += rng.expovariate(rate)
+            if now >= duration_s:
+                break
+            faults.append(Fault(now, kind, rng.random(), rng.random(), rng.uniform(shortest, longest)))
     return faults
 
 

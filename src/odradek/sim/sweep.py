@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from odradek.controller import bulk_moves
-from odradek.sim.plan import draw
+from odradek.sim.plan import ALSO, draw
 from odradek.sim.run import CORRECTNESS, OK, Outcome
 from odradek.sim.run import run as run_plan
 
@@ -88,7 +88,9 @@ def _run_all(
     os.environ["PYTHONHASHSEED"] = hash_seed
     try:
         spawning = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(jobs, mp_context=spawning, initializer=_begin, initargs=(is_large,)) as pool:
+        with ProcessPoolExecutor(
+            jobs, mp_context=spawning, initializer=_begin, initargs=(is_large, sorted(ALSO))
+        ) as pool:
             yield from pool.map(_work, seeds, chunksize=4)
     finally:
         if before is None:
@@ -97,9 +99,10 @@ def _run_all(
             os.environ["PYTHONHASHSEED"] = before
 
 
-def _begin(is_large: bool) -> None:
+def _begin(is_large: bool, also: list[str]) -> None:
     """In a new process. `is_large`: the seeds have few partitions, and would never reach what is made for many."""
     gc.freeze()
+    ALSO.update(also)
     if is_large:
         bulk_moves.WORTH_IT = 1
 
