@@ -162,6 +162,33 @@ def test_a_paused_host_goes_on_where_it_stopped() -> None:
     assert seen == [1.0, 10.0, 10.0]
 
 
+@pytest.mark.parametrize(
+    ("stops", "by_then"),
+    [("hang", ["worked"]), ("pause", []), ("kill", [])],
+    ids=["its loop hangs: its threads live", "it is stopped", "it is dead"],
+)
+def test_blocking_work_is_done_by_threads_of_its_host(stops: str, by_then: list[str]) -> None:
+    loop, host = SimLoop(1), Host("a", 1)
+    done: list[str] = []
+
+    async def work() -> None:
+        await loop.run_in_executor(None, done.append, "worked")
+        done.append("heard")
+
+    context = loop.context_of(host)
+    loop.call_soon(lambda: loop.create_task(work(), context=context), context=context)
+    loop.run_until(0.0)
+    if stops == "kill":
+        host.kill()
+    else:
+        getattr(host, stops)(5.0)
+    loop.run_until(4.0)
+    assert done == by_then, "whoever waits for it hears it when the loop goes on"
+    loop.run_until(6.0)
+    assert done == ([] if stops == "kill" else ["worked", "heard"])
+    loop.close()
+
+
 def test_callbacks_belong_to_the_host_that_made_them() -> None:
     world = World(3)
     world.serve()

@@ -187,8 +187,9 @@ class MemoryDisk:
     def inject(
         self, operation: str, error: int, *, name: str = "", after: int = 0, times: int = 1 << 30
     ) -> None:
-        """`operation` (append, read, sync, truncate, replace, rename, remove, make, open, names, or any) on names that
-        contain `name` fails `times` times after having worked `after` times.
+        """`operation` (append, read, sync, truncate, replace, rename, remove, make, open, names, or any; short: an append
+        of which half is written, and ENOSPC) on names that contain `name` fails `times` times after having worked `after`
+        times.
         """
         self._faults.append(_Fault(operation, name, error, after, times))
 
@@ -271,6 +272,14 @@ class MemoryDisk:
                     self.failures += 1
                     raise OSError(fault.error, "injected", name)
 
+    def _is_next_short(self, name: str) -> bool:
+        """Half of the next append fits, and no more; asked of those for whom `inject("short", ...)` was called."""
+        try:
+            self._check("short", name, self.life)
+        except OSError:
+            return True
+        return False
+
     def _step(self, operation: str, name: str) -> bool:
         """Counts a change; True if the process dies in the middle of it."""
         self.trace.append(f"{operation} {name}")
@@ -298,7 +307,7 @@ class MemoryFile:
         directory.health.check()
         try:
             disk._check("append", self.name, self._life)
-            room = disk._room_for(len(data))
+            room = len(data) // 2 if disk._is_next_short(self.name) else disk._room_for(len(data))
             if room < len(data):  # a short write, and the rest of it finds no space
                 self._inode.write(self.size_bytes, memoryview(data)[:room])
                 raise _no_space(self.name)

@@ -154,7 +154,7 @@ def directory_offline(world: World, fault: Fault) -> bool:
             later(world, 0.5, replaced)
             return
         disk.heal()
-        if world.is_healed and _has_all_directories(broker):
+        if world.is_healed and has_all_directories(broker):
             return  # it was started again since, and may be at rest by now: nothing is left to be ended
         if broker.is_running:
             broker.kill()
@@ -164,7 +164,7 @@ def directory_offline(world: World, fault: Fault) -> bool:
     return True
 
 
-def _has_all_directories(broker: SimBroker) -> bool:
+def has_all_directories(broker: SimBroker) -> bool:
     runtime = broker.runtime
     return broker.is_serving and runtime is not None and not runtime.broker.replicas.logs.offline_directories
 

@@ -27,7 +27,8 @@ ENDS_A_LIFE = frozenset(
         "cut_leader_from_store", "power_cut", "power_cut_all", "fsync_fails", "disk_errors", "disk_full",
         "kill_controller_between_steps", "pause_controller_between_steps", "power_cut_unflushed", "torn_tail",
         "index_bit_flipped", "index_misdirected", "directory_offline", "batch_bit_flipped_cold",
-        "batch_bit_flipped_hot", "disks_swapped",
+        "batch_bit_flipped_hot", "disks_swapped", "file_operation_fails",
+        "segment_missing",
     }
 )  # fmt: skip
 

@@ -34,7 +34,16 @@ MOST_ENDED_TASKS = 100  # that a host still holds on to
 class Host:
     """One simulated process. `incarnation` counts its starts; a restarted process is a new `Host`."""
 
-    __slots__ = ("_keep_at_most", "_kept", "incarnation", "is_alive", "name", "number", "paused_until")
+    __slots__ = (
+        "_keep_at_most",
+        "_kept",
+        "incarnation",
+        "is_alive",
+        "name",
+        "number",
+        "paused_until",
+        "threads",
+    )
 
     def __init__(self, name: str, number: int, incarnation: int = 0) -> None:
         self.name = name
@@ -42,6 +51,7 @@ class Host:
         self.incarnation = incarnation
         self.is_alive = True
         self.paused_until = 0.0  # SIGSTOP: its callbacks wait until then
+        self.threads: Host | None = None  # where its blocking work is done, should only its loop stand still
         self._kept: list[asyncio.Task[Any] | Coroutine[Any, Any, Any]] = []
         self._keep_at_most = MOST_ENDED_TASKS
 
@@ -81,6 +91,18 @@ class Host:
 
     def kill(self) -> None:
         self.is_alive = False
+        if self.threads is not None:
+            self.threads.is_alive = False
+
+    def hang(self, until: float) -> None:
+        """Its loop stands still; its threads work on what they are given."""
+        self.paused_until = until
+
+    def pause(self, until: float) -> None:
+        """All of it stands still."""
+        self.paused_until = until
+        if self.threads is not None:
+            self.threads.paused_until = until
 
     def __repr__(self) -> str:
         return f"{self.name}#{self.incarnation}"
@@ -376,7 +398,13 @@ class SimLoop(asyncio.AbstractEventLoop):
             else:
                 future.set_result(result)
 
-        self.call_later(longer_s + self.random.random() * 0.005, work)
+        host = current_host.get()
+        if host.threads is None and host is not NOBODY:
+            host.threads = Host(host.name, host.number, host.incarnation)
+            host.threads.paused_until = host.paused_until
+        # Whoever waits for the future goes on in its own host, when that can.
+        context = None if host.threads is None else self.context_of(host.threads)
+        self.call_later(longer_s + self.random.random() * 0.005, work, context=context)
         return future
 
     # --- errors

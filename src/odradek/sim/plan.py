@@ -84,6 +84,9 @@ BATCH_KINDS: dict[str, tuple[str, int, float, float]] = {
 # where somebody asks for it (`odradek sim --also`).
 RUDE_KINDS: dict[str, tuple[str, int, float, float]] = {
     "late_bytes": ("F10", 0, 0.2, 12.0),
+    "file_operation_fails": ("F19", 3, 0.5, 6.0),
+    "segment_missing": ("F19", 0, 0.5, 6.0),
+    "loop_hangs": ("F5", 3, 0.3, 12.0),
 }
 ALSO: set[str] = set()  # drawn in this process whatever their weight
 # One broker may lose what others have, while all others are well: not where one copy may be all there is.

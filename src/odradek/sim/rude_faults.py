@@ -1,9 +1,12 @@
 """A world that does not behave: what other faults leave whole out of politeness."""
 
+import errno
+
+from odradek.sim.disk_faults import has_all_directories
 from odradek.sim.network import SimTransport
 from odradek.sim.plan import Fault
-from odradek.sim.targets import later, pick, table_of
-from odradek.sim.world import PORT, World
+from odradek.sim.targets import later, leader, pick, table_of
+from odradek.sim.world import PORT, SimBroker, World
 
 LONGEST_HELD_S = 0.6  # a fetch that has nothing to wait for any more is written within half a second
 
@@ -48,9 +51,77 @@ def late_bytes(world: World, fault: Fault) -> bool:
     return bool(held)
 
 
+# What fails once, and how: the rest of the file is there and works, and so does the rest of the disk.
+ONCE: tuple[tuple[str, int], ...] = (
+    ("open", errno.EMFILE),
+    ("open", errno.ENFILE),
+    ("rename", errno.ENOENT),
+    ("remove", errno.ENOENT),
+    ("remove", errno.EACCES),
+    ("read", errno.EIO),
+    ("replace", errno.EMFILE),
+    ("truncate", errno.EIO),
+    ("append", errno.EDQUOT),
+    ("short", errno.ENOSPC),
+    ("names", errno.EMFILE),
+)
+FURTHEST = 24
+
+
+def file_operation_fails(world: World, fault: Fault) -> bool:
+    """The k-th operation of one kind fails on a disk that is well before it and after it, and the broker goes on with it.
+
+    Where the broker takes the directory offline for it, somebody starts the broker again later.
+    """
+    broker = pick(world, fault)
+    if broker is None:
+        return False
+    operation, error = ONCE[int(fault.amount * len(ONCE))]
+    return _fails_once(world, fault, broker, operation, error, fault.amount * len(ONCE) % 1.0)
+
+
+def segment_missing(world: World, fault: Fault) -> bool:
+    """One file of a log cannot be found when it is opened: somebody has moved it away, and back."""
+    broker = pick(world, fault)
+    return broker is not None and _fails_once(world, fault, broker, "open", errno.ENOENT, fault.amount)
+
+
+def _fails_once(
+    world: World, fault: Fault, broker: SimBroker, operation: str, error: int, rest: float
+) -> bool:
+    disk = broker.disks[int(rest * len(broker.disks))]
+    disk.inject(operation, error, after=int(rest * FURTHEST), times=1)
+    world.note(
+        f"{operation} number {int(rest * FURTHEST) + 1} of {disk.path} fails: {errno.errorcode[error]}"
+    )
+
+    def looked_after() -> None:
+        disk.heal()
+        if broker.is_serving and has_all_directories(broker):
+            return
+        if world.excused and not world.is_healed:  # no second life ends now, see `faults.inject`
+            later(world, 0.5, looked_after)
+            return
+        if broker.is_running:
+            broker.kill()
+        broker.start()
+
+    later(world, fault.lasts_s, looked_after)
+    return True
+
+
+def loop_hangs(world: World, fault: Fault) -> bool:
+    """A broker's loop stands still while its threads live: it has a session with the store, and answers nobody."""
+    broker = leader(world, fault)
+    if broker is None:
+        return False
+    broker.hang(fault.lasts_s)
+    return True
+
+
 def _is_asking(transport: SimTransport) -> bool:
     """This end has connected to the other, and not the other way round."""
     return bool(transport.get_extra_info("sockname")[1] != PORT)
 
 
-TABLE = table_of(late_bytes)
+TABLE = table_of(late_bytes, file_operation_fails, segment_missing, loop_hangs)

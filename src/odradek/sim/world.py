@@ -248,8 +248,15 @@ class SimBroker:
         """SIGSTOP, and SIGCONT after `seconds`."""
         assert self.host is not None and self.link is not None
         self.world.note(f"pause {self.host} for {seconds:.3f} s")
-        self.host.paused_until = self.world.loop.time() + seconds
+        self.host.pause(self.world.loop.time() + seconds)
         self.link.host_paused(seconds)
+
+    def hang(self, seconds: float) -> None:
+        """Its loop stands still for `seconds`, in a callback that does not end. The threads of the process live, and so do
+        its connections and its session with the store."""
+        assert self.host is not None
+        self.world.note(f"the loop of {self.host} hangs for {seconds:.3f} s")
+        self.host.hang(self.world.loop.time() + seconds)
 
 
 class World:
@@ -450,7 +457,7 @@ class World:
         self.store.lost_answer_probability = self.store.lost_call_probability = 0.0
         for broker in self.brokers.values():
             if broker.host is not None and broker.host.paused_until > self.loop.time():
-                broker.host.paused_until = self.loop.time()
+                broker.host.pause(self.loop.time())
             if broker.link is not None:
                 broker.link.release_watches()
             if not broker.is_running:
