@@ -13,7 +13,8 @@ from odradek.records.batch import CRC_OFFSET, iter_batches
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.control import ABORT, build_end_marker, control_type
 from odradek.records.reader import decode_batch
-from odradek.spark.decode import CorruptRange, decode
+from odradek.spark.decode import DEFAULT_LIMITS, CorruptRange, decode
+from odradek.spark.slices import Limits
 from tests.support import golden_lines
 
 PARTITION = TopicPartition("orders", 3)
@@ -69,12 +70,21 @@ def slowly(
 
 
 def quickly(
-    data: bytes, start: int, end: int, aborted: Iterable[tuple[int, int]] = ()
+    data: bytes,
+    start: int,
+    end: int,
+    aborted: Iterable[tuple[int, int]] = (),
+    limits: Limits = DEFAULT_LIMITS,
 ) -> list[dict[str, Any]]:
-    batch = decode(data, partition=PARTITION, start=start, end=end, schema=SCHEMA, aborted=aborted)
-    batch.validate(full=True)
-    place = batch.schema.get_field_index("timestamp")
-    return batch.set_column(place, "timestamp", batch.column(place).cast(pa.int64())).to_pylist()
+    rows = []
+    for read_to, batch in decode(
+        data, partition=PARTITION, start=start, end=end, schema=SCHEMA, aborted=aborted, limits=limits
+    ):
+        batch.validate(full=True)
+        place = batch.schema.get_field_index("timestamp")
+        rows += batch.set_column(place, "timestamp", batch.column(place).cast(pa.int64())).to_pylist()
+        assert 0 < batch.num_rows <= limits.slice_records and rows[-1]["offset"] == read_to - 1
+    return rows
 
 
 field = st.none() | st.binary(max_size=200)
@@ -134,10 +144,20 @@ def logs(draw: st.DrawFn) -> tuple[bytes, int, list[tuple[int, int]]]:
     return b"".join(parts), offset, aborted
 
 
+# From windows smaller than most records to such that hold a batch or two.
+narrow_limits = st.builds(
+    Limits, slice_bytes=st.integers(8, 1500), slice_records=st.integers(1, 10), record_bytes=st.just(1 << 20)
+)
+
+
 @settings(max_examples=150, deadline=None)
-@given(logs(), st.booleans(), st.integers(0, 30), st.integers(0, 30))
+@given(logs(), st.booleans(), st.integers(0, 30), st.integers(0, 30), narrow_limits)
 def test_the_fast_decoder_says_what_the_slow_one_says(
-    log: tuple[bytes, int, list[tuple[int, int]]], read_committed: bool, back: int, length: int
+    log: tuple[bytes, int, list[tuple[int, int]]],
+    read_committed: bool,
+    back: int,
+    length: int,
+    narrow: Limits,
 ) -> None:
     data, next_offset, aborted = log
     start = max(0, next_offset - back)
@@ -145,6 +165,7 @@ def test_the_fast_decoder_says_what_the_slow_one_says(
 
     assert quickly(data, start, start + length, hidden) == slowly(data, start, start + length, hidden)
     assert quickly(data, 0, next_offset, hidden) == slowly(data, 0, next_offset, hidden)
+    assert quickly(data, 0, next_offset, hidden, narrow) == slowly(data, 0, next_offset, hidden)
 
 
 def a_log(batches: int = 3, records: int = 5, codec: str = "none") -> bytes:
@@ -166,7 +187,7 @@ def test_nothing_in_range_gives_a_batch_without_rows() -> None:
 def test_only_the_columns_of_the_schema_are_built() -> None:
     schema = pa.schema([("offset", pa.int64()), ("value", pa.binary())])
 
-    batch = decode(a_log(), partition=PARTITION, start=4, end=6, schema=schema)
+    ((_, batch),) = decode(a_log(), partition=PARTITION, start=4, end=6, schema=schema)
 
     assert batch.to_pylist() == [{"offset": 4, "value": b"value 4"}, {"offset": 5, "value": b"value 5"}]
 
@@ -179,7 +200,7 @@ def test_a_flipped_bit_is_an_error_that_names_the_offsets(codec: str, place: int
     damaged[len(one) + place if place > 0 else place] ^= 0x10
 
     with pytest.raises(CorruptRange, match=r"orders-3, offsets 0 to 10: the batch of offsets .* wrong CRC"):
-        decode(bytes(damaged), partition=PARTITION, start=0, end=10, schema=SCHEMA)
+        list(decode(bytes(damaged), partition=PARTITION, start=0, end=10, schema=SCHEMA))
 
 
 def test_a_damaged_batch_outside_the_range_is_not_looked_into() -> None:

@@ -1,6 +1,7 @@
 """Record batches, as a Fetch brings them, become Arrow columns; no Python runs per record.
 
     fetched bytes ── headers: CRC, control, aborted ──> batches that count
+                  ── slices ──> decompressed, so many bytes and records at a time
                   ── record_positions ──> where each record begins
                   ── numpy, one field of all records at a time ──> where keys and values lie
                   ── one Arrow array over the very bytes, every second slot taken ──> columns
@@ -8,36 +9,45 @@
 The slow decoder that this one is held equal to is `odradek.records.reader`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicPartition
 from odradek.records.batch import (
     BATCH_OVERHEAD,
-    CODEC_MASK,
     CONTROL,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
     BatchHeader,
     check_crc,
     iter_batches,
+    read_header,
 )
-from odradek.records.compression import decompress
 from odradek.records.control import ABORT, control_type
 from odradek.records.errors import CorruptBatch
 from odradek.records.reader import decode_batch
-from odradek.spark.record_positions import Bytes, Positions, join, record_starts, varints
+from odradek.spark.opened import TooLarge
+from odradek.spark.record_positions import Bytes, Positions, varints
+from odradek.spark.slices import Limits, Slice, slices
 
+DEFAULT_LIMITS = Limits()
+SLICE_HEADERS = 200_000
+_LARGEST_MARKER = 1024  # an end of a transaction has 78 bytes
 _MICROSECONDS = 1000
 _MOST_MILLISECONDS = (2**63 - 1) // _MICROSECONDS
 
 
 class CorruptRange(CorruptBatch):
     """What a broker sent is damaged; the message names topic, partition and offset."""
+
+
+class RecordTooLarge(OdradekError):
+    """A record cannot be held within the bound; the message names topic, partition, offset and bound."""
 
 
 class _Parsed(NamedTuple):
@@ -65,21 +75,37 @@ def decode(
     end: int,
     schema: pa.Schema,
     aborted: Iterable[tuple[int, int]] = (),
-) -> pa.RecordBatch:
+    limits: Limits = DEFAULT_LIMITS,
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The records with offsets in [start, end), with the columns that `schema` names, as it types them.
 
-    `records` are whole batches. `aborted` are the producer ids and first offsets of a read_committed Fetch;
-    what they wrote is left out, as control batches are always. Raises CorruptRange.
+    Slice by slice, each with the offset up to which it and those before it have read. `records` are whole batches.
+    `aborted` are the producer ids and first offsets of a read_committed Fetch; what they wrote is left out, as control
+    batches are always. Raises CorruptRange, and RecordTooLarge for what `limits` do not allow.
     """
     try:
-        chosen = _choose(records, start, end, aborted)
-        parsed = _parse(records, chosen)
+        for piece in slices(records, _choose(records, start, end, aborted), limits):
+            yield from _decoded(piece, partition, start, end, schema)
+            del piece  # nothing of it may be held while the next one is made
     except CorruptBatch as error:
         raise CorruptRange(f"{partition}, offsets {start} to {end}: {error}") from error
-    if len(parsed.offset) and (parsed.offset.min() < start or parsed.offset.max() >= end):
+    except TooLarge as error:
+        raise RecordTooLarge(
+            f"{partition}, offsets {start} to {end}: {error}; {limits.record_bytes} is the most that is read. "
+            f"The option maxRecordBytes raises it; a task then takes about four times as much memory"
+        ) from error
+
+
+def _decoded(
+    piece: Slice, partition: TopicPartition, start: int, end: int, schema: pa.Schema
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    parsed = _parse(piece)
+    if parsed.offset.min() < start or parsed.offset.max() >= end:
         parsed = _only(parsed, np.flatnonzero((parsed.offset >= start) & (parsed.offset < end)))
-    columns = [_column(field, parsed, partition) for field in schema]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    for part in _bounded_headers(parsed) if "headers" in schema.names else (parsed,):
+        if len(part.offset):
+            columns = [_column(field, part, partition) for field in schema]
+            yield int(part.offset[-1]) + 1, pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _choose(
@@ -109,36 +135,20 @@ def _choose(
 
 
 def _is_abort(records: memoryview | bytes, position: int) -> bool:
+    header = read_header(records, position)
+    if header.codec or header.size_bytes > _LARGEST_MARKER:
+        raise CorruptBatch(
+            f"a control batch of {header.size_bytes} bytes and codec {header.codec}; none is written"
+        )
     marker = decode_batch(records, position, verify_crc=False)
     return bool(marker) and control_type(marker[0]) == ABORT
 
 
-def _parse(records: memoryview | bytes, chosen: Sequence[tuple[int, BatchHeader]]) -> _Parsed:
-    headers = [header for _, header in chosen]
-    if any(header.attributes & CODEC_MASK for header in headers):
-        view = memoryview(records)
-        parts = [
-            decompress(
-                header.attributes & CODEC_MASK, view[position + BATCH_OVERHEAD : position + header.size_bytes]
-            )
-            for position, header in chosen
-        ]
-        data, begins = join([part if isinstance(part, bytes) else memoryview(part) for part in parts])
-        ends = begins + np.array([len(part) for part in parts], dtype=np.int64)
-    else:
-        data = np.frombuffer(records, dtype=np.uint8)
-        begins = np.array([position + BATCH_OVERHEAD for position, _ in chosen], dtype=np.int64)
-        ends = np.array([position + header.size_bytes for position, header in chosen], dtype=np.int64)
-    if len(data) >= 2**31:
-        raise CorruptBatch(f"{len(data)} bytes of records in one answer; 2 GiB is the most that is decoded")
-    counts = np.array([header.record_count for header in headers], dtype=np.int64)
-    starts = record_starts(data, begins, ends, counts)
-    last_of_batch = np.cumsum(counts) - 1
-    record_ends = np.empty_like(starts)
-    record_ends[:-1] = starts[1:]
-    record_ends[last_of_batch] = ends
-
-    _, at = varints(data, starts)  # its length: `record_ends` says the same
+def _parse(piece: Slice) -> _Parsed:
+    data, starts, record_ends, headers, counts = piece
+    length, at = varints(data, starts)
+    if bool((at + length != record_ends).any()):
+        raise CorruptBatch("a record of another length than it claims")
     timestamp_delta, at = varints(data, at + 1)  # behind the attributes, which have no bit in use
     offset_delta, at = varints(data, at)
     key_length, key = varints(data, at)
@@ -236,6 +246,24 @@ def _binary(data: Bytes, position: Positions, length: Positions) -> pa.Array:
     slots = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(borders), pa.py_buffer(data)])
     even = np.arange(0, 2 * count, 2, dtype=np.int32)
     return slots.take(pa.array(even, mask=is_null if nulls else None))
+
+
+def _bounded_headers(parsed: _Parsed) -> Iterator[_Parsed]:
+    """The same records in parts with so many headers at most: two bytes are one, and it costs a hundred."""
+    total = np.cumsum(parsed.header_count)
+    if not len(total) or total[-1] <= SLICE_HEADERS:
+        yield parsed
+        return
+    most = int(parsed.header_count.max())
+    if most > SLICE_HEADERS:
+        offset = parsed.offset[int(parsed.header_count.argmax())]
+        raise CorruptBatch(f"the record at offset {offset} has {most} headers; {SLICE_HEADERS} are the most")
+    first = 0
+    while first < len(total):
+        before = int(total[first - 1]) if first else 0
+        after = int(np.searchsorted(total, before + SLICE_HEADERS, side="right"))
+        yield _only(parsed, np.arange(first, after))
+        first = after
 
 
 def _headers(kind: pa.ListType, parsed: _Parsed) -> pa.Array:

@@ -55,6 +55,7 @@ _USED = (
     # ours
     "columns",
     "minRecordsPerTask",
+    "maxRecordBytes",
 )
 # Known to Spark's connector, without a meaning here: there is no consumer group and no consumer to keep.
 _ACCEPTED = (
@@ -83,6 +84,7 @@ class ConnectionOptions(NamedTuple):
     fetch_max_bytes: int = 8 << 20
     read_committed: bool = False
     fail_on_data_loss: bool = True
+    max_record_bytes: int = 16 << 20
 
 
 class SourceOptions(NamedTuple):
@@ -123,6 +125,7 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
             "kafka.isolation.level", {"read_uncommitted": False, "read_committed": True}, "read_uncommitted"
         ),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
+        max_record_bytes=options.positive("maxRecordBytes") or 16 << 20,
     )
     parse_addresses(connection.bootstrap)
     subscribe, pattern, assign = _subscription(options)

@@ -14,6 +14,7 @@ from odradek.spark.data_loss import lose
 from odradek.spark.decode import decode
 from odradek.spark.options import ConnectionOptions
 from odradek.spark.ranges import OffsetRange
+from odradek.spark.slices import Limits
 
 # By process too: a forked worker must not share its parent's sockets.
 _clients: dict[tuple[int, ConnectionOptions], SyncClient] = {}
@@ -42,6 +43,7 @@ def read_one(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The records of one range, each batch with the offset up to which it and those before it have read."""
     client = client_for(options)
+    limits = Limits(record_bytes=options.max_record_bytes)
     start, end = wanted.start, wanted.end
     while start < end:
         try:
@@ -55,19 +57,21 @@ def read_one(
                 read_committed=options.read_committed,
                 max_bytes=options.fetch_max_bytes,
             ):
-                batch = decode(
+                for read_to, batch in decode(
                     fetched.records,
                     partition=wanted.topic_partition,
                     start=start,
                     end=end,
                     schema=schema,
                     aborted=fetched.aborted,
-                )
-                # Spark looks at the schema of the first batch only and would misread a later one.
-                assert batch.schema.equals(schema), "decode gives what it was asked for"
-                start = min(fetched.next_offset, end)
-                if batch.num_rows:
+                    limits=limits,
+                ):
+                    # Spark looks at the schema of the first batch only and would misread a later one.
+                    assert batch.schema.equals(schema), "decode gives what it was asked for"
+                    start = read_to
                     yield start, batch
+                    del batch  # it would be held while the next one is made
+                start = min(fetched.next_offset, end)
             return
         except (OffsetsGone, TopicRecreated) as error:
             if isinstance(error, TopicRecreated):

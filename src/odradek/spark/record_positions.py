@@ -12,6 +12,8 @@ nothing, a value may hold anything; the walk does: the first chain of a batch be
 record reached from a true start is one, and each chain must end exactly where the next begins.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -70,6 +72,32 @@ def starts_one_by_one(data: Bytes, begins: Positions, ends: Positions, counts: P
         if position != end - begin:
             raise CorruptBatch("a batch holds more bytes than the records its header counts")
     return np.array(starts, dtype=np.int64)
+
+
+def whole_records(data: bytearray, begin: int, end: int, most: int) -> tuple[Positions, int]:
+    """Where the records begin that lie whole in data[begin:end], at most so many, and where the last of them ends.
+
+    For a batch of which only a part is there, so that its end says nothing.
+    """
+    starts: list[int] = []
+    position = begin
+    while position < end and len(starts) < most:
+        byte = data[position]
+        after = position + 1 + (byte >> 1) if byte < 0x80 else position + record_size(data, position, end)
+        if after > end:
+            break
+        starts.append(position)
+        position = after
+    return np.array(starts, dtype=np.int64), position
+
+
+def record_size(data: bytearray, position: int, end: int) -> int:
+    """Of the record at `position`, its length included. Where that is cut off by `end`: one byte more than is there."""
+    try:
+        length, width = _long_varint(data[position : min(end, position + 10)], 0)
+    except IndexError:
+        return end - position + 1
+    return width + length
 
 
 def starts_in_lockstep(
@@ -193,14 +221,14 @@ def varints(data: Bytes, at: Positions, *, strict: bool = True) -> tuple[Positio
     return decoded, after
 
 
-def join(parts: list[bytes | memoryview]) -> tuple[Bytes, Positions]:
+def join(parts: Sequence[bytes | memoryview]) -> tuple[Bytes, Positions]:
     """The parts in one buffer, and where each begins."""
     sizes = np.array([len(part) for part in parts], dtype=np.int64)
     data = np.frombuffer(b"".join(parts), dtype=np.uint8)
     return data, np.cumsum(sizes) - sizes
 
 
-def _long_varint(body: bytes, position: int) -> tuple[int, int]:
+def _long_varint(body: bytes | bytearray, position: int) -> tuple[int, int]:
     value = 0
     width = 0
     while True:

@@ -1,0 +1,91 @@
+"""A task's memory follows from a slice, not from what a producer's compression makes of a few kilobytes."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from odradek.model.ids import NO_TOPIC_ID
+from odradek.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from odradek.protocol.messages.metadata import MetadataResponse
+from odradek.protocol.schema import Request
+from odradek.records.batch import iter_batches
+from odradek.records.builder import NewRecord, build_batch
+from odradek.spark.slices import Limits
+from tests.client.support import ScriptedBroker
+
+MOST_BYTES = 256_000_000
+CODECS = ("gzip", "snappy", "lz4", "zstd")
+LONG = 93_000
+
+
+class WithoutTopicIds(ScriptedBroker):
+    """So that a Fetch says by name which topic it means."""
+
+    def metadata(self) -> MetadataResponse:
+        answer = super().metadata()
+        for topic in answer.topics:
+            topic.topic_id = NO_TOPIC_ID
+        return answer
+
+
+def read_by_a_task(batches: dict[str, bytes]) -> list[dict[str, Any]]:
+    """What a process says that reads each of the batches, topic by topic, as tasks do."""
+
+    def fetched(request: Request, version: int) -> FetchResponse:
+        assert isinstance(request, FetchRequest)
+        topic = request.topics[0]
+        end = ends[topic.topic]
+        data = PartitionData(high_watermark=end, last_stable_offset=end, records=batches[topic.topic])
+        return FetchResponse(responses=[FetchableTopicResponse(topic=topic.topic, partitions=[data])])
+
+    ends = {name: max(h.next_offset for _, h in iter_batches(batch)) for name, batch in batches.items()}
+    with WithoutTopicIds() as broker:
+        broker.partitions.update({name: [1] for name in batches})
+        broker.answer(FetchRequest, fetched)
+        command = [sys.executable, "-m", "tests.spark.task_memory", broker.address, json.dumps(ends)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_bomb_is_read_whole_in_256_megabytes(codec: str) -> None:
+    """Kilobytes that are 279 MB of values, half a million empty records, or a million headers."""
+    told = read_by_a_task(
+        {
+            "values": build_batch([NewRecord(None, b"x" * LONG)] * 3_000, codec=codec),
+            "empty": build_batch([NewRecord(None, None)] * 500_000, codec=codec),
+            "headers": build_batch([NewRecord(None, None, headers=[("h", b"")] * 50)] * 20_000, codec=codec),
+        }
+    )
+
+    rows = {"values": 3_000, "empty": 500_000, "headers": 20_000}
+    assert [(line["topic"], line["rows"]) for line in told] == [
+        (t, n) for t, n in rows.items() for _ in range(2)
+    ]
+    assert told[-1]["peak_bytes"] <= MOST_BYTES, told
+
+
+@pytest.mark.parametrize("codec", ["none", *CODECS])
+def test_a_record_is_read_up_to_a_bound_and_refused_beyond_it_by_name(codec: str) -> None:
+    most = Limits().record_bytes
+    told = read_by_a_task(
+        {
+            "large": build_batch(
+                [NewRecord(None, b"x" * (most - 100))] * (1 if codec == "none" else 4), codec=codec
+            ),
+            "larger": build_batch([NewRecord(None, b"x"), NewRecord(None, b"x" * most)], codec=codec),
+        }
+    )
+
+    assert [line["rows"] for line in told[:2]] == [1 if codec == "none" else 4] * 2
+    for line in told[2:]:
+        assert (
+            f"larger-0, offsets 0 to 2: the record at offset 1 has {most + 13} bytes; {most} is the most"
+            in line["refused"]
+        )
+        assert "maxRecordBytes" in line["refused"]
+    assert told[-1]["peak_bytes"] <= MOST_BYTES, told
