@@ -153,6 +153,7 @@ class World:
         self.settings = {key.replace("_", "."): value for key, value in settings.items()}
         self.configs: dict[tuple[str, str], dict[str, str]] = {}
         self.unreadable_configs: dict[tuple[str, str], str] = {}
+        self.works = True  # what shall be done aside is done at once
         self.copies = (
             True  # replicas between log directories; False: their reads and flushes are left in `told`
         )
@@ -496,6 +497,8 @@ class World:
             elif isinstance(effect, fx.FlushLog) and self.copies and node.logs.futures.is_one(effect.log):
                 effect.plan.run()
                 node.broker.log_flushed(effect, None, self.now_ms)
+            elif isinstance(effect, fx.RunAside) and self.works:
+                node.broker.work_done(effect.request_id, effect.work.run(), self.now_ms)
             elif isinstance(effect, fx.CheckpointHighWatermarks):
                 node.logs.checkpoint_high_watermarks(effect.high_watermarks)
             else:

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer, CloseConnection
+from odradek.broker.aside import Aside
 from odradek.broker.client_throttles import ClientThrottles
 from odradek.broker.control_gate import ControlGate
 from odradek.broker.control_order import ControlOrder
@@ -50,6 +51,7 @@ from odradek.broker.questions import Questions
 from odradek.broker.quotas import ClientQuotas, MutationQuota, MutationQuotas
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.topic_configs import KEEP_EVERYTHING, TopicConfigs
+from odradek.broker.unchecked_produces import UncheckedProduces
 from odradek.log.errors import StorageError
 from odradek.model.cluster import Endpoint
 from odradek.model.entity_names import escape_entity
@@ -156,6 +158,8 @@ class Broker:
         self.control_queue = ControlQueue(self.handle, self.effects, partitions_at_once)
         self.outbox = Outbox(self.purgatory)
         self.questions = Questions(self.effects)
+        self.aside = Aside(self.effects, self.questions)
+        self.unchecked = UncheckedProduces()
         self.replicas = ReplicaManager(
             broker=self.broker_id,
             settings=settings,
@@ -400,6 +404,10 @@ class Broker:
             self.replicas.take_offline([flush.topic_partition], StorageError(error))
             if not self._failed_directories:
                 self.effects.append(LogDirectoryFailed(flush.log.directory.path))
+
+    def work_done(self, request_id: int, result: Any, now_ms: int) -> None:
+        self.questions.answered(request_id, result, now_ms)
+        self._now_ms = now_ms
 
     def slices_read(self, effect: ReadSlices, data: bytes | None, now_ms: int) -> None:
         self._now_ms = now_ms

@@ -10,6 +10,7 @@ The shell drains after every call into the broker, does what stands there, and t
 | `StartFetcher`, `StopFetcher`, `WakeFetcher` | the fetcher's own methods, see `replication.follower` |
 | `FlushLog` | `broker.log_flushed(effect, error, now_ms)`; `error` None or what failed |
 | `ReadSlices` | `broker.slices_read(effect, data, now_ms)`; `data` None where they could not be read |
+| `RunAside` | `broker.work_done(request_id, result, now_ms)`; `result` None where it failed |
 | `CheckpointHighWatermarks` | nothing: done in a thread, failures are log lines |
 | `RegisterAgain` | `broker.registered(broker_epoch, now_ms)` |
 | `GoOn` | `broker.go_on(now_ms)`, until it says False |
@@ -22,7 +23,7 @@ long; told apart by their type, never by their contents.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from odradek.model.cluster import Endpoint, LeaderAndIsr, ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
@@ -389,6 +390,19 @@ class ReadSlices(NamedTuple):
     slices: "list[FileSlice]"
 
 
+class Work(Protocol):
+    """Something that takes long, touches nothing but what it was given, and says what came of it."""
+
+    def run(self) -> Any: ...
+
+
+class RunAside(NamedTuple):
+    """`work.run()` in a thread."""
+
+    request_id: int
+    work: Work
+
+
 class CheckpointHighWatermarks(NamedTuple):
     """Every hosted replica's high watermark, for `replication-offset-checkpoint` (behaviour 136)."""
 
@@ -447,6 +461,7 @@ Effect = (
     | WakeFetcher
     | FlushLog
     | ReadSlices
+    | RunAside
     | CheckpointHighWatermarks
     | LogDirectoryFailed
     | RegisterAgain

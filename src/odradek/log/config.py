@@ -20,6 +20,7 @@ class LogConfig:
         "is_deleted",
         "log_append_time",
         "max_message_bytes",
+        "opens_batches",
         "producer_id_expiration_ms",
         "retention_bytes",
         "retention_ms",
@@ -57,6 +58,8 @@ class LogConfig:
         self.compression_level: int | None = _level(settings, kind)
         broker = settings.broker
         self.full_validation: bool = broker.odradek_log_record_validation == "full"
+        # Of what producers send, records are read, or compressed anew: that may take long.
+        self.opens_batches = self.full_validation or self.is_compacted or self.compression_type is not None
         self.producer_id_expiration_ms: int = broker.producer_id_expiration_ms
 
 

@@ -2,15 +2,25 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from odradek.log.errors import CorruptLog, StorageError
 from odradek.log.indexes import AbortedTransaction, TimestampOffset
 from odradek.log.producers import MalformedSnapshot, Producers
 from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, file_name
-from odradek.records.batch import CONTROL, BatchHeader
-from odradek.records.control import end_transaction
-from odradek.records.reader import decode_batch
+from odradek.model.errors import ProtocolError
+from odradek.records.batch import BATCH_OVERHEAD, CONTROL, BatchHeader, check_crc
+from odradek.records.control import end_marker_of
+from odradek.records.search import first_record_at
 
 if TYPE_CHECKING:
     from odradek.log.partition_log import PartitionLog
+
+
+# A batch is looked into at once if it is no larger: a millisecond at most.
+QUICK_COMPRESSED_BYTES = 4096
+QUICK_RECORDS = 1000
+# Of one search: a batch counts for what it costs to open one, in records to look at.
+LABOUR_OF_A_BATCH = 1000
+MOST_LABOUR = 2_000_000
 
 
 class FoundOffset(NamedTuple):
@@ -19,28 +29,99 @@ class FoundOffset(NamedTuple):
     leader_epoch: int
 
 
+class Candidate(NamedTuple):
+    """A batch that says that it holds what is looked for. `run` opens it, and may do so in a thread."""
+
+    name: str
+    header: BatchHeader
+    data: bytes
+    timestamp: int
+    start_offset: int
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether it takes no more than a moment to look, whatever is in it."""
+        is_small = not self.header.codec or len(self.data) <= QUICK_COMPRESSED_BYTES
+        return is_small and self.header.record_count <= QUICK_RECORDS
+
+    def run(self) -> FoundOffset | CorruptLog | None:
+        """None too where it cannot be read: what a producer wrote under a right CRC is no fault of the log, and
+        whoever looks for a time finds the next batch. CorruptLog, as a value, if it is not what was written.
+        """
+        header = self.header
+        if len(self.data) != header.size_bytes or not check_crc(self.data, 0, header):
+            return CorruptLog(f"{self.name}: the batch of offset {header.base_offset} is damaged")
+        block = memoryview(self.data)[BATCH_OVERHEAD:]
+        try:
+            found = first_record_at(header, block, timestamp=self.timestamp, offset=self.start_offset)
+        except ProtocolError:
+            return None
+        return None if found is None else FoundOffset(found[1], found[0], header.leader_epoch)
+
+
+class TimestampSearch:
+    """The first record at or behind the log's start with a timestamp or a later one, in steps: `next_candidate`, then
+    its `run`, then `tell` with what that gave, until `is_over`. The log may change between two steps.
+    """
+
+    def __init__(self, log: "PartitionLog", timestamp: int) -> None:
+        self.log = log
+        self._timestamp = timestamp
+        self._offset = -1  # candidates lie here or behind
+        self._labour = 0
+        self.is_over = False
+        self.found: FoundOffset | None = None
+
+    def next_candidate(self) -> Candidate | None:
+        """None: the search is over. StorageError where the log cannot be read."""
+        candidate = None
+        if not self.is_over:
+            if self.log.failure is not None:
+                raise self.log.failure
+            try:
+                candidate = _candidate(self.log, self._timestamp, self._offset)
+            except StorageError as error:
+                raise self.log.broken(error) from None
+        self.is_over = candidate is None
+        return candidate
+
+    def tell(self, candidate: Candidate, found: FoundOffset | CorruptLog | None) -> None:
+        """StorageError where the batch is damaged, and is so still: the log may have been cut meanwhile."""
+        if isinstance(found, CorruptLog):
+            again = self.next_candidate()
+            if again is not None and again.data == candidate.data:
+                raise self.log.broken(found)
+            return
+        header = candidate.header
+        self._offset = header.next_offset
+        self._labour += LABOUR_OF_A_BATCH + header.record_count
+        if found is None and self._labour > MOST_LABOUR:
+            # So many batches claim a time that none of their records has: they lie. Whoever begins to read here,
+            # behind what was looked into, misses nothing.
+            begin = max(header.base_offset, candidate.start_offset)
+            found = FoundOffset(header.max_timestamp, begin, header.leader_epoch)
+        self.found = found
+        self.is_over = found is not None
+
+
 def offset_for_timestamp(log: "PartitionLog", timestamp: int) -> FoundOffset | None:
-    """The first record at or behind the log's start with this timestamp or a later one. Opens one batch."""
+    """All steps at once."""
+    search = TimestampSearch(log, timestamp)
+    while (candidate := search.next_candidate()) is not None:
+        search.tell(candidate, candidate.run())
+    return search.found
+
+
+def _candidate(log: "PartitionLog", timestamp: int, offset: int) -> Candidate | None:
+    start_offset = min(log.log_start_offset, log.log_end_offset)
     for segment in log.segments[:]:
         if segment.largest_timestamp() < timestamp:
             continue
-        position = segment.position_of(
-            max(segment.offset_before_timestamp(timestamp), min(log.log_start_offset, log.log_end_offset))
-        )
+        position = segment.position_of(max(segment.offset_before_timestamp(timestamp), start_offset, offset))
         for at, header in segment.headers(position):
-            if header.max_timestamp >= timestamp:
-                found = _record_at(log, segment, at, header, timestamp)
-                if found is not None:
-                    return found
-    return None
-
-
-def _record_at(
-    log: "PartitionLog", segment: Segment, position: int, header: BatchHeader, timestamp: int
-) -> FoundOffset | None:
-    for record in decode_batch(segment.file.read_at(position, header.size_bytes)):
-        if record.timestamp >= timestamp and record.offset >= log.log_start_offset:
-            return FoundOffset(record.timestamp, record.offset, header.leader_epoch)
+            if header.max_timestamp >= timestamp and header.base_offset >= offset:
+                data = segment.file.read_at(at, header.size_bytes)
+                return Candidate(segment.file.name, header, data, timestamp, log.log_start_offset)
     return None
 
 
@@ -123,9 +204,8 @@ def replay(
     if not header.attributes & CONTROL:
         producers.note_batch(header, header.base_offset, now_ms)
         return None
-    if header.record_count == 0:
-        return None  # compaction took the marker and kept the batch
-    marker = end_transaction(decode_batch(segment.file.read_at(position, header.size_bytes))[0])
+    block = segment.file.read_at(position + BATCH_OVERHEAD, header.size_bytes - BATCH_OVERHEAD)
+    marker = end_marker_of(header, block)
     if marker is None:
         return None
     ended = producers.note_marker(header, marker, header.base_offset, now_ms)

@@ -24,11 +24,12 @@ from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.prepared_files import PreparedFiles
 from odradek.log.producers import Producer, Producers
 from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, file_name
-from odradek.log.validation import STALE_CRC, leader_batches, recompressed
+from odradek.log.validation import STALE_CRC, checked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.records.batch import (
+    BATCH_OVERHEAD,
     CONTROL,
     LOG_APPEND_TIME,
     NO_TIMESTAMP,
@@ -39,9 +40,8 @@ from odradek.records.batch import (
     stamp_max_timestamp,
 )
 from odradek.records.checksum import crc32c
-from odradek.records.control import EndTransaction, end_transaction
+from odradek.records.control import EndTransaction, end_marker_of
 from odradek.records.errors import CorruptBatch
-from odradek.records.reader import decode_batch
 
 
 class AppendResult(NamedTuple):
@@ -107,22 +107,29 @@ class PartitionLog:
     # --------------------------------------------------------------------------------------------- appending
 
     def append_as_leader(
-        self, records: memoryview, *, leader_epoch: int, now_ms: int, from_coordinator: bool = False
+        self,
+        records: memoryview,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        from_coordinator: bool = False,
+        headers: list[BatchHeader] | None = None,
     ) -> AppendResult:
         """Gives the batches the next offsets and writes them with one write.
 
         Offsets and epoch are stamped into `records` itself where it is writable. `from_coordinator`: control
-        records are allowed, and sequences are not looked at.
+        records are allowed, and sequences are not looked at. `headers`: of records that were `checked` already.
         """
         if self.failure is not None:
             raise self.failure
         config = self.config
-        headers = leader_batches(records, config, now_ms=now_ms, from_coordinator=from_coordinator)
+        if headers is None:
+            records, headers = checked(records, config, now_ms=now_ms, from_coordinator=from_coordinator)
         first = headers[0]
         marker: EndTransaction | None = None
         if first.producer_id >= 0:
             if first.attributes & CONTROL:
-                marker = end_transaction(decode_batch(records, verify_crc=False)[0])
+                marker = end_marker_of(first, records[BATCH_OVERHEAD : first.size_bytes])
                 if marker is not None:
                     self.producers.check_marker(first, marker)
             elif not from_coordinator:
@@ -132,11 +139,7 @@ class PartitionLog:
                     return AppendResult(
                         known.first_offset, known.last_offset, time_ms, self.log_start_offset, True
                     )
-        if config.compression_type is not None and any(h.codec != config.compression_type for h in headers):
-            records, headers = recompressed(
-                records, headers, config.compression_type, config.compression_level
-            )
-        elif records.readonly:
+        if records.readonly:
             records = memoryview(bytearray(records))
         size_bytes = len(records)
         if size_bytes > config.segment_bytes:
@@ -319,8 +322,8 @@ class PartitionLog:
         for at, header in enumerate(headers[first:], first):
             if header.attributes & CONTROL and header.producer_id >= 0:
                 if known is None:
-                    view = records[position : position + header.size_bytes]
-                    markers[at] = end_transaction(decode_batch(view, verify_crc=False)[0])
+                    block = records[position + BATCH_OVERHEAD : position + header.size_bytes]
+                    markers[at] = end_marker_of(header, block)
                 else:
                     markers[at], known = known, None
             position += header.size_bytes
@@ -613,10 +616,7 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp: int) -> lookups.FoundOffset | None:
         """The first record with this timestamp or a later one."""
-        try:
-            return lookups.offset_for_timestamp(self, timestamp)
-        except StorageError as error:
-            raise self.broken(error) from None
+        return lookups.offset_for_timestamp(self, timestamp)
 
     def offset_of_max_timestamp(self) -> lookups.FoundOffset | None:
         """The first record with the largest timestamp of all (KIP-734)."""

@@ -6,6 +6,8 @@ so many records fit into so many bytes, and the first record, which often is the
 (KIP-135). What that may cost, and who pays for it, stands in `opening` and decisions/0016.
 """
 
+from typing import NamedTuple
+
 from odradek.log.config import LogConfig
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -44,6 +46,24 @@ LARGEST_TIMESTAMP = 2**63 - 1
 STALE_CRC = -1
 
 _new = tuple.__new__  # a NamedTuple's own constructor costs twice as much
+
+
+class Checked(NamedTuple):
+    """Batches that may be appended, in the codec of their topic, and their headers."""
+
+    records: memoryview
+    headers: list[BatchHeader]
+
+
+def checked(view: memoryview, config: LogConfig, *, now_ms: int, from_coordinator: bool) -> Checked:
+    """All that is looked at, and changed, before the log itself is asked. May take long where batches are opened
+    (`config.opens_batches`); touches nothing else, so a thread may do it. ProtocolError for the first broken rule.
+    """
+    headers = leader_batches(view, config, now_ms=now_ms, from_coordinator=from_coordinator)
+    codec = config.compression_type
+    if codec is not None and any(header.codec != codec for header in headers):
+        view, headers = recompressed(view, headers, codec, config.compression_level)
+    return Checked(view, headers)
 
 
 def leader_batches(

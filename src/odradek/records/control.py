@@ -6,9 +6,12 @@ Key: version i16, type i16. Value of an end marker: version i16, coordinator epo
 from struct import Struct
 from typing import NamedTuple
 
+from odradek.model.errors import ProtocolError
+from odradek.records.batch import BatchHeader, Buffer
 from odradek.records.builder import NewRecord, build_batch
+from odradek.records.compression import decompress_prefix
 from odradek.records.errors import InvalidRecord
-from odradek.records.reader import Record
+from odradek.records.reader import Record, decode_records, varint
 
 ABORT = 0
 COMMIT = 1
@@ -22,6 +25,9 @@ TYPE_NAMES = {
     5: "KRAFT_VERSION",
     6: "KRAFT_VOTERS",
 }
+
+# A marker has 4 and 6 bytes, and whoever wrote it may say a little more.
+MOST_MARKER_BYTES = 4096
 
 _KEY = Struct(">hh")
 _END_MARKER = Struct(">hi")
@@ -57,6 +63,22 @@ def end_transaction(record: Record) -> EndTransaction | None:
     if version < 0:
         raise InvalidRecord(f"end marker at offset {record.offset}: value version {version}")
     return EndTransaction(kind == COMMIT, coordinator_epoch)
+
+
+def end_marker_of(header: BatchHeader, block: Buffer) -> EndTransaction | None:
+    """What the first record of a control batch says, opened no further than that takes. `block` is what stands behind
+    the header. None for another type, and for one that cannot be read: it ends nothing, and nothing stops at it.
+    """
+    if header.record_count == 0:
+        return None  # compaction took the marker and kept the batch
+    try:
+        data, _ = decompress_prefix(header.codec, block, MOST_MARKER_BYTES)
+        size, position = varint(data, 0)
+        first = bytes(data[: position + max(size, 0)])
+        records = decode_records(header._replace(record_count=1), first)
+        return end_transaction(records[0])
+    except (ProtocolError, IndexError):
+        return None
 
 
 def build_end_marker(

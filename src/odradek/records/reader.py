@@ -87,7 +87,7 @@ def decode_records(header: BatchHeader, block: Buffer) -> list[Record]:
         records.append(
             Record(
                 header.base_offset + offset_delta,
-                base_timestamp + timestamp_delta if append_time is None else append_time,
+                wrapped(base_timestamp + timestamp_delta) if append_time is None else append_time,
                 key,
                 value,
                 headers,
@@ -97,6 +97,11 @@ def decode_records(header: BatchHeader, block: Buffer) -> list[Record]:
     if position != len(data):
         raise InvalidRecord(f"{len(data) - position} bytes behind the last of {header.record_count} records")
     return records
+
+
+def wrapped(timestamp: int) -> int:
+    """As 64 bits have it. Java's clients wrap too, so such a record is read as everybody reads it."""
+    return timestamp if -(2**63) <= timestamp < 2**63 else (timestamp + 2**63) % 2**64 - 2**63
 
 
 def varint(data: Buffer, position: int) -> tuple[int, int]:
@@ -161,8 +166,6 @@ def _headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, ...], 
         if key is None:
             raise InvalidRecord("a header without a key")
         value, position = _bytes(data, position, end)
-        try:
-            headers.append((key.decode("utf-8"), value))
-        except UnicodeDecodeError:
-            raise InvalidRecord(f"a header key that is not UTF-8: {key!r}") from None
+        # As Java's clients read it: brokers never looked at the bytes of a header's key.
+        headers.append((key.decode("utf-8", "replace"), value))
     return tuple(headers), position

@@ -54,7 +54,7 @@ def is_plain(view: memoryview, at: int, end: int, count: int) -> bool:
         behind = at + 2 + ((first & 0x7F | second << 7) >> 1)
         at += 6
     if count > 1:
-        return behind + (count - 1) * SMALLEST_RECORD_BYTES <= end
+        return bool(behind + (count - 1) * SMALLEST_RECORD_BYTES <= end)
     if behind != end:
         return False
     if key != 1:
@@ -71,7 +71,7 @@ def is_plain(view: memoryview, at: int, end: int, count: int) -> bool:
             return False
         at += 1
         value = value & 0x7F | second << 7
-    return not value & 1 and at + (value >> 1) == end - 1 and not view[end - 1]
+    return bool(not value & 1 and at + (value >> 1) == end - 1 and not view[end - 1])
 
 
 def _walk(data: Buffer, count: int, looked_at: int) -> Survey:

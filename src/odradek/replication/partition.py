@@ -46,6 +46,7 @@ from odradek.replication.waiting import AckLine, Outbox
 
 if TYPE_CHECKING:
     from odradek.log.partition_log import AppendResult, PartitionLog
+    from odradek.records.batch import BatchHeader
 
 # A refused ISR change is not proposed again before this: a follower fetches thousands of times a second.
 REFUSED_RETRY_MS = 250
@@ -186,9 +187,17 @@ class Partition(Replica):
         return self.state.isr
 
     def append(
-        self, records: memoryview, *, acks: int, now_ms: int, from_coordinator: bool = False
+        self,
+        records: memoryview,
+        *,
+        acks: int,
+        now_ms: int,
+        from_coordinator: bool = False,
+        headers: "list[BatchHeader] | None" = None,
     ) -> "AppendResult":
-        """Append as leader, tell whoever reads. ProtocolError says why not; nothing is appended then."""
+        """Append as leader, tell whoever reads. ProtocolError says why not; nothing is appended then. `headers`: as
+        the log's own `append_as_leader` takes them.
+        """
         if not self.is_leader:
             raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == -1 and self.is_under_min_isr:
@@ -198,7 +207,11 @@ class Partition(Replica):
                 + (", and others are eligible to lead" if self.has_eligible else ""),
             )
         result = self.log.append_as_leader(
-            records, leader_epoch=self.leader_epoch, now_ms=now_ms, from_coordinator=from_coordinator
+            records,
+            leader_epoch=self.leader_epoch,
+            now_ms=now_ms,
+            from_coordinator=from_coordinator,
+            headers=headers,
         )
         if result.duplicate:
             return result

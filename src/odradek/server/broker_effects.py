@@ -81,6 +81,7 @@ class BrokerEffects:
             effects.WakeFetcher: lambda effect: fetchers.wake(effect.leader),
             effects.FlushLog: disk.flush,
             effects.ReadSlices: lambda effect: self._start(self._read_slices(effect)),
+            effects.RunAside: lambda effect: self._start(self._run_aside(effect)),
             effects.CheckpointHighWatermarks: disk.checkpoint_high_watermarks,
             effects.LogDirectoryFailed: self._log_directory_failed,
             effects.RegisterAgain: lambda effect: sessions.register_again(effect.reason),
@@ -179,6 +180,17 @@ class BrokerEffects:
         except StorageError as error:  # cut meanwhile; or the directory failed, and has told so
             self._log.warning(f"copy {error}", f"{effect.topic_partition} cannot be copied: {error}")
         self._broker.slices_read(effect, data, self._now_ms())
+        self._end_turn()
+
+    async def _run_aside(self, effect: effects.RunAside) -> None:
+        result: Any = None
+        try:
+            result = await self._seams.run_blocking(effect.work.run)
+        except Exception as error:
+            # A mistake of ours. Whoever asked is told, and what waits behind it goes on.
+            what = f"{type(effect.work).__name__} failed: {error!r}"
+            self._log.failure(f"aside {type(effect.work).__name__}", what, error)
+        self._broker.work_done(effect.request_id, result, self._now_ms())
         self._end_turn()
 
     def _send_to_controller(self, effect: effects.SendToController) -> None:

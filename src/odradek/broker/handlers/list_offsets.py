@@ -10,9 +10,11 @@ end: it truncates to it. Replica id -2 asks anybody, leader or not. v4 leader ep
 offset (KIP-320).
 """
 
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from odradek.broker.answers import Answer, Reply
+from odradek.broker.answers import Answer, Park, Reply
+from odradek.log.lookups import Candidate, FoundOffset, TimestampSearch
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.protocol.messages.list_offsets import (
@@ -23,17 +25,23 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from odradek.replication.partition import Partition
+from odradek.replication.purgatory import Waiter
 from odradek.replication.replica import READ_COMMITTED
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker, Request
+    from odradek.log.partition_log import PartitionLog
 
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
-FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+FIRST_VERSION = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+NEVER = 1 << 15
+# Logs of one request in which a timestamp is looked for at once; and how long one may be looked for in others.
+MOST_AT_ONCE = 100
+PATIENCE_MS = 30_000
 CONSUMER = -1
 DEBUGGING = -2
 FIRST_WITH_OFFSET_NOT_AVAILABLE = 5
@@ -47,44 +55,151 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         for partition in topic.partitions:
             key = (topic.name, partition.partition_index)
             counts[key] = counts.get(key, 0) + 1
-    response = ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    _partition(broker, version, asked, topic.name, partition)
-                    if counts[topic.name, partition.partition_index] == 1
-                    else _error(partition.partition_index, ErrorCode.INVALID_REQUEST)
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in asked.topics
-        ]
-    )
-    return Reply([response.encode(version)])
+    answers = OffsetAnswers(broker, version, asked)
+    for topic in asked.topics:
+        rows: list[ListOffsetsPartitionResponse] = []
+        answers.response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=rows))
+        for partition in topic.partitions:
+            if counts[topic.name, partition.partition_index] == 1:
+                answers.add(rows, topic.name, partition)
+            else:
+                rows.append(_error(partition.partition_index, ErrorCode.INVALID_REQUEST))
+    return answers.answer(now_ms)
+
+
+class _NotNow(Exception):
+    """To go on with this search at once would hold up everybody else."""
+
+    def __init__(self, search: TimestampSearch) -> None:
+        self.search = search
+
+
+class _Later(NamedTuple):
+    """A row whose timestamp is still looked for."""
+
+    search: TimestampSearch
+    topic: str
+    wanted: ListOffsetsPartition
+    rows: list[ListOffsetsPartitionResponse]
+    at: int
+
+
+class OffsetAnswers(Waiter):
+    """The answers to one request. A timestamp that must be looked for in large batches, or in very many logs, is looked
+    for in a thread, one batch after the other; what may be told of it is decided when that is over.
+    """
+
+    __slots__ = ("_broker", "_candidate", "_later", "_looked_into", "asked", "park", "response", "version")
+
+    def __init__(self, broker: "Broker", version: int, asked: ListOffsetsRequest) -> None:
+        super().__init__()
+        self._broker = broker
+        self.version = version
+        self.asked = asked
+        self.response = ListOffsetsResponse()
+        self.park = Park()
+        self._looked_into = 0
+        self._later: deque[_Later] = deque()
+        self._candidate: Candidate | None = None  # which the thread has
+
+    def add(self, rows: list[ListOffsetsPartitionResponse], topic: str, wanted: ListOffsetsPartition) -> None:
+        try:
+            rows.append(_partition(self._broker, self, topic, wanted))
+        except _NotNow as unfinished:
+            self._later.append(_Later(unfinished.search, topic, wanted, rows, len(rows)))
+            rows.append(_error(wanted.partition_index, ErrorCode.REQUEST_TIMED_OUT))
+
+    def answer(self, now_ms: int) -> Answer:
+        if not self._later:
+            return Reply([self.response.encode(self.version)])
+        self._broker.purgatory.park(self, deadline_ms=now_ms + PATIENCE_MS)
+        self._go_on(now_ms)
+        return self.park
+
+    def look(self, log: "PartitionLog", timestamp: int) -> FoundOffset | None:
+        """The first record at or behind the log's start with the timestamp or a later one; _NotNow if that takes long."""
+        if self._later and self._later[0].search.is_over:  # this is what was waited for
+            search = self._later[0].search
+            if search.log is not log:
+                raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return search.found
+        search = TimestampSearch(log, timestamp)
+        while (candidate := search.next_candidate()) is not None:
+            self._looked_into += 1
+            if self._looked_into > MOST_AT_ONCE or not candidate.is_quick:
+                raise _NotNow(search)
+            search.tell(candidate, candidate.run())
+        return search.found
+
+    def _go_on(self, now_ms: int) -> None:
+        self._broker.aside.ask(self._broker.aside.lookups, self._begin, self._told, now_ms)
+
+    def _begin(self) -> Candidate | None:
+        """The next batch to open, of the logs as they are when the thread is free."""
+        while self._later and not self.is_done and not self.park.abandoned:
+            try:
+                self._candidate = self._later[0].search.next_candidate()
+            except ProtocolError as error:
+                self._end_first(error)
+            else:
+                if self._candidate is not None:
+                    return self._candidate
+                self._end_first()
+        return None
+
+    def _told(self, result: Any, now_ms: int) -> None:
+        if self.is_done:
+            return
+        if self._candidate is None:  # nothing was left to be opened
+            self._finish()
+            return
+        candidate, self._candidate = self._candidate, None
+        try:
+            self._later[0].search.tell(candidate, result)
+        except ProtocolError as error:
+            self._end_first(error)
+        self._go_on(now_ms)
+
+    def _end_first(self, error: ProtocolError | None = None) -> None:
+        """The search of the first row is over."""
+        row = self._later[0]
+        if error is None:
+            row.rows[row.at] = _partition(self._broker, self, row.topic, row.wanted)
+        else:
+            row.rows[row.at] = _error(row.wanted.partition_index, error.code)
+        self._later.popleft()
+
+    def expire(self, now_ms: int) -> None:
+        """What is not found by now is REQUEST_TIMED_OUT."""
+        self._finish()
+
+    def _finish(self) -> None:
+        self._broker.purgatory.leave(self)
+        self.park.complete(Reply([self.response.encode(self.version)]))
 
 
 def _partition(
-    broker: "Broker", version: int, asked: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
+    broker: "Broker", answers: OffsetAnswers, topic: str, wanted: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
     index = wanted.partition_index
-    if wanted.timestamp < 0 and version < FIRST_VERSION.get(wanted.timestamp, 0):
+    if wanted.timestamp < 0 and answers.version < FIRST_VERSION.get(wanted.timestamp, NEVER):
         return _error(index, ErrorCode.UNSUPPORTED_VERSION)
     try:
         partition = broker.replicas.hosted(topic, index)
         epoch_error = partition.check_epoch(wanted.current_leader_epoch)
         if epoch_error:
             return _error(index, epoch_error)
-        if not partition.is_leader and asked.replica_id != DEBUGGING:
+        if not partition.is_leader and answers.asked.replica_id != DEBUGGING:
             return _error(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return _find(partition, version, asked, wanted)
+        return _find(partition, answers, wanted)
     except ProtocolError as refusal:
         return _error(index, refusal.code)
 
 
 def _find(
-    partition: Partition, version: int, asked: ListOffsetsRequest, wanted: ListOffsetsPartition
+    partition: Partition, answers: OffsetAnswers, wanted: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
+    version, asked = answers.version, answers.asked
     log = partition.log
     index = wanted.partition_index
     timestamp = wanted.timestamp
@@ -110,9 +225,16 @@ def _find(
         if is_unsure:
             return _error(index, unsure)
         return _found(index, end, partition.leader_epoch)
-    found = (
-        log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    )
+    if timestamp == MAX_TIMESTAMP:
+        largest = log.max_timestamp()
+        found = None
+        if largest.timestamp >= 0:
+            found = answers.look(log, largest.timestamp)
+            if found is None:  # the batch that says so has no such record
+                epoch = log.epochs.epoch_at(largest.offset)
+                found = FoundOffset(largest.timestamp, largest.offset, epoch)
+    else:
+        found = answers.look(log, timestamp)
     if found is None or found.offset >= end:
         # Nothing that may be read. Whether there will be is not known while the mark lags.
         if is_unsure:

@@ -8,9 +8,18 @@ v5 log start offset. v7 may carry zstd. v8 names the record that was refused. v9
 now where we do not (KIP-951). ApiVersions lists 0-2 because some librdkafka releases compress only then.
 """
 
+from struct import Struct
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, NoReply, Park, Reply
+from odradek.broker.unchecked_produces import (
+    MOST_AT_ONCE,
+    MOST_OPENED_AT_ONCE,
+    Check,
+    Result,
+    Unchecked,
+    is_laborious,
+)
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.protocol.api_keys import FIRST_PRODUCE_VERSION
@@ -21,19 +30,24 @@ from odradek.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from odradek.records.batch import ATTRIBUTES_OFFSET, TRANSACTIONAL
+from odradek.records.batch import BATCH_OVERHEAD, LENGTH_OFFSET, LOG_OVERHEAD, MAGIC, TRANSACTIONAL
+from odradek.records.errors import InvalidRecord
 from odradek.replication.partition import Partition
 from odradek.replication.waiting import AckWaiter
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker, Request
+    from odradek.log.partition_log import AppendResult
 
 ALL = -1
 FIRST_WITH_MESSAGES = 8
 FIRST_WITH_LEADERS = 10
 NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 EMPTY = memoryview(b"")
-FLAGS_AT = ATTRIBUTES_OFFSET + 1  # the lower byte of a batch's attributes
+_SIZE_MAGIC_ATTRIBUTES = Struct(">i4xb4xh").unpack_from
+# For what a leader does before anybody else is asked, where a client gave it no time.
+PATIENCE_MS = 30_000
+_NOT_YET: PartitionAnswer = (0, int(ErrorCode.REQUEST_TIMED_OUT), -1, -1, -1, (), None, None)
 
 TopicAnswers = list[tuple[str, list[PartitionAnswer]]]
 
@@ -48,8 +62,10 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     if transactional_id is not None:
         return _answer(acks, version, _rows(topics, ErrorCode.INVALID_TXN_STATE))
     hosted = broker.replicas.partitions
+    unchecked = broker.unchecked.partitions
     answers: TopicAnswers = []
     wait: ProduceWait | None = None
+    done = opened = 0
     for topic, partitions in topics:
         rows: list[PartitionAnswer] = []
         answers.append((topic, rows))
@@ -58,52 +74,82 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
                 partition = hosted.get((topic, index))  # type: ignore[call-overload]
                 if partition is None:
                     raise broker.replicas.why_not_hosted(topic, index)
-                if records is not None and len(records) > FLAGS_AT and records[FLAGS_AT] & TRANSACTIONAL:
-                    # It would open a transaction that nobody can end, and hold readers up for ever.
-                    raise ProtocolError(
-                        ErrorCode.INVALID_TXN_STATE, "no transaction coordinator knows of this"
-                    )
-                result = partition.append(EMPTY if records is None else records, acks=acks, now_ms=now_ms)
+                if records is None:
+                    records = EMPTY
+                _check_one_batch(records)
+                config = partition.log.config
+                done += 1
+                if config.opens_batches or unchecked or done > MOST_AT_ONCE:
+                    opened += config.opens_batches
+                    if (
+                        done > MOST_AT_ONCE
+                        or opened > MOST_OPENED_AT_ONCE
+                        or partition.topic_partition in unchecked
+                        or (config.opens_batches and is_laborious(records, config))
+                    ):
+                        if wait is None:
+                            wait = ProduceWait(broker, version, answers, acks)
+                        wait.append_later(partition, records, rows)
+                        continue
+                result = partition.append(records, acks=acks, now_ms=now_ms)
             except ProtocolError as refusal:
                 rows.append(_refused(broker, version, topic, index, refusal))
                 continue
-            rows.append(
-                (
-                    index,
-                    0,
-                    result.base_offset,
-                    result.log_append_time_ms,
-                    result.log_start_offset,
-                    (),
-                    None,
-                    None,
-                )
-            )
+            rows.append(_appended(index, result))
             required = result.last_offset + 1
             if acks == ALL:
                 if partition.high_watermark < required:
                     if wait is None:
-                        wait = ProduceWait(broker, version, answers)
+                        wait = ProduceWait(broker, version, answers, acks)
                     wait.expect(partition, required, rows)
             elif acks and partition.flushes_before_ack and partition.log.recovery_point < required:
                 if wait is None:
-                    wait = ProduceWait(broker, version, answers)
+                    wait = ProduceWait(broker, version, answers, acks)
                 wait.expect_flush(partition, required, rows)
-    if wait is not None:
-        broker.purgatory.park(wait, deadline_ms=now_ms + max(timeout_ms, 0))
+    if wait is not None and wait.open:
+        wait.begin_appending(now_ms)
+        # The timeout is of the acknowledgements: a leader's own work has its own.
+        patience_ms = timeout_ms if acks == ALL else max(timeout_ms, PATIENCE_MS)
+        broker.purgatory.park(wait, deadline_ms=now_ms + max(patience_ms, 0))
         return wait.park
     if acks == 0:
         return _unacknowledged(answers)
     return Reply([encode_response(version, answers)])
 
 
+def _check_one_batch(records: memoryview) -> None:
+    """What can be wrong with one partition of a request before its log is asked (`ProduceRequest.validateRecords`)."""
+    if len(records) < BATCH_OVERHEAD:
+        raise InvalidRecord(f"{len(records)} bytes, which are no record batch; a request has one a partition")
+    size, magic, attributes = _SIZE_MAGIC_ATTRIBUTES(records, LENGTH_OFFSET)
+    size += LOG_OVERHEAD
+    if magic in (0, 1):
+        raise InvalidRecord(f"message format {magic}: only record batches of magic 2 come in this version")
+    if magic == MAGIC and size != len(records) and size >= BATCH_OVERHEAD:
+        raise InvalidRecord(
+            f"{len(records)} bytes where the first batch has {size}; a request has one a partition"
+        )
+    if attributes & TRANSACTIONAL and magic == MAGIC:
+        # It would open a transaction that nobody can end, and hold readers up for ever.
+        raise ProtocolError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "a transactional batch without a transactional id",
+        )
+
+
+def _appended(index: int, result: "AppendResult") -> PartitionAnswer:
+    return index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset, (), None, None
+
+
 class ProduceWait(AckWaiter):
-    """A Produce whose records are appended; its answer is ready but for what the high watermark decides."""
+    """A Produce whose answer is ready but for what the high watermark decides; or whose records are still checked."""
 
-    __slots__ = ("answers", "broker", "open", "park", "places", "version")
+    __slots__ = ("acks", "answers", "broker", "open", "park", "places", "unchecked", "version")
 
-    def __init__(self, broker: "Broker", version: int, answers: TopicAnswers) -> None:
+    def __init__(self, broker: "Broker", version: int, answers: TopicAnswers, acks: int) -> None:
         super().__init__()
+        self.acks = acks
+        self.unchecked = 0
         self.broker = broker
         self.version = version
         self.answers = answers
@@ -121,6 +167,51 @@ class ProduceWait(AckWaiter):
         partition.flush_line.add(required_offset, self, len(self.places))
         self.places.append((partition, rows, len(rows) - 1))
         self.open += 1
+
+    def append_later(self, partition: Partition, records: memoryview, rows: list[PartitionAnswer]) -> None:
+        """Its records are copied, for the buffers of a request die with the call."""
+        unchecked = self.broker.unchecked
+        unchecked.check_room(len(records))
+        rows.append(_NOT_YET)
+        slot = len(self.places)
+        self.places.append((partition, rows, len(rows) - 1))
+        self.open += 1
+        own = memoryview(bytearray(records))
+        unchecked.add(Unchecked(partition.topic_partition, own, partition.log.config, self, slot))
+        self.unchecked += 1
+
+    def begin_appending(self, now_ms: int) -> None:
+        if self.unchecked:
+            _check_next(self.broker, now_ms)
+
+    def append(self, slot: int, found: "Result | None", now_ms: int) -> None:
+        """The records of this slot were checked; `found` None: nobody foresaw what went wrong."""
+        place = self.places[slot]
+        if place is None:
+            return  # its time was over, and its client has been told so
+        partition, rows, at = place
+        topic, index = partition.topic_partition
+        broker = self.broker
+        try:
+            if found is None:
+                raise ProtocolError(ErrorCode.UNKNOWN_SERVER_ERROR, "the records could not be checked")
+            if isinstance(found, ProtocolError):
+                raise found
+            now = broker.replicas.hosted(topic, index)
+            result = now.append(found.records, acks=self.acks, now_ms=now_ms, headers=found.headers)
+        except ProtocolError as refusal:
+            rows[at] = _refused(broker, self.version, topic, index, refusal)
+            self.settle(slot, ErrorCode.NONE)
+            return
+        self.places[slot] = (now, rows, at)
+        rows[at] = _appended(index, result)
+        required = result.last_offset + 1
+        if self.acks == ALL and now.high_watermark < required:
+            now.commit_line.add(required, self, slot)
+        elif self.acks == 1 and now.flushes_before_ack and now.log.recovery_point < required:
+            now.flush_line.add(required, self, slot)
+        else:
+            self.settle(slot, ErrorCode.NONE)
 
     def settle(self, slot: int, error: ErrorCode) -> None:
         place = self.places[slot]
@@ -141,7 +232,7 @@ class ProduceWait(AckWaiter):
         if self.open:
             return False
         self.broker.purgatory.leave(self)
-        self.park.answer(lambda: Reply([encode_response(self.version, self.answers)]))
+        self.park.answer(lambda: _answer(self.acks, self.version, self.answers))
         return True
 
     def expire(self, now_ms: int) -> None:
@@ -153,7 +244,26 @@ class ProduceWait(AckWaiter):
         for place in late:
             self._put(place, ErrorCode.REQUEST_TIMED_OUT)
             place[0].forget_expired_waiters()
-        self.park.answer(lambda: Reply([encode_response(self.version, self.answers)]))
+        self.park.answer(lambda: _answer(self.acks, self.version, self.answers))
+
+
+def _check_next(broker: "Broker", now_ms: int) -> None:
+    check: Check | None = None
+
+    def begin() -> Check | None:
+        nonlocal check
+        check = broker.unchecked.next_check(now_ms)
+        return check
+
+    def ended(results: "list[Result] | None", later_ms: int) -> None:
+        if check is None:
+            return  # taken along by the piece before it
+        broker.unchecked.ended(check)
+        for at, batch in enumerate(check.batches):
+            batch.wait.append(batch.slot, results[at] if results else None, later_ms)
+        _check_next(broker, later_ms)
+
+    broker.aside.ask(broker.aside.produces, begin, ended, now_ms)
 
 
 def _refused(
@@ -192,7 +302,7 @@ def _all(version: int, topics: list[TopicRecords], error: ErrorCode) -> bytes:
     return encode_response(version, _rows(topics, error))
 
 
-def _answer(acks: int, version: int, answers: TopicAnswers) -> Answer:
+def _answer(acks: int, version: int, answers: TopicAnswers) -> Reply | NoReply | CloseConnection:
     return _unacknowledged(answers) if acks == 0 else Reply([encode_response(version, answers)])
 
 

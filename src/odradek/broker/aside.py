@@ -1,0 +1,52 @@
+"""Work that would hold up everybody else: done by a thread, one piece at a time.
+
+Two lines wait for the thread, and take turns: producers' batches that must be opened, and questions that open what is
+stored. Within a line the order is kept. The thread is one of few that also flush, and all of them share one processor.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from odradek.broker.effects import Effect, RunAside, Work
+from odradek.broker.questions import Questions
+
+# Makes the work when its turn has come, with the log as it is then; None: there is nothing left to do.
+Begin = Callable[[], Work | None]
+# What came of it, and the time; the result is None where nothing was begun, or where it failed as nobody foresaw.
+Done = Callable[[Any, int], None]
+
+
+class Aside:
+    def __init__(self, effects: list[Effect], questions: Questions) -> None:
+        self._effects = effects
+        self._questions = questions
+        self.produces: deque[tuple[Begin, Done]] = deque()
+        self.lookups: deque[tuple[Begin, Done]] = deque()
+        self._is_busy = False
+        self._last: deque[tuple[Begin, Done]] = self.lookups
+
+    def ask(self, line: deque[tuple[Begin, Done]], begin: Begin, done: Done, now_ms: int) -> None:
+        line.append((begin, done))
+        self._go_on(now_ms)
+
+    def _go_on(self, now_ms: int) -> None:
+        while not self._is_busy and (self.produces or self.lookups):
+            line = self.lookups if self._last is self.produces else self.produces
+            line = line or (self.produces if line is self.lookups else self.lookups)
+            self._last = line
+            begin, done = line.popleft()
+            work = begin()
+            if work is None:
+                done(None, now_ms)
+                continue
+            self._is_busy = True
+            self._effects.append(RunAside(self._questions.expect(self._ended(done)), work))
+
+    def _ended(self, done: Done) -> Done:
+        def ended(result: Any, now_ms: int) -> None:
+            self._is_busy = False
+            done(result, now_ms)
+            self._go_on(now_ms)
+
+        return ended

@@ -1,0 +1,243 @@
+"""Batches that take long to check are checked aside, and are appended in the order in which they came."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.broker import effects as fx
+from odradek.broker.answers import CloseConnection, NoReply
+from odradek.broker.unchecked_produces import MOST_AT_ONCE, MOST_WAITING_BYTES, Check
+from odradek.log.errors import CorruptLog
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages import list_offsets as lm
+from odradek.protocol.messages import produce as pm
+from odradek.records.builder import NewRecord, build_batch
+from tests.broker.world import T0, Pending, World, batch
+from tests.log.test_append import edited
+
+LARGE = build_batch([NewRecord(b"k", b"%d" % n, 1000) for n in range(2000)])
+SMALL = build_batch([NewRecord(b"k", b"small", 1000)])
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """One broker that reads every record, and what it wants done aside is left in `told`."""
+    world = World(tmp_path, brokers=(1,), odradek_log_record_validation="full")
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    world.works = False
+    return world
+
+
+def asides(world: World) -> list[fx.RunAside]:
+    world.settle()
+    told = world[1].told
+    found = [effect for effect in told if isinstance(effect, fx.RunAside)]
+    told[:] = [effect for effect in told if not isinstance(effect, fx.RunAside)]
+    return found
+
+
+def work(world: World) -> int:
+    """What a thread does, until there is nothing to do. How many pieces it was."""
+    pieces = 0
+    while waiting := asides(world):
+        (one,) = waiting  # never two at a time
+        world[1].broker.work_done(one.request_id, one.work.run(), world.now_ms)
+        pieces += 1
+    return pieces
+
+
+def put(world: World, records: bytes, **options: Any) -> Pending:
+    pending = world.produce(1, records=records, **options)
+    world.settle()
+    return pending
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_a_large_batch_is_checked_aside(world: World, codec: str) -> None:
+    records = [NewRecord(b"k", b"%d" % n, 1000) for n in range(2000)]
+    answer = put(world, build_batch(records, codec=codec))
+    assert not answer.is_answered and world[1].partition().log.log_end_offset == 0
+    assert work(world) == 1
+    assert world.produced(answer) == (ErrorCode.NONE, 0)
+    assert len(world[1].values()) == 2000
+    assert world[1].broker.unchecked.partitions == {}
+
+
+def test_what_follows_for_a_partition_waits_behind_it(world: World) -> None:
+    """An idempotent producer's next batch would else be out of order."""
+    fields: dict[str, Any] = {"producer_id": 5, "producer_epoch": 0}
+    large = [NewRecord(b"k", b"%d" % n, 1000) for n in range(2000)]
+    first = put(world, build_batch(large, base_sequence=0, **fields))
+    second = put(world, build_batch([NewRecord(b"k", b"v", 1000)], base_sequence=2000, **fields))
+    assert not second.is_answered
+    work(world)
+    assert world.produced(first) == (ErrorCode.NONE, 0)
+    assert world.produced(second) == (ErrorCode.NONE, 2000)
+    assert world.produced(put(world, SMALL)) == (ErrorCode.NONE, 2001)  # nothing is in its way
+
+
+def test_a_large_batch_with_a_bad_record_is_refused_when_it_was_looked_at(world: World) -> None:
+    records = [NewRecord(b"k", b"%d" % n, 1000) for n in range(1999)]
+    bad = build_batch([*records, NewRecord(b"k", b"x", 1000, offset_delta=1000)], last_offset_delta=1999)
+    answer = put(world, bad)
+    work(world)
+    row = answer.message.responses[0].partition_responses[0]
+    assert row.error_code == ErrorCode.INVALID_RECORD
+    assert [error.batch_index for error in row.record_errors] == [1999]
+    assert world[1].partition().log.log_end_offset == 0
+
+
+def test_leadership_that_was_lost_meanwhile_counts(world: World) -> None:
+    answer = put(world, LARGE)
+    world[1].broker.replicas.partitions.pop(T0)
+    work(world)
+    assert world.produced(answer)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_an_answer_whose_time_is_over_appends_nothing(world: World) -> None:
+    answer = put(world, LARGE, timeout_ms=1000)
+    waiting = asides(world)
+    world.advance(1500)
+    assert world.produced(answer)[0] == ErrorCode.REQUEST_TIMED_OUT
+    world[1].broker.work_done(waiting[0].request_id, waiting[0].work.run(), world.now_ms)
+    assert world[1].partition().log.log_end_offset == 0
+    assert world[1].broker.unchecked.partitions == {}
+
+
+def test_without_acknowledgements_a_failure_closes_the_connection(world: World) -> None:
+    good = put(world, LARGE, acks=0)
+    bad = put(world, LARGE[:-1] + b"\2", acks=0)
+    good_again = put(world, LARGE, acks=0, timeout_ms=0)
+    work(world)
+    assert isinstance(good.result, NoReply) and isinstance(bad.result, CloseConnection)
+    assert isinstance(good_again.result, NoReply)
+    assert world[1].partition().log.log_end_offset == 4000
+
+
+def test_a_thread_that_fails_refuses_and_goes_on(world: World) -> None:
+    answer, next_answer = put(world, LARGE), put(world, LARGE)
+    (one,) = asides(world)
+    world[1].broker.work_done(one.request_id, None, world.now_ms)
+    second = asides(world)
+    assert world.produced(answer)[0] == ErrorCode.UNKNOWN_SERVER_ERROR
+    world[1].broker.work_done(second[0].request_id, second[0].work.run(), world.now_ms)
+    world.settle()
+    assert world.produced(next_answer) == (ErrorCode.NONE, 0)
+
+
+def test_only_so_many_bytes_wait(world: World) -> None:
+    """Whoever comes then may come again; one batch may always wait."""
+    large = build_batch([NewRecord(b"k", bytes(900_000), 1000)] + [NewRecord(b"k", b"", 1000)] * 1500)
+    answers = [put(world, large) for _ in range(MOST_WAITING_BYTES // len(large) + 2)]
+    refused = [answer for answer in answers if answer.is_answered]
+    assert [world.produced(answer)[0] for answer in refused] == [ErrorCode.REQUEST_TIMED_OUT] * 2
+    work(world)
+    assert all(answer.is_answered for answer in answers)
+
+
+def test_a_request_with_very_many_partitions_is_appended_piece_by_piece(tmp_path: Path) -> None:
+    """Also where nothing is opened: a partition may be named as often as a frame has room."""
+    world = World(tmp_path, brokers=(1,))
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    world.works = False
+    count = 2 * MOST_AT_ONCE + 10
+    rows = [pm.PartitionProduceData(index=0, records=batch(b"%d" % n)) for n in range(count)]
+    request = pm.ProduceRequest(
+        acks=-1, timeout_ms=9000, topic_data=[pm.TopicProduceData(name="t", partition_data=rows)]
+    )
+    answer = world.send(1, request, 9)
+    assert world[1].partition().log.log_end_offset == MOST_AT_ONCE
+    (first,) = asides(world)
+    assert isinstance(first.work, Check) and len(first.work.batches) == MOST_AT_ONCE
+    world[1].broker.work_done(first.request_id, first.work.run(), world.now_ms)
+    assert work(world) == 1
+    assert [row.base_offset for row in answer.message.responses[0].partition_responses] == list(range(count))
+    assert world[1].values() == [b"%d" % n for n in range(count)]
+
+
+# --------------------------------------------------------------------------------------------------- timestamps
+
+
+def asked(world: World, timestamp: int) -> Pending:
+    partition = lm.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+    topics = [lm.ListOffsetsTopic(name="t", partitions=[partition])]
+    return world.send(1, lm.ListOffsetsRequest(replica_id=-1, topics=topics), 9)
+
+
+def told(pending: Pending) -> tuple[int, int, int]:
+    row = pending.message.topics[0].partitions[0]
+    return row.error_code, row.offset, row.timestamp
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> World:
+    """As brokers are: large batches are stored without being opened."""
+    world = World(tmp_path, brokers=(1,))
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    world.works = False
+    return world
+
+
+def test_a_large_batch_is_opened_aside_for_a_timestamp(stored: World) -> None:
+    put(stored, build_batch([NewRecord(b"k", bytes(20), 1000 + n) for n in range(5000)], codec="zstd"))
+    answer = asked(stored, 3500)
+    assert not answer.is_answered
+    assert work(stored) == 1
+    assert told(answer) == (0, 2500, 3500)
+    small = asked(stored, -1)
+    assert told(small) == (0, 5000, -1)
+
+
+def test_lookups_step_over_what_cannot_be_read(stored: World) -> None:
+    """Two records are promised; the second is none. Whoever looks for it finds the next batch."""
+    good = [NewRecord(b"k", b"v", 1000), NewRecord(b"k", b"v", 2000)]
+    bad = bytearray(build_batch(good))
+    bad[-10] = 1  # the second record has a length of -1
+    put(stored, edited(bytes(bad)))
+    put(stored, build_batch(good))
+    assert told(asked(stored, 1000)) == (0, 0, 1000)
+    assert told(asked(stored, 1500)) == (0, 3, 2000)
+    assert told(asked(stored, -3)) == (0, 3, 2000)
+
+
+def test_many_batches_that_lie_about_their_times_are_not_all_opened(
+    stored: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.log.lookups.MOST_LABOUR", 3000)
+    lie = build_batch([NewRecord(b"k", b"v", 10)] * 2, max_timestamp=10**9)
+    for _ in range(10):
+        put(stored, lie)
+    assert told(asked(stored, 500)) == (0, 4, 10**9)
+
+
+def test_a_log_that_was_cut_while_a_batch_of_it_was_read_is_not_damaged(stored: World) -> None:
+    put(stored, build_batch([NewRecord(b"k", b"v", 1000 + n) for n in range(5000)]))
+    answer = asked(stored, 3500)
+    (one,) = asides(stored)
+    log = stored[1].partition().log
+    log.truncate_to(0, stored.now_ms)
+    stored[1].broker.work_done(one.request_id, CorruptLog("half of it was gone"), stored.now_ms)
+    work(stored)
+    assert told(answer) == (0, -1, -1) and log.failure is None
+
+
+def test_who_went_away_is_not_looked_for(stored: World) -> None:
+    for _ in range(3):
+        put(stored, build_batch([NewRecord(b"k", b"v", 1000 + n) for n in range(5000)]))
+    first, second = asked(stored, 3500), asked(stored, 3500)
+    stored.advance(31_000)
+    assert told(first)[0] == told(second)[0] == ErrorCode.REQUEST_TIMED_OUT
+    assert work(stored) == 1  # that was begun
+
+
+def test_a_damaged_batch_is_a_fault_of_the_log(stored: World) -> None:
+    put(stored, build_batch([NewRecord(b"k", b"v", 1000 + n) for n in range(5000)]))
+    (path,) = Path(stored[1].path).glob("t-0/*.log")
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    answer = asked(stored, 3500)
+    work(stored)
+    assert told(answer)[0] == ErrorCode.KAFKA_STORAGE_ERROR
+    assert stored[1].broker.replicas.partitions.get(T0) is None or stored[1].partition().log.failure
