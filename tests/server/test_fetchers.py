@@ -8,6 +8,7 @@ import pytest
 from odradek.client.receive_buffers import BufferPool
 from odradek.model.cluster import Endpoint
 from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerId
+from odradek.model.printable import printable
 from odradek.replication.followed import FetchLimits
 from odradek.replication.follower import FollowerFetcher
 from odradek.replication.purgatory import Purgatory
@@ -59,4 +60,4 @@ def test_a_leader_whose_address_is_none_is_tried_again(
 
     asyncio.run(main())
     (said,) = caplog.messages
-    assert said.startswith(f"leader 1 at {host}:{port} cannot be reached: ")
+    assert said.startswith(f"leader 1 at {printable(host)}:{port} cannot be reached: ")

@@ -11,8 +11,8 @@ the transport after all: what is left of it makes the transport call `pause_writ
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import cast
 
 from odradek.broker.answers import Buffer, LazyBuffer
 
@@ -35,7 +35,7 @@ _Memory = bytes | bytearray | memoryview
 class Outgoing:
     """What is left of a connection's answers. `waiting_bytes` counts it, in memory or in files."""
 
-    __slots__ = ("_buffers", "_done_bytes", "_socket", "_transport", "is_held_back", "waiting_bytes")
+    __slots__ = ("_buffers", "_descriptor", "_done_bytes", "_transport", "is_held_back", "waiting_bytes")
 
     def __init__(self) -> None:
         self.is_held_back = False  # by the transport, between pause_writing and resume_writing
@@ -43,18 +43,18 @@ class Outgoing:
         self._buffers: deque[Buffer] = deque()
         self._done_bytes = 0  # of the first buffer
         self._transport: asyncio.Transport | None = None
-        self._socket: Any = None
+        self._descriptor: Callable[[], int] | None = None  # of the socket, where there is one
 
     def opened(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         if transport.get_extra_info("sslcontext") is None:
-            self._socket = transport.get_extra_info("socket")
+            self._descriptor = getattr(transport.get_extra_info("socket"), "fileno", None)
         # With sendfile whatever the transport holds back has to make it tell us when that has left.
-        transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES if self._socket is None else 0)
+        transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES if self._descriptor is None else 0)
 
     def clear(self) -> None:
         """The connection is gone, and its descriptor may soon be another's."""
-        self._transport = self._socket = None
+        self._transport = self._descriptor = None
         self.drop()
 
     def drop(self) -> None:
@@ -86,13 +86,13 @@ class Outgoing:
     def _send_file(self) -> int:
         """How much of the first buffer went from its file to the socket; 0: it is to be read and written."""
         first = self._buffers[0]
-        if self._socket is None or isinstance(first, _Memory) or first.size_bytes < LEAST_SENDFILE_BYTES:
+        if self._descriptor is None or isinstance(first, _Memory) or first.size_bytes < LEAST_SENDFILE_BYTES:
             return 0
         assert self._transport is not None
         if self._transport.get_write_buffer_size():
             return 0
         size = min(first.size_bytes - self._done_bytes, MOST_SENDFILE_BYTES)
-        sent = first.send_to(self._socket.fileno(), self._done_bytes, size)
+        sent = first.send_to(self._descriptor(), self._done_bytes, size)
         self._done(first.size_bytes, sent)
         return sent
 
@@ -108,7 +108,7 @@ class Outgoing:
             if left >= _ALONE_BYTES:
                 if batch:
                     break  # copying it behind the others costs more than another system call
-                if self._socket is not None and not isinstance(buffer, _Memory):
+                if self._descriptor is not None and not isinstance(buffer, _Memory):
                     most = PIECE_FOR_FULL_SOCKET_BYTES
             piece = self._piece(buffer, self._done_bytes, min(left, most - size))
             batch.append(piece)
