@@ -92,6 +92,14 @@ def test_it_says_how_long_it_took_since_it_was_typed(tmp_path):
     assert 500 < int(claimed_ms) <= passed_ms + CLOCK_TICK_MS
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it counts from the first line of ours")
+def test_what_passes_before_the_first_line_of_ours_is_counted():
+    script = "import time; time.sleep(0.5); from odradek.cli.begun import seconds_since_start; print(seconds_since_start())"
+    begun = time.monotonic()
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert 0.5 < float(answer.stdout) <= time.monotonic() - begun + CLOCK_TICK_MS / 1000
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each broker is a new Python")
 def test_brokers_are_forked_from_one_import(up):
     """Each in a session of imports of its own would take three times the processor."""

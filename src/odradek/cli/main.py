@@ -48,10 +48,11 @@ def _verb(asked: list[str]) -> int:
         return exit_.exit_code
     except click.Abort:
         return 130
-    except click.exceptions.NoArgsIsHelpError as page:
-        print(page.format_message(), file=sys.stderr)
-        return page.exit_code
     except click.ClickException as error:
+        # A group without a verb: what there is, and no error before it. (Before click 8.2 that was no error at all.)
+        if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+            print(error.format_message(), file=sys.stderr)
+            return error.exit_code
         return _say(error.format_message(), error.exit_code, wants_json(asked))
 
 

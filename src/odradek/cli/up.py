@@ -3,8 +3,8 @@
 With `--zookeeper N` the metadata is kept by N servers of ZooKeeper, started and stopped with the brokers.
 
 With `--json` one line says that it is ready: `{"bootstrap", "controller", "brokers": [{"id", "host", "port",
-"pid", "dir"}]}`. A broker that dies is reported and the others go on; `odradek start --config` on the
-`server.properties` in its directory brings it back.
+"pid", "dir"}]}`. What a broker logs is in `broker.log` of its directory, at most 64 MB of it. A broker that dies is
+reported and the others go on; `odradek start --config` on the `server.properties` in its directory brings it back.
 """
 
 import contextlib

@@ -102,9 +102,10 @@ def _take_over(output: int, keep_open: Collection[int]) -> None:
     os.dup2(nothing, 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    kept = sorted({0, 1, 2, *keep_open})
-    for low, high in zip(kept, [*kept[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
-        os.closerange(low + 1, high)
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        if descriptor not in {0, 1, 2, *keep_open}:
+            with contextlib.suppress(OSError):  # that of the list itself is closed by now
+                os.close(descriptor)
 
 
 def _flush() -> None:
