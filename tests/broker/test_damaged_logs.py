@@ -1,12 +1,14 @@
 """A replica whose log is not what was written: who notices, who is told, and how it comes back."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from odradek.broker import effects as fx
+from odradek.log.errors import StorageError
 from odradek.model.error_codes import ErrorCode
-from tests.broker.world import T0, World
+from tests.broker.world import T0, World, batch
 
 
 def turn_a_bit(world: World, broker: int, at: int = -3) -> None:
@@ -169,3 +171,72 @@ def test_a_follower_of_which_a_cold_batch_is_damaged_leaves_and_returns(world: W
     world.lead(1, isr=(1, 2))
     world.advance(1_000)
     assert world[3].values() == [b"a", b"b"] and world.leadership[T0]["isr"] == [1, 2, 3]
+
+
+# ---------------------------------------------------------------------------- a directory that was taken away
+
+
+def taken_away(world: World, broker: int) -> None:
+    shutil.rmtree(world[broker].path / "t-0")
+
+
+@pytest.fixture
+def rolling(tmp_path: Path) -> World:
+    """1 leads 2 and 3; every second batch begins a new segment."""
+    world = World(tmp_path, log_segment_bytes=str(2 * len(batch(b"a"))))
+    world.lead(1, is_new=True)
+    world.produce(1, b"a")
+    world.produce(1, b"b")
+    world.settle()
+    return world
+
+
+def test_a_leader_whose_directory_was_taken_away_leads_no_more_and_is_fetched_anew(rolling: World) -> None:
+    taken_away(rolling, 1)
+    refused = rolling.produce(1, b"c")
+    rolling.settle()
+    assert rolling.produced(refused)[0] == ErrorCode.KAFKA_STORAGE_ERROR
+    assert T0 not in rolling[1].broker.replicas.partitions
+    assert registered_again(rolling, 1) == ["the log of t-0 is damaged"]
+
+    register(rolling, 1)
+    rolling.lead(2, isr=(2, 3))
+    rolling.produce(2, b"d")
+    rolling.advance(1_000)
+    assert rolling[1].values() == rolling[2].values() == [b"a", b"b", b"d"]
+    assert rolling.leadership[T0]["isr"] == [2, 3, 1]
+    assert "there was nothing left of it to set aside" in said(rolling, 1)
+
+
+def test_a_follower_whose_directory_was_taken_away_is_fetched_anew(rolling: World) -> None:
+    taken_away(rolling, 2)
+    rolling.produce(1, b"c")
+    rolling.settle()
+    assert T0 not in rolling[2].broker.replicas.partitions
+    assert registered_again(rolling, 2) == ["the log of t-0 is damaged"]
+
+    register(rolling, 2)
+    rolling.lead(1, isr=(1, 3))
+    rolling.advance(1_000)
+    assert rolling[2].values() == rolling[1].values() == [b"a", b"b", b"c"]
+    assert rolling.leadership[T0]["isr"] == [1, 3, 2]
+
+
+def test_a_replica_whose_directory_was_taken_away_is_out_of_service_when_it_is_to_lead(
+    rolling: World,
+) -> None:
+    taken_away(rolling, 2)
+    rolling.lead(2, isr=(1, 2, 3))
+    assert rolling.tell_leader(2, T0) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert registered_again(rolling, 2) == ["the log of t-0 is damaged"]
+
+
+def test_a_flush_that_finds_no_directory_is_the_end_of_that_replica_alone(rolling: World) -> None:
+    taken_away(rolling, 1)
+    log = rolling[1].partition().log
+    with pytest.raises(StorageError):
+        log.flush()
+    rolling[1].broker.tick(rolling.now_ms)
+    rolling.settle()
+    assert registered_again(rolling, 1) == ["the log of t-0 is damaged"]
+    assert not rolling[1].logs.offline_directories

@@ -1,6 +1,7 @@
 """All logs of a broker: directories, checkpoints, deletion, retention, a stop in order and one that was not."""
 
 import errno
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -532,3 +533,38 @@ def test_changed_settings_reach_the_logs(start: Start) -> None:
         produce(log, batch())
     assert caught.value.code == ErrorCode.MESSAGE_TOO_LARGE
     assert manager.get_or_create(TopicPartition("a", 5), now_ms=NOW).config is log.config
+
+
+def test_a_log_that_cannot_be_closed_keeps_no_other_from_being_closed_in_order(
+    start: Start, tmp_path: Path
+) -> None:
+    manager = start()
+    for log in (A, B):
+        produce(manager.get_or_create(log, TOPIC_ID, now_ms=NOW), batch(5))
+    shutil.rmtree(tmp_path / "1" / str(A))
+    with pytest.raises(StorageError, match=str(A)):
+        manager.close({A: 5, B: 5})
+    assert not (tmp_path / "1" / ".kafka_cleanshutdown").exists()
+    again = start()
+    report(again)
+    assert again.logs[B].recovery_point == 5
+
+
+def test_whoever_knows_the_other_copies_is_told_of_a_broken_log_though_nothing_can_be_written_down(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = start()
+    log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    produce(log, batch(5))
+    told: list[tuple[TopicPartition, StorageError]] = []
+    manager.on_broken_log = lambda broken, error: told.append((broken, error))
+
+    def no_descriptor(*arguments: object, **options: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    shutil.rmtree(tmp_path / "1" / str(A))
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "open", no_descriptor)
+        with pytest.raises(StorageError):
+            log.give_up(StorageError("half of a change"))
+    assert [broken for broken, _ in told] == [A] and manager.refused[A].message == "half of a change"

@@ -175,3 +175,13 @@ def test_what_cannot_be_read_on_the_way_is_told_too() -> None:
     with pytest.raises(CorruptLog):
         log.read(1, max_bytes=100, upper_bound_offset=9)
     assert len(found) == 1 and log.failure is found[0]
+
+
+def test_a_segment_whose_name_is_gone_is_noticed_though_its_descriptor_is_held() -> None:
+    disk, log = log_of(3)
+    disk.root.child(str(TP)).remove(log.active.name())
+    told: list[StorageError] = []
+    log.on_broken = lambda _, error: told.append(error)
+    Scrubber(lambda: [log]).look(EVERYTHING)
+    (error,) = told
+    assert "taken away by somebody" in error.message and log.failure is error

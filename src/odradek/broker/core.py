@@ -221,6 +221,7 @@ class Broker:
 
     def take_effects(self) -> list[Effect]:
         """Ends the turn: whoever was woken in it is answered. Then everything to be done outside, in order."""
+        flushes = self._plan_flushes() if self.outbox.flushes else []
         if self._failed_directories:
             self._take_directories_offline()
         if self._broken_logs:
@@ -236,11 +237,7 @@ class Broker:
             request = self.isr_channel.next_request()
             if request is not None:
                 effects.append(request)
-        if outbox.flushes:
-            for partition in outbox.flushes:
-                log = partition.log
-                effects.append(FlushLog(partition.topic_partition, log, log.plan_flush()))
-            outbox.flushes.clear()
+        effects += flushes
         if outbox.messages:
             effects += [LogLine(level, text) for level, text in outbox.messages]
             outbox.messages.clear()
@@ -251,6 +248,18 @@ class Broker:
         taken = effects[:]
         effects.clear()
         return taken
+
+    def _plan_flushes(self) -> list[FlushLog]:
+        """A log of which not even that can be said is given up: somebody waits for it."""
+        planned = []
+        for partition in self.outbox.flushes:
+            log = partition.log
+            try:
+                planned.append(FlushLog(partition.topic_partition, log, log.plan_flush()))
+            except StorageError as error:
+                log.give_up(error)
+        self.outbox.flushes.clear()
+        return planned
 
     # ------------------------------------------------------------------------------------------------ time
 
@@ -399,6 +408,8 @@ class Broker:
             flush.log.commit_flush(flush.plan, now_ms)
             partition.flushed(now_ms)
             self.replicas.wake_fetcher_of(partition)
+        elif flush.log.failure is not None and flush.log.directory.health.failure is None:
+            return  # it was given up alone, and whoever that concerns has been told
         else:
             # There is no second try (storage.md): whoever waits hears so now, and the controller finds another leader.
             self.replicas.take_offline([flush.topic_partition], StorageError(error))

@@ -338,9 +338,11 @@ class LogManager:
     def _log_broken(self, log: PartitionLog, error: StorageError) -> None:
         """May be called from a thread."""
         self.refused[log.topic_partition] = error
-        self._home[log.topic_partition].end_is_known(log.topic_partition, log.log_end_offset)
-        if self.on_broken_log is not None:
-            self.on_broken_log(log.topic_partition, error)
+        try:
+            self._home[log.topic_partition].end_is_known(log.topic_partition, log.log_end_offset)
+        finally:  # should that be impossible, it is written with the next checkpoint
+            if self.on_broken_log is not None:
+                self.on_broken_log(log.topic_partition, error)
 
     def _topic_id_of(self, topic_partition: TopicPartition, home: LogDirectory) -> TopicId:
         log = self.logs.get(topic_partition)
@@ -411,7 +413,8 @@ class LogManager:
         if not home.is_online:
             return f"{topic_partition}: what lies of another topic in {home.path} stays there: it is offline"
         aside = self._aside_name(home, topic_partition, suffix, now_ms)
-        home.root.rename(name or str(topic_partition), aside)
+        if not home.root.rename(name or str(topic_partition), aside):
+            return f"{topic_partition}: there was nothing left of it to set aside in {home.path}"
         home.unsynced_deletions.append(topic_partition)
         if suffix == DELETE_SUFFIX:
             delay_ms = self.config_of(topic_partition.topic).file_delete_delay_ms
@@ -549,25 +552,35 @@ class LogManager:
     # ----------------------------------------------------------------------------------------------------- ending
 
     def close(self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = -1) -> None:
-        """A clean stop: every log closed, checkpoints written, and only then the marker. Releases the locks."""
+        """A clean stop: every log closed, checkpoints written, and only then the marker. Releases the locks.
+
+        StorageError of the first log that could not be closed; by then the others are.
+        """
+        failed: list[tuple[str, StorageError]] = []
         contested = [namesake for namesakes in self.contested.values() for namesake in namesakes]
         unused = [namesake.log for namesake in contested if not isinstance(namesake.log, StorageError)]
         for log in [*self.logs.values(), *unused, *self._future_logs()]:
             if log.failure is None:
-                log.purge()
-                log.close()
+                try:
+                    log.purge()
+                    log.close()
+                except StorageError as error:
+                    failed.append((log.directory.health.path, log.fail(error)))
         self.checkpoint_recovery_points()
         self.checkpoint_log_start_offsets()
         self.checkpoint_high_watermarks(high_watermarks)
+        unclean = {path for path, _ in failed}
         for directory in self._online():
             broken = [self._home[key] for key in self.refused]
             broken += [namesake.directory for namesake in contested if isinstance(namesake.log, StorageError)]
-            if directory not in broken:
+            if directory not in broken and directory.path not in unclean:
                 # With a log refused, the next start has to look at it again.
                 directory.root.replace(
                     checkpoints.CLEAN_SHUTDOWN, checkpoints.clean_shutdown_to_bytes(broker_epoch)
                 )
         self.release()
+        if failed:
+            raise failed[0][1]
 
     def release(self) -> None:
         """Gives the locks back; for a stop that is not clean."""

@@ -112,6 +112,9 @@ class Scrubber:
         error: StorageError | None = None
         try:
             file = segment.file_apart()
+            if not log.directory.exists(segment.name()):
+                # Whoever holds a descriptor goes on in a file that nobody finds again.
+                raise MissingFile(f"{file.name}: taken away by somebody")
             for position, header, batch in scan_batches(file, self._position, file.size_bytes):
                 if self._expected >= limit:
                     break  # appended while we looked

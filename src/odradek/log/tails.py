@@ -11,6 +11,7 @@ Without room for it, twice over, the tail is not kept: a full disk would take ev
 
 from typing import TYPE_CHECKING
 
+from odradek.log.errors import StorageError
 from odradek.log.segment import LOG_SUFFIX, file_name
 
 if TYPE_CHECKING:
@@ -23,6 +24,13 @@ CHUNK_BYTES = 1 << 20
 def keep_tail(log: "PartitionLog", offset: int, now_ms: int) -> str:
     """Copies whatever `truncate_to(offset)` would cut off. A sentence that says where it is, or why it is not."""
     assert offset < log.log_end_offset, "there is nothing to cut"
+    try:
+        return _keep_tail(log, offset, now_ms)
+    except StorageError as error:
+        raise log.broken(error) from None
+
+
+def _keep_tail(log: "PartitionLog", offset: int, now_ms: int) -> str:
     first = log.segment_index(max(offset, log.log_start_offset))
     segments = log.segments[first:]
     position = segments[0].position_of(max(offset, log.log_start_offset))

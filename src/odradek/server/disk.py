@@ -10,10 +10,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from odradek.broker.effects import CheckpointHighWatermarks, FlushLog
+from odradek.log.errors import StorageError
 from odradek.log.log_manager import LogManager
 from odradek.log.partition_log import PartitionLog
-from odradek.model.error_codes import ErrorCode
-from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.server.log_limits import LimitedLog
@@ -75,6 +74,9 @@ class Disk:
                 await self._background_done.wait()
                 effect = effect._replace(plan=effect.log.plan_flush())
             error = await self._run(effect.plan.run)
+            if error is not None:
+                # Nobody may wait for a second try: an acknowledgement hangs on it.
+                effect.log.give_up(error)
         except Exception as mistake:  # of ours: whether it is on the disk nobody can say, so it is not
             self._failed(mistake)
             error = mistake
@@ -131,23 +133,29 @@ class Disk:
         self._in_background = log
         self._background_done.clear()
         try:
-            plan = log.plan_flush()
-            if plan.is_empty or await self._run(plan.run) is None:
+            try:
+                plan = log.plan_flush()
+            except StorageError as error:
+                self._log.warning(f"disk {error}", f"{error}")
+                return
+            error = None if plan.is_empty else await self._run(plan.run)
+            if error is None:
                 log.commit_flush(plan, self._seams.clock.now_ms())
+            else:
+                log.broken(error)  # unless it was deleted meanwhile
         finally:
             self._in_background = None
             self._background_done.set()
 
     # --- threads
 
-    async def _run(self, function: Callable[..., object], *arguments: object) -> ProtocolError | None:
+    async def _run(self, function: Callable[..., object], *arguments: object) -> StorageError | None:
         """What went wrong, if anything did. The directory has then taken itself offline; here it is only
         said.
         """
         try:
             await self._seams.run_blocking(function, *arguments)
-        except ProtocolError as error:
-            assert error.code is ErrorCode.KAFKA_STORAGE_ERROR, error
+        except StorageError as error:
             self._log.warning(f"disk {error}", f"{error}")
             return error
         return None
