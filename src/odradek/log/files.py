@@ -215,6 +215,45 @@ def _write_rest(fd: int, data: Buffer, written: int, position: int) -> None:
         written += count
 
 
+# Held for nothing, each to be let go where a log finds no descriptor left: a storm of connections takes all others.
+_spare: list[int] = []
+
+
+def hold_spare(count: int) -> None:
+    """So many, or as many as there are; those that were let go are taken again. For a process of its own."""
+    try:
+        while len(_spare) < count:
+            _spare.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        if error.errno not in NO_DESCRIPTOR:
+            raise
+
+
+def let_go_spare() -> None:
+    while _spare:
+        os.close(_spare.pop())
+
+
+def _open(path: str, flags: int, mode: int = 0o777) -> int:
+    while True:
+        try:
+            return os.open(path, flags | os.O_CLOEXEC, mode)
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTOR or not _spare:
+                raise
+            os.close(_spare.pop())
+
+
+def _list(path: str) -> list[str]:
+    while True:
+        try:
+            return os.listdir(path)
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTOR or not _spare:
+                raise
+            os.close(_spare.pop())
+
+
 class OsFile:
     __slots__ = ("_fd", "_health", "cuts", "name", "size_bytes")
 
@@ -325,7 +364,7 @@ class OsDirectory:
 
     def names(self) -> list[str]:
         try:
-            return sorted(os.listdir(self.path))
+            return sorted(_list(self.path))
         except OSError as error:
             raise self._failed(error, "list", ".") from error
 
@@ -352,9 +391,9 @@ class OsDirectory:
         path = f"{self.path}/{name}"
         if create:
             self.health.check()
-        flags = (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC
+        flags = os.O_RDONLY if read_only else os.O_RDWR
         try:
-            fd = os.open(path, flags | os.O_CREAT if create else flags, 0o644)
+            fd = _open(path, flags | os.O_CREAT if create else flags, 0o644)
         except OSError as error:
             raise self._failed(error, "open", name) from error
         try:
@@ -366,7 +405,7 @@ class OsDirectory:
 
     def read(self, name: str) -> bytes | None:
         try:
-            fd = os.open(f"{self.path}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+            fd = _open(f"{self.path}/{name}", os.O_RDONLY)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -396,7 +435,7 @@ class OsDirectory:
         path = f"{self.path}/{name}"
         temporary = path + TEMPORARY_SUFFIX
         try:
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            fd = _open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
             try:
                 _write_rest(fd, data, 0, 0)
                 if durable:
@@ -447,7 +486,7 @@ class OsDirectory:
     def sync(self) -> None:
         self.health.check()
         try:
-            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = _open(self.path, os.O_RDONLY)
             try:
                 _fsync(fd)
             finally:
@@ -458,7 +497,7 @@ class OsDirectory:
     def sync_file(self, name: str) -> None:
         self.health.check()
         try:
-            fd = os.open(f"{self.path}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+            fd = _open(f"{self.path}/{name}", os.O_RDONLY)
             try:
                 _fsync(fd)
             finally:
@@ -480,7 +519,7 @@ class OsDirectory:
         try:
             # Whoever may open it, if only to read, may hold it and keep this broker from starting. So nobody else may,
             # also where an older version made the file.
-            fd = os.open(f"{self.path}/{LOCK_NAME}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fd = _open(f"{self.path}/{LOCK_NAME}", os.O_RDWR | os.O_CREAT, 0o600)
             if stat.S_IMODE(os.fstat(fd).st_mode) & 0o077:
                 with suppress(PermissionError):  # another user's, and he may hold it anyway
                     os.fchmod(fd, 0o600)

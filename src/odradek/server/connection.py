@@ -99,6 +99,7 @@ class Connection(FrameProtocol):
         self.connection_id = connection_id
         self.listener = listener
         self.peer = "unknown"
+        self.descriptor = -1  # of its socket; no network, none
         self.info: Any = None  # broker.core.ConnectionInfo, set by the host
         self.last_frame_at = 0.0
         self.is_at_work = False  # it has produced, fetched, or asked for metadata before
@@ -120,6 +121,9 @@ class Connection(FrameProtocol):
         peer = transport.get_extra_info("peername")
         if peer:
             self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
+        socket = transport.get_extra_info("socket")
+        if socket is not None:
+            self.descriptor = socket.fileno()
         assert self.transport is not None
         self._outgoing.opened(self.transport)
         self.last_frame_at = self._host.monotonic()

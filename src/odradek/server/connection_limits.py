@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from odradek.broker.quotas import TokenBucket
 from odradek.model.settings import BrokerSettings
+from odradek.server.descriptors import why_short
 
 # Addresses whose rate is remembered; those that came first are forgotten, their bucket is full again by then.
 MOST_ADDRESSES = 10_000
@@ -18,6 +19,7 @@ MOST_ADDRESSES = 10_000
 class Refused(NamedTuple):
     reason: str
     after_s: float = 0.0  # closed then; until then nothing is read
+    key: str = "refused"  # of lines of which one is enough
 
 
 class ConnectionLimits:
@@ -44,8 +46,11 @@ class ConnectionLimits:
             self._bucket = TokenBucket(rate, self._now_ms())
         self._rate = rate
 
-    def opened(self, address: str, *, here: int, total: int) -> Refused | float:
+    def opened(self, address: str, *, here: int, total: int, descriptor: int = -1) -> Refused | float:
         """`here` and `total` count it. The seconds it has to wait before it is read from, or why it cannot stay."""
+        short = why_short(descriptor)
+        if short:
+            return Refused(short, key="descriptors")
         if total > self._most:
             return Refused(f"max.connections={self._most} are open")
         most = self._of_addresses.get(address, self._most_per_address)

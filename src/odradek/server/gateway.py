@@ -114,10 +114,12 @@ class Gateway:
         self._metrics.connections_now = len(self._connections)
         if self._is_closed:
             return False
-        verdict = self._limits.opened(address, here=here + 1, total=len(self._connections))
+        verdict = self._limits.opened(
+            address, here=here + 1, total=len(self._connections), descriptor=connection.descriptor
+        )
         if isinstance(verdict, Refused):
             self._metrics.connections_refused += 1
-            self._log.warning("refused", f"connection from {connection.peer} refused: {verdict.reason}")
+            self._log.warning(verdict.key, f"connection from {connection.peer} refused: {verdict.reason}")
             if not verdict.after_s:
                 return False
             connection.mute(verdict.after_s)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.model.settings import BROKER_SETTINGS, BrokerSettings, parse_properties
+from odradek.server import descriptors
 from odradek.server.exit_codes import FAILED, STOPPED_IN_ORDER, exit_code_of
 from odradek.server.log_limits import OneLine
 from odradek.server.standard_error import LimitedFileHandler
@@ -48,6 +49,7 @@ def run_broker(
     """
     try:
         configure_logging(log_file)
+        descriptors.take_all()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         with asyncio.Runner(loop_factory=_loop_factory(settings)) as runner:
             return runner.run(_serve(settings, on_ready, stop_when_closed))
@@ -81,6 +83,7 @@ async def _serve(
         os.set_blocking(stop_when_closed, False)
         loop.add_reader(stop_when_closed, stop.parent_gone, stop_when_closed)
     seams = Seams(loop)
+    descriptors.keep_spare(loop)
     runtime = BrokerRuntime(settings, seams, open_provider(settings), is_alone=True)
     starting = loop.create_task(runtime.start())
     await asyncio.wait({starting, stop.asked}, return_when=asyncio.FIRST_COMPLETED)

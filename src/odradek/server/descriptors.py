@@ -1,0 +1,56 @@
+"""File descriptors: as many as the system allows, and the last of them for the logs.
+
+A new descriptor gets the lowest number that is free, so the number of a socket just accepted says how many are taken at
+least, whoever holds them: segments, connections, the store. Nobody has to count. Where that is close to the limit, the
+connection is refused: a client that is turned away comes back, while a log that can open no file can neither roll nor
+be cut.
+"""
+
+import asyncio
+import resource
+
+from odradek.log.files import hold_spare
+
+# The part of the limit that no client gets: a roll or a cut needs four for a moment, a flush one, and a partition that
+# is made, or that a fetcher is to follow, one for as long as it is here.
+RESERVED_SHARE = 8
+LEAST_RESERVED = 16
+MOST_RESERVED = 4096
+# Those that even a storm of connections leaves, accepted by the hundred before the first of them is refused.
+SPARE = 16
+SPARE_AGAIN_S = 1.0
+
+
+def take_all() -> None:
+    """Raises the soft limit to the hard one. The soft one is low, mostly 1024, for programs that use `select`."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def keep_spare(loop: asyncio.AbstractEventLoop) -> None:
+    """From now on; those that a log needed are replaced as soon as there are others."""
+    hold_spare(SPARE)
+    loop.call_later(SPARE_AGAIN_S, keep_spare, loop)
+
+
+def limit() -> int:
+    """Asked each time: an operator may change it while we run (prlimit)."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft if soft != resource.RLIM_INFINITY else 1 << 62
+
+
+def reserved(limit: int) -> int:
+    return max(LEAST_RESERVED, min(limit // RESERVED_SHARE, MOST_RESERVED))
+
+
+def why_short(descriptor: int) -> str:
+    """Of the number that a new connection has: "" while enough are left for the logs."""
+    most = limit()
+    kept = reserved(most)
+    if descriptor < most - kept:
+        return ""
+    return (
+        f"{descriptor} of {most} file descriptors are taken, and the last {kept} are kept for the logs; raise the limit "
+        "of open files (ulimit -n, LimitNOFILE=)"
+    )

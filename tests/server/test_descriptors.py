@@ -1,0 +1,75 @@
+"""Who gets the last file descriptors: never a client."""
+
+import errno
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from odradek.log import files
+from odradek.log.files import OsDirectory
+from odradek.model.settings import BrokerSettings
+from odradek.server import descriptors
+from odradek.server.connection_limits import ConnectionLimits, Refused
+
+
+def test_a_broker_takes_as_many_as_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[int, tuple[int, int]]] = []
+    monkeypatch.setattr(descriptors.resource, "getrlimit", lambda kind: (1024, 4096))
+    monkeypatch.setattr(descriptors.resource, "setrlimit", lambda kind, limits: given.append((kind, limits)))
+    descriptors.take_all()
+    assert given == [(resource.RLIMIT_NOFILE, (4096, 4096))]
+
+
+@pytest.mark.parametrize(("limit", "first_refused"), [(64, 48), (1024, 896), (1 << 20, (1 << 20) - 4096)])
+def test_the_last_of_them_are_kept_for_the_logs(
+    monkeypatch: pytest.MonkeyPatch, limit: int, first_refused: int
+) -> None:
+    monkeypatch.setattr(descriptors.resource, "getrlimit", lambda kind: (limit, limit))
+    limits = ConnectionLimits(BrokerSettings({}), {}.get, lambda: 0)
+    assert limits.opened("10.0.0.1", here=1, total=1, descriptor=first_refused - 1) == 0.0
+    refused = limits.opened("10.0.0.1", here=1, total=1, descriptor=first_refused)
+    assert isinstance(refused, Refused) and refused.key == "descriptors"
+    assert f"{first_refused} of {limit} file descriptors are taken" in refused.reason
+
+
+@pytest.fixture
+def spare() -> Iterator[None]:
+    files.hold_spare(3)
+    yield
+    files.let_go_spare()
+
+
+def test_a_log_gets_one_when_connections_have_taken_all_others(
+    tmp_path: Path, spare: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is full but for what is held for it: each that is let go is one that can be opened."""
+    free = [0]
+    real_open, real_close = os.open, os.close
+
+    def full(*arguments: object, **options: object) -> int:
+        if free[0] <= 0:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        free[0] -= 1
+        return real_open(*arguments, **options)  # type: ignore[arg-type]
+
+    def close(descriptor: int) -> None:
+        real_close(descriptor)
+        free[0] += 1
+
+    held: list[object] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "open", full)
+        patch.setattr(files.os, "close", close)
+        directory = OsDirectory(str(tmp_path))
+        for n in range(3):
+            held.append(directory.open(f"{n}.log", create=True))
+        with pytest.raises(files.StorageError, match="Too many open files"):
+            directory.open("3.log", create=True)
+        assert directory.health.failure is None
+        files.hold_spare(3)  # there is none to be had: no reason to fail
+        held.pop()
+        files.hold_spare(3)
+        assert directory.read("0.log") == b""
