@@ -12,7 +12,7 @@ from tests.broker.world import Pending, World
 
 def test_no_sasl_mechanism_is_enabled(world: World) -> None:
     answer = world.call(1, sh.SaslHandshakeRequest(mechanism="PLAIN"), 1)
-    assert (answer.error_code, answer.mechanisms) == (ErrorCode.UNSUPPORTED_SASL_MECHANISM, [])
+    assert (answer.error_code, answer.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
     answer = world.call(1, sa.SaslAuthenticateRequest(auth_bytes=b"\0a\0b"), 2)
     assert answer.error_code == ErrorCode.ILLEGAL_SASL_STATE
 

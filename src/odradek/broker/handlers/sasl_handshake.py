@@ -1,6 +1,6 @@
 """SaslHandshake (key 17), versions 0-1.
 
-No mechanism is enabled on any listener: UNSUPPORTED_SASL_MECHANISM, and an empty list of those that are.
+No listener speaks SASL, so nobody may begin to: ILLEGAL_SASL_STATE, and no mechanisms.
 """
 
 from typing import TYPE_CHECKING
@@ -15,5 +15,5 @@ if TYPE_CHECKING:
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     SaslHandshakeRequest.decode(request.api_version, request.body)
-    response = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM)
+    response = SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
     return Reply([response.encode(request.api_version)])
