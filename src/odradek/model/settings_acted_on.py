@@ -218,7 +218,7 @@ odradek.delete.topic.with.offline.replicas BOOLEAN false LOW dynamic
 odradek.journal.dir STRING null LOW static
     Directory of the controller's state-change journal; unset means the first log directory.
 odradek.log.record.validation STRING header LOW dynamic [full, header]
-    What is checked of a produced batch beyond its CRC: its header alone, or every record in it.
+    What is checked of a produced batch beyond its CRC: its header and how its records begin, or every record in it.
 odradek.log.scrub.bytes.per.second LONG 1048576 LOW static [0,...]
     How much of the logs is read again to see that every batch is as it was written; 0 reads nothing.
 odradek.store STRING null LOW static

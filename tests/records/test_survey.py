@@ -1,0 +1,111 @@
+"""What is told of records without making them, held against the reader that makes them."""
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from odradek.model.errors import ProtocolError
+from odradek.records.batch import BATCH_OVERHEAD, read_header
+from odradek.records.builder import NewRecord, build_batch
+from odradek.records.compression import CODEC_NAMES, decompress
+from odradek.records.errors import InvalidRecord
+from odradek.records.reader import decode_batch, decode_records
+from odradek.records.search import FIRST_BYTES, first_record_at
+from odradek.records.survey import is_plain, survey, survey_first
+from tests.records.test_reader import with_block
+
+optional_bytes = st.none() | st.binary(max_size=200)
+new_records = st.builds(
+    NewRecord,
+    key=optional_bytes,
+    value=optional_bytes,
+    timestamp=st.integers(0, 2**40),
+    offset_delta=st.none(),
+    headers=st.lists(st.tuples(st.text(max_size=5), optional_bytes), max_size=2).map(tuple),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(new_records, min_size=1, max_size=6), st.data())
+def test_a_survey_takes_what_the_reader_takes(records: list[NewRecord], data: st.DataObject) -> None:
+    """One byte may be another. Gaps between offsets are for the reader to take, not for a leader."""
+    batch = bytearray(build_batch(records))
+    at = data.draw(st.integers(BATCH_OVERHEAD, len(batch) - 1))
+    batch[at] = data.draw(st.integers(0, 255) | st.just(batch[at]))
+    header = read_header(batch)
+    block = bytes(batch[BATCH_OVERHEAD:])
+    try:
+        read = decode_records(header, block)
+    except InvalidRecord:
+        read = []
+    deltas = [record.offset for record in read]
+    if read and deltas == list(range(len(records))):
+        found = survey(block, len(records))
+        times = [record.timestamp - header.base_timestamp for record in read]
+        assert found.smallest_timestamp_delta == min(times)
+        assert found.largest_timestamp_delta == max(times)
+        keyless = [index for index, record in enumerate(read) if record.key is None]
+        assert found.first_without_key == (keyless[0] if keyless else -1)
+        survey_first(block, len(records))
+    else:
+        with pytest.raises(InvalidRecord):
+            survey(block, len(records))
+        if len(records) == 1:
+            assert not is_plain(memoryview(batch), BATCH_OVERHEAD, len(batch), 1)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(min_size=7, max_size=60))
+@example(b"\x0c\0\0\0\1\1\0")
+def test_what_looks_like_one_plain_record_is_one(block: bytes) -> None:
+    if is_plain(memoryview(block), 0, len(block), 1):
+        survey(block, 1)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    records=st.lists(new_records, min_size=1, max_size=8),
+    codec=st.sampled_from(CODEC_NAMES),
+    timestamp=st.integers(0, 2**40),
+    offset=st.integers(0, 9),
+)
+@example([NewRecord(None, bytes(FIRST_BYTES), 5), NewRecord(None, b"", 9)], "gzip", 6, 0)
+@example([NewRecord(None, bytes(9 * FIRST_BYTES), 5), NewRecord(None, b"", 9)], "zstd", 6, 0)
+@example([NewRecord(None, bytes(9 * FIRST_BYTES), 5), NewRecord(None, b"", 9)], "snappy", 6, 0)
+@example([NewRecord(None, bytes(9 * FIRST_BYTES), 5), NewRecord(None, b"", 9)], "none", 6, 0)
+def test_the_first_record_at_a_time_is_what_a_reader_finds(
+    records: list[NewRecord], codec: str, timestamp: int, offset: int
+) -> None:
+    batch = build_batch(records, codec=codec)
+    expected = next(
+        (
+            (record.offset, record.timestamp)
+            for record in decode_batch(batch)
+            if record.timestamp >= timestamp and record.offset >= offset
+        ),
+        None,
+    )
+    block = memoryview(batch)[BATCH_OVERHEAD:]
+    assert first_record_at(read_header(batch), block, timestamp=timestamp, offset=offset) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=80), st.integers(0, 5), st.integers(0, 4), st.integers(0, 3))
+def test_a_search_in_any_bytes_ends(block: bytes, count: int, codec: int, offset: int) -> None:
+    batch = with_block(block, count, codec)
+    try:
+        first_record_at(read_header(batch), block, timestamp=0, offset=offset)
+    except ProtocolError:
+        pass
+    else:
+        assert count == 0 or len(decompress(codec, block)) or offset
+
+
+def test_a_search_does_not_open_a_bomb_beyond_its_first_match() -> None:
+    records = [NewRecord(b"k", b"v", 1000), NewRecord(b"k", bytes(50_000_000), 2000)]
+    batch = build_batch(records, codec="gzip")
+    header, block = read_header(batch), memoryview(batch)[BATCH_OVERHEAD:]
+    assert first_record_at(header, block, timestamp=500, offset=0) == (0, 1000)
+    assert first_record_at(header, block, timestamp=1500, offset=0) == (1, 2000)  # its beginning is enough
+    with pytest.raises(InvalidRecord):
+        first_record_at(header, block, timestamp=2500, offset=0)
