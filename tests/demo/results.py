@@ -67,10 +67,10 @@ def flights_of_a_year() -> DemoResult:
     result.records = 336_776
     result.killed = result.controller_before = 3
     result.story = Story(
-        (ControllerElected(1_008_000 - 0.3, 2, 2),),
+        (ControllerElected(1_008_023, 2, 2),),
         tuple(
             LeaderElected(
-                1_008_026.0,
+                1_007_999.7 + p,
                 f"flights-{p}",
                 3,
                 p % 2 + 1,
