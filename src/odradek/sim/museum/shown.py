@@ -106,8 +106,9 @@ HARMLESS: dict[str, str] = {
     "14154": "FENCED_LEADER_EPOCH ends nothing with us: the leader keeps its proposal and asks whoever is "
     "controller by then, once a second",
     "14704": "between raising the mark and cutting nobody else runs, and the cut lowers the mark",
-    "15221": "the controller knows which life of the follower is meant (KIP-903), and takes no former one into the "
-    "ISR: 14617 and 15021 show that guard",
+    "15221": "a fetch of the former life came over a connection older than those of the present one, and moves nothing "
+    "while that one fetches; nor does the controller take a former life into the ISR (KIP-903): 14617 and 15021 show that "
+    "guard",
     "16541": "what the file lacks is read from the batches at the next start; an epoch without records ends where "
     "it began",
     "9672": "whoever leaves the assignment leaves the ISR in a write of its own, so a proposal that still names it "
