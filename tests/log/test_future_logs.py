@@ -443,7 +443,8 @@ def test_a_disk_that_fails_in_the_swap_takes_nothing_of_the_other_along(disk: in
     """Whichever operation fails: one log goes on with all that was written, and whatever is written to it then is not
     given up for an older copy when the other disk comes back."""
     failed_in = {operation for operation in FAULTS if _failures_in_the_swap(operation, disk)}
-    assert failed_in == ({"rename", "sync"} if disk == 0 else {"replace", "rename", "sync"})
+    in_the_source = {"open", "remove", "append", "rename", "sync"}
+    assert failed_in == (in_the_source if disk == 0 else {"replace", "rename", "sync"})
 
 
 def _failures_in_the_swap(operation: str, disk: int) -> int:
@@ -495,3 +496,32 @@ def test_a_failing_target_takes_only_what_is_in_it_offline(world: Directories, o
         world.arrive()
     assert told == ["/b"] and world.log.failure is None
     produce(world.log, batch(), epoch=20)
+
+
+@pytest.mark.parametrize("disk", [0, 1], ids=["source", "target"])
+@pytest.mark.parametrize("operation", ["open", "replace", "names", "sync"])
+def test_no_descriptor_in_the_swap_leaves_one_log_that_goes_on(operation: str, disk: int) -> None:
+    """Nothing is wrong with the disks; above all the name that the copy was given must not count after the next start."""
+    for after in range(20):
+        world = Directories()
+        for n in range(10):
+            produce(world.log, batch(1, value=b"%d" % n * 100), epoch=n // 4)
+        world.move_to("/b")
+        world.copy()
+        world.manager.futures.prepare(TP)
+        world.future.flush()
+        world.disks[disk].inject(operation, errno.EMFILE, name="", after=after, times=1)
+        try:
+            world.manager.futures.swap(TP, world.log.log_end_offset, NOW)
+        except StorageError:
+            assert world.path == "/a" and not world.manager.offline_directories
+        failed = world.disks[disk].failures
+        world.disks[disk].heal()
+        produce(world.log, batch(1, value=b"after"), epoch=3)
+        expected = contents(world.log)
+        world.start()
+        assert contents(world.log) == expected
+        if not failed:
+            assert world.path == "/b"
+            return
+    raise AssertionError("it never got through")

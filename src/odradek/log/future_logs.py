@@ -25,6 +25,7 @@ from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.log_directory import LogDirectory, parse_directory_name
 from odradek.log.namesakes import Namesake
 from odradek.log.partition_log import PartitionLog
+from odradek.log.prepared_files import PreparedFiles
 from odradek.log.recovery import create_log
 from odradek.log.tails import TAILS
 from odradek.model.ids import NO_TOPIC_ID, TopicPartition
@@ -208,6 +209,14 @@ class FutureLogs:
         assert log.recovery_point >= current.recovery_point, "less of it is flushed"
         assert log.flushed.is_in_place, "its name was never synced"
         number = moves_of(current.directory) + 1
+        # Should the copy get the name and not keep it, the log in use has to count as the one that moved last.
+        beyond = PreparedFiles(current.directory)
+        try:
+            beyond.write(DIRECTORY_MOVES, moves_to_bytes(number + 1))
+        except StorageError as error:
+            if home.is_online and not isinstance(error, MissingFile):
+                raise  # no descriptor: another time. Where the source is gone nothing is in use that could count
+        has_name = False
         try:
             log.delete_records_before(current.log_start_offset)
             self._take_epochs(log, current)
@@ -223,10 +232,15 @@ class FutureLogs:
             )
             if not directory.root.rename(name, str(topic_partition)):
                 raise MissingFile(f"{directory.path}/{name} is not there any more")
+            has_name = True
             directory.root.sync()
         except StorageError:
             if directory.root.health.failure is not None:
                 current.directory.replace(DIRECTORY_MOVES, moves_to_bytes(number + 1))
+            elif has_name and home.is_online:  # for want of a descriptor; these take none
+                for changed in beyond.put():
+                    current.flushed.name_changed(changed)
+                directory.root.rename(str(topic_partition), name)
             raise
         del self.logs[topic_partition]
         log.renamed(str(topic_partition))

@@ -69,6 +69,9 @@ class _SocketName:
     def getsockname(self) -> tuple[str, int]:
         return self._address
 
+    def fileno(self) -> int:
+        return -1  # a simulated process has as many descriptors as it likes
+
     def setsockopt(self, *args: Any) -> None:
         """Options of a socket that is not there change nothing."""
 
