@@ -58,6 +58,7 @@ class FakeBroker:
         self.server: asyncio.Server | None = None
         self.writers: list[asyncio.StreamWriter] = []
         self.registration: BrokerRegistration | None = None
+        self.disowned: list[Any] = []  # what it answered by which it obeys a later controller
 
     async def start(self) -> None:
         self.server = await asyncio.start_server(self._serve, "127.0.0.1", 0)

@@ -50,6 +50,7 @@ def scenario(body: Callable[[Outboxes, FakeBroker, list[Event]], Awaitable[None]
             request_timeout_ms=30_000,
             after_turn=lambda: None,
             on_answer=on_answer,
+            on_disowned=broker.disowned.append,
             log=LimitedLog(logging.getLogger("odradek.server"), seams.loop.time),
         )
         try:
@@ -84,6 +85,23 @@ def test_every_answer_brings_the_number_of_its_request_whatever_it_says() -> Non
 
         assert numbers(heard) == [7, 8, 9]
         assert [event.error for event in heard] == [0, 0, ErrorCode.STALE_BROKER_EPOCH]  # type: ignore[union-attr]
+
+    scenario(body)
+
+
+def test_what_a_broker_refuses_for_a_later_controller_is_sent_again_until_it_obeys() -> None:
+    async def body(outboxes: Outboxes, broker: FakeBroker, heard: list[Event]) -> None:
+        outboxes.brokers_are([registered(broker)])
+        broker.errors[5] = ErrorCode.STALE_CONTROLLER_EPOCH
+        outboxes.send([stop(7), stop(8)])
+        await broker.until(lambda: len(broker.told) >= 5)
+        assert heard == []
+        broker.errors.clear()
+        await broker.until(lambda: len(heard) == 2)
+        assert numbers(heard) == [7, 8]
+        assert len(broker.disowned) >= 2 and set(numbers(broker.disowned)) == {7}, (
+            "the first of those that are sent together"
+        )
 
     scenario(body)
 
