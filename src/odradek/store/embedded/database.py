@@ -126,7 +126,6 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Within this, one state of the store, that of the last commit."""
-        self.file.check()
         try:
             self.execute("BEGIN")
             try:
@@ -150,7 +149,6 @@ class Database:
         try:
             self._retry(lambda: self.execute("BEGIN IMMEDIATE"))
             try:
-                self.file.check()
                 result = body()
                 self.execute("COMMIT")
                 self.file.check()

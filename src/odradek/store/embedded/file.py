@@ -2,8 +2,8 @@
 
 A file that is removed, moved away or replaced while it is open goes on without a name: SQLite reads and writes it as
 before, and with the last process that has it open everything is gone. So its device and inode, and those of the log and
-the index beside it, are compared with what the names say now: at each look, before each transaction, and between a
-commit and its acknowledgement.
+the index beside it, are compared with what the names say now: four times a second, and between each commit and its
+acknowledgement.
 
 A store is made where none has ever been. What stands beside one (its sessions, SQLite's two files), or a log
 directory that names a cluster, says that there was one: then a new one, with an id of its own, would be a second
