@@ -1,4 +1,4 @@
-"""`make bench`: the table of spec figures P1, P2, P4, P6, P8, P9, P10, P11, ours and Apache Kafka in one run.
+"""`make bench`: the table of P1 to P23 and S1, ours and Apache Kafka in one run.
 
     python -m benchmarks.bench [--quick] [--only P8,P1] [--without-apache] [--repeats 5] [--write]
 
@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import calibration, clusters, librdkafka, measures
+from benchmarks import calibration, clusters, latencies, librdkafka, measures
 from benchmarks.figures import Cell, Row, number, table
 
 ROOT = Path(__file__).parent.parent
@@ -34,7 +34,7 @@ CELLS = [
         ratio_reach=0.8,
         client_limit="mock_1kb_mb_s",
     ),
-    Cell("P6", "P6", "consume 1 KB, hot, librdkafka", "MB/s", True, 0.8),
+    Cell("P6", "P6", "consume 1 KB, hot, from the first record on, librdkafka", "MB/s", True, 1.2),
     Cell("P2", "P2", "produce 100 B, acks=1, RF 1, librdkafka", "records/s", client_limit="mock_100b_per_s"),
     Cell("P4", "P4", "produce 1 KB, acks=all, RF 3, librdkafka", "MB/s", True, 1.5),
     *(
@@ -58,6 +58,13 @@ CELLS = [
     Cell("P11-p99", "P11", "the same, p99", "ms", False, None, 500),
     Cell("P11-both", "P11", "the same of a leader that is the controller too", "ms", False),
     Cell("P11-both-p99", "P11", "the same, p99", "ms", False, None, 500),
+    Cell("P7", "P7", "end to end, 1,000 records/s, acks=all RF 3, median", "ms", False, None, 1),
+    Cell("P19", "P19", "1,000 partitions RF 3, created and visible on all brokers", "ms", False, None, 500),
+    Cell("P19-stall", "P19", "longest wait of another topic's client meanwhile", "ms", False, None, 10),
+    Cell("P21-first", "P21", "Metadata, first of a connection, median", "ms", False),
+    Cell("P21-second", "P21", "Metadata, second of a connection, median", "ms", False, None, 0.3),
+    Cell("P22", "P22", "acks=all RF 3, 1 in flight, beside 2,000 followed partitions, median", "us", False),
+    Cell("P23", "P23", "5,000 clients connect at once and are answered", "ms", False, None, 1000),
     Cell("S1", "S1", "Spark source, records of 100 B, count and sum of lengths", "rows/s", floor=1_200_000),
 ]
 
@@ -84,6 +91,9 @@ class Bench:
         self.small = librdkafka.Records(400_000 if quick else 2_000_000, 100)
         self.load_s = 2.0 if quick else 5.0
         self.gigabytes = 1.0 if quick else 10.0
+        self.partitions = 200 if quick else 1000
+        self.followed = 400 if quick else 2000
+        self.connections = 1000 if quick else 5000
         self.kills = options.kills or (5 if quick else 50)
         self.calibration: dict[str, float] = {}
 
@@ -97,8 +107,14 @@ class Bench:
             say(f"  {name} {number(value)}")
         if self.wants("P1", "P2", "P6", "P8"):
             self.one_broker()
-        if self.wants("P4", "P8"):
+        if self.wants("P4", "P7", "P8", "P21"):
             self.three_brokers()
+        if self.wants("P19"):
+            self.topics_of_many_partitions()
+        if self.wants("P22"):
+            self.beside_followed_partitions()
+        if self.wants("P23"):
+            self.connects()
         if self.wants("P9"):
             self.starts()
         if self.wants("P10"):
@@ -108,7 +124,9 @@ class Bench:
         if self.wants("S1"):
             self.spark_source()
 
-    def alternating(self, size: int, work: Callable[[clusters.Cluster, int], None]) -> None:
+    def alternating(
+        self, size: int, work: Callable[[clusters.Cluster, int], None], repeats: int | None = None
+    ) -> None:
         """`work(cluster, repeat)` on every peer in turn; repeat -1 warms up and does not count.
 
         Before each turn the disk takes what the turn before left unwritten: past a tenth of the memory
@@ -116,7 +134,7 @@ class Bench:
         """
         with contextlib.ExitStack() as stack:
             up = [stack.enter_context(clusters.running(peer, size, self.options.dir)) for peer in self.peers]
-            for repeat in range(-1, self.repeats):
+            for repeat in range(-1, self.repeats if repeats is None else repeats):
                 for cluster in up if repeat % 2 else reversed(up):
                     os.sync()
                     work(cluster, repeat)
@@ -150,8 +168,42 @@ class Bench:
                 self.note("P4", cluster, repeat, measures.p4(cluster, repeat, self.medium))
             if self.wants("P8"):
                 self.shapes(cluster, repeat, acks=-1)
+            if self.wants("P7"):
+                self.note("P7", cluster, repeat, latencies.p7(cluster, repeat, self.load_s))
+            if self.wants("P21"):
+                first, second = latencies.p21(cluster, 300)
+                self.note("P21-first", cluster, repeat, first)
+                self.note("P21-second", cluster, repeat, second)
 
         self.alternating(3, work)
+
+    def topics_of_many_partitions(self) -> None:
+        say(f"{self.partitions} partitions")
+
+        def work(cluster: clusters.Cluster, repeat: int) -> None:
+            created, stall = latencies.p19(cluster, repeat, self.partitions)
+            self.note("P19", cluster, repeat, created)
+            self.note("P19-stall", cluster, repeat, stall)
+
+        self.alternating(3, work, min(self.repeats, 3))
+
+    def beside_followed_partitions(self) -> None:
+        say(f"beside {self.followed} followed partitions")
+        for peer in self.peers:
+            with clusters.running(peer, 3, self.options.dir) as cluster:
+                repeats = min(self.repeats, 3)
+                for n, figure in enumerate(latencies.p22(cluster, self.followed, repeats, self.load_s)):
+                    self.note("P22", cluster, n, figure)
+
+    def connects(self) -> None:
+        say(f"{self.connections} connects")
+        self.alternating(
+            1,
+            lambda cluster, repeat: self.note(
+                "P23", cluster, repeat, latencies.p23(cluster, self.connections)
+            ),
+            min(self.repeats, 3),
+        )
 
     def shapes(self, cluster: clusters.Cluster, repeat: int, *, acks: int) -> None:
         for connections, in_flight in SHAPES:

@@ -187,8 +187,15 @@ def warm_up(handle: int, rkt: int) -> None:
 
 
 class Consumed:
-    def __init__(self, count: int, seconds: float, first_s: float) -> None:
-        self.count, self.seconds, self.first_s = count, seconds, first_s
+    """`first_s`: until the first records were there, `first_count` of them."""
+
+    def __init__(self, count: int, seconds: float, first_s: float, first_count: int) -> None:
+        self.count, self.seconds, self.first_s, self.first_count = count, seconds, first_s, first_count
+
+    @property
+    def per_second(self) -> float:
+        """From the first record on: what comes before it is the client's own start, half a second on every peer."""
+        return (self.count - self.first_count) / (self.seconds - self.first_s)
 
 
 def consume(
@@ -203,13 +210,13 @@ def consume(
     destroy = _lib.rd_kafka_message_destroy
     begun = time.perf_counter()
     _assign(handle, topic, partitions)
-    count, first_s = 0, 0.0
+    count, first_s, first_count = 0, 0.0, 0
     while count < expected:
         got = _lib.rd_kafka_consume_batch_queue(queue, 20_000, pointers, window)
         if got <= 0:
             raise ClientError(f"{topic}: {count} of {expected} records, then nothing for 20 s")
         if not count:
-            first_s = time.perf_counter() - begun
+            first_s, first_count = time.perf_counter() - begun, got
         last = pointers[got - 1].contents
         if last.err != NO_ERROR:
             raise ClientError(_lib.rd_kafka_err2str(last.err).decode())
@@ -218,7 +225,7 @@ def consume(
         count += got
     seconds = time.perf_counter() - begun
     _close(handle, queue)
-    return Consumed(count, seconds, first_s)
+    return Consumed(count, seconds, first_s, first_count)
 
 
 def read_back(

@@ -1,6 +1,6 @@
 """Requests as bytes, written by hand for the raw-socket loads: nothing of the package, nothing between.
 
-Versions that every peer serves and that have no tagged fields: Produce 7, Metadata 1, CreateTopics 2.
+Versions that every peer serves and that have no tagged fields: Produce 7, Metadata 1, CreateTopics 2, DeleteTopics 1.
 """
 
 import socket
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import crc32c
 
-PRODUCE, METADATA, CREATE_TOPICS = 0, 3, 19
+PRODUCE, METADATA, CREATE_TOPICS, DELETE_TOPICS = 0, 3, 19, 20
 CLIENT = b"bench"
 BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
 ANSWER_TIMEOUT_S = 30.0
@@ -128,6 +128,10 @@ class RawClient:
             self.ask(frame(CREATE_TOPICS, 2, 1, body + struct.pack(">ib", 30_000, 0)))
         )
 
+    def delete_topic(self, topic: str) -> None:
+        body = struct.pack(">i", 1) + string(topic) + struct.pack(">i", 30_000)
+        self.ask(frame(DELETE_TOPICS, 1, 1, body))
+
 
 def _create_topics_error(answer: bytes) -> int:
     """The error code of the one topic in the answer: throttle time, count, name, code."""
@@ -217,6 +221,27 @@ def create_topic(
             raise TimeoutError(f"{topic}: not created, error code {error}")
         time.sleep(0.05)
     return wait_for_isr(bootstrap, topic, partitions, replication, end)
+
+
+def delete_topic(bootstrap: Sequence[str], topic: str, deadline_s: float = 120.0) -> None:
+    """Delete, and wait until no broker names it any more."""
+    end = time.monotonic() + deadline_s
+    first = any_broker(bootstrap)
+    known = first.metadata(None)
+    first.close()
+    controller = RawClient(*known.brokers[known.controller])
+    controller.delete_topic(topic)
+    controller.close()
+    for address in bootstrap:
+        while True:
+            client = any_broker([address])
+            found = client.metadata(topic)
+            client.close()
+            if not found.leaders:
+                break
+            if time.monotonic() > end:
+                raise TimeoutError(f"{topic}: not deleted")
+            time.sleep(0.02)
 
 
 def wait_for_isr(
