@@ -1,6 +1,6 @@
 """`make bench`: the table of P1 to P23 and S1, ours and Apache Kafka in one run.
 
-    python -m benchmarks.bench [--quick] [--only P8,P1] [--without-apache] [--repeats 5] [--write]
+    python -m benchmarks.bench [--quick] [--only P8,P1] [--without-apache] [--repeats 3] [--write]
 
 Both peers are up at the same time and are measured in turn, the order changing with every repeat. After each
 cell the acknowledged records are read back and compared; a cell with a loss has no figure. `--write` puts
@@ -85,11 +85,11 @@ class Bench:
         else:
             self.why_not["apache"] = problem
         quick = options.quick
-        self.repeats = options.repeats or (2 if quick else 5)
+        self.repeats = options.repeats or (2 if quick else 3)
         self.large = librdkafka.Records(100_000 if quick else 500_000, 1024)
         self.medium = librdkafka.Records(50_000 if quick else 300_000, 1024)
         self.small = librdkafka.Records(400_000 if quick else 2_000_000, 100)
-        self.load_s = 2.0 if quick else 5.0
+        self.load_s = 2.0 if quick else 4.0
         self.gigabytes = 1.0 if quick else 10.0
         self.partitions = 200 if quick else 1000
         self.followed = 400 if quick else 2000

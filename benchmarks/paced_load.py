@@ -25,6 +25,12 @@ FETCH = 1
 RECORD_AT = 61  # in a record batch
 
 
+def fetch_answer_head(topic: str) -> struct.Struct:
+    """Of a Fetch v4 answer about one partition, up to its records: size, correlation id, (throttle, topics, name,
+    partitions, index), error, high watermark, last stable offset, aborted transactions, size of the records."""
+    return struct.Struct(f">ii4x4x2x{len(topic.encode())}x4x4xhqqii")
+
+
 class Producing:
     """One connection to the leader of one partition, one request in flight."""
 
@@ -67,8 +73,7 @@ class Consuming:
         self.offset = 0
         self.rest = b""
         self.read_at: dict[int, float] = {}
-        # size, correlation id, throttle, topics, name, partitions, index, error, mark, stable offset, aborted, size
-        self.head = struct.Struct(f">ii4x4x2x{len(topic)}x4x4xhqqii")
+        self.head = fetch_answer_head(topic)
 
     def fetch(self) -> None:
         body = struct.pack(">iiiibi", -1, 500, 1, 1 << 20, 0, 1) + raw_frames.string(self.topic)

@@ -1,14 +1,21 @@
 """The harness: frames as the protocol has them, medians, verdicts, and a loss that has no figure."""
 
+import socket
 import struct
 
 import pytest
 from benchmarks.bench import BEGIN, CELLS, END, write
 from benchmarks.figures import Cell, Figure, Row, number, table
 
-from benchmarks import raw_frames, raw_load
+from benchmarks import librdkafka, paced_load, raw_frames, raw_load
 from odradek.protocol.headers import decode_request_header
 from odradek.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from odradek.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 from odradek.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -173,3 +180,38 @@ def test_write_replaces_what_stands_between_the_marks_alone(tmp_path):
     assert "first" not in text
     assert text.index("Words of a person.") < text.index(BEGIN) < text.index("second") < text.index(END)
     assert text.endswith("And after.\n")
+
+
+def test_the_paced_client_fetches_and_reads_as_the_protocol_says():
+    ours, brokers = socket.socketpair()
+    link = paced_load.Consuming.__new__(paced_load.Consuming)
+    link.topic, link.partition, link.socket = "orders", 3, ours
+    link.offset, link.rest, link.read_at = 7, b"", {}
+    link.head = paced_load.fetch_answer_head("orders")
+    link.fetch()
+    asked = memoryview(brokers.recv(65536))[4:]
+    header = decode_request_header(asked)
+    request = FetchRequest.decode(header.api_version, asked[header.body_offset :])
+    (wanted,) = request.topics[0].partitions
+    assert (request.topics[0].topic, wanted.partition, wanted.fetch_offset) == ("orders", 3, 7)
+    records = b""
+    for offset, kind in ((7, 500), (8, 501)):
+        value = kind.to_bytes(8, "little").ljust(raw_load.RECORD_SIZE, b".")
+        batch = raw_frames.batch_of_one(value, 1_700_000_000_000)
+        records += struct.pack(">q", offset) + batch[8:]
+    partition = PartitionData(partition_index=3, high_watermark=9, last_stable_offset=9, records=records)
+    body = FetchResponse(responses=[FetchableTopicResponse(topic="orders", partitions=[partition])]).encode(4)
+    answer = struct.pack(">ii", len(body) + 4, 1) + body
+    brokers.sendall(answer[:20])
+    link.receive()
+    assert link.read_at == {}
+    brokers.sendall(answer[20:])
+    link.receive()
+    assert sorted(link.read_at) == [500, 501] and link.offset == 9
+    ours.close()
+    brokers.close()
+
+
+def test_a_consumer_is_timed_from_its_first_records_on():
+    read = librdkafka.Consumed(count=1_100, seconds=1.5, first_s=0.5, first_count=100)
+    assert read.per_second == 1_000
