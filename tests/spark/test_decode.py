@@ -13,7 +13,7 @@ from odradek.records.batch import CRC_OFFSET, iter_batches
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.control import ABORT, build_end_marker, control_type
 from odradek.records.reader import decode_batch
-from odradek.spark.decode import DEFAULT_LIMITS, CorruptRange, decode
+from odradek.spark.decode import DEFAULT_LIMITS, SLICE_HEADERS, CorruptRange, RecordTooLarge, decode
 from odradek.spark.slices import Limits
 from tests.support import golden_lines
 
@@ -87,6 +87,8 @@ def quickly(
     return rows
 
 
+# Smaller than most records: every batch goes through a window, every record makes it grow.
+NARROW = Limits(slice_bytes=16, slice_records=3, record_bytes=1 << 20)
 field = st.none() | st.binary(max_size=200)
 record = st.builds(
     NewRecord,
@@ -230,8 +232,91 @@ def test_nonsense_with_a_right_crc_is_refused_or_read_as_the_slow_decoder_reads_
     if expected is None:
         with pytest.raises(ProtocolError):
             quickly(bytes(damaged), 0, 10**9)
+        # A record that claims to be long is refused before anybody looks whether it is there.
+        with pytest.raises((ProtocolError, RecordTooLarge)):
+            quickly(bytes(damaged), 0, 10**9, limits=NARROW)
     else:
         assert quickly(bytes(damaged), 0, 10**9) == expected
+        assert quickly(bytes(damaged), 0, 10**9, limits=NARROW) == expected
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_a_batch_of_many_slices_says_up_to_where_each_has_read(codec: str) -> None:
+    data = a_log(batches=2, records=50, codec=codec)
+    limits = Limits(slice_bytes=200, slice_records=7)
+
+    found = list(decode(data, partition=PARTITION, start=5, end=90, schema=SCHEMA, limits=limits))
+
+    assert [offset for _, batch in found for offset in batch["offset"].to_pylist()] == list(range(5, 90))
+    assert all(read_to == batch["offset"][-1].as_py() + 1 and batch.num_rows <= 7 for read_to, batch in found)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_a_window_sees_a_batch_that_is_cut_short_or_has_something_behind_its_records(codec: str) -> None:
+    from odradek.records.checksum import crc32c
+
+    whole = bytearray(a_log(batches=1, records=50, codec=codec))
+    for count, why in ((51, "beyond the end"), (49, "more bytes than the records")):
+        whole[57:61] = count.to_bytes(4, "big")
+        whole[CRC_OFFSET : CRC_OFFSET + 4] = crc32c(memoryview(whole)[21:]).to_bytes(4, "big")
+        with pytest.raises(CorruptRange, match=f"orders-3, offsets 0 to 100: .*{why}"):
+            quickly(bytes(whole), 0, 100, limits=NARROW)
+    cut = bytearray(a_log(batches=1, records=50, codec=codec)[:-6])
+    cut[8:12] = (len(cut) - 12).to_bytes(4, "big")
+    cut[CRC_OFFSET : CRC_OFFSET + 4] = crc32c(memoryview(cut)[21:]).to_bytes(4, "big")
+    with pytest.raises(CorruptRange):
+        quickly(bytes(cut), 0, 100, limits=NARROW)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_a_record_above_the_bound_is_refused_by_its_offset(codec: str) -> None:
+    records = [NewRecord(None, b"small"), NewRecord(None, b"x" * 5_000)]
+    data = build_batch(records, base_offset=70, codec=codec)
+    limits = Limits(slice_bytes=1_000, record_bytes=5_100)
+
+    assert [len(row["value"]) for row in quickly(data, 0, 100, limits=limits)] == [5, 5_000]
+    what = "batch of offsets 70 to 71" if codec == "snappy" else "record at offset 71"
+    with pytest.raises(
+        RecordTooLarge, match=rf"orders-3, .* the {what} has .*; 5000 is the most that is read"
+    ):
+        quickly(data, 0, 100, limits=limits._replace(record_bytes=5_000))
+
+
+def test_a_snappy_block_is_opened_up_to_the_same_bound() -> None:
+    """librdkafka writes one block, which can only be opened whole."""
+    import cramjam
+
+    from odradek.records.checksum import crc32c
+
+    plain = build_batch([NewRecord(None, b"x" * 5_000)] * 3, base_offset=70)
+    block = bytes(cramjam.snappy.compress_raw(plain[61:]))
+    data = bytearray(plain[:61] + block)
+    data[8:12] = (len(data) - 12).to_bytes(4, "big")
+    data[22] |= 2
+    data[CRC_OFFSET : CRC_OFFSET + 4] = crc32c(memoryview(data)[21:]).to_bytes(4, "big")
+
+    assert len(quickly(bytes(data), 0, 100, limits=Limits(slice_bytes=1_000, record_bytes=16_000))) == 3
+    with pytest.raises(
+        RecordTooLarge,
+        match=r"orders-3, .* batch of offsets 70 to 72 has a snappy block of 15\d+ bytes, .* 9000 is",
+    ):
+        quickly(bytes(data), 0, 100, limits=Limits(slice_bytes=1_000, record_bytes=9_000))
+
+
+def test_headers_are_counted_too() -> None:
+    many = NewRecord(None, b"v", headers=[("h", b"")] * (SLICE_HEADERS // 2))
+    data = build_batch([many, many, many])
+    schema = SCHEMA.remove(SCHEMA.get_field_index("key"))
+
+    found = [batch for _, batch in decode(data, partition=PARTITION, start=0, end=9, schema=schema)]
+
+    assert [batch.num_rows for batch in found] == [2, 1]
+    assert all(len(headers) == SLICE_HEADERS // 2 for batch in found for headers in batch["headers"])
+    one = build_batch([NewRecord(None, b"v", headers=[("h", b"")] * (SLICE_HEADERS + 1))], base_offset=5)
+    with pytest.raises(CorruptRange, match=f"the record at offset 5 has {SLICE_HEADERS + 1} headers"):
+        list(decode(one, partition=PARTITION, start=0, end=9, schema=schema))
+    without = pa.schema([("offset", pa.int64())])
+    assert [b.num_rows for _, b in decode(one, partition=PARTITION, start=0, end=9, schema=without)] == [1]
 
 
 def test_the_golden_batches_decode_as_apache_reads_them() -> None:

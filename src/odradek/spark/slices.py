@@ -131,7 +131,12 @@ def _windows(header: BatchHeader, body: memoryview, limits: Limits) -> Iterator[
         if len(window) != max(size, limits.slice_bytes):
             window = bytearray(max(size, limits.slice_bytes))
         window[: len(rest)] = rest
-        filled = len(rest) + stream.readinto(memoryview(window)[len(rest) :])
+        try:
+            filled = len(rest) + stream.readinto(memoryview(window)[len(rest) :])
+        except TooLarge as error:
+            raise TooLarge(
+                f"the batch of offsets {header.base_offset} to {header.last_offset} has {error}"
+            ) from None
         position = 0
         is_all_read = filled < len(window)
     if position < filled or (not is_all_read and stream.readinto(memoryview(bytearray(1)))):
