@@ -13,7 +13,8 @@ from odradek.records.batch import CRC_OFFSET, iter_batches
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.control import ABORT, build_end_marker, control_type
 from odradek.records.reader import decode_batch
-from odradek.spark.decode import DEFAULT_LIMITS, SLICE_HEADERS, CorruptRange, RecordTooLarge, decode
+from odradek.spark import decode as decode_module
+from odradek.spark.decode import DEFAULT_LIMITS, CorruptRange, RecordTooLarge, decode
 from odradek.spark.slices import Limits
 from tests.support import golden_lines
 
@@ -303,17 +304,19 @@ def test_a_snappy_block_is_opened_up_to_the_same_bound() -> None:
         quickly(bytes(data), 0, 100, limits=Limits(slice_bytes=1_000, record_bytes=9_000))
 
 
-def test_headers_are_counted_too() -> None:
-    many = NewRecord(None, b"v", headers=[("h", b"")] * (SLICE_HEADERS // 2))
+def test_headers_are_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 1_000
+    monkeypatch.setattr(decode_module, "SLICE_HEADERS", most)
+    many = NewRecord(None, b"v", headers=[("h", b"")] * (most // 2))
     data = build_batch([many, many, many])
     schema = SCHEMA.remove(SCHEMA.get_field_index("key"))
 
     found = [batch for _, batch in decode(data, partition=PARTITION, start=0, end=9, schema=schema)]
 
     assert [batch.num_rows for batch in found] == [2, 1]
-    assert all(len(headers) == SLICE_HEADERS // 2 for batch in found for headers in batch["headers"])
-    one = build_batch([NewRecord(None, b"v", headers=[("h", b"")] * (SLICE_HEADERS + 1))], base_offset=5)
-    with pytest.raises(CorruptRange, match=f"the record at offset 5 has {SLICE_HEADERS + 1} headers"):
+    assert all(len(headers) == most // 2 for batch in found for headers in batch["headers"])
+    one = build_batch([NewRecord(None, b"v", headers=[("h", b"")] * (most + 1))], base_offset=5)
+    with pytest.raises(CorruptRange, match=f"the record at offset 5 has {most + 1} headers"):
         list(decode(one, partition=PARTITION, start=0, end=9, schema=schema))
     without = pa.schema([("offset", pa.int64())])
     assert [b.num_rows for _, b in decode(one, partition=PARTITION, start=0, end=9, schema=without)] == [1]

@@ -36,7 +36,7 @@ from odradek.spark.record_positions import Bytes, Positions, varints
 from odradek.spark.slices import Limits, Slice, slices
 
 DEFAULT_LIMITS = Limits()
-SLICE_HEADERS = 200_000
+SLICE_HEADERS = 100_000
 _LARGEST_MARKER = 1024  # an end of a transaction has 78 bytes
 _MICROSECONDS = 1000
 _MOST_MILLISECONDS = (2**63 - 1) // _MICROSECONDS

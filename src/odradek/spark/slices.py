@@ -109,6 +109,8 @@ def _take(records: memoryview, together: list[tuple[BatchHeader, memoryview | by
 
 
 def _windows(header: BatchHeader, body: memoryview, limits: Limits) -> Iterator[Slice]:
+    if header.record_count < 0:
+        raise CorruptBatch(f"a batch of {header.record_count} records")
     stream = opened(header.attributes & CODEC_MASK, body, most_bytes=limits.record_bytes)
     window = bytearray(limits.slice_bytes)
     position, filled = 0, 0
