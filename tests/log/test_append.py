@@ -400,6 +400,22 @@ def test_a_follower_keeps_offsets_and_epochs_and_leaves_a_cut_batch_for_later(lo
     assert log.epochs.entries == [(1, 0), (4, 2)]
 
 
+def test_a_marker_that_cannot_be_read_ends_nothing_and_stops_nobody(tmp_path: Path) -> None:
+    """Who follows stores what its leader has; so does who recovers it."""
+    disk = Disk(tmp_path)
+    log = disk.create()
+    whole = marker(commit=True)
+    broken = edited(whole[:BATCH_OVERHEAD] + b"\xff" * 12, base_offset=0, leader_epoch=1)
+    follow(log, idempotent(0, base_offset=0, leader_epoch=1, is_transactional=True))
+    follow(log, edited(broken, base_offset=1))
+    assert log.log_end_offset == 2 and log.last_stable_offset(2) == 0
+    log.flush()
+    recovered = disk.open().log
+    assert recovered.log_end_offset == 2 and recovered.last_stable_offset(2) == 0
+    follow(recovered, edited(whole, base_offset=2, leader_epoch=1))
+    assert recovered.last_stable_offset(3) == 3
+
+
 def test_a_followers_gap_is_the_leaders_gap(log: PartitionLog) -> None:
     """Said twice, where nothing compacts: no checksum covers a base offset, and the leader looks at it in between."""
     data = batch(1, base_offset=0, leader_epoch=1) + batch(2, base_offset=10, leader_epoch=1)
