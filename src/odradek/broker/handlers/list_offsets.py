@@ -175,7 +175,7 @@ class OffsetAnswers(Waiter):
 
     def _finish(self) -> None:
         self._broker.purgatory.leave(self)
-        self.park.complete(Reply([self.response.encode(self.version)]))
+        self.park.answer(lambda: Reply([self.response.encode(self.version)]))
 
 
 def _partition(
