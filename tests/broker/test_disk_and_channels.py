@@ -373,6 +373,18 @@ def test_an_ineligible_replica_is_asked_for_again_after_a_while(world: World) ->
     assert node.partition().isr == (1, 2, 3)
 
 
+def test_of_two_that_are_asked_for_again_the_sooner_one_decides_when(world: World) -> None:
+    for index in (0, 1):
+        world.lead(1, index=index, isr=(1, 2), is_new=True)
+    node = world[1]
+    world.answer_alter(node, ErrorCode.INELIGIBLE_REPLICA)  # of partition 0: again after a while
+    world.settle()
+    request_id, _ = node.alters.popleft()  # of partition 1
+    node.broker.controller_channel_answered(request_id, ap.AlterPartitionResponse(), world.now_ms)
+    world.advance(60)
+    assert [p.partition_index for t in node.alters[0][1].topics for p in t.partitions] == [1]
+
+
 def test_a_leader_that_is_not_registered_asks_nothing(tmp_path: Path) -> None:
     world = World(tmp_path)
     node = world[1]

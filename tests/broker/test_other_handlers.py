@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+from odradek.broker.answers import CloseConnection
 from odradek.model.error_codes import ErrorCode
+from odradek.protocol.headers import encode_request
 from odradek.protocol.messages import delete_records as dr
 from odradek.protocol.messages import sasl_authenticate as sa
 from odradek.protocol.messages import sasl_handshake as sh
@@ -15,6 +17,13 @@ def test_no_sasl_mechanism_is_enabled(world: World) -> None:
     assert (answer.error_code, answer.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
     answer = world.call(1, sa.SaslAuthenticateRequest(auth_bytes=b"\0a\0b"), 2)
     assert answer.error_code == ErrorCode.ILLEGAL_SASL_STATE
+
+
+def test_a_sasl_request_that_cannot_be_read_is_no_question_to_answer(world: World) -> None:
+    frame = encode_request(sa.SaslAuthenticateRequest.KEY, 0, 1, "test", b"\x00\x00\x00\x09short")
+    answer = world.send_frame(1, frame[4:], Pending(sa.SaslAuthenticateResponse, 0), world.connection())
+    assert isinstance(answer.result, CloseConnection)
+    assert "9 bytes announced, 5 left" in answer.result.reason
 
 
 def test_a_transaction_marker_is_appended_as_a_control_batch_and_waits_for_its_commit(tmp_path: Path) -> None:

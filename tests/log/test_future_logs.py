@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
+from odradek.log.checkpoints import DIRECTORY_MOVES
 from odradek.log.errors import StorageError
 from odradek.log.future_logs import FutureLog, is_too_long, moves_of
 from odradek.log.log_manager import LogManager
@@ -156,6 +157,11 @@ def test_it_goes_there_and_back_again(world: Directories) -> None:
     world.manager.purge(LATER)
     assert world.names(0) == ["orders-0"] and world.names(1) == []
     assert contents(world.log).startswith(expected) and world.log.log_end_offset == 14
+
+
+def test_a_log_whose_count_of_moves_is_torn_has_not_been_moved(world: Directories) -> None:
+    world.log.directory.replace(DIRECTORY_MOVES, b"version: 0", durable=False)
+    assert moves_of(world.log.directory) == 0
 
 
 def test_what_an_earlier_stay_left_in_the_checkpoints_is_not_believed(world: Directories) -> None:

@@ -95,6 +95,14 @@ def test_silent_producers_expire_by_the_brokers_clock_and_not_by_their_timestamp
     assert [p.producer_id for p in log.active_producers] == [8], "an open transaction keeps its producer"
 
 
+def test_a_producer_of_a_snapshot_was_last_heard_of_when_the_snapshot_was_read(log: PartitionLog) -> None:
+    """The snapshot does not say when; its timestamps may be years old."""
+    produce(log, idempotent(0, at=NOW - 10 * 365 * 86_400_000), now_ms=NOW)
+    producers = Producers.from_bytes(log.producers.to_bytes(), NOW + 50)
+    assert producers.expire(NOW + 50 + 86_399_999, 86_400_000) == []
+    assert producers.expire(NOW + 50 + 86_400_000, 86_400_000) == [7]
+
+
 # --------------------------------------------------------------------------------------------- transactions
 
 

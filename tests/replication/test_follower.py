@@ -336,6 +336,10 @@ def test_out_of_range_below_the_leaders_start_begins_anew_there(follows: Follows
         )
     assert (partition.log.log_start_offset, partition.log.log_end_offset) == (40, 40)
     assert partition.high_watermark == 40
+    assert follows.outbox.messages[-1] == (
+        "warning",
+        "t-0: our log ends at 2, the leader's begins at 40: starting anew there",
+    )
     assert wanted(follows.asks()) == {1: (5, 40, -1)}
 
 

@@ -239,6 +239,24 @@ def test_a_batch_sent_again_waits_for_its_own_offset_and_not_for_those_behind_it
     assert (first.told, again.told, last.told) == ([ErrorCode.NONE], [ErrorCode.NONE], [])
 
 
+def test_those_who_wait_for_one_offset_are_answered_in_the_order_of_their_coming() -> None:
+    line = AckLine()
+    order: list[str] = []
+
+    class Named(Waits):
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+        def settle(self, slot: int, error: ErrorCode) -> None:
+            order.append(self.name)
+
+    for name in ("first", "second", "third"):
+        line.add(10, Named(name), 0)
+    line.settle(ErrorCode.NONE)
+    assert order == ["first", "second", "third"]
+
+
 # ---------------------------------------------------------------------------------------- flush before acknowledging
 
 
