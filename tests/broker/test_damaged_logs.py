@@ -1,11 +1,13 @@
 """A replica whose log is not what was written: who notices, who is told, and how it comes back."""
 
+import errno
 import shutil
 from pathlib import Path
 
 import pytest
 
 from odradek.broker import effects as fx
+from odradek.log import files
 from odradek.log.errors import StorageError
 from odradek.model.error_codes import ErrorCode
 from tests.broker.world import T0, World, batch
@@ -240,3 +242,21 @@ def test_a_flush_that_finds_no_directory_is_the_end_of_that_replica_alone(rollin
     rolling.settle()
     assert registered_again(rolling, 1) == ["the log of t-0 is damaged"]
     assert not rolling[1].logs.offline_directories
+
+
+def test_a_replica_that_cannot_begin_an_epoch_for_want_of_a_descriptor_is_not_offline_for_ever(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_descriptor(*arguments: object, **options: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "open", no_descriptor)
+        world.lead(2, isr=(1, 2, 3), tell=(2,))
+    assert T0 not in world[2].broker.replicas.partitions
+    assert registered_again(world, 2) == ["the log of t-0 is damaged"]
+    register(world, 2)
+    world.lead(1, isr=(1, 3))
+    world.advance(1_000)
+    assert world[2].values() == world[1].values() == [b"a", b"b"]
+    assert world.leadership[T0]["isr"] == [1, 3, 2]

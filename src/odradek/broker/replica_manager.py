@@ -192,6 +192,10 @@ class ReplicaManager:
                 errors[topic_partition] = refusal.code
                 self._effects.append(LogLine("error", f"{topic_partition}: LeaderAndIsr refused: {refusal}"))
                 if isinstance(refusal, StorageError):
+                    log = self.logs.logs.get(topic_partition)
+                    if log is not None:
+                        # The controller asks no second time: to it this replica is offline until we register anew.
+                        log.give_up(refusal)
                     self._take_offline(topic_partition, refusal)
         return errors
 

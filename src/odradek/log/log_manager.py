@@ -8,6 +8,7 @@ have passed, the blocking ones in a thread.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from odradek.log import checkpoints, log_directory
@@ -338,11 +339,10 @@ class LogManager:
     def _log_broken(self, log: PartitionLog, error: StorageError) -> None:
         """May be called from a thread."""
         self.refused[log.topic_partition] = error
-        try:
+        with suppress(StorageError):  # for want of a descriptor: then it is written with the next checkpoint
             self._home[log.topic_partition].end_is_known(log.topic_partition, log.log_end_offset)
-        finally:  # should that be impossible, it is written with the next checkpoint
-            if self.on_broken_log is not None:
-                self.on_broken_log(log.topic_partition, error)
+        if self.on_broken_log is not None:
+            self.on_broken_log(log.topic_partition, error)
 
     def _topic_id_of(self, topic_partition: TopicPartition, home: LogDirectory) -> TopicId:
         log = self.logs.get(topic_partition)

@@ -199,7 +199,7 @@ EXHIBITS = (
         "10706",
         "24e234a5e37",
         "an epoch without records is never cut off: the follower asks for ever",
-        (Change(cutting, "truncate_to", "if log.epochs.truncate_from_end(offset):", "if False:"),),
+        (Change(cutting, "truncate_to", "if epochs.truncate_from_end(offset):", "if False:"),),
     ),
     Exhibit(
         "12153",
