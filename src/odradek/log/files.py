@@ -16,11 +16,12 @@ import os
 import stat
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from odradek.log.errors import DirectoryInUse, DirectoryOffline, MissingFile, StorageError, named
 
 Buffer = bytes | bytearray | memoryview
+T = TypeVar("T")
 
 # Looked up at each call, so that a test can put a failing disk in their place.
 _pwrite = os.pwrite
@@ -235,19 +236,13 @@ def let_go_spare() -> None:
 
 
 def _open(path: str, flags: int, mode: int = 0o777) -> int:
-    while True:
-        try:
-            return os.open(path, flags | os.O_CLOEXEC, mode)
-        except OSError as error:
-            if error.errno not in NO_DESCRIPTOR or not _spare:
-                raise
-            os.close(_spare.pop())
+    return _with_spare(lambda: os.open(path, flags | os.O_CLOEXEC, mode))
 
 
-def _list(path: str) -> list[str]:
+def _with_spare(call: Callable[[], T]) -> T:
     while True:
         try:
-            return os.listdir(path)
+            return call()
         except OSError as error:
             if error.errno not in NO_DESCRIPTOR or not _spare:
                 raise
@@ -364,7 +359,7 @@ class OsDirectory:
 
     def names(self) -> list[str]:
         try:
-            return sorted(_list(self.path))
+            return sorted(_with_spare(lambda: os.listdir(self.path)))
         except OSError as error:
             raise self._failed(error, "list", ".") from error
 

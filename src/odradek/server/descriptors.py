@@ -8,6 +8,7 @@ be cut.
 
 import asyncio
 import resource
+from contextlib import suppress
 
 from odradek.log.files import hold_spare
 
@@ -25,7 +26,8 @@ def take_all() -> None:
     """Raises the soft limit to the hard one. The soft one is low, mostly 1024, for programs that use `select`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        with suppress(ValueError, OSError):  # macOS refuses what it calls unlimited: then it stays as it is
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def keep_spare(loop: asyncio.AbstractEventLoop) -> None:
