@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from odradek.store.api import SessionExpired, SessionState, StoreGone
-from odradek.store.embedded import EmbeddedStore, EmbeddedStores
+from odradek.store.api import SessionExpired, SessionState, StoreGone, StoreUnavailable
+from odradek.store.embedded import EmbeddedStore, EmbeddedStores, database
 from odradek.store.embedded.database import Database
-from odradek.store.embedded.file import anew
+from odradek.store.embedded.file import OpenFile, anew
 
 LONG_MS = 120_000
 
@@ -194,3 +194,21 @@ def test_none_is_made_where_whoever_asks_knows_of_a_cluster(file: Path) -> None:
     ):
         asyncio.run(stores.open_session(LONG_MS))
     assert not file.parent.exists()
+
+
+def test_a_file_that_goes_while_it_is_opened_is_not_made_again(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.run(_make(file))
+
+    class Removing(OpenFile):
+        def __init__(self, path: Path) -> None:
+            super().__init__(path)
+            path.unlink()
+
+    monkeypatch.setattr(database, "OpenFile", Removing)
+    with pytest.raises(StoreUnavailable):
+        Database(file)
+    assert not file.exists()
+    with pytest.raises(StoreGone):
+        OpenFile(file)

@@ -88,8 +88,14 @@ class Database:
         _check_or_create(path, create, why_not)
         self.file = OpenFile(path)
         try:
+            # `rw`: one that went away meanwhile is not made again, empty.
             self._connection = sqlite3.connect(
-                path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=64
+                f"{path.absolute().as_uri()}?mode=rw",
+                uri=True,
+                timeout=0,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=64,
             )
         except sqlite3.Error as error:
             raise translate(error, path) from error

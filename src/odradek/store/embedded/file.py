@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from odradek.store.api import StoreGone
@@ -76,9 +77,12 @@ class OpenFile:
     """The names of an open store, and what they meant when it was opened."""
 
     def __init__(self, path: Path) -> None:
-        """Before it is opened. Raises FileNotFoundError."""
+        """Before it is opened."""
         self.path = path
-        self.identity = identity_of(path)
+        try:
+            self.identity = identity_of(path)
+        except OSError as error:
+            raise missing(path, f"there was one a moment ago ({error.strerror})") from error
         self._expected: list[tuple[str, Identity]] = []
 
     def opened(self) -> None:
@@ -86,7 +90,7 @@ class OpenFile:
         self._expected = [(str(self.path), self.identity)]
         for suffix in BESIDE:
             name = f"{self.path}{suffix}"
-            if os.path.exists(name):
+            with suppress(FileNotFoundError):  # of one that can only be read
                 self._expected.append((name, identity_of(name)))
         self.check()
 
