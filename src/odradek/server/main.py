@@ -33,7 +33,7 @@ LAST_SESSION_FILE = "zookeeper-session.json"
 # Objects of a broker live long or die in the callback that made them; looking for cycles finds nothing.
 GC_THRESHOLDS = (50_000, 50, 100)
 # A thread that runs Python (checkpoints, recovery) keeps the interpreter for so long, and the loop gives it away at every
-# system call: with the 5 ms of the default a request takes 6 ms beside a busy thread, with this 1 ms.
+# system call: with the 5 ms of the default a request takes 6 ms beside a busy thread, with this one about 1 ms.
 SWITCH_INTERVAL_S = 0.0005
 
 
