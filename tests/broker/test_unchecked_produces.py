@@ -189,6 +189,24 @@ def test_a_large_batch_is_opened_aside_for_a_timestamp(stored: World) -> None:
     assert told(small) == (0, 5000, -1)
 
 
+def test_only_so_many_logs_of_one_request_are_looked_into_at_once(
+    stored: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.broker.handlers.list_offsets.MOST_AT_ONCE", 3)
+    for index in range(5):
+        stored.lead(1, topic="t", index=index, isr=(1,), replicas=(1,), is_new=True)
+        stored.produce(1, records=build_batch([NewRecord(b"k", b"v", 1000 + index)]), index=index)
+    partitions = [lm.ListOffsetsPartition(partition_index=index, timestamp=500) for index in range(5)]
+    request = lm.ListOffsetsRequest(
+        replica_id=-1, topics=[lm.ListOffsetsTopic(name="t", partitions=partitions)]
+    )
+    answer = stored.send(1, request, 9)
+    assert not answer.is_answered
+    assert work(stored) == 2
+    rows = answer.message.topics[0].partitions
+    assert [(row.partition_index, row.timestamp) for row in rows] == [(n, 1000 + n) for n in range(5)]
+
+
 def test_lookups_step_over_what_cannot_be_read(stored: World) -> None:
     """Two records are promised; the second is none. Whoever looks for it finds the next batch."""
     good = [NewRecord(b"k", b"v", 1000), NewRecord(b"k", b"v", 2000)]

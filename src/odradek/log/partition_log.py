@@ -24,7 +24,7 @@ from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.prepared_files import PreparedFiles
 from odradek.log.producers import Producer, Producers
 from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, file_name
-from odradek.log.validation import STALE_CRC, checked
+from odradek.log.validation import STALE_CRC, leader_batches, recompressed
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
@@ -124,7 +124,11 @@ class PartitionLog:
             raise self.failure
         config = self.config
         if headers is None:
-            records, headers = checked(records, config, now_ms=now_ms, from_coordinator=from_coordinator)
+            headers = leader_batches(records, config, now_ms=now_ms, from_coordinator=from_coordinator)
+            if config.compression_type is not None:
+                records, headers = recompressed(
+                    records, headers, config.compression_type, config.compression_level
+                )
         first = headers[0]
         marker: EndTransaction | None = None
         if first.producer_id >= 0:

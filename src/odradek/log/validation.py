@@ -60,9 +60,8 @@ def checked(view: memoryview, config: LogConfig, *, now_ms: int, from_coordinato
     (`config.opens_batches`); touches nothing else, so a thread may do it. ProtocolError for the first broken rule.
     """
     headers = leader_batches(view, config, now_ms=now_ms, from_coordinator=from_coordinator)
-    codec = config.compression_type
-    if codec is not None and any(header.codec != codec for header in headers):
-        view, headers = recompressed(view, headers, codec, config.compression_level)
+    if config.compression_type is not None:
+        view, headers = recompressed(view, headers, config.compression_type, config.compression_level)
     return Checked(view, headers)
 
 
@@ -260,6 +259,8 @@ def recompressed(
     view: memoryview, headers: list[BatchHeader], codec: int, level: int | None
 ) -> tuple[memoryview, list[BatchHeader]]:
     """The same records in the codec the topic demands (compression.type): their bytes, not opened further."""
+    if all(header.codec == codec for header in headers):
+        return view, headers
     parts: list[Buffer] = []
     changed: list[BatchHeader] = []
     position = 0

@@ -124,12 +124,18 @@ class OffsetAnswers(Waiter):
                 raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return search.found
         search = TimestampSearch(log, timestamp)
-        while (candidate := search.next_candidate()) is not None:
+        while self._looked_into < MOST_AT_ONCE:
+            candidate = search.next_candidate()
+            if candidate is None:
+                return search.found
             self._looked_into += 1
-            if self._looked_into > MOST_AT_ONCE or not candidate.is_quick:
-                raise _NotNow(search)
+            if not candidate.is_quick:
+                self._looked_into = MOST_AT_ONCE  # to read it was work enough
+                break
             search.tell(candidate, candidate.run())
-        return search.found
+        if search.is_over:
+            return search.found
+        raise _NotNow(search)
 
     def _go_on(self, now_ms: int) -> None:
         self._broker.aside.ask(self._broker.aside.lookups, self._begin, self._told, now_ms)

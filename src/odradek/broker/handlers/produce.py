@@ -37,14 +37,13 @@ from odradek.replication.waiting import AckWaiter
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker, Request
-    from odradek.log.partition_log import AppendResult
 
 ALL = -1
 FIRST_WITH_MESSAGES = 8
 FIRST_WITH_LEADERS = 10
 NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 EMPTY = memoryview(b"")
-_SIZE_MAGIC_ATTRIBUTES = Struct(">i4xb4xh").unpack_from
+_LENGTH_MAGIC_ATTRIBUTES = Struct(">i4xb4xh").unpack_from
 # For what a leader does before anybody else is asked, where a client gave it no time.
 PATIENCE_MS = 30_000
 _NOT_YET: PartitionAnswer = (0, int(ErrorCode.REQUEST_TIMED_OUT), -1, -1, -1, (), None, None)
@@ -76,7 +75,11 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
                     raise broker.replicas.why_not_hosted(topic, index)
                 if records is None:
                     records = EMPTY
-                _check_one_batch(records)
+                if len(records) < BATCH_OVERHEAD:
+                    raise _no_batch(records)
+                length, magic, attributes = _LENGTH_MAGIC_ATTRIBUTES(records, LENGTH_OFFSET)
+                if length + LOG_OVERHEAD != len(records) or magic != MAGIC or attributes & TRANSACTIONAL:
+                    _check_one_batch(records, length, magic, attributes)
                 config = partition.log.config
                 done += 1
                 if config.opens_batches or unchecked or done > MOST_AT_ONCE:
@@ -95,7 +98,18 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             except ProtocolError as refusal:
                 rows.append(_refused(broker, version, topic, index, refusal))
                 continue
-            rows.append(_appended(index, result))
+            rows.append(
+                (
+                    index,
+                    0,
+                    result.base_offset,
+                    result.log_append_time_ms,
+                    result.log_start_offset,
+                    (),
+                    None,
+                    None,
+                )
+            )
             required = result.last_offset + 1
             if acks == ALL:
                 if partition.high_watermark < required:
@@ -117,28 +131,27 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     return Reply([encode_response(version, answers)])
 
 
-def _check_one_batch(records: memoryview) -> None:
-    """What can be wrong with one partition of a request before its log is asked (`ProduceRequest.validateRecords`)."""
-    if len(records) < BATCH_OVERHEAD:
-        raise InvalidRecord(f"{len(records)} bytes, which are no record batch; a request has one a partition")
-    size, magic, attributes = _SIZE_MAGIC_ATTRIBUTES(records, LENGTH_OFFSET)
-    size += LOG_OVERHEAD
+def _no_batch(records: memoryview) -> InvalidRecord:
+    return InvalidRecord(f"{len(records)} bytes, which are no record batch; a request has one a partition")
+
+
+def _check_one_batch(records: memoryview, length: int, magic: int, attributes: int) -> None:
+    """What Apache's brokers refuse before they ask a log (`ProduceRequest.validateRecords`)."""
+    size_bytes = length + LOG_OVERHEAD
     if magic in (0, 1):
         raise InvalidRecord(f"message format {magic}: only record batches of magic 2 come in this version")
-    if magic == MAGIC and size != len(records) and size >= BATCH_OVERHEAD:
+    if magic != MAGIC:
+        return  # the log says what that is
+    if size_bytes != len(records) and size_bytes >= BATCH_OVERHEAD:
         raise InvalidRecord(
-            f"{len(records)} bytes where the first batch has {size}; a request has one a partition"
+            f"{len(records)} bytes where the first batch has {size_bytes}; a request has one a partition"
         )
-    if attributes & TRANSACTIONAL and magic == MAGIC:
+    if attributes & TRANSACTIONAL:
         # It would open a transaction that nobody can end, and hold readers up for ever.
         raise ProtocolError(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             "a transactional batch without a transactional id",
         )
-
-
-def _appended(index: int, result: "AppendResult") -> PartitionAnswer:
-    return index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset, (), None, None
 
 
 class ProduceWait(AckWaiter):
@@ -204,7 +217,8 @@ class ProduceWait(AckWaiter):
             self.settle(slot, ErrorCode.NONE)
             return
         self.places[slot] = (now, rows, at)
-        rows[at] = _appended(index, result)
+        offsets = (result.base_offset, result.log_append_time_ms, result.log_start_offset)
+        rows[at] = (index, 0, *offsets, (), None, None)
         required = result.last_offset + 1
         if self.acks == ALL and now.high_watermark < required:
             now.commit_line.add(required, self, slot)
