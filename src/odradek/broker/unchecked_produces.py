@@ -53,7 +53,7 @@ class Check(NamedTuple):
 
 def _outcome(batch: Unchecked, now_ms: int) -> Result:
     try:
-        return checked(batch.records, batch.config, now_ms=now_ms, from_coordinator=False)
+        return checked(batch.records, batch.config, now_ms=now_ms)
     except ProtocolError as refusal:
         return refusal
 

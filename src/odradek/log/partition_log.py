@@ -113,18 +113,25 @@ class PartitionLog:
         leader_epoch: int,
         now_ms: int,
         from_coordinator: bool = False,
+        from_client: bool = False,
         headers: list[BatchHeader] | None = None,
     ) -> AppendResult:
         """Gives the batches the next offsets and writes them with one write.
 
         Offsets and epoch are stamped into `records` itself where it is writable. `from_coordinator`: control
-        records are allowed, and sequences are not looked at. `headers`: of records that were `checked` already.
+        records are allowed, and sequences are not looked at. `from_client`: see `leader_batches`. `headers`: of records that were `checked` already.
         """
         if self.failure is not None:
             raise self.failure
         config = self.config
         if headers is None:
-            headers = leader_batches(records, config, now_ms=now_ms, from_coordinator=from_coordinator)
+            headers = leader_batches(
+                records,
+                config,
+                now_ms=now_ms,
+                from_coordinator=from_coordinator,
+                from_client=from_client,
+            )
             if config.compression_type is not None:
                 records, headers = recompressed(
                     records, headers, config.compression_type, config.compression_level

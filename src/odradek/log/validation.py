@@ -55,20 +55,23 @@ class Checked(NamedTuple):
     headers: list[BatchHeader]
 
 
-def checked(view: memoryview, config: LogConfig, *, now_ms: int, from_coordinator: bool) -> Checked:
-    """All that is looked at, and changed, before the log itself is asked. May take long where batches are opened
-    (`config.opens_batches`); touches nothing else, so a thread may do it. ProtocolError for the first broken rule.
+def checked(view: memoryview, config: LogConfig, *, now_ms: int) -> Checked:
+    """All that is looked at, and changed, of what a client sent before the log itself is asked. May take long where
+    batches are opened (`config.opens_batches`); touches nothing else, so a thread may do it. ProtocolError for the
+    first broken rule.
     """
-    headers = leader_batches(view, config, now_ms=now_ms, from_coordinator=from_coordinator)
+    headers = leader_batches(view, config, now_ms=now_ms, from_coordinator=False, from_client=True)
     if config.compression_type is not None:
         view, headers = recompressed(view, headers, config.compression_type, config.compression_level)
     return Checked(view, headers)
 
 
 def leader_batches(
-    view: memoryview, config: LogConfig, *, now_ms: int, from_coordinator: bool
+    view: memoryview, config: LogConfig, *, now_ms: int, from_coordinator: bool, from_client: bool = False
 ) -> list[BatchHeader]:
-    """The headers of a produce request's batches for one partition; ProtocolError for the first broken rule."""
+    """The headers of what is appended to one partition; ProtocolError for the first broken rule. `from_client`: it came
+    in a Produce request, which holds one batch a partition, of magic 2, and of nobody's transaction.
+    """
     headers: list[BatchHeader] = []
     position = 0
     end = len(view)
@@ -80,6 +83,8 @@ def leader_batches(
     while position < end:
         left = end - position
         if left < BATCH_OVERHEAD or view[position + MAGIC_OFFSET] != MAGIC:
+            if from_client and (left < BATCH_OVERHEAD or view[position + MAGIC_OFFSET] in (0, 1)):
+                raise _not_one_batch(view, position)
             read_header(view, position)  # raises what fits: old format, or nonsense
             raise CorruptBatch(f"{left} bytes left over behind the last batch")
         (
@@ -99,6 +104,8 @@ def leader_batches(
         ) = HEADER.unpack_from(view, position)
         size_bytes = length + LOG_OVERHEAD
         if not BATCH_OVERHEAD <= size_bytes <= left:
+            if from_client and size_bytes > left:
+                raise InvalidRecord(f"batch of {size_bytes} bytes where {left} are left")
             raise CorruptBatch(f"batch of {size_bytes} bytes where {left} are left")
         if size_bytes > max_bytes:
             raise ProtocolError(
@@ -135,6 +142,12 @@ def leader_batches(
             or (base_sequence if producer_id >= 0 else 0) < 0
             or (producer_epoch if producer_id >= 0 else 0) < 0
         ):
+            if from_client and attributes & TRANSACTIONAL:
+                # It would open a transaction that nobody can end, and hold readers up for ever.
+                raise ProtocolError(
+                    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                    "a transactional batch without a transactional id",
+                )
             check_header(header, is_first=position == 0, from_coordinator=from_coordinator)
             if attributes & LOG_APPEND_TIME:
                 # What a time means the topic says, and not the producer.
@@ -152,12 +165,25 @@ def leader_batches(
             header = _check_beginning(view[position + BATCH_OVERHEAD : position + size_bytes], header)
         headers.append(header)
         position += size_bytes
+    if from_client and len(headers) > 1:
+        raise _not_one_batch(view, headers[0].size_bytes)
     if len(headers) > 1 and any(header.producer_id >= 0 for header in headers):
         # A retry must find or miss all of it, so one request is one batch (KIP-98).
         raise InvalidRecord(
             f"{len(headers)} batches in one request of an idempotent producer; one is allowed"
         )
     return headers
+
+
+def _not_one_batch(view: memoryview, position: int) -> InvalidRecord:
+    """What Apache's brokers refuse before they ask a log (`ProduceRequest.validateRecords`)."""
+    if position:
+        what = f"{len(view) - position} bytes behind the first batch"
+    elif len(view) < BATCH_OVERHEAD:
+        what = f"{len(view)} bytes, which are no batch"
+    else:
+        what = f"message format {view[MAGIC_OFFSET]}"
+    return InvalidRecord(f"{what}: a request has one batch a partition, of magic 2")
 
 
 def check_header(header: BatchHeader, *, is_first: bool, from_coordinator: bool) -> None:

@@ -211,6 +211,7 @@ class Partition(Replica):
             leader_epoch=self.leader_epoch,
             now_ms=now_ms,
             from_coordinator=from_coordinator,
+            from_client=not from_coordinator,
             headers=headers,
         )
         if result.duplicate:

@@ -8,7 +8,6 @@ v5 log start offset. v7 may carry zstd. v8 names the record that was refused. v9
 now where we do not (KIP-951). ApiVersions lists 0-2 because some librdkafka releases compress only then.
 """
 
-from struct import Struct
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, NoReply, Park, Reply
@@ -30,8 +29,6 @@ from odradek.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from odradek.records.batch import BATCH_OVERHEAD, LENGTH_OFFSET, LOG_OVERHEAD, MAGIC, TRANSACTIONAL
-from odradek.records.errors import InvalidRecord
 from odradek.replication.partition import Partition
 from odradek.replication.waiting import AckWaiter
 
@@ -43,7 +40,6 @@ FIRST_WITH_MESSAGES = 8
 FIRST_WITH_LEADERS = 10
 NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 EMPTY = memoryview(b"")
-_LENGTH_MAGIC_ATTRIBUTES = Struct(">i4xb4xh").unpack_from
 # For what a leader does before anybody else is asked, where a client gave it no time.
 PATIENCE_MS = 30_000
 _NOT_YET: PartitionAnswer = (0, int(ErrorCode.REQUEST_TIMED_OUT), -1, -1, -1, (), None, None)
@@ -75,11 +71,6 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
                     raise broker.replicas.why_not_hosted(topic, index)
                 if records is None:
                     records = EMPTY
-                if len(records) < BATCH_OVERHEAD:
-                    raise _no_batch(records)
-                length, magic, attributes = _LENGTH_MAGIC_ATTRIBUTES(records, LENGTH_OFFSET)
-                if length + LOG_OVERHEAD != len(records) or magic != MAGIC or attributes & TRANSACTIONAL:
-                    _check_one_batch(records, length, magic, attributes)
                 config = partition.log.config
                 done += 1
                 if config.opens_batches or unchecked or done > MOST_AT_ONCE:
@@ -129,29 +120,6 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     if acks == 0:
         return _unacknowledged(answers)
     return Reply([encode_response(version, answers)])
-
-
-def _no_batch(records: memoryview) -> InvalidRecord:
-    return InvalidRecord(f"{len(records)} bytes, which are no record batch; a request has one a partition")
-
-
-def _check_one_batch(records: memoryview, length: int, magic: int, attributes: int) -> None:
-    """What Apache's brokers refuse before they ask a log (`ProduceRequest.validateRecords`)."""
-    size_bytes = length + LOG_OVERHEAD
-    if magic in (0, 1):
-        raise InvalidRecord(f"message format {magic}: only record batches of magic 2 come in this version")
-    if magic != MAGIC:
-        return  # the log says what that is
-    if size_bytes != len(records) and size_bytes >= BATCH_OVERHEAD:
-        raise InvalidRecord(
-            f"{len(records)} bytes where the first batch has {size_bytes}; a request has one a partition"
-        )
-    if attributes & TRANSACTIONAL:
-        # It would open a transaction that nobody can end, and hold readers up for ever.
-        raise ProtocolError(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            "a transactional batch without a transactional id",
-        )
 
 
 class ProduceWait(AckWaiter):
