@@ -66,17 +66,17 @@ def slices(
             and count + header.record_count <= limits.slice_records
         )
         if together and not does_fit:
-            yield _take(view, together)
-            size_bytes = count = 0
+            yield _slice(view, together)
+            # Let go of only now: given back before the columns are built, every page would be asked for anew.
+            together, size_bytes, count = [], 0, 0
         if whole is None:
             yield from _windows(header, body, limits)
         else:
             together.append((header, whole, position + BATCH_OVERHEAD))
             size_bytes += len(whole)
             count += header.record_count
-            del whole
     if together:
-        yield _take(view, together)
+        yield _slice(view, together)
 
 
 def _whole(header: BatchHeader, body: memoryview, limits: Limits) -> memoryview | bytes | None:
@@ -90,8 +90,7 @@ def _whole(header: BatchHeader, body: memoryview, limits: Limits) -> memoryview 
     return (found if isinstance(found, bytes) else memoryview(found)) if is_whole else None
 
 
-def _take(records: memoryview, together: list[tuple[BatchHeader, memoryview | bytes, int]]) -> Slice:
-    """A slice of all that is there, which is let go of."""
+def _slice(records: memoryview, together: Sequence[tuple[BatchHeader, memoryview | bytes, int]]) -> Slice:
     headers = [header for header, _, _ in together]
     sizes = np.array([len(whole) for _, whole, _ in together], dtype=np.int64)
     if any(header.attributes & CODEC_MASK for header in headers):
@@ -99,7 +98,6 @@ def _take(records: memoryview, together: list[tuple[BatchHeader, memoryview | by
     else:
         data = np.frombuffer(records, dtype=np.uint8)
         begins = np.array([position for _, _, position in together], dtype=np.int64)
-    together.clear()
     counts = np.array([header.record_count for header in headers], dtype=np.int64)
     starts = record_starts(data, begins, begins + sizes, counts)
     ends = np.empty_like(starts)
