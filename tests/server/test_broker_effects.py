@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from odradek.broker import effects as fx
+from odradek.broker.answers import CloseConnection
+from odradek.broker.control_queue import AT_ONCE
 from odradek.replication.purgatory import Waiter
 from odradek.server import state_change_log
 from odradek.server.broker_effects import BrokerEffects
@@ -16,7 +18,8 @@ from odradek.server.log_limits import LimitedLog
 from odradek.server.seams import Seams
 from odradek.store import api, layout
 from odradek.store.memory_session import MemoryEnsemble
-from tests.broker.world import Node, World
+from tests.broker.test_control_queue import told
+from tests.broker.world import Node, Pending, World
 
 
 class Scene:
@@ -149,3 +152,64 @@ def test_the_state_change_lines_of_a_turn_are_written_together(
 
     asyncio.run(main())
     assert written == [[("INFO", "line 0"), ("INFO", "line 1"), ("INFO", "line 2")]]
+
+
+def make_many(node: Node) -> Pending:
+    """More partitions than a broker takes at once, told by the controller."""
+    return node.world.send(1, told(node.world, partitions=4 * AT_ONCE), 7)
+
+
+def test_others_have_their_turns_between_the_slices_of_a_leader_and_isr(node: Node) -> None:
+    async def main() -> None:
+        scene = Scene(node)
+        scene.effects._slice_ns = 0
+        pending = make_many(node)
+        scene.end_turn()
+        seen = []
+        while not pending.is_answered:
+            seen.append(len(node.broker.replicas.partitions))
+            await asyncio.sleep(0)
+        assert seen == [AT_ONCE, 2 * AT_ONCE, 3 * AT_ONCE]
+        assert {row.error_code for row in pending.message.topics[0].partition_errors} == {0}
+
+    asyncio.run(main())
+
+
+def test_a_slice_goes_on_while_it_has_time(node: Node) -> None:
+    async def main() -> None:
+        scene = Scene(node)
+        scene.effects._slice_ns = 1 << 60
+        pending = make_many(node)
+        scene.end_turn()
+        await asyncio.sleep(0)
+        assert pending.is_answered
+
+    asyncio.run(main())
+
+
+def test_a_broker_that_stops_does_not_go_on(node: Node) -> None:
+    async def main() -> None:
+        scene = Scene(node)
+        pending = make_many(node)
+        scene.end_turn()
+        scene.effects.stop_moving()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not pending.is_answered and len(node.broker.replicas.partitions) == AT_ONCE
+
+    asyncio.run(main())
+
+
+def test_a_mistake_of_ours_in_a_slice_is_said_and_breaks_nothing_else(
+    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        scene = Scene(node)
+        pending = make_many(node)
+        scene.end_turn()
+        monkeypatch.setattr(node.broker.replicas, "commit_slice", lambda *_: 1 / 0)
+        await asyncio.sleep(0)
+        assert isinstance(pending.result, CloseConnection) and scene.broken == []
+        assert "could not be obeyed: ZeroDivisionError" in caplog.text
+
+    asyncio.run(main())

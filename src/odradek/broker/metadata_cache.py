@@ -57,9 +57,8 @@ class MetadataCache:
 
     def __init__(self) -> None:
         self.epoch = 0
-        self.refusals = (
-            0  # how often somebody was told that another broker leads: whoever hears it asks for Metadata
-        )
+        # How often somebody was told that another broker leads: whoever hears it asks for Metadata.
+        self.refusals = 0
         self.controller_id: BrokerId | None = None
         self.brokers: dict[int, LiveBroker] = {}
         self.live_brokers: set[int] = set()  # one object for ever: partitions hold it

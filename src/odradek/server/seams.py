@@ -54,9 +54,8 @@ class Seams:
         self.clock = Clock(loop.time)
         self.process_id = os.getpid()
         self.partitions_at_once = AT_ONCE
-        self.slice_ns = (
-            5_000_000  # the longest turn of the loop that a request of the controller takes at a stretch
-        )
+        # How long a request of the controller keeps the loop at a stretch.
+        self.slice_ns = 5_000_000
         self._executor: Any = None
 
     def random_bytes(self, count: int) -> bytes:

@@ -401,9 +401,7 @@ class FetchWait(Waiter):
         wanted.partition = None
         partition = self.broker.replicas.wanted(wanted.key, wanted.index)
         if self.session.id == NO_SESSION:
-            wanted.partition = (
-                partition  # watched if the fetch is parked: most such fetches are answered at once
-            )
+            wanted.partition = partition  # watched when the fetch is parked, and most are answered at once
         else:
             wanted.watch(partition)
         return partition
