@@ -61,6 +61,10 @@ class SimClient:
 
     async def ask(self, address: Address, message: Any, version: int | None = None) -> Any:
         """The decoded answer; RequestFailed if none came."""
+        return await self.asked(address, message, version)
+
+    def asked(self, address: Address, message: Any, version: int | None = None) -> "asyncio.Future[Any]":
+        """As `ask`, of which several may be under way at once: they leave in the order in which they were asked."""
         link = self._links.get(address)
         if link is None or link.is_closed:
             link = self._links[address] = BrokerLink(
@@ -87,7 +91,7 @@ class SimClient:
                 answered.set_result(response_class(key).decode(version, bytes(body)))
 
         link.send(key, version, message.encode(version), on_answer)
-        return await answered
+        return answered
 
     async def refresh(self, topics: list[str] | None = None) -> None:
         """Asks one broker after the other until one answers."""

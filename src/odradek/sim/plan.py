@@ -8,7 +8,7 @@ administrators do in the meantime is drawn in the same way, from a generator of 
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Fault(NamedTuple):
@@ -154,6 +154,9 @@ class Plan:
     faults: tuple[Fault, ...]
     settings: dict[str, str] = field(default_factory=dict)
     reads_from_replicas: bool = False
+    in_flight: int = 1  # requests of a producer to a partition, at most
+    leaves_gaps: bool = False  # in its sequences
+    codec: str = "none"
 
     def has(self, kinds: frozenset[str]) -> bool:
         return any(fault.kind in kinds for fault in self.faults)
@@ -209,15 +212,17 @@ def draw(seed: int) -> Plan:
     faults += _deposals(seed, duration_s)
     faults += _client_faults(seed, duration_s)
     faults += _rude_faults(seed, duration_s)
+    partitions, producers = rng.choice((1, 1, 2, 3)), rng.choice((1, 2, 3))
+    is_idempotent = acks == -1 and rng.random() < 0.9
     return Plan(
         seed=seed,
         brokers=brokers,
-        partitions=rng.choice((1, 1, 2, 3)),
+        partitions=partitions,
         replication_factor=replication_factor,
         min_insync_replicas=min_insync_replicas,
-        producers=rng.choice((1, 2, 3)),
+        producers=producers,
         acks=acks,
-        is_idempotent=acks == -1 and rng.random() < 0.9,
+        is_idempotent=is_idempotent,
         records_per_batch=rng.choice((1, 1, 3)),
         pause_between_sends_s=rng.choice((0.05, 0.2, 0.5)),
         duration_s=duration_s,
@@ -226,7 +231,19 @@ def draw(seed: int) -> Plan:
         faults=with_a_quiet_quarter(seed, duration_s, [*faults, *further, *actions]),
         settings=settings,
         reads_from_replicas=random.Random(f"readers-{seed}").random() < 0.3,
+        **_producers(seed, is_idempotent=is_idempotent),
     )
+
+
+def _producers(seed: int, *, is_idempotent: bool) -> dict[str, Any]:
+    """Two of five of those with idempotent producers have five requests in flight; a quarter compress."""
+    rng = random.Random(f"producers-{seed}")
+    has_several = rng.random() < 0.4 and is_idempotent
+    return {
+        "in_flight": 5 if has_several else 1,
+        "leaves_gaps": rng.random() < 0.5 and has_several,
+        "codec": rng.choice(("none", "none", "none", "gzip")),
+    }
 
 
 def with_a_quiet_quarter(seed: int, duration_s: float, faults: list[Fault]) -> tuple[Fault, ...]:

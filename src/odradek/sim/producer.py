@@ -3,7 +3,7 @@ never came is `unknown`.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from odradek.model.error_codes import INVALID_METADATA, RETRIABLE, ErrorCode
@@ -23,6 +23,20 @@ def by_its_name(partition: TopicPartition) -> TopicPartition | None:
     return partition
 
 
+def produce_request(partition: TopicPartition, batch: bytes, acks: int) -> produce.ProduceRequest:
+    return produce.ProduceRequest(
+        transactional_id=None,
+        acks=acks,
+        timeout_ms=3_000,
+        topic_data=[
+            produce.TopicProduceData(
+                name=partition.topic,
+                partition_data=[produce.PartitionProduceData(index=partition.partition, records=batch)],
+            )
+        ],
+    )
+
+
 class SimProducer:
     """One producer: one batch in flight a partition, retried with its sequence until it is known or given up."""
 
@@ -35,7 +49,9 @@ class SimProducer:
         acks: int = -1,
         is_idempotent: bool = True,
         named: Named = by_its_name,
+        codec: str = "none",
     ) -> None:
+        self._codec = codec
         self._named = named
         self.client = client
         self.name = name
@@ -76,6 +92,7 @@ class SimProducer:
             producer_id=self._producer_id if self.is_idempotent else -1,
             producer_epoch=self._epoch if self.is_idempotent else -1,
             base_sequence=sequence if self.is_idempotent else -1,
+            codec=self._codec,
         )
         end = loop.time() + give_up_s
         named = self._sent_to = self._named(partition)
@@ -87,19 +104,7 @@ class SimProducer:
             address, _ = await self.client.leader_of(partition, end)
             if address is None:
                 break
-            request = produce.ProduceRequest(
-                transactional_id=None,
-                acks=self.acks,
-                timeout_ms=3_000,
-                topic_data=[
-                    produce.TopicProduceData(
-                        name=partition.topic,
-                        partition_data=[
-                            produce.PartitionProduceData(index=partition.partition, records=batch)
-                        ],
-                    )
-                ],
-            )
+            request = produce_request(partition, batch, self.acks)
             if self.acks == 0:
                 self._send_and_forget(address, request)
                 break
@@ -144,6 +149,11 @@ class SimProducer:
             await self.open()
         return self._note(partition, named, values, outcome, offsets)
 
+    @property
+    def is_busy(self) -> bool:
+        """Something of it is neither answered nor given up."""
+        return self.in_flight is not None
+
     def abandon(self) -> None:
         """This process is killed: nobody will ever know what became of what it has in flight."""
         if self.in_flight is not None:
@@ -155,13 +165,22 @@ class SimProducer:
         self,
         partition: TopicPartition,
         named: TopicPartition | None,
-        values: list[bytes],
+        values: Sequence[bytes],
         outcome: Outcome,
         offsets: tuple[int, ...],
+        *,
+        producer: str = "",
     ) -> Sent:
         at_ms = int(self.client.loop.time() * 1000)
         sent = Sent(
-            self.name, partition, tuple(values), outcome, offsets, self.acks, self.is_idempotent, at_ms
+            producer or self.name,
+            partition,
+            tuple(values),
+            outcome,
+            offsets,
+            self.acks,
+            self.is_idempotent,
+            at_ms,
         )
         if named is not None and self._named(partition) == named:
             self.history.events.append(replace(sent, topic_partition=named))

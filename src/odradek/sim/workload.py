@@ -4,13 +4,16 @@ They live until the run heals. `client_faults` kills them, lets others take thei
 """
 
 import asyncio
+import random
 from collections.abc import Callable
+from typing import Any
 
 from odradek.model.ids import TopicPartition
 from odradek.sim.checkers.history import History
 from odradek.sim.client import SimClient
 from odradek.sim.consumer import SimConsumer
 from odradek.sim.loop import Host
+from odradek.sim.pipelined_producer import PipelinedProducer
 from odradek.sim.plan import MOVE_THE_LOG_START, UNCLEAN, Plan
 from odradek.sim.producer import SimProducer, by_its_name
 from odradek.sim.replica_consumer import ReplicaConsumer
@@ -54,7 +57,7 @@ class ProducerProcess(ClientProcess):
     def __init__(self, workload: "Workload", number: int) -> None:
         super().__init__(workload)
         self.number = number
-        self.is_sending = False
+        self._is_sending = False
         # What its application does not know the fate of, and sends again in its next life.
         self.to_send_again: list[tuple[TopicPartition, list[bytes]]] = []
         self.on_next_send: Callable[[], None] | None = None
@@ -64,22 +67,16 @@ class ProducerProcess(ClientProcess):
     def kill(self) -> None:
         if self.is_running and self._producer is not None:
             self._producer.abandon()
-        self.is_sending = False
+        self._is_sending = False
         super().kill()
 
     async def live(self, host: Host) -> None:
         workload = self.workload
         plan = workload.plan
         client = await workload.connected()
-        producer = self._producer = SimProducer(
-            client,
-            f"p{self.number}" + (f".{self.lives - 1}" if self.lives > 1 else ""),
-            workload.history,
-            acks=plan.acks,
-            is_idempotent=plan.is_idempotent,
-            named=workload.world.topics.now if plan.is_administered else by_its_name,
-        )
+        producer = self._producer = self._new_producer(client)
         await producer.open()
+        batches = 0
         while not workload.is_over:
             if self.to_send_again:
                 partition, values = self.to_send_again.pop()
@@ -88,13 +85,37 @@ class ProducerProcess(ClientProcess):
                 partition = partitions[(self._count + self.number) % len(partitions)]
                 values = [f"{self.number}-{self._count + n}".encode() for n in range(plan.records_per_batch)]
                 self._count += plan.records_per_batch
-            self.is_sending = True
+            self._is_sending = True
             if self.on_next_send is not None:
                 happens, self.on_next_send = self.on_next_send, None
                 happens()
-            await producer.send(partition, values)
-            self.is_sending = False
-            await asyncio.sleep(plan.pause_between_sends_s)
+            if isinstance(producer, PipelinedProducer):
+                await producer.produce(partition, values)
+            else:
+                await producer.send(partition, values)
+            self._is_sending = False
+            batches += 1
+            if batches % plan.in_flight == 0:  # who has several in flight sends them together
+                await asyncio.sleep(plan.pause_between_sends_s)
+
+    def _new_producer(self, client: SimClient) -> SimProducer:
+        workload, plan = self.workload, self.workload.plan
+        name = f"p{self.number}" + (f".{self.lives - 1}" if self.lives > 1 else "")
+        options: dict[str, Any] = {
+            "acks": plan.acks,
+            "is_idempotent": plan.is_idempotent,
+            "named": workload.world.topics.now if plan.is_administered else by_its_name,
+            "codec": plan.codec,
+        }
+        if plan.in_flight == 1:
+            return SimProducer(client, name, workload.history, **options)
+        gaps = random.Random(f"gaps-{plan.seed}-{name}") if plan.leaves_gaps else None
+        return PipelinedProducer(client, name, workload.history, gaps=gaps, **options)
+
+    @property
+    def is_sending(self) -> bool:
+        """Something waits for an answer; of a producer with several in flight also when there is room for more."""
+        return self._is_sending or (self._producer is not None and self._producer.is_busy)
 
     @property
     def in_flight(self) -> tuple[TopicPartition, list[bytes]] | None:
