@@ -81,7 +81,7 @@ def _writable(ctx: click.Context, parameter: click.Parameter, value: Path | None
 NO_FAULTS = "none"
 OUTPUT = click.Path(dir_okay=False, writable=True, path_type=Path)
 FOR_ONE = ("only", "duration", "partitions", "producers", "shrink", "trace", "html", "profile", "as_json")
-FOR_MANY = ("jobs", "count_faults")
+FOR_MANY = ("jobs", "count_faults", "coverage")
 
 
 @click.command(cls=_Reproducible)
@@ -123,6 +123,11 @@ FOR_MANY = ("jobs", "count_faults")
     callback=_kinds,
     help="Draw these kinds of fault too, which are not drawn yet.",
 )
+@click.option(
+    "--coverage",
+    is_flag=True,
+    help="With --seeds: statements reached in the rooms that decide, and functions never entered. One process.",
+)
 @click.option("--json", "as_json", is_flag=True, help="With --seed: what came of it as one JSON object.")
 @click.pass_context
 def sim(
@@ -142,6 +147,7 @@ def sim(
     profile: bool,
     hashes: Path | None,
     also: frozenset[str],
+    coverage: bool,
     as_json: bool,
 ) -> None:
     """Whole clusters on a deterministic loop, with faults, each from one seed.
@@ -155,6 +161,10 @@ def sim(
 
     ALSO.clear()
     ALSO.update(also)
+    if seeds is not None and coverage:
+        from odradek.sim.coverage import told as coverage_of
+
+        sys.exit(coverage_of(seeds, _say_at_once))
     if seeds is not None:
         from odradek.sim.sweep import sweep
 
