@@ -46,22 +46,3 @@ def test_one_without_a_password_may_be_read_by_all(tmp_path: Path, caplog: pytes
     file.chmod(0o644)
     read_configuration(str(file))
     assert caplog.text == ""
-
-
-def test_a_brokers_log_is_kept_short_while_its_process_appends(tmp_path: Path) -> None:
-    broker = ProcessCluster(tmp_path, brokers=1).brokers[1]
-    broker.directory.mkdir(parents=True)
-    broker.keep_log_short(10)  # there is none yet
-    aside = broker.log_file.with_name("broker.log.1")
-    with open(broker.log_file, "ab", buffering=0) as log:
-        for text in (b"first line\n", b"second line\n"):
-            log.write(text)
-            broker.keep_log_short(100)
-        assert not aside.exists()
-        broker.keep_log_short(10)
-        assert aside.read_bytes() == b"first line\nsecond line\n"
-        assert stat.S_IMODE(aside.stat().st_mode) == 0o600
-        log.write(b"third line\n")
-        assert broker.log_file.read_bytes() == b"third line\n", "it goes on at the beginning of the file"
-        broker.keep_log_short(10)
-        assert aside.read_bytes() == b"third line\n"

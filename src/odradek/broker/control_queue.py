@@ -84,12 +84,10 @@ class ControlQueue:
             return False
         try:
             answer = work.go_on(self.at_once, now_ms)
-        except Exception as error:
-            nobody_hears = work.park.abandoned
-            self._end(work, CloseConnection.because(error), now_ms)
-            if nobody_hears:
-                raise
-            return self._work is not None
+        except Exception:
+            # Our caller says why; the controller tells it again.
+            self._end(work, CloseConnection("what it asked for could not be done"), now_ms)
+            raise
         if answer is not None:
             self._end(work, answer, now_ms)
         return self._work is not None

@@ -190,7 +190,6 @@ def watch(cluster: "ProcessCluster", ensemble: "ZooKeeperEnsemble | None" = None
                 flush=True,
             )
         for broker in cluster.brokers.values():
-            broker.keep_log_short()
             if broker.broker_id not in told and not broker.is_running:
                 told.add(broker.broker_id)
                 assert broker.process is not None

@@ -8,7 +8,6 @@ store. Nothing outlives the parent: every broker watches a pipe that only the pa
 import contextlib
 import os
 import random
-import shutil
 import signal
 import socket
 import subprocess
@@ -26,9 +25,6 @@ from odradek.testing.late_signals import late_signals
 STORE_FILE = "odradek-store.sqlite"
 # Below the range from which kernels take ports for outgoing connections: a broker that is down keeps its own.
 FREE_PORTS = range(20_000, 32_000)
-
-
-LARGEST_LOG_BYTES = 32 << 20
 
 
 class ClusterNotReady(OdradekError):
@@ -134,23 +130,6 @@ class BrokerProcess:
             raise
         self._close_pipe()
         return code
-
-    def keep_log_short(self, largest_bytes: int = LARGEST_LOG_BYTES) -> None:
-        """Called now and then. What is longer becomes `broker.log.1`, in place of the one before.
-
-        The process has the file open to append, so it is copied and emptied: the lines it writes between the two are
-        lost, which are few.
-        """
-        try:
-            if self.log_file.stat().st_size <= largest_bytes:
-                return
-        except FileNotFoundError:
-            return
-        aside = self.log_file.with_name(f"{self.log_file.name}.1")
-        aside.unlink(missing_ok=True)
-        with open(self.log_file, "rb") as log, open(aside, "xb", opener=for_its_owner) as kept:
-            shutil.copyfileobj(log, kept)
-        os.truncate(self.log_file, 0)
 
     def last_words(self, lines: int = 5) -> str:
         """The end of its log, for messages."""
