@@ -149,6 +149,22 @@ def test_a_killed_host_runs_nothing_not_even_finally() -> None:
     assert seen == ["tick", "tick"]
 
 
+def test_what_a_paused_host_had_to_do_is_due_when_it_is_let_go_on_early() -> None:
+    loop = SimLoop(1)
+    host = Host("b1", 1)
+    ran: list[float] = []
+    loop.call_at(1.0, lambda: ran.append(loop.time()), context=loop.context_of(host))
+    host.pause(9.0)
+    loop.run_until(2.0)
+    assert ran == []
+    host.pause(2.0)
+    loop.go_on(host)
+    loop.run_until(3.0)
+    assert ran == [2.0]
+    loop.run_until(20.0)
+    assert ran == [2.0], "once"
+
+
 def test_a_paused_host_goes_on_where_it_stopped() -> None:
     loop = SimLoop(0)
     host = Host("b1", 1)

@@ -42,6 +42,7 @@ class Host:
         "name",
         "number",
         "paused_until",
+        "postponed",
         "threads",
     )
 
@@ -51,6 +52,7 @@ class Host:
         self.incarnation = incarnation
         self.is_alive = True
         self.paused_until = 0.0  # SIGSTOP: its callbacks wait until then
+        self.postponed: list[Handle] = []  # those that do
         self.threads: Host | None = None  # where its blocking work is done, should only its loop stand still
         self._kept: list[asyncio.Task[Any] | Coroutine[Any, Any, Any]] = []
         self._keep_at_most = MOST_ENDED_TASKS
@@ -233,6 +235,16 @@ class SimLoop(asyncio.AbstractEventLoop):
     def call_as(self, host: Host, callback: Callable[..., object], *args: Any) -> Handle:
         return self.call_soon(callback, *args, context=self.context_of(host))
 
+    def go_on(self, host: Host) -> None:
+        """What was due while the host stood still is due now; if it stands still for longer by now, later."""
+        if host.threads is not None:
+            self.go_on(host.threads)
+        if host.postponed and host.paused_until > self._now:
+            self.call_at(host.paused_until, self.go_on, host)
+        elif host.postponed:
+            self._ready += host.postponed
+            host.postponed.clear()
+
     # --- running
 
     def run_one(self) -> bool:
@@ -259,8 +271,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         if handle._cancelled or not host.is_alive:
             return True
         if host.paused_until > self._now:
-            self._timer_count += 1
-            heapq.heappush(self._timers, (host.paused_until, self._timer_count, handle))
+            if not host.postponed:
+                self.call_at(host.paused_until, self.go_on, host)
+            host.postponed.append(handle)
             return True
         self.events += 1
         callback = handle._callback

@@ -458,6 +458,7 @@ class World:
         for broker in self.brokers.values():
             if broker.host is not None and broker.host.paused_until > self.loop.time():
                 broker.host.pause(self.loop.time())
+                self.loop.go_on(broker.host)
             if broker.link is not None:
                 broker.link.release_watches()
             if not broker.is_running:
