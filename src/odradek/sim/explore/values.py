@@ -289,7 +289,7 @@ class TinyLog:
         return self.epochs.end_offset(epoch, self.log_end_offset)
 
     def append_as_leader(
-        self, records: Any, *, leader_epoch: int, now_ms: int, from_coordinator: bool
+        self, records: Any, *, leader_epoch: int, now_ms: int, **_of_a_producer: Any
     ) -> _Appended:
         """`records` is the number of the write."""
         base_offset = len(self.records)
