@@ -110,7 +110,7 @@ def test_brokers_are_forked_from_one_import(up):
         assert child.cmdline() == psutil.Process(process.pid).cmdline()
         assert child.name() == f"broker-{broker['id']}"
     log = Path(ready["brokers"][0]["dir"]) / "broker.log"
-    assert "serves at" in log.read_text()
+    assert eventually(lambda: "serves at" in log.read_text(), what="the broker says where it serves")
 
 
 def test_the_brokers_die_with_a_terminal_that_was_killed(up):
