@@ -1,14 +1,16 @@
 """One suite for every `Directory`: what holds in memory holds on the disk, so the simulator tests the real thing."""
 
+import errno
 import gc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from odradek.log import files
 from odradek.log.errors import DirectoryInUse, MissingFile
 from odradek.log.files import Directory, FileSlice, OsDirectory
-from odradek.log.memory_files import MemoryDisk
+from odradek.log.memory_files import MemoryDirectory, MemoryDisk
 
 Open = Callable[[], Directory]
 
@@ -199,3 +201,22 @@ def test_children_share_the_health_of_their_root(root: Directory) -> None:
 def test_the_space_of_the_disk_is_told_and_shrinks_to_what_is_left(root: Directory) -> None:
     total_bytes, usable_bytes = root.space()
     assert 0 < usable_bytes <= total_bytes
+
+
+def test_enoent_of_a_rename_and_of_a_removal_is_an_answer(
+    root: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is told so by the disk itself hears the same as of a name that is not there."""
+
+    def missing(*arguments: object) -> None:
+        raise OSError(errno.ENOENT, "No such file or directory")
+
+    root.open("a.log", create=True)
+    if isinstance(root, MemoryDirectory):
+        root.disk.inject("rename", errno.ENOENT)
+        root.disk.inject("remove", errno.ENOENT)
+    else:
+        monkeypatch.setattr(files.os, "rename", missing)
+        monkeypatch.setattr(files.os, "unlink", missing)
+    assert not root.rename("a.log", "b.log") and not root.remove("a.log")
+    assert root.health.failure is None and root.names() == ["a.log"]

@@ -389,6 +389,30 @@ def test_a_replica_in_an_offline_directory_is_not_made_again_empty(start: Start)
         manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
 
 
+@pytest.mark.parametrize(
+    ("operation", "name"),
+    [("names", "/disk/."), ("read", "recovery-point-offset-checkpoint"), ("sync", "/disk/.")],
+)
+def test_a_directory_of_which_not_every_log_is_known_is_offline_though_the_disk_is_well(
+    operation: str, name: str
+) -> None:
+    """For want of a descriptor: an empty log would be begun over the files of one that is in sync."""
+    disk = MemoryDisk()
+    first = LogManager([disk.root], BrokerSettings({}))
+    produce(first.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
+    first.close({A: 5})
+    disk.restart()
+    disk.inject(operation, errno.EMFILE, name=name.removesuffix("/."), times=1)
+    manager = LogManager([disk.root], BrokerSettings({}))
+    notes = manager.load(NOW).notes
+    assert disk.failures == 1 and any("is offline" in note for note in notes)
+    with pytest.raises(DirectoryOffline):
+        manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    again = LogManager([disk.restart()], BrokerSettings({}))
+    again.load(NOW)
+    assert again.logs[A].log_end_offset == 5
+
+
 def test_a_directory_that_cannot_be_read_at_start_is_offline_and_the_others_load(
     start: Start, tmp_path: Path
 ) -> None:

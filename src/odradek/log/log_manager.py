@@ -98,6 +98,9 @@ class LogManager:
             try:
                 was_clean = self._load_directory(directory, now_ms, notes)
             except StorageError as error:
+                # Whatever the fault, if only the want of a descriptor: an online directory is one of which every log is known,
+                # and of those that are not an empty one would be begun over the files.
+                directory.root.health.fail(error)
                 notes.append(f"log directory {directory.path} is offline: {error.message}")
                 continue
             if was_clean:

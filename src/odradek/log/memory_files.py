@@ -478,7 +478,7 @@ class MemoryDirectory:
             self._change(node, "rename", "rename", old, other=new)
             return True
 
-        return self._do("rename", old, rename)
+        return self._is_there("rename", old, rename)
 
     def renamed(self, name: str) -> None:
         self.path = f"{self.path.rpartition('/')[0]}/{name}"
@@ -498,7 +498,7 @@ class MemoryDirectory:
             self._change(node, "remove", "unlink", name)
             return True
 
-        return self._do("remove", name, remove)
+        return self._is_there("remove", name, remove)
 
     def sync(self) -> None:
         self.health.check()
@@ -545,6 +545,13 @@ class MemoryDirectory:
             directory.change(kind, name, other, node)
         if dies:
             raise disk._die(f"{operation} {name}")
+
+    def _is_there(self, operation: str, name: str, work: Callable[[_Node], bool]) -> bool:
+        """ENOENT of a rename or of a removal is an answer, no error."""
+        try:
+            return self._do(operation, name, work)
+        except MissingFile:
+            return False
 
     def _do(self, operation: str, name: str, work: Callable[[_Node], T]) -> T:
         """What `OsDirectory` makes of errors, this makes of the same errors."""
