@@ -3,13 +3,16 @@
 import errno
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from odradek.broker import effects as fx
+from odradek.broker.replica_manager import Stop
 from odradek.log import files
 from odradek.log.errors import StorageError
 from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import NO_EPOCH
 from tests.broker.world import T0, World, batch
 
 
@@ -260,3 +263,58 @@ def test_a_replica_that_cannot_begin_an_epoch_for_want_of_a_descriptor_is_not_of
     world.advance(1_000)
     assert world[2].values() == world[1].values() == [b"a", b"b"]
     assert world.leadership[T0]["isr"] == [1, 3, 2]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_log_that_cannot_be_made_for_want_of_a_descriptor_is_made_later_and_its_broker_registers_anew(
+    world: World, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    opened = 0
+    open_ = files.os.open
+
+    def no_descriptor(*arguments: Any, **options: Any) -> int:
+        nonlocal opened
+        opened += 1
+        if opened > first:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return open_(*arguments, **options)
+
+    world[2].broker.replicas.commit_stops([Stop(T0, NO_EPOCH, True)], world.now_ms)
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "open", no_descriptor)
+        world.lead(1, isr=(1, 3), tell=(2,))
+        assert T0 in world[2].broker.replicas.offline
+        due_ms = world[2].broker.next_deadline_ms()
+        world.now_ms = due_ms
+        world[2].broker.tick(world.now_ms)
+        world.settle()
+        assert registered_again(world, 2) == [], "not as long as the want lasts"
+    world.now_ms += 1_000
+    world[2].broker.tick(world.now_ms)
+    world.settle()
+    assert registered_again(world, 2) == ["t-0 could not be made at first"]
+    register(world, 2)
+    world.lead(1, isr=(1, 3))
+    world.advance(1_000)
+    assert world[2].values() == world[1].values() == [b"a", b"b"]
+    assert world.leadership[T0]["isr"] == [1, 3, 2]
+    metadata = (world[2].path / "t-0" / "partition.metadata").read_text()
+    assert metadata.count("topic_id") == 1
+
+
+def test_a_log_that_could_not_be_made_and_is_deleted_is_not_made_any_more(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_descriptor(*arguments: object, **options: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    replicas = world[2].broker.replicas
+    replicas.commit_stops([Stop(T0, NO_EPOCH, True)], world.now_ms)
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "open", no_descriptor)
+        world.lead(1, isr=(1, 3), tell=(2,))
+    assert replicas.commit_stops([Stop(T0, NO_EPOCH, True)], world.now_ms) == {T0: ErrorCode.NONE}
+    world.now_ms += 2_000
+    world[2].broker.tick(world.now_ms)
+    assert T0 not in world[2].logs.logs and T0 not in replicas.offline
+    assert registered_again(world, 2) == []

@@ -273,6 +273,7 @@ class Broker:
             self._checkpoint_at_ms = now_ms + self.settings.replica_high_watermark_checkpoint_interval_ms
             self.effects.append(self.replicas.checkpoint_high_watermarks())
         self.replicas.moves.tick(now_ms)
+        self.replicas.make_again(now_ms)
         self.isr_channel.tick(now_ms)
         self._send_proposals()
         self.producer_ids.tick(now_ms)
@@ -291,6 +292,7 @@ class Broker:
             self.producer_ids.retry_at_ms,
             self.control_gate.look_at_ms,
             self.replicas.moves.retry_at_ms,
+            self.replicas.make_again_at_ms,
             self._read_configs_at_ms,
         ):
             if other_ms is not None and other_ms < due_ms:

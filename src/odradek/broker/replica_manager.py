@@ -25,6 +25,7 @@ from odradek.broker.log_moves import LogMoves
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.topic_configs import TopicConfigs, usable
 from odradek.log.errors import StorageError
+from odradek.log.partition_log import PartitionLog
 from odradek.model.cluster import Endpoint, LeaderAndIsr, ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -51,6 +52,7 @@ from odradek.replication.waiting import Outbox
 if TYPE_CHECKING:
     from odradek.log.log_manager import LogManager
 
+MAKE_AGAIN_MS = 1_000
 
 class Leadership(NamedTuple):
     """One partition of LeaderAndIsr."""
@@ -94,6 +96,9 @@ class ReplicaManager:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.offline: dict[TopicPartition, str] = {}  # hosted, but the disk is gone: why
         self.damaged = DamagedLogs(broker, logs, metadata, effects, broker_epoch)
+        # Told to be hosted, and their log could not be made though the disk is well: to be tried again.
+        self.unmade: dict[TopicPartition, TopicId] = {}
+        self.make_again_at_ms: int | None = None
         self.moves = LogMoves(logs, self.partitions, settings, effects, self.wake_fetcher_of)
         # Hosted, their configuration still to be read. The object: a later topic of that name has another.
         self.unread_topics: dict[str, object] = {}
@@ -273,7 +278,7 @@ class ReplicaManager:
         topic_partition = told.topic_partition
         if self.logs.refused and self.damaged.begin_anew(topic_partition, told.leader_and_isr, now_ms):
             self.offline.pop(topic_partition, None)
-        if topic_partition in self.offline and not told.is_new:
+        if topic_partition in self.offline and not told.is_new and topic_partition not in self.unmade:
             raise StorageError(self.offline[topic_partition])
         topic = topic_partition.topic
         if not told.is_new and topic_partition not in self.logs.logs and self.logs.offline_directories:
@@ -281,7 +286,7 @@ class ReplicaManager:
             # for the real one (spec/mixing-with-apache.md).
             self.logs.get(topic_partition)
             raise StorageError(f"{topic_partition}: not on the log directories that are left")
-        log = self.logs.get_or_create(topic_partition, told.topic_id, now_ms=now_ms)
+        log = self._get_or_create(topic_partition, told.topic_id, now_ms)
         log.config = self.logs.config_of(topic)  # as it is by now; the log may have lain here unused for long
         self.offline.pop(topic_partition, None)
         is_configured = self.topic_configs.is_known(topic)
@@ -305,6 +310,36 @@ class ReplicaManager:
             self._configure(partition, self.topic_configs.settings_of(topic), now_ms)
         self.moves.hosted(partition, now_ms)
         return partition
+
+    def _get_or_create(
+        self, topic_partition: TopicPartition, topic_id: TopicId, now_ms: int
+    ) -> PartitionLog:
+        self.unmade.pop(topic_partition, None)
+        try:
+            return self.logs.get_or_create(topic_partition, topic_id, now_ms=now_ms)
+        except StorageError:
+            if topic_partition not in self.logs.refused and not self.logs.offline_directories:
+                self.unmade[topic_partition] = topic_id
+                self.make_again_at_ms = now_ms + MAKE_AGAIN_MS
+            raise
+
+    def make_again(self, now_ms: int) -> None:
+        """Logs that could not be made for want of a descriptor. To the controller these replicas are offline until this broker
+        registers anew, so it does once they are there: not before, or it would do nothing else as long as the want lasts.
+        """
+        if self.make_again_at_ms is None or now_ms < self.make_again_at_ms:
+            return
+        self.make_again_at_ms = None
+        made = []
+        for topic_partition, topic_id in list(self.unmade.items()):
+            try:
+                self._get_or_create(topic_partition, topic_id, now_ms)
+            except ProtocolError:
+                continue
+            self.offline.pop(topic_partition, None)
+            made.append(str(topic_partition))
+        if made:
+            self._effects.append(RegisterAgain(f"{', '.join(made)} could not be made at first"))
 
     def _assign_topic_id(self, partition: Partition, topic_id: TopicId) -> None:
         """The topic was made by an old tool and got its id now."""
@@ -331,6 +366,8 @@ class ReplicaManager:
     def _stop_one(self, stop: Stop, now_ms: int) -> ErrorCode:
         """Row 148: -2 (topic deletion) and -1 (unknown) bypass the epoch; an older one is fenced (KIP-570)."""
         topic_partition = stop.topic_partition
+        if self.unmade.pop(topic_partition, None) is not None:
+            self.offline.pop(topic_partition, None)
         if topic_partition in self.offline:
             if not stop.delete or not self.damaged.is_on_a_good_disk(topic_partition):
                 return ErrorCode.KAFKA_STORAGE_ERROR

@@ -63,7 +63,10 @@ def create_log(
     directory = parent.make(name or str(topic_partition))
     if topic_id != NO_TOPIC_ID:
         # Not replaced: where there is nothing yet, a torn file is worth what none is, and the controller tells the id.
-        directory.open(PARTITION_METADATA, create=True).append(partition_metadata_to_bytes(topic_id))
+        metadata = directory.open(PARTITION_METADATA, create=True)
+        if metadata.size_bytes:  # of an attempt that got no further
+            metadata.truncate(0)
+        metadata.append(partition_metadata_to_bytes(topic_id))
     segment = Segment.create(directory, log_start_offset, now_ms, is_fresh=True)
     log = PartitionLog(
         directory,

@@ -117,6 +117,7 @@ class Views:
         world = self._world
         self._read_store()
         stored = self._stored
+        self._excuse_given_up()
         self._drop_excuses(stored)
         replicas: dict[TopicPartition, list[ReplicaView]] = {p: [] for p in self._assignments}
         metadata: dict[tuple[BrokerId, TopicPartition], tuple[int, int]] = {}
@@ -215,6 +216,19 @@ class Views:
                 continue
         self._stored = stored
         self._assignments = dict(sorted(assignments.items()))
+
+    def _excuse_given_up(self) -> None:
+        """A broker that gave a log up has said so by registering anew; what it begins in its place is judged once nobody counts
+        on what it had. Its leader may not have heard yet: then it counts on where the old log was, and on no fetch of the new
+        one, which comes in a later leader epoch.
+        """
+        excused = self._world.excused
+        for broker in self._world.brokers.values():
+            if broker.is_running and broker.is_serving and broker.runtime is not None:
+                for partition in broker.runtime.broker.replicas.logs.refused:
+                    life = self._lives.get(partition, {}).get(broker.broker_id)
+                    if life is not None and life <= broker.runtime.broker.broker_epoch:
+                        excused.setdefault((broker.broker_id, partition), life)
 
     def _drop_excuses(self, stored: dict[TopicPartition, LeaderAndIsr]) -> None:
         """Once the ISR does not count on the life any more that lost records, or counts on a later one."""
