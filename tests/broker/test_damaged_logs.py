@@ -284,6 +284,8 @@ def test_a_log_that_cannot_be_made_for_want_of_a_descriptor_is_made_later_and_it
         patch.setattr(files.os, "open", no_descriptor)
         world.lead(1, isr=(1, 3), tell=(2,))
         assert T0 in world[2].broker.replicas.offline
+        # What a controller tells a replica that is offline to it.
+        world[2].broker.replicas.commit_stops([Stop(T0, NO_EPOCH, False)], world.now_ms)
         due_ms = world[2].broker.next_deadline_ms()
         world.now_ms = due_ms
         world[2].broker.tick(world.now_ms)

@@ -366,7 +366,7 @@ class ReplicaManager:
     def _stop_one(self, stop: Stop, now_ms: int) -> ErrorCode:
         """Row 148: -2 (topic deletion) and -1 (unknown) bypass the epoch; an older one is fenced (KIP-570)."""
         topic_partition = stop.topic_partition
-        if self.unmade.pop(topic_partition, None) is not None:
+        if stop.delete and self.unmade.pop(topic_partition, None) is not None:
             self.offline.pop(topic_partition, None)
         if topic_partition in self.offline:
             if not stop.delete or not self.damaged.is_on_a_good_disk(topic_partition):
