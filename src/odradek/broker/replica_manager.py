@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 MAKE_AGAIN_MS = 1_000
 
+
 class Leadership(NamedTuple):
     """One partition of LeaderAndIsr."""
 
@@ -311,9 +312,7 @@ class ReplicaManager:
         self.moves.hosted(partition, now_ms)
         return partition
 
-    def _get_or_create(
-        self, topic_partition: TopicPartition, topic_id: TopicId, now_ms: int
-    ) -> PartitionLog:
+    def _get_or_create(self, topic_partition: TopicPartition, topic_id: TopicId, now_ms: int) -> PartitionLog:
         self.unmade.pop(topic_partition, None)
         try:
             return self.logs.get_or_create(topic_partition, topic_id, now_ms=now_ms)
