@@ -48,7 +48,7 @@ EXHIBITS = (
                 "header.base_offset >= self.replay_from",
                 "header.base_offset > self.replay_from",
             ),
-            Change(lookups, "reload_producers", "header.base_offset >= start", "header.base_offset > start"),
+            Change(lookups, "producers_at", "header.base_offset >= start", "header.base_offset > start"),
         ),
     ),
     Exhibit(  # test_a_mark_that_is_heard_while_the_log_is_not_known_to_be_a_prefix_waits
