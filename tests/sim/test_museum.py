@@ -96,3 +96,10 @@ def test_who_imported_the_function_runs_the_changed_line_and_afterwards_the_old_
 def test_a_line_that_is_not_there_is_an_error() -> None:
     with pytest.raises(Outdated), applied([Change(Replica, "is_diverging", "no such line", "")]):
         pass
+
+
+@pytest.mark.parametrize("function", ["is_diverging", "no_such_function"])
+def test_a_change_that_cannot_be_made_is_not_taken_for_a_bug_that_shows(function: str) -> None:
+    exhibit = Exhibit("outdated", "-", "nothing", (Change(Replica, function, "no such line", ""),))
+    with pytest.raises(Outdated):
+        by_text(exhibit, (STORIES / "a_long_poll.txt").read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from odradek.sim import scenario
 from odradek.sim.museum.exhibit import Exhibit
-from odradek.sim.museum.mutation import applied
+from odradek.sim.museum.mutation import Outdated, applied
 from odradek.sim.plan import draw
 from odradek.sim.run import CORRECTNESS, CRASH, LIVENESS, OK, run
 
@@ -28,12 +28,17 @@ class Caught(NamedTuple):
 
 
 def by_text(exhibit: Exhibit | None, text: str) -> str:
-    """How the outcome of the story differs under the change; empty if it does not. None: nothing is changed."""
+    """How the outcome of the story differs under the change; empty if it does not. None: nothing is changed.
+
+    Raises Outdated: a change that cannot be made shows nothing.
+    """
     try:
         with applied(exhibit.changes if exhibit else ()), _not_longer_than(LONGEST_STORY_S):
             after = scenario.play(text)
     except TooLong:
         return "goes round in circles"
+    except Outdated:
+        raise
     except Exception as error:  # whatever the changed program raises in the story's own turn shows it as well
         return f"{type(error).__name__}: {error}"
     if after == text:

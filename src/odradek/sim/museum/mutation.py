@@ -46,7 +46,7 @@ def applied(changes: Sequence[Change]) -> Iterator[None]:
 
 
 def _function(change: Change) -> FunctionType:
-    found = inspect.getattr_static(change.owner, change.function)
+    found = inspect.getattr_static(change.owner, change.function, None)
     if isinstance(found, property):
         found = found.fget
     found = getattr(found, "__func__", found)
