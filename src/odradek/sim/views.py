@@ -225,9 +225,10 @@ class Views:
         excused = self._world.excused
         for broker in self._world.brokers.values():
             if broker.is_running and broker.is_serving and broker.runtime is not None:
+                own = broker.runtime.broker.broker_epoch  # None: not registered yet
                 for partition in broker.runtime.broker.replicas.logs.refused:
                     life = self._lives.get(partition, {}).get(broker.broker_id)
-                    if life is not None and life <= broker.runtime.broker.broker_epoch:
+                    if life is not None and (own is None or life <= own):
                         excused.setdefault((broker.broker_id, partition), life)
 
     def _drop_excuses(self, stored: dict[TopicPartition, LeaderAndIsr]) -> None:

@@ -456,8 +456,9 @@ class World:
         self.store.come_up()
         self.store.lost_answer_probability = self.store.lost_call_probability = 0.0
         for broker in self.brokers.values():
-            if broker.host is not None and broker.host.paused_until > self.loop.time():
-                broker.host.pause(self.loop.time())
+            if broker.host is not None:
+                # Also where a shorter pause has replaced a longer one, which some callbacks still wait for.
+                broker.host.pause(min(broker.host.paused_until, self.loop.time()))
                 self.loop.go_on(broker.host)
             if broker.link is not None:
                 broker.link.release_watches()
