@@ -32,6 +32,7 @@ GC_THRESHOLDS = (50_000, 50, 100)
 LOOK_EVERY_S = 0.25
 LIVENESS_S = 180.0
 STAYS_S = 3.0  # the controller may be moving leaders to where they belong just then
+GOES_ON_S = 0.5
 MOST_EVENTS = 400_000
 FLIP_BATCHES = frozenset(BATCH_KINDS)
 # Logs are read again all the time, and recovery knows what had been flushed: the two ways in which damage is found.
@@ -251,6 +252,8 @@ class _Run:
 
     def _liveness(self) -> None:
         world = self.world
+        # Whoever stood still does now what has waited for it; before that a cluster may only look as if it were at rest.
+        self._advance_to(world.loop.time() + GOES_ON_S)
         self._come_to_rest()
         self._be_idle(liveness.quiet_s(world))
         self._come_to_rest(within_s=STAYS_S)
