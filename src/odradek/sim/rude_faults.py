@@ -97,7 +97,7 @@ def _fails_once(
 
     def looked_after() -> None:
         disk.heal()
-        if broker.is_serving and has_all_directories(broker):
+        if broker.is_serving and has_all_directories(broker) and not _has_given_up_the_last_copy(broker):
             return
         if world.excused and not world.is_healed:  # no second life ends now, see `faults.inject`
             later(world, 0.5, looked_after)
@@ -108,6 +108,12 @@ def _fails_once(
 
     later(world, fault.lasts_s, looked_after)
     return True
+
+
+def _has_given_up_the_last_copy(broker: SimBroker) -> bool:
+    """A log that failed and cannot be fetched anew, for nobody else has all of it, is opened again by a restart."""
+    assert broker.runtime is not None
+    return bool(broker.runtime.broker.replicas.logs.refused)
 
 
 def loop_hangs(world: World, fault: Fault) -> bool:
