@@ -123,6 +123,8 @@ def test_control_c_prints_the_table_so_far_and_leaves_no_process(tmp_path: Path)
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell lets what it starts in the background ignore Ctrl-C, and so would all that we start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     brokers = eventually(lambda: psutil.Process(nightly.pid).children(recursive=True), 60, "a broker runs")
     nightly.send_signal(signal.SIGINT)
