@@ -192,8 +192,11 @@ class Bench:
         for peer in self.peers:
             with clusters.running(peer, 3, self.options.dir) as cluster:
                 repeats = min(self.repeats, 3)
-                for n, figure in enumerate(latencies.p22(cluster, self.followed, repeats, self.load_s)):
-                    self.note("P22", cluster, n, figure)
+                try:
+                    for n, figure in enumerate(latencies.p22(cluster, self.followed, repeats, self.load_s)):
+                        self.note("P22", cluster, n, figure)
+                except TimeoutError:
+                    say(f"P22: {peer} has not made {self.followed} partitions in time: no figure")
 
     def connects(self) -> None:
         say(f"{self.connections} connects")
