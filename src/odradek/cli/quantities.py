@@ -8,7 +8,7 @@ UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
 
-class _Rate(click.ParamType):  # generic since click 8.2 only, so not here
+class _Rate(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
     name = "bytes/s"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:

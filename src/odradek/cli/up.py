@@ -118,7 +118,7 @@ def run(
         brokers=brokers,
         settings=settings,
         first_port=port,
-        zookeeper=ensemble and ensemble.connect,
+        zookeeper=None if ensemble is None else ensemble.connect,
         may_fork=True,
     )
     try:
@@ -194,6 +194,7 @@ def watch(cluster: "ProcessCluster", ensemble: "ZooKeeperEnsemble | None" = None
                 told.add(broker.broker_id)
                 assert broker.process is not None
                 code = broker.process.returncode
+                assert code is not None
                 how = f"by signal {-code}" if code < 0 else f"with code {code}"
                 print(
                     f"odradek: broker {broker.broker_id} ended {how}; start it again with: "

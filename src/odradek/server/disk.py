@@ -138,11 +138,11 @@ class Disk:
             except StorageError as error:
                 self._log.warning(f"disk {error}", f"{error}")
                 return
-            error = None if plan.is_empty else await self._run(plan.run)
-            if error is None:
+            fault = None if plan.is_empty else await self._run(plan.run)
+            if fault is None:
                 log.commit_flush(plan, self._seams.clock.now_ms())
             else:
-                log.broken(error)  # unless it was deleted meanwhile
+                log.broken(fault)  # unless it was deleted meanwhile
         finally:
             self._in_background = None
             self._background_done.set()

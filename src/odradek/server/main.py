@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.model.settings import BROKER_SETTINGS, BrokerSettings, parse_properties
@@ -115,7 +115,8 @@ async def _stopped(runtime: "BrokerRuntime", stop: "_StopRequest") -> bool:
     from odradek.server.shutdown_refusal import ShutdownRefused
 
     broken = runtime.broken
-    await asyncio.wait({stop.asked, broken}, return_when=asyncio.FIRST_COMPLETED)
+    awaited: set[asyncio.Future[Any]] = {stop.asked, broken}
+    await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
     if broken.done():
         await runtime.stop(is_controlled=False)
         raise broken.result()

@@ -20,6 +20,20 @@ class Metrics:
         "session_expirations",
     )
 
+    bytes_in: int
+    connections_accepted: int
+    connections_idle_closed: int
+    connections_now: int
+    connections_refused: int
+    controller_elections: int
+    controller_resignations: int
+    fetcher_failures: int
+    nonsense_frames: int
+    requests: int
+    requests_failed_inside: int
+    requests_not_served: int
+    session_expirations: int
+
     def __init__(self) -> None:
         for name in self.__slots__:
             setattr(self, name, 0)

@@ -12,9 +12,8 @@ the transport after all: what is left of it makes the transport call `pause_writ
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import cast
 
-from odradek.broker.answers import Buffer, LazyBuffer
+from odradek.broker.answers import Buffer
 
 # Bytes handed to the transport at a time: enough to fill a socket buffer, small enough not to hurt memory.
 WRITE_CHUNK_BYTES = 256 * 1024
@@ -122,7 +121,7 @@ class Outgoing:
     @staticmethod
     def _piece(buffer: Buffer, start: int, size: int) -> _Memory:
         if not isinstance(buffer, _Memory):
-            return cast(LazyBuffer, buffer).read_piece(start, size)
+            return buffer.read_piece(start, size)
         return buffer if size == len(buffer) else memoryview(buffer)[start : start + size]
 
     def _done(self, whole: int, size: int) -> None:

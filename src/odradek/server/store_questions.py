@@ -11,6 +11,7 @@ from odradek.broker import effects
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import TopicAssignment
+from odradek.model.ids import BrokerId
 from odradek.store import api, groups, layout
 from odradek.store.facts import config_names
 from odradek.store.fields import Unreadable
@@ -94,9 +95,7 @@ async def _add_partitions(store: api.Store, question: effects.AddPartitions) -> 
     return ErrorCode.UNKNOWN_SERVER_ERROR, f"Topic '{topic}' is being changed by others; try again."
 
 
-def _grown(
-    assignment: TopicAssignment, added: Mapping[int, tuple[effects.BrokerId, ...]]
-) -> api.ConditionalOps:
+def _grown(assignment: TopicAssignment, added: Mapping[int, tuple[BrokerId, ...]]) -> api.ConditionalOps:
     partitions = dict(assignment.partitions)
     partitions.update({number: ReplicaAssignment(replicas) for number, replicas in added.items()})
     return groups.write_topic(

@@ -19,11 +19,11 @@ def late_signals() -> Iterator[None]:
         return
     came: list[int] = []
     before: dict[int, _Handler] = {}
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        handler = signal.getsignal(number)
+    for awaited in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        handler = signal.getsignal(awaited)
         if callable(handler):
-            before[number] = handler
-            signal.signal(number, lambda number, frame: came.append(number))
+            before[awaited] = handler
+            signal.signal(awaited, lambda number, frame: came.append(number))
     try:
         yield
     finally:
