@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.broker.world import World, batch
 
 from odradek.broker.answers import Park, Reply
-from odradek.broker.core import ConnectionInfo, Request
+from odradek.broker.request import ConnectionInfo, Request
 from odradek.protocol.headers import decode_request_header, response_header
 from odradek.protocol.messages import produce as pm
 

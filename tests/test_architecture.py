@@ -113,22 +113,17 @@ def test_only_files_py_opens_files_in_the_log() -> None:
 # is gone, or smaller, is to be struck out here.
 CIRCLES = [
     {
-        "broker.client_throttles", "broker.config_resources", "broker.control_gate", "broker.control_queue",
-        "broker.core", "broker.fetch_sessions", "broker.handlers.api_versions", "broker.handlers.fetch",
-        "broker.handlers.leader_and_isr", "broker.handlers.metadata", "broker.handlers.produce",
-        "broker.handlers.table", "broker.handlers.unsupported", "broker.handlers.update_metadata",
-        "broker.leader_wait", "broker.producer_ids", "broker.topic_creation", "broker.unchecked_produces",
+        "broker.config_resources", "broker.control_gate", "broker.core", "broker.handlers.api_versions",
+        "broker.handlers.fetch", "broker.handlers.leader_and_isr", "broker.handlers.metadata",
+        "broker.handlers.produce", "broker.handlers.table", "broker.handlers.unsupported",
+        "broker.handlers.update_metadata", "broker.leader_wait", "broker.producer_ids",
+        "broker.topic_creation", "broker.unchecked_produces",
     },
     {"cli.output", "cli.waiting"},
-    {"cli.pictures.steps", "cli.reassign.status"},
-    {
-        "controller.context", "controller.partition_states", "controller.plan", "controller.replica_states",
-    },
-    {"controller.effects", "controller.events"},
     {
         "log.cutting", "log.flushing", "log.lookups", "log.partition_log", "log.reading", "log.scrubbing",
     },
-    {"log.future_logs", "log.log_manager", "log.namesakes"},
+    {"log.future_logs", "log.log_manager"},
     {"protocol.compiler", "protocol.json_form", "protocol.schema"},
     {
         "replication.followers", "replication.partition", "replication.replica", "replication.waiting",

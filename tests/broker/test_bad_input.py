@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.answers import CloseConnection, NoReply, Park, Reply
-from odradek.broker.core import Request
 from odradek.broker.handlers.table import HANDLERS
+from odradek.broker.request import Request
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.api_keys import ApiKey
 from tests.broker.world import World

@@ -8,8 +8,8 @@ import pytest
 
 from odradek.broker.answers import NoReply, Reply
 from odradek.broker.client_throttles import ClientRate, ClientThrottles
-from odradek.broker.core import ConnectionInfo, Request
 from odradek.broker.quotas import FETCH_RATE, PRODUCE_RATE, REQUEST_PERCENTAGE, ClientQuotas
+from odradek.broker.request import ConnectionInfo, Request
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.api_keys import BETWEEN_BROKERS, ApiKey
 from odradek.protocol.headers import encode_request

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.core import ConnectionInfo
 from odradek.broker.fetch_sessions import MIN_EVICTION_MS
+from odradek.broker.request import ConnectionInfo
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages import fetch as fm

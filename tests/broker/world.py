@@ -13,8 +13,9 @@ from typing import Any
 
 from odradek.broker import effects as fx
 from odradek.broker.answers import Answer, CloseConnection, NoReply, Park, Reply
-from odradek.broker.core import Broker, ConnectionInfo, Request
+from odradek.broker.core import Broker
 from odradek.broker.log_moves import data_of
+from odradek.broker.request import ConnectionInfo, Request
 from odradek.broker.topic_configs import TopicConfigs
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager

@@ -10,7 +10,7 @@ import pytest
 from odradek.cli import controller_calls
 from odradek.cli.output import Failed
 from odradek.cli.reassign import status
-from odradek.cli.reassign.status import Row
+from odradek.cli.reassign.rows import Row
 from odradek.client.sync import CONTROLLER, SyncClient
 from odradek.client.sync_connection import ConnectionLost, Unreachable
 from odradek.model.error_codes import ErrorCode

@@ -8,7 +8,7 @@ import pytest
 from odradek.cli.pictures.drawing import Drawing, escaped, page, paragraph, table
 from odradek.cli.pictures.steps import status_svg
 from odradek.cli.pictures.timeline import timeline_page, timeline_svg
-from odradek.cli.reassign.status import Row
+from odradek.cli.reassign.rows import Row
 from odradek.controller.reassignment_steps import STEPS
 from odradek.controller.timeline import Moment, Outage
 from odradek.model.ids import BrokerId, TopicPartition

@@ -7,14 +7,14 @@ is replaced by the next live broker. `until_quiet` runs the loop until nobody wa
 
 from dataclasses import dataclass, field
 
-from odradek.controller.core import ControllerCore
-from odradek.controller.effects import (
-    Effects,
+from odradek.controller.broker_requests import (
     LeaderAndIsrPartition,
     LeaderAndIsrRequest,
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
+from odradek.controller.core import ControllerCore
+from odradek.controller.effects import Effects
 from odradek.controller.events import (
     AlterPartitionItem,
     AlterPartitionRequested,

@@ -13,14 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from odradek.controller.broker_requests import LeaderAndIsrRequest, StopReplicaRequest
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import (
     AlterReassignmentsAnswer,
     CreatePartitionState,
     Effects,
     ElectLeadersAnswer,
-    LeaderAndIsrRequest,
-    StopReplicaRequest,
     WritePartitionState,
     WriteTopicAssignment,
 )

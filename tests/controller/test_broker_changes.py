@@ -2,10 +2,9 @@
 
 import pytest
 
-from odradek.controller.effects import LeaderAndIsrRequest, UpdateMetadataRequest
+from odradek.controller.broker_requests import LeaderAndIsrRequest, UpdateMetadataRequest
 from odradek.controller.events import LeaderAndIsrAnswered
-from odradek.controller.partition_states import PartitionState
-from odradek.controller.replica_states import ReplicaState
+from odradek.controller.states import PartitionState, ReplicaState
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import BrokersChanged, LogDirFailed, UnreadableNode
 from odradek.model.ids import BrokerEpoch, BrokerId

@@ -12,15 +12,10 @@ from typing import Any
 import pytest
 
 from odradek.controller import bulk_moves
+from odradek.controller.broker_requests import LeaderAndIsrRequest, StopReplicaRequest
 from odradek.controller.context import ControllerContext
 from odradek.controller.core import ControllerCore
-from odradek.controller.effects import (
-    Effects,
-    LeaderAndIsrRequest,
-    StopReplicaRequest,
-    Write,
-    WritePartitionState,
-)
+from odradek.controller.effects import Effects, Write, WritePartitionState
 from odradek.controller.events import (
     AlterReassignmentsRequested,
     Conflict,

@@ -7,7 +7,7 @@ import pytest
 from odradek.controller.context import ControllerContext, ControllerSettings
 from odradek.controller.events import Elected
 from odradek.controller.failover import load_context
-from odradek.controller.replica_states import ReplicaState
+from odradek.controller.states import ReplicaState
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.facts import MetadataLoaded, TopicAssignment
 from odradek.model.ids import BrokerId, ControllerEpoch, TopicPartition

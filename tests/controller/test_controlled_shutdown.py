@@ -2,8 +2,9 @@
 
 import pytest
 
-from odradek.controller.effects import ControlledShutdownAnswer, LeaderAndIsrRequest
-from odradek.controller.replica_states import ReplicaState
+from odradek.controller.broker_requests import LeaderAndIsrRequest
+from odradek.controller.effects import ControlledShutdownAnswer
+from odradek.controller.states import ReplicaState
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId
 from tests.controller.world import (

@@ -3,14 +3,9 @@
 import pytest
 
 from odradek.controller.broker_changes import BrokerFailure
+from odradek.controller.broker_requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from odradek.controller.core import MOST_ATTEMPTS, ControllerCore
-from odradek.controller.effects import (
-    AlterPartitionAnswer,
-    LeaderAndIsrRequest,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
-    WritePartitionState,
-)
+from odradek.controller.effects import AlterPartitionAnswer, WritePartitionState
 from odradek.controller.events import (
     Conflict,
     Resigned,

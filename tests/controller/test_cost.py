@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from odradek.controller.broker_requests import LeaderAndIsrRequest, StopReplicaRequest
 from odradek.controller.context import ControllerContext
 from odradek.controller.core import ControllerCore
-from odradek.controller.effects import Effects, LeaderAndIsrRequest, StopReplicaRequest
+from odradek.controller.effects import Effects
 from odradek.controller.events import (
     AlterPartitionItem,
     AlterPartitionRequested,

@@ -2,16 +2,15 @@
 
 import pytest
 
+from odradek.controller.broker_requests import UpdateMetadataRequest
 from odradek.controller.core import ControllerCore
-from odradek.controller.effects import UpdateMetadataRequest
 from odradek.controller.events import (
     AlterPartitionRequested,
     Elected,
     Resigned,
 )
 from odradek.controller.failover import load_context
-from odradek.controller.partition_states import PartitionState
-from odradek.controller.replica_states import ReplicaState
+from odradek.controller.states import PartitionState, ReplicaState
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ControllerChanged, UnreadableNode
 from odradek.model.ids import BrokerEpoch, BrokerId

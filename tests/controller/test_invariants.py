@@ -6,8 +6,7 @@ import pytest
 
 from odradek.controller.context import ControllerContext
 from odradek.controller.invariants import INVARIANTS, violations
-from odradek.controller.partition_states import PartitionState
-from odradek.controller.replica_states import ReplicaState
+from odradek.controller.states import PartitionState, ReplicaState
 from odradek.model.facts import StoredPartitionState
 from odradek.model.ids import BrokerId, ControllerEpoch
 from tests.controller.world import state, three, tp

@@ -5,14 +5,9 @@ from typing import Any
 
 import pytest
 
+from odradek.controller.broker_requests import UpdateMetadataPartition, UpdateMetadataRequest
 from odradek.controller.core import ControllerCore
-from odradek.controller.effects import (
-    CreatePartitionState,
-    Effects,
-    StateChange,
-    UpdateMetadataPartition,
-    UpdateMetadataRequest,
-)
+from odradek.controller.effects import CreatePartitionState, Effects, StateChange
 from odradek.controller.events import (
     AlterReassignmentsRequested,
     ControlledShutdownRequested,
@@ -25,8 +20,8 @@ from odradek.controller.events import (
 )
 from odradek.controller.journal import as_json, effects_as_json, event_from_json
 from odradek.controller.journal_text import AT_ONCE, json_pieces, text_of
-from odradek.controller.partition_states import PartitionState
 from odradek.controller.settle import always_stored
+from odradek.controller.states import PartitionState
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import (

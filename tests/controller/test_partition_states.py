@@ -4,14 +4,9 @@ import pytest
 
 from odradek.controller.effects import CreatePartitionState, WritePartitionState
 from odradek.controller.election import Election
-from odradek.controller.partition_states import (
-    TRANSITIONS,
-    Mark,
-    PartitionState,
-    WriteLeaderAndIsr,
-    plan_partition_move,
-)
+from odradek.controller.partition_states import TRANSITIONS, Mark, WriteLeaderAndIsr, plan_partition_move
 from odradek.controller.plan import Plan
+from odradek.controller.states import PartitionState
 from odradek.controller.transitions import IllegalTransition
 from odradek.model.facts import BrokersChanged
 from odradek.model.ids import BrokerId

@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 import pytest
 
+from odradek.controller.broker_requests import AskEndOffsets
 from odradek.controller.context import ControllerSettings
 from odradek.controller.core import ControllerCore
-from odradek.controller.effects import AskEndOffsets, Effects, Write, WritePartitionState
+from odradek.controller.effects import Effects, Write, WritePartitionState
 from odradek.controller.events import (
     AlterReassignmentsRequested,
     ControlledShutdownRequested,

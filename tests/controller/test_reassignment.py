@@ -2,14 +2,9 @@
 
 import pytest
 
+from odradek.controller.broker_requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from odradek.controller.context import ReassignmentPhase
-from odradek.controller.effects import (
-    LeaderAndIsrRequest,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
-    WritePartitionState,
-    WriteTopicAssignment,
-)
+from odradek.controller.effects import WritePartitionState, WriteTopicAssignment
 from odradek.controller.events import (
     AlterReassignmentsRequested,
     Tick,

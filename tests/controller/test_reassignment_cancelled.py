@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 
 from odradek.controller.core import ControllerCore
-from odradek.controller.replica_states import ReplicaState
+from odradek.controller.states import ReplicaState
 from odradek.model.error_codes import ErrorCode
 from tests.controller.six import result, six, told_to_delete
 from tests.controller.world import (

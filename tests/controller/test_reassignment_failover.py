@@ -2,15 +2,13 @@
 
 import pytest
 
-from odradek.controller.effects import (
-    LeaderAndIsrRequest,
-    WriteTopicAssignment,
-)
+from odradek.controller.broker_requests import LeaderAndIsrRequest
+from odradek.controller.effects import WriteTopicAssignment
 from odradek.controller.events import (
     AlterReassignmentsRequested,
     Resigned,
 )
-from odradek.controller.partition_states import PartitionState
+from odradek.controller.states import PartitionState
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.facts import DeleteTopicsRequested, TopicAssignment, TopicAssignmentsChanged
 from tests.controller.brokers import Brokers

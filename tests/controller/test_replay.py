@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from odradek.controller.broker_requests import StopReplicaRequest
 from odradek.controller.context import ControllerSettings
-from odradek.controller.effects import StopReplicaRequest
 from odradek.controller.events import Event, WritesAnswered
 from odradek.controller.journal import UnreadableJournal, as_json, effects_as_json, event_from_json
 from odradek.controller.replay import first_difference, replay

@@ -10,11 +10,11 @@ from odradek.controller.replica_states import (
     JoinAssignment,
     LeaveIsr,
     Mark,
-    ReplicaState,
     Return,
     StartFollowing,
     plan_replica_move,
 )
+from odradek.controller.states import ReplicaState
 from odradek.controller.transitions import IllegalTransition
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.facts import BrokersChanged

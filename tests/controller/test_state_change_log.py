@@ -5,9 +5,8 @@ import re
 import pytest
 
 from odradek.controller.effects import Effects, StateChange
-from odradek.controller.partition_states import PartitionState
-from odradek.controller.replica_states import ReplicaState
 from odradek.controller.state_change_log import change_line, lines, replica_failure
+from odradek.controller.states import PartitionState, ReplicaState
 from odradek.model.ids import BrokerId
 from tests.controller.world import World, three, tp
 from tests.support import golden_lines

@@ -8,11 +8,12 @@ import json
 
 import pytest
 
+from odradek.controller.broker_requests import AskEndOffsets
 from odradek.controller.core import ControllerCore
-from odradek.controller.effects import AskEndOffsets, Effects
+from odradek.controller.effects import Effects
 from odradek.controller.events import ElectLeadersRequested, StopReplicaAnswered
 from odradek.controller.journal import as_json, event_from_json
-from odradek.controller.replica_states import ReplicaState
+from odradek.controller.states import ReplicaState
 from odradek.controller.strays import RETRY_MS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ConfigChanged, DeleteTopicsRequested

@@ -4,9 +4,10 @@ from contextlib import suppress
 
 import pytest
 
+from odradek.controller.broker_requests import LeaderAndIsrRequest, StopReplicaRequest
 from odradek.controller.context import ControllerSettings
 from odradek.controller.core import ControllerCore
-from odradek.controller.effects import Effects, LeaderAndIsrRequest, StopReplicaRequest
+from odradek.controller.effects import Effects
 from odradek.controller.events import Tick
 from odradek.controller.strays import RETRY_MS
 from odradek.model.error_codes import ErrorCode

@@ -3,8 +3,7 @@
 import pytest
 
 from odradek.controller.effects import CreatePartitionState, WriteTopicAssignment
-from odradek.controller.partition_states import PartitionState
-from odradek.controller.replica_states import ReplicaState
+from odradek.controller.states import PartitionState, ReplicaState
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.facts import (
     ConfigChanged,

@@ -2,19 +2,18 @@
 
 import pytest
 
+from odradek.controller.broker_requests import StopReplicaRequest
 from odradek.controller.context import ControllerSettings
 from odradek.controller.effects import (
     Effects,
     RemoveTopic,
     RemoveTopicConfig,
     RemoveTopicDeletion,
-    StopReplicaRequest,
     WritePartitionState,
     WriteTopicAssignment,
 )
 from odradek.controller.events import Resigned, Tick
-from odradek.controller.partition_states import PartitionState
-from odradek.controller.replica_states import ReplicaState
+from odradek.controller.states import PartitionState, ReplicaState
 from odradek.controller.topic_deletion import RETRY, RETRY_MS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import (

@@ -2,7 +2,8 @@
 
 import pytest
 
-from odradek.controller.effects import AskEndOffsets, Effects, ElectLeadersAnswer
+from odradek.controller.broker_requests import AskEndOffsets
+from odradek.controller.effects import Effects, ElectLeadersAnswer
 from odradek.controller.events import (
     Conflict,
     ElectLeadersRequested,
@@ -10,7 +11,7 @@ from odradek.controller.events import (
     Tick,
     WritesAnswered,
 )
-from odradek.controller.partition_states import PartitionState
+from odradek.controller.states import PartitionState
 from odradek.controller.unclean import PATIENCE_MS
 from odradek.controller.what_if import what_if
 from odradek.model.error_codes import ErrorCode

@@ -8,20 +8,22 @@ checks the invariants, and that memory and store say the same.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from odradek.controller.broker_requests import (
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
 from odradek.controller.context import ControllerContext, ControllerSettings
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import (
     CreatePartitionState,
     Effects,
-    LeaderAndIsrPartition,
-    LeaderAndIsrRequest,
     RemovePreferredElectionNode,
     RemoveTopic,
     RemoveTopicConfig,
     RemoveTopicDeletion,
     StateChange,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
     Write,
     WritePartitionState,
     WriteProducerIdBlock,
@@ -45,8 +47,7 @@ from odradek.controller.events import (
     WritesAnswered,
 )
 from odradek.controller.invariants import violations
-from odradek.controller.partition_states import PartitionState
-from odradek.controller.replica_states import ReplicaState
+from odradek.controller.states import PartitionState, ReplicaState
 from odradek.model.cluster import BrokerRegistration, Endpoint, LeaderAndIsr, ReplicaAssignment, TopicConfig
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import (

@@ -2,7 +2,7 @@
 golden/controller.
 """
 
-from odradek.controller.effects import (
+from odradek.controller.broker_requests import (
     AskEndOffsets,
     LeaderAndIsrPartition,
     LeaderAndIsrRequest,

@@ -10,8 +10,8 @@ import pytest
 
 from odradek.broker.answers import Answer, Park, Reply
 from odradek.broker.client_throttles import ClientThrottles
-from odradek.broker.core import Request
 from odradek.broker.quotas import PRODUCE_RATE, REQUEST_PERCENTAGE, ClientQuotas
+from odradek.broker.request import Request
 from odradek.client.receive_buffers import BufferPool
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from odradek.client.receive_buffers import BufferPool
-from odradek.controller.effects import StopReplicaPartition, StopReplicaRequest
+from odradek.controller.broker_requests import StopReplicaPartition, StopReplicaRequest
 from odradek.controller.events import Event, StopReplicaAnswered
 from odradek.model.cluster import BrokerRegistration
 from odradek.model.error_codes import ErrorCode

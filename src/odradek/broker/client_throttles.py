@@ -35,7 +35,7 @@ from odradek.protocol.throttle_time import with_throttle_time
 from odradek.replication.windowed_sum import WindowedSum
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Request
+    from odradek.broker.request import Request
 
 # Fetch asks for itself (`fetched`): when it is held up its answer is another one.
 NOT_HELD_UP = BETWEEN_BROKERS | {ApiKey.FETCH}

@@ -26,7 +26,8 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import ControllerEpoch
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 LOOK_INTERVAL_MS = 50
 MOST_HELD = 64

@@ -19,7 +19,7 @@ from odradek.broker.answers import Answer, CloseConnection, Park, Reply
 from odradek.broker.effects import Effect, GoOn
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Request
+    from odradek.broker.request import Request
 
 # A new log costs about 0.2 ms, so that this many stay far below the 5 ms after which the shell lets others go first.
 AT_ONCE = 8

@@ -41,7 +41,7 @@ from odradek.broker.effects import (
     StoreRequest,
     StoreResult,
 )
-from odradek.broker.fetch_sessions import FetchSessionCache
+from odradek.broker.fetch_sessions import FetchSessionCache, ParkedFetch
 from odradek.broker.handlers.table import HANDLERS, Handler
 from odradek.broker.handlers.unsupported import refuse
 from odradek.broker.isr_channel import IsrChannel
@@ -50,6 +50,7 @@ from odradek.broker.producer_ids import ProducerIds
 from odradek.broker.questions import Questions
 from odradek.broker.quotas import ClientQuotas, MutationQuota, MutationQuotas
 from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.request import ConnectionInfo, Request
 from odradek.broker.topic_configs import KEEP_EVERYTHING, TopicConfigs
 from odradek.broker.unchecked_produces import UncheckedProduces
 from odradek.log.errors import StorageError
@@ -66,60 +67,10 @@ from odradek.replication.waiting import Outbox
 
 if TYPE_CHECKING:
     from odradek.broker.config_description import BrokerLayers
-    from odradek.broker.handlers.fetch import FetchWait
     from odradek.log.log_manager import LogManager
 
 CONFIG_RETRY_MS = 500
 MOST_CACHED_ANSWERS = 256
-
-
-class ConnectionInfo:
-    """Who asks, and over which listener. One per connection, shared by its requests."""
-
-    __slots__ = ("id", "is_follower", "listener", "parked", "peer", "principal", "told")
-
-    def __init__(self, id: int, peer: str, listener: str, principal: str = "User:ANONYMOUS") -> None:
-        self.id = id
-        self.peer = peer
-        self.listener = listener
-        self.principal = principal
-        self.is_follower = False  # another broker fetches over it, and is held to no client's quota
-        self.parked: FetchWait | None = None  # its fetch that is not answered yet
-        self.told: set[object] = set()  # what was logged once for this connection
-
-    @property
-    def address(self) -> str:
-        """The peer without its port."""
-        return self.peer.rpartition(":")[0]
-
-
-class Request:
-    """One request as the shell read it: header fields, and the body as a view that dies with the call."""
-
-    __slots__ = ("api_key", "api_version", "body", "client_id", "connection", "correlation_id")
-
-    def __init__(
-        self,
-        api_key: int,
-        api_version: int,
-        correlation_id: int,
-        client_id: str | None,
-        body: memoryview,
-        connection: ConnectionInfo,
-    ) -> None:
-        self.api_key = api_key
-        self.api_version = api_version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
-        self.body = body
-        self.connection = connection
-
-    def kept(self) -> "Request":
-        """The same with a body of its own, which lives on."""
-        body = memoryview(bytes(self.body))
-        return Request(
-            self.api_key, self.api_version, self.correlation_id, self.client_id, body, self.connection
-        )
 
 
 class Broker:
@@ -181,7 +132,7 @@ class Broker:
         self._now_ms = now_ms
         self.handlers: dict[int, tuple[Handler, int, int]] = HANDLERS
         self.being_created: set[str] = set()  # by Metadata, until the store has answered
-        self._parked_fetches: dict[int, FetchWait] = {}
+        self._parked_fetches: dict[int, ParkedFetch] = {}
         self._reading_configs = False
         self._read_configs_at_ms: int | None = None
         self._shrink_interval_ms: int = max(settings.replica_lag_time_max_ms // 2, 1)
@@ -491,13 +442,13 @@ class Broker:
 
         return BrokerLayers(self.dynamic.static, self.dynamic.of_broker, self.dynamic.of_all)
 
-    def park_fetch(self, connection: ConnectionInfo, wait: "FetchWait") -> None:
+    def park_fetch(self, connection: ConnectionInfo, wait: ParkedFetch) -> None:
         if connection.parked is not None:
             connection.parked.expire(self._now_ms)  # a connection that closes knows of one
         connection.parked = wait
         self._parked_fetches[connection.id] = wait
 
-    def unpark_fetch(self, connection: ConnectionInfo, wait: "FetchWait") -> None:
+    def unpark_fetch(self, connection: ConnectionInfo, wait: ParkedFetch) -> None:
         if connection.parked is wait:
             connection.parked = None
             del self._parked_fetches[connection.id]

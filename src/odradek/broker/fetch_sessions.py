@@ -6,22 +6,33 @@ session: a partition that may have something new tells its readers (`Reader.wake
 at. A reader without a session (epoch -1) gets one that lives as long as its one fetch.
 """
 
-from typing import TYPE_CHECKING
-
 from odradek.model.ids import BrokerEpoch, BrokerId
 from odradek.protocol.fast_fetch import TopicKey
 from odradek.replication.followers import FetchSource
 from odradek.replication.partition import Partition
-from odradek.replication.purgatory import Purgatory
+from odradek.replication.purgatory import Purgatory, Waiter
 from odradek.replication.waiting import Reader
-
-if TYPE_CHECKING:
-    from odradek.broker.handlers.fetch import FetchWait
 
 # A session nobody used for this long makes room for a new one.
 MIN_EVICTION_MS = 120_000
 NO_SESSION = 0
 INT32_MAX = 2**31 - 1
+
+
+class ParkedFetch(Waiter):
+    """What a session and a connection know of the fetch that waits in them."""
+
+    __slots__ = ()
+
+    session: "FetchSession"
+
+    def hear_news(self, now_ms: int) -> None:
+        """There are no more records for this follower, but more of them are committed."""
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        """Nobody waits for the answer any more."""
+        raise NotImplementedError
 
 
 class WantedPartition(Reader):
@@ -158,7 +169,7 @@ class FetchSession(FetchSource):
         self.pending: dict[WantedPartition, None] = {}
         # Of which another source has told since where the follower stands: each is named by the next fetch as it is.
         self.doubted: dict[WantedPartition, None] = {}
-        self.parked: FetchWait | None = None
+        self.parked: ParkedFetch | None = None
 
     def want(
         self,

@@ -12,9 +12,10 @@ from odradek.controller.context import ControllerContext
 from odradek.controller.eligible import has_stopped_cleanly, plan_lost
 from odradek.controller.events import Event
 from odradek.controller.leavers import commit_leavers_died, plan_leavers_died
-from odradek.controller.partition_states import PartitionState, plan_partition_move
-from odradek.controller.plan import DELETED, Plan, Telling
+from odradek.controller.partition_states import plan_partition_move
+from odradek.controller.plan import Plan, Telling
 from odradek.controller.reassignment_rules import steps_after
+from odradek.controller.states import DELETED, PartitionState
 from odradek.controller.strays import commit_told, plan_told
 from odradek.controller.task import Task
 from odradek.controller.topic_deletion import CompleteDeletions, ResumeDeletions, plan_replica_failed

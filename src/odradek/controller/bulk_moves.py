@@ -15,14 +15,14 @@ from odradek.controller.election import Election
 from odradek.controller.partition_states import TRANSITIONS as PARTITION_MOVES
 from odradek.controller.partition_states import (
     LeaderSelector,
-    PartitionState,
     WriteLeaderAndIsr,
     plan_partition_move,
     select_offline,
 )
-from odradek.controller.plan import DELETED, NO_REPLICAS, Plan
+from odradek.controller.plan import NO_REPLICAS, Plan
 from odradek.controller.replica_states import TRANSITIONS as REPLICA_MOVES
-from odradek.controller.replica_states import LeaveIsr, ReplicaState, Return, plan_replica_move
+from odradek.controller.replica_states import LeaveIsr, Return, plan_replica_move
+from odradek.controller.states import DELETED, PartitionState, ReplicaState
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import NO_LEADER, BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
 

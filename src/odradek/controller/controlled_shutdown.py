@@ -12,9 +12,9 @@ from odradek.controller.context import ControllerContext
 from odradek.controller.effects import Answer, ControlledShutdownAnswer, StateChange
 from odradek.controller.election import Election, controlled_shutdown_leader
 from odradek.controller.events import ControlledShutdownRequested
-from odradek.controller.partition_states import PartitionState
 from odradek.controller.plan import Plan
-from odradek.controller.replica_states import TRANSITIONS, ReplicaState
+from odradek.controller.replica_states import TRANSITIONS
+from odradek.controller.states import PartitionState, ReplicaState
 from odradek.controller.task import Task
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.error_codes import ErrorCode

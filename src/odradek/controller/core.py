@@ -12,6 +12,7 @@ controller, an exception. Memory is dropped; elected again, everything is read a
 
 from traceback import format_exc
 
+from odradek.controller.broker_requests import BrokerRequest
 from odradek.controller.context import ControllerContext, ControllerSettings
 from odradek.controller.dispatch import (
     Resign,
@@ -24,7 +25,6 @@ from odradek.controller.dispatch import (
 from odradek.controller.effects import (
     NOTHING,
     Answer,
-    BrokerRequest,
     CreatePartitionState,
     Effects,
     StateChange,
@@ -46,9 +46,9 @@ from odradek.controller.failover import (
     load_context,
     newest_controller_epoch,
 )
-from odradek.controller.partition_states import PartitionState
 from odradek.controller.plan import Plan, Telling
 from odradek.controller.requests import requests_of
+from odradek.controller.states import PartitionState
 from odradek.controller.strangers import stranger_leads
 from odradek.controller.task import Task
 from odradek.controller.unclean import commit_asked, questions

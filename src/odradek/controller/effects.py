@@ -16,9 +16,11 @@ and an election of 100,000 partitions builds half a million of them.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from odradek.model.cluster import BrokerRegistration, LeaderAndIsr, ReplicaAssignment
+from odradek.controller.broker_requests import BrokerRequest
+from odradek.controller.events import Event
+from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ProducerIdBlock
 from odradek.model.ids import (
@@ -31,9 +33,6 @@ from odradek.model.ids import (
     TopicPartition,
 )
 from odradek.model.values import dataclass, field
-
-if TYPE_CHECKING:
-    from odradek.controller.events import Event
 
 # ------------------------------------------------------------------------------------------------ writes
 
@@ -134,102 +133,6 @@ Write = (
     | WriteProducerIdBlock
     | WriteStrays
 )
-
-# ----------------------------------------------------------------------------------------------- requests
-
-
-class LeaderAndIsrPartition(NamedTuple):
-    """One partition of LeaderAndIsr. `is_new` only for a replica in NewReplica: else a broker with a dead
-    disk would make an empty copy."""
-
-    topic_partition: TopicPartition
-    topic_id: TopicId
-    controller_epoch: ControllerEpoch
-    leader: BrokerId
-    leader_epoch: LeaderEpoch
-    isr: tuple[BrokerId, ...]
-    partition_epoch: int
-    replicas: tuple[BrokerId, ...]
-    adding_replicas: tuple[BrokerId, ...]
-    removing_replicas: tuple[BrokerId, ...]
-    is_new: bool
-    leader_recovery_state: int
-    elr: tuple[BrokerId, ...] = ()  # while there are any the leader commits nothing (decisions/0011)
-
-
-class UpdateMetadataPartition(NamedTuple):
-    """One partition of UpdateMetadata; leader -2 takes a deleted topic out of every cache (row 154)."""
-
-    topic_partition: TopicPartition
-    topic_id: TopicId
-    controller_epoch: ControllerEpoch
-    leader: BrokerId
-    leader_epoch: LeaderEpoch
-    isr: tuple[BrokerId, ...]
-    partition_epoch: int
-    replicas: tuple[BrokerId, ...]
-    offline_replicas: tuple[BrokerId, ...]
-
-
-class StopReplicaPartition(NamedTuple):
-    """`leader_epoch` is -2 while the topic is being deleted, -1 if unknown (KIP-570)."""
-
-    topic_partition: TopicPartition
-    leader_epoch: LeaderEpoch
-    delete: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderAndIsrRequest:
-    """`live_leaders` are the registrations of the brokers named as leaders."""
-
-    broker: BrokerId
-    broker_epoch: BrokerEpoch
-    controller_id: BrokerId
-    controller_epoch: ControllerEpoch
-    partitions: tuple[LeaderAndIsrPartition, ...]
-    live_leaders: tuple[BrokerRegistration, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateMetadataRequest:
-    """`live_brokers` replaces the receiver's list: always all live and shutting-down brokers.
-
-    The `partitions` tuple is the same object for every broker that gets the same: encode it once.
-    """
-
-    broker: BrokerId
-    broker_epoch: BrokerEpoch
-    controller_id: BrokerId
-    controller_epoch: ControllerEpoch
-    partitions: tuple[UpdateMetadataPartition, ...]
-    live_brokers: tuple[BrokerRegistration, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class StopReplicaRequest:
-    """`number` is not on the wire: the answer brings it back, so that it is not taken for another's (`stop_answers`)."""
-
-    broker: BrokerId
-    broker_epoch: BrokerEpoch
-    controller_id: BrokerId
-    controller_epoch: ControllerEpoch
-    partitions: tuple[StopReplicaPartition, ...]
-    number: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class AskEndOffsets:
-    """Ask what a survivor holds before an unclean election; answered by `EndOffsetsAnswered`."""
-
-    broker: BrokerId
-    broker_epoch: BrokerEpoch
-    partitions: tuple[tuple[TopicPartition, LeaderEpoch], ...]
-
-
-# Order for one broker and one event, as golden/controller shows it:
-# LeaderAndIsr, UpdateMetadata, StopReplica (row 171).
-BrokerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest | AskEndOffsets
 
 # ------------------------------------------------------------------------------------------------ changes
 
@@ -364,7 +267,7 @@ class Effects:
     by_mistake: bool = (
         False  # we resign over a mistake of our own: let others stand first, or it may go round
     )
-    follow_up: tuple["Event", ...] = ()  # events to hand to `step`, in order, before any other
+    follow_up: tuple[Event, ...] = ()  # events to hand to `step`, in order, before any other
 
 
 NOTHING = Effects()

@@ -13,8 +13,9 @@ its page cache is not the only choice any more (hole H2 of Apache in ZooKeeper m
 from collections.abc import Collection, Mapping
 
 from odradek.controller.context import ControllerContext
-from odradek.controller.partition_states import PartitionState, plan_partition_move
+from odradek.controller.partition_states import plan_partition_move
 from odradek.controller.plan import Plan
+from odradek.controller.states import PartitionState
 from odradek.model.cluster import BrokerRegistration
 from odradek.model.ids import NO_LEADER, UNKNOWN_BROKER_EPOCH, BrokerId, TopicPartition
 

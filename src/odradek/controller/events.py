@@ -9,7 +9,7 @@ Facts of the store (`BrokersChanged`, `TopicsChanged`, ...) stand in `odradek.mo
 
 from collections.abc import Mapping
 
-from odradek.controller.effects import LeaderAndIsrPartition
+from odradek.controller.broker_requests import LeaderAndIsrPartition
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import Fact, MetadataLoaded
 from odradek.model.ids import (

@@ -7,7 +7,7 @@ that would unblock it and the state that would follow, so that an operator knows
 from collections.abc import Iterator
 
 from odradek.controller.context import ControllerContext
-from odradek.controller.partition_states import PartitionState
+from odradek.controller.states import PartitionState
 from odradek.controller.what_if import what_if
 from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
 from odradek.model.values import dataclass

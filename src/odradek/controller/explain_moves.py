@@ -5,7 +5,7 @@ Both keep their phase in the context, so the tree is read off it: which step is 
 
 from odradek.controller.context import ControllerContext, ReassignmentPhase
 from odradek.controller.explain import Why
-from odradek.controller.replica_states import ReplicaState
+from odradek.controller.states import ReplicaState
 from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
 
 # Below this a leaver is only slow; above it, it is named as stuck (row 172).

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from odradek.controller.context import ControllerContext
 from odradek.controller.explain import Why, why_offline
 from odradek.controller.explain_moves import why_reassignment_stuck
-from odradek.controller.partition_states import PartitionState
+from odradek.controller.states import PartitionState
 from odradek.model.counted import counted
 from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
 

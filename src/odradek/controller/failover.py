@@ -23,9 +23,9 @@ from odradek.controller.context import (
 from odradek.controller.eligible import plan_lost
 from odradek.controller.events import Elected, Event, ReassignmentStep
 from odradek.controller.lives import RESTARTED, commit_last_epochs, plan_restarted_members
-from odradek.controller.partition_states import PartitionState
 from odradek.controller.plan import Plan, Telling
-from odradek.controller.replica_states import TRANSITIONS, ReplicaState
+from odradek.controller.replica_states import TRANSITIONS
+from odradek.controller.states import PartitionState, ReplicaState
 from odradek.controller.strays import commit_told, plan_told
 from odradek.controller.task import Task
 from odradek.model.cluster import ReplicaAssignment

@@ -7,8 +7,7 @@ hachikuji/kafka-specification where it has one. Each check is a generator of sen
 from collections.abc import Callable, Iterable, Iterator
 
 from odradek.controller.context import ControllerContext
-from odradek.controller.partition_states import PartitionState
-from odradek.controller.replica_states import ReplicaState
+from odradek.controller.states import PartitionState, ReplicaState
 from odradek.model.ids import NO_LEADER, TopicPartition
 
 Invariant = Callable[[ControllerContext, TopicPartition], Iterator[str]]

@@ -10,6 +10,7 @@ from enum import Enum, IntEnum
 from types import NoneType, UnionType
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
+from odradek.controller import broker_requests
 from odradek.controller import effects as effects_module
 from odradek.controller import events as events_module
 from odradek.controller.effects import Effects
@@ -21,7 +22,7 @@ from odradek.model.printable import LONGEST_TEXT, shown
 
 _TYPES: dict[str, type] = {
     name: kind
-    for module in (events_module, effects_module, facts, cluster)
+    for module in (events_module, effects_module, broker_requests, facts, cluster)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and hasattr(kind, "__match_args__")
 }

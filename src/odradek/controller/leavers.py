@@ -10,7 +10,8 @@ from odradek.controller.context import ControllerContext
 from odradek.controller.events import Event, StopReplicaAnswered
 from odradek.controller.plan import Plan
 from odradek.controller.reassignment_rules import steps_after
-from odradek.controller.replica_states import ReplicaState, plan_replica_move
+from odradek.controller.replica_states import plan_replica_move
+from odradek.controller.states import ReplicaState
 from odradek.controller.task import Task
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, TopicPartition

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from odradek.controller.context import ControllerContext
 from odradek.controller.election import Election
 from odradek.controller.eligible import successor
-from odradek.controller.partition_states import PartitionState, plan_partition_move
+from odradek.controller.partition_states import plan_partition_move
 from odradek.controller.plan import Plan
+from odradek.controller.states import PartitionState
 from odradek.model.facts import StoredPartitionState
 from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
 

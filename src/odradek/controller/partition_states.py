@@ -10,25 +10,16 @@ logs. An effect's `plan` writes what it wants on a `Plan`; memory changes when t
 """
 
 from collections.abc import Callable
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from odradek.controller.election import Election, offline_leader
+from odradek.controller.states import PartitionState
 from odradek.controller.transitions import IllegalTransition
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import TopicPartition
 
 if TYPE_CHECKING:
     from odradek.controller.plan import Plan
-
-
-class PartitionState(StrEnum):
-    """Each with its promise; `invariants.py` checks the same promises."""
-
-    NON_EXISTENT = "NonExistentPartition"  # never created, or created and deleted: no leader and ISR
-    NEW = "NewPartition"  # replicas assigned; no leader and ISR yet
-    ONLINE = "OnlinePartition"  # a leader has been elected: it is in the ISR, and was live then
-    OFFLINE = "OfflinePartition"  # the leader died and nobody has followed it
 
 
 # Says who leads: reads the plan, returns None when nobody can.

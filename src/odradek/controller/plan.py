@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import CreatePartitionState, StateChange, Write, WritePartitionState
 from odradek.controller.election import Election
-from odradek.controller.partition_states import PartitionState
-from odradek.controller.replica_states import ReplicaState
+from odradek.controller.states import DELETED, PartitionState, ReplicaState
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.facts import StoredPartitionState
 from odradek.model.ids import (
@@ -29,9 +28,6 @@ from odradek.model.ids import (
 from odradek.model.values import dataclass, field, replace
 
 NO_REPLICAS = ReplicaAssignment(())
-DELETED = frozenset(
-    {ReplicaState.DELETION_STARTED, ReplicaState.DELETION_SUCCESSFUL, ReplicaState.NON_EXISTENT}
-)
 
 
 @dataclass(slots=True)

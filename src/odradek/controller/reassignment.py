@@ -36,7 +36,7 @@ from odradek.controller.effects import Write, WriteReassignmentNode
 from odradek.controller.election import reassigned_leader
 from odradek.controller.events import Event, ReassignmentStep, WriteAnswer
 from odradek.controller.leavers import commit_leavers, plan_leaver
-from odradek.controller.partition_states import PartitionState, plan_partition_move
+from odradek.controller.partition_states import plan_partition_move
 from odradek.controller.plan import Plan
 from odradek.controller.reassignment_rules import (
     GROWING,
@@ -49,7 +49,8 @@ from odradek.controller.reassignment_rules import (
     shown,
     steps_after,
 )
-from odradek.controller.replica_states import ReplicaState, plan_replica_move
+from odradek.controller.replica_states import plan_replica_move
+from odradek.controller.states import PartitionState, ReplicaState
 from odradek.controller.strays import plan_kept
 from odradek.controller.task import Task
 from odradek.controller.topic_nodes import commit_topic_answer, topic_write

@@ -6,10 +6,11 @@ from odradek.controller.context import ControllerContext, Reassignment
 from odradek.controller.effects import Write, WriteStrays
 from odradek.controller.events import Event, ReassignmentStep, WriteAnswer
 from odradek.controller.leavers import commit_leavers, commit_left, plan_leaver
-from odradek.controller.partition_states import PartitionState, plan_partition_move
+from odradek.controller.partition_states import plan_partition_move
 from odradek.controller.plan import Plan, Telling
 from odradek.controller.reassignment_rules import GROWING, dropped_by, loses_records, selector_among, shown
-from odradek.controller.replica_states import ReplicaState, plan_replica_move
+from odradek.controller.replica_states import plan_replica_move
+from odradek.controller.states import PartitionState, ReplicaState
 from odradek.controller.strays import plan_kept
 from odradek.controller.task import Task
 from odradek.controller.topic_nodes import commit_topic_answer, topic_write

@@ -14,8 +14,9 @@ from odradek.controller.context import ControllerContext
 from odradek.controller.effects import Answer, RemovePreferredElectionNode, Write
 from odradek.controller.election import Election, offline_leader, preferred_leader
 from odradek.controller.events import ElectLeadersRequested, WriteAnswer
-from odradek.controller.partition_states import PartitionState, plan_partition_move
+from odradek.controller.partition_states import plan_partition_move
 from odradek.controller.plan import Plan
+from odradek.controller.states import PartitionState
 from odradek.controller.task import Task
 from odradek.controller.unclean import elected_answer
 from odradek.model.cluster import LeaderAndIsr

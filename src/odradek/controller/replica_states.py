@@ -7,26 +7,14 @@
 The last four states exist for deletion alone (row 60). Everything that moves a replica lives in this file.
 """
 
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from odradek.controller.states import ReplicaState
 from odradek.controller.transitions import IllegalTransition
 from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from odradek.controller.plan import Plan
-
-
-class ReplicaState(StrEnum):
-    """Each with its promise; `invariants.py` checks the same promises."""
-
-    NON_EXISTENT = "NonExistentReplica"  # never created, or its data is gone
-    NEW = "NewReplica"  # created with the topic or by a reassignment; may only follow
-    ONLINE = "OnlineReplica"  # assigned and started: leads or follows
-    OFFLINE = "OfflineReplica"  # its broker or disk is gone or going, or it is being removed; out of the ISR
-    DELETION_STARTED = "ReplicaDeletionStarted"  # its broker was told to delete; no answer yet
-    DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"  # its broker said that the data is gone
-    DELETION_INELIGIBLE = "ReplicaDeletionIneligible"  # deletion failed, or its broker is dead: try later
 
 
 ReplicaMove = tuple[TopicPartition, BrokerId, ReplicaState, ReplicaState]  # the last two: from, to

@@ -8,8 +8,7 @@ partitions share the whole tuple, so that it is encoded once.
 
 from collections.abc import Iterable, KeysView
 
-from odradek.controller.context import ControllerContext
-from odradek.controller.effects import (
+from odradek.controller.broker_requests import (
     BrokerRequest,
     LeaderAndIsrPartition,
     LeaderAndIsrRequest,
@@ -18,6 +17,7 @@ from odradek.controller.effects import (
     UpdateMetadataPartition,
     UpdateMetadataRequest,
 )
+from odradek.controller.context import ControllerContext
 from odradek.controller.plan import Telling
 from odradek.controller.stop_answers import commit_stop_sent
 from odradek.model.cluster import BrokerRegistration

@@ -7,16 +7,14 @@ and wording as golden/controller shows them for 3.9.1; the journal says the same
 from collections.abc import Iterator
 from functools import lru_cache
 
-from odradek.controller.effects import (
+from odradek.controller.broker_requests import (
     BrokerRequest,
-    Effects,
     LeaderAndIsrRequest,
-    StateChange,
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
-from odradek.controller.partition_states import PartitionState
-from odradek.controller.replica_states import ReplicaState
+from odradek.controller.effects import Effects, StateChange
+from odradek.controller.states import PartitionState, ReplicaState
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId
 

@@ -21,7 +21,7 @@ from odradek.controller.context import ControllerContext
 from odradek.controller.effects import Write, WriteStrays
 from odradek.controller.events import StopReplicaAnswered, WriteAnswer
 from odradek.controller.plan import Plan, Telling
-from odradek.controller.replica_states import ReplicaState
+from odradek.controller.states import ReplicaState
 from odradek.controller.task import Task
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import EPOCH_DURING_DELETE, BrokerId, TopicId, TopicPartition

@@ -10,9 +10,10 @@ from odradek.controller.context import ControllerContext
 from odradek.controller.effects import Write, WriteTopicAssignment
 from odradek.controller.events import Conflict, Stored, WriteAnswer
 from odradek.controller.failover import commit_initial_states, plan_startup
-from odradek.controller.partition_states import PartitionState, plan_partition_move
+from odradek.controller.partition_states import plan_partition_move
 from odradek.controller.plan import Plan
-from odradek.controller.replica_states import ReplicaState, plan_replica_move
+from odradek.controller.replica_states import plan_replica_move
+from odradek.controller.states import PartitionState, ReplicaState
 from odradek.controller.task import Task
 from odradek.controller.topic_deletion import CompleteDeletions, DeleteTopics, ForgetDeletions, UndoGrowth
 from odradek.model.facts import (

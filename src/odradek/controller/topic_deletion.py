@@ -28,9 +28,10 @@ from odradek.controller.effects import (
     WriteTopicAssignment,
 )
 from odradek.controller.events import Conflict, StopReplicaAnswered, Stored, WriteAnswer
-from odradek.controller.partition_states import PartitionState, plan_partition_move
+from odradek.controller.partition_states import plan_partition_move
 from odradek.controller.plan import Plan
-from odradek.controller.replica_states import ReplicaState, plan_replica_move
+from odradek.controller.replica_states import plan_replica_move
+from odradek.controller.states import PartitionState, ReplicaState
 from odradek.controller.strays import commit_kept, plan_kept
 from odradek.controller.task import Task
 from odradek.model.error_codes import ErrorCode

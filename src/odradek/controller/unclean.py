@@ -10,18 +10,14 @@ While the question is open the partition stays offline, and a member of the ISR 
 
 from collections.abc import Iterable, Mapping
 
+from odradek.controller.broker_requests import AskEndOffsets, BrokerRequest
 from odradek.controller.context import ControllerContext, UncleanQuote
-from odradek.controller.effects import (
-    Answer,
-    AskEndOffsets,
-    BrokerRequest,
-    ElectLeadersAnswer,
-    StateChange,
-)
+from odradek.controller.effects import Answer, ElectLeadersAnswer, StateChange
 from odradek.controller.election import Election, offline_leader
 from odradek.controller.events import EndOffsetsAnswered
-from odradek.controller.partition_states import PartitionState, plan_partition_move
+from odradek.controller.partition_states import plan_partition_move
 from odradek.controller.plan import Plan
+from odradek.controller.states import PartitionState
 from odradek.controller.task import Task
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.error_codes import ErrorCode

@@ -17,7 +17,7 @@ from odradek.log.files import Directory
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_to_text
 
 if TYPE_CHECKING:
-    from odradek.log.log_manager import LogDirectory
+    from odradek.log.log_directory import LogDirectory
     from odradek.log.partition_log import PartitionLog
 
 

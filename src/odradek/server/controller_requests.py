@@ -7,7 +7,7 @@ LeaderAndIsr 7, UpdateMetadata 8, StopReplica 4, OffsetForLeaderEpoch 4, ListOff
 
 from typing import Any
 
-from odradek.controller.effects import (
+from odradek.controller.broker_requests import (
     BrokerRequest,
     LeaderAndIsrRequest,
     StopReplicaRequest,

@@ -10,8 +10,8 @@ from typing import Any
 
 from odradek.broker.answers import Answer, CloseConnection
 from odradek.broker.client_throttles import ClientThrottles
-from odradek.broker.core import ConnectionInfo, Request
 from odradek.broker.quotas import ClientQuotas
+from odradek.broker.request import ConnectionInfo, Request
 from odradek.client.receive_buffers import BufferPool
 from odradek.model.printable import shown
 from odradek.model.settings import BrokerSettings

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from odradek.client.connection import BrokerLink
 from odradek.client.receive_buffers import BufferPool
-from odradek.controller.effects import BrokerRequest
+from odradek.controller.broker_requests import BrokerRequest
 from odradek.controller.events import Event
 from odradek.model.cluster import BrokerRegistration
 from odradek.model.error_codes import ErrorCode

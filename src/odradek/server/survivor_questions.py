@@ -8,7 +8,7 @@ is none; but ListOffsets they answer to -2 on any replica, with the log end. So 
 from itertools import groupby
 from typing import NamedTuple
 
-from odradek.controller.effects import AskEndOffsets
+from odradek.controller.broker_requests import AskEndOffsets
 from odradek.controller.events import EndOffsetsAnswered
 from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicPartition
 from odradek.protocol.messages import list_offsets as lo

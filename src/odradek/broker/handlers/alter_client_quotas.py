@@ -23,7 +23,8 @@ from odradek.protocol.messages.alter_client_quotas import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 EPSILON = 1e-6
 TYPES = ("user", "client-id", "ip")

@@ -22,7 +22,8 @@ from odradek.protocol.messages.alter_configs import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:

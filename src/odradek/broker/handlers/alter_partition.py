@@ -34,7 +34,8 @@ from odradek.protocol.messages.alter_partition import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 FIRST_BY_ID = 2
 FIRST_WITH_EPOCHS = 3

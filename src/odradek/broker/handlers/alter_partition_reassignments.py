@@ -20,7 +20,8 @@ from odradek.protocol.messages.alter_partition_reassignments import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 NOT_CONTROLLER = AlterReassignmentsAnswered(ErrorCode.NOT_CONTROLLER, MESSAGE)
 TIMED_OUT = AlterReassignmentsAnswered(

@@ -32,7 +32,8 @@ from odradek.protocol.messages.create_partitions import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 STRICT_QUOTA_SINCE = 3
 

@@ -35,7 +35,8 @@ from odradek.protocol.messages.create_topics import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 FIRST_WITH_CONFIGS = 5
 STRICT_QUOTA_SINCE = 6

@@ -20,7 +20,8 @@ from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Waiter
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 UP_TO_HIGH_WATERMARK = -1
 INVALID_LOW_WATERMARK = -1

@@ -24,7 +24,8 @@ from odradek.protocol.messages.delete_topics import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 FIRST_BY_STATE = 6
 FIRST_WITH_DISABLED = 3

@@ -23,7 +23,8 @@ from odradek.protocol.messages.describe_client_quotas import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 EXACT, IS_DEFAULT, ANY = range(3)
 TYPES = {"user": "user", "client-id": "client", "ip": "ip"}  # type -> how Apache's messages call it

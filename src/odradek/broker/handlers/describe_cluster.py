@@ -17,7 +17,8 @@ from odradek.protocol.messages.describe_cluster import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 BROKERS = 1
 CONTROLLERS = 2

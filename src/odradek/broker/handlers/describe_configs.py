@@ -42,7 +42,8 @@ from odradek.protocol.messages.describe_configs import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 NOTHING_STORED = StoredConfig({}, -1)
 

@@ -23,7 +23,8 @@ from odradek.protocol.messages.describe_log_dirs import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
     from odradek.log.log_manager import LogDirectory
     from odradek.log.partition_log import PartitionLog
 

@@ -23,7 +23,8 @@ from odradek.protocol.messages.describe_user_scram_credentials import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 # The key in a user's node, and the mechanism's number on the wire.
 MECHANISMS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}

@@ -26,7 +26,8 @@ from odradek.protocol.messages.elect_leaders import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 PREFERRED, UNCLEAN = 0, 1
 

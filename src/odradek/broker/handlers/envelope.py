@@ -18,7 +18,8 @@ from odradek.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from odradek.protocol.primitives import read_compact_string
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 # What golden/api_versions.json calls forwardable, as far as it is served here.
 FORWARDABLE = frozenset(

@@ -16,7 +16,7 @@ the last stable offset. Between that and the log end: an empty answer. Outside t
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer, Buffer, Park, Reply
-from odradek.broker.fetch_sessions import NO_SESSION, FetchSession, WantedPartition
+from odradek.broker.fetch_sessions import NO_SESSION, FetchSession, ParkedFetch, WantedPartition
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import BrokerEpoch, BrokerId
@@ -29,12 +29,12 @@ from odradek.protocol.fast_fetch import (
     encode_response,
 )
 from odradek.replication.partition import Partition
-from odradek.replication.purgatory import Waiter
 from odradek.replication.replica import READ_COMMITTED
 
 if TYPE_CHECKING:
     from odradek.broker.client_throttles import ClientLimits
-    from odradek.broker.core import Broker, ConnectionInfo, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import ConnectionInfo, Request
 
 # How long the news of a higher high watermark, or log start, may wait for records to travel with.
 NEWS_MS = 4
@@ -131,7 +131,7 @@ class Gathered:
         self.size_bytes = 0
 
 
-class FetchWait(Waiter):
+class FetchWait(ParkedFetch):
     """One fetch, parked or not. It looks only at what is pending in its session."""
 
     __slots__ = (

@@ -23,7 +23,8 @@ from odradek.protocol.messages.incremental_alter_configs import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 

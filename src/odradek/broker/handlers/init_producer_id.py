@@ -14,7 +14,8 @@ from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, In
 from odradek.replication.purgatory import Waiter
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 # A client's request.timeout.ms is 30 s at least; before that it hears that it should try again.
 WAIT_MS = 10_000

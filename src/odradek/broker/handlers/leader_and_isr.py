@@ -35,7 +35,8 @@ from odradek.protocol.messages.leader_and_isr import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 FULL = 2
 FIRST_BY_ID = 5

@@ -29,7 +29,8 @@ from odradek.replication.purgatory import Waiter
 from odradek.replication.replica import READ_COMMITTED
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
     from odradek.log.partition_log import PartitionLog
 
 LATEST = -1

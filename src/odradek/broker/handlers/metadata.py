@@ -28,7 +28,8 @@ from odradek.protocol.messages.metadata import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 FIRST_BY_ID = 12
 FIRST_FLEXIBLE = 9

@@ -20,7 +20,8 @@ from odradek.protocol.messages.offset_for_leader_epoch import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 DEBUGGING = -2
 FIRST_WITH_REPLICA_ID = 3

@@ -33,7 +33,8 @@ from odradek.replication.partition import Partition
 from odradek.replication.waiting import AckWaiter
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 ALL = -1
 FIRST_WITH_MESSAGES = 8

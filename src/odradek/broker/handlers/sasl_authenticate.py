@@ -11,7 +11,8 @@ from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:

@@ -10,7 +10,8 @@ from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:

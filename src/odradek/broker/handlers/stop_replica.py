@@ -20,7 +20,8 @@ from odradek.protocol.messages.stop_replica import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:

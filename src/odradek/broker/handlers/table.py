@@ -20,7 +20,8 @@ from odradek.broker.handlers import (
 from odradek.protocol.api_keys import SERVED, ApiKey
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 Handler = Callable[["Broker", "Request", int], Answer]
 

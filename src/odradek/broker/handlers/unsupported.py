@@ -17,7 +17,8 @@ from odradek.model.printable import shown
 from odradek.protocol.api_keys import APIS, ApiKey
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 ERROR = ErrorCode.UNSUPPORTED_VERSION
 

@@ -25,7 +25,8 @@ from odradek.protocol.messages.update_features import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 ATTEMPTS = 5
 

@@ -22,7 +22,8 @@ from odradek.records.control import build_end_marker
 from odradek.replication.waiting import AckWaiter
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker, Request
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
 
 ALL = -1
 WAIT_MS = 30_000

@@ -8,7 +8,7 @@ from odradek.cli.journal.words import clock
 from odradek.cli.pictures.drawing import INK, PAPER, Drawing, page, paragraph, table, write
 
 if TYPE_CHECKING:
-    from odradek.cli.reassign.status import Row
+    from odradek.cli.reassign.rows import Row
     from odradek.controller.reassignment_steps import Reassigned
 
 WIDTH, LEFT, BOX, GAP, ROW = 960, 190, 34, 4, 62

@@ -7,13 +7,14 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from odradek.cli.controller_calls import look_again
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
 from odradek.cli.reassign.files import read_proposal
+from odradek.cli.reassign.rows import Row
 
 if TYPE_CHECKING:
     from odradek.client.sync import SyncClient
@@ -21,29 +22,6 @@ if TYPE_CHECKING:
 
 WATCH_S = 1.0
 STEPS = 12
-
-
-class Row(NamedTuple):
-    """`step` 0: it does not run. `behind`: records the slowest newcomer lacks, None where nobody said."""
-
-    partition: "TopicPartition"
-    replicas: tuple[int, ...]
-    target: tuple[int, ...]
-    adding: tuple[int, ...]
-    removing: tuple[int, ...]
-    leader: int
-    isr: tuple[int, ...]
-    step: int
-    sentence: str
-    behind: int | None = None
-
-    @property
-    def is_running(self) -> bool:
-        return self.step > 0
-
-    @property
-    def is_done(self) -> bool:
-        return not self.is_running and self.replicas == self.target
 
 
 @click.command()

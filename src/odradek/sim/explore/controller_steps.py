@@ -9,18 +9,13 @@ from collections.abc import Callable, Iterator
 from itertools import permutations
 from typing import Any, NamedTuple
 
+from odradek.controller.broker_requests import LeaderAndIsrRequest
 from odradek.controller.context import ControllerSettings
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import (
     AlterPartitionAnswer as AlterPartitionAnswers,
 )
-from odradek.controller.effects import (
-    Answer,
-    CreatePartitionState,
-    LeaderAndIsrRequest,
-    Write,
-    WritePartitionState,
-)
+from odradek.controller.effects import Answer, CreatePartitionState, Write, WritePartitionState
 from odradek.controller.events import (
     AlterPartitionItem,
     AlterPartitionRequested,
@@ -32,8 +27,8 @@ from odradek.controller.events import (
     WriteAnswer,
 )
 from odradek.controller.failover import load_context
-from odradek.controller.replica_states import ReplicaState
 from odradek.controller.settle import settle
+from odradek.controller.states import ReplicaState
 from odradek.model.cluster import BrokerRegistration, LeaderAndIsr, ReplicaAssignment
 from odradek.model.facts import BrokersChanged, MetadataLoaded, StoredPartitionState, TopicAssignment
 from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch

@@ -1,0 +1,52 @@
+"""One request, and the connection it came over, as the shell hands them in."""
+
+from odradek.broker.fetch_sessions import ParkedFetch
+
+
+class ConnectionInfo:
+    """Who asks, and over which listener. One per connection, shared by its requests."""
+
+    __slots__ = ("id", "is_follower", "listener", "parked", "peer", "principal", "told")
+
+    def __init__(self, id: int, peer: str, listener: str, principal: str = "User:ANONYMOUS") -> None:
+        self.id = id
+        self.peer = peer
+        self.listener = listener
+        self.principal = principal
+        self.is_follower = False  # another broker fetches over it, and is held to no client's quota
+        self.parked: ParkedFetch | None = None  # its fetch that is not answered yet
+        self.told: set[object] = set()  # what was logged once for this connection
+
+    @property
+    def address(self) -> str:
+        """The peer without its port."""
+        return self.peer.rpartition(":")[0]
+
+
+class Request:
+    """One request as the shell read it: header fields, and the body as a view that dies with the call."""
+
+    __slots__ = ("api_key", "api_version", "body", "client_id", "connection", "correlation_id")
+
+    def __init__(
+        self,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        body: memoryview,
+        connection: ConnectionInfo,
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.body = body
+        self.connection = connection
+
+    def kept(self) -> "Request":
+        """The same with a body of its own, which lives on."""
+        body = memoryview(bytes(self.body))
+        return Request(
+            self.api_key, self.api_version, self.correlation_id, self.client_id, body, self.connection
+        )
