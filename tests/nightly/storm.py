@@ -97,7 +97,8 @@ def _inject(cluster: ProxiedCluster, topic: str, books: Books, chance: random.Ra
     kind = chance.choice(sorted(FAULTS))
     victims = sorted(cluster.brokers)
     chance.shuffle(victims)
-    lasts_s = chance.uniform(SHORTEST_S, LONGEST_S)
+    # As many within a blink as beyond a session: a uniform draw would spend the hour waiting in long ones.
+    lasts_s = SHORTEST_S * (LONGEST_S / SHORTEST_S) ** chance.random()
     with FAULTS[kind](cluster, victims):
         threading.Event().wait(lasts_s)
     for broker in cluster.brokers.values():
