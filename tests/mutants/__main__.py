@@ -1,91 +1,213 @@
 """`python -m tests.mutants`: draws, tries out, goes on where an earlier run stopped, and prints the table."""
 
 import json
+import os
 import sys
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TextIO
 
 import click
+import pytest
 
 from tests.mutants.drawing import ROOMS, drawn
-from tests.mutants.trial import ROOT, Verdict, copied, run_seeds, try_out
+from tests.mutants.explained import explained
+from tests.mutants.judge import Judge, seeds_of
+from tests.mutants.patching import PACKAGE
+from tests.mutants.reach import ROOT, Seeds, SimulatorFails, learn_seeds, learn_tests
+from tests.mutants.sites import Change, Site
+from tests.mutants.trial import copied, red_test, with_change
+
+JUDGES = ("tests", "simulator")
+# What a mutation of the rooms is shown to. What needs processes or Spark is too slow here.
+TESTS = (*tuple(f"tests/{room}" for room in (*ROOMS, "server")), "tests/sim/test_scenarios.py")
+
+Verdicts = dict[str, dict[str, Any]]
 
 
 @click.command()
 @click.option("--seed", default=1, show_default=True, help="Which mutations are drawn.")
 @click.option("--count", default=100, show_default=True, help="How many, over all rooms.")
 @click.option("--rooms", default=",".join(ROOMS), show_default=True, help="Of which rooms.")
+@click.option(
+    "--only", default="", help="Only those whose name holds this, tried again whatever is known of them."
+)
+@click.option("--judges", default=",".join(JUDGES), show_default=True, help="Who judges.")
 @click.option("--seeds", default=200, show_default=True, help="Seeds of the simulator for each.")
-@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Mutants at a time.")
+@click.option(
+    "--quiet-after",
+    default=40,
+    show_default=True,
+    help="Seeds that run its line as ever, and no more are tried.",
+)
+@click.option(
+    "--budget", default=300.0, show_default=True, help="Seconds of tests for each, as the tests took alone."
+)
+@click.option("--workers", default=2, show_default=True, help="For the one run that learns what tests enter.")
 @click.option(
     "--results",
     type=click.Path(dir_okay=False, path_type=Path),
     default=ROOT / "out" / "mutants.jsonl",
     help="Where verdicts are kept, a line each; what stands there is not tried again.",
 )
+@click.option("--again", is_flag=True, help="Those that survived the tests are tried again, by the tests.")
 @click.option("--list", "only_list", is_flag=True, help="Say what would be tried, and stop.")
-def mutants(seed: int, count: int, rooms: str, seeds: int, jobs: int, results: Path, only_list: bool) -> None:
-    """Mutations drawn by a seed, each against the tests of its room and against the simulator."""
-    chosen = rooms.split(",")
-    if unknown := sorted(set(chosen) - set(ROOMS)):
-        raise click.BadParameter(f"no room {', '.join(unknown)}; there are {', '.join(ROOMS)}")
-    sites = drawn(ROOT / "src" / "odradek", seed=seed, count=count, rooms=chosen)
+def mutants(
+    seed: int,
+    count: int,
+    rooms: str,
+    only: str,
+    judges: str,
+    seeds: int,
+    quiet_after: int,
+    budget: float,
+    workers: int,
+    results: Path,
+    again: bool,
+    only_list: bool,
+) -> None:
+    """Mutations drawn by a seed, each against the tests and against the simulator. What the tests enter is learned once and
+    kept beside the results (`.reached`); delete it after larger changes."""
+    sites = [
+        site
+        for site in drawn(PACKAGE, seed=seed, count=count, rooms=_chosen(rooms, ROOMS))
+        if only in site.name
+    ]
+    by = _chosen(judges, JUDGES)
     if only_list:
         for site in sites:
             click.echo(site.name)
         return
     results.parent.mkdir(parents=True, exist_ok=True)
-    known = {line["name"]: line for line in _read(results)}
-    left = [site for site in sites if site.name not in known]
-    if left:
-        with TemporaryDirectory() as scratch:
-            lines, is_broken = run_seeds(copied(Path(scratch)), seeds)
-        if is_broken or any(line["code"] for line in lines):
-            raise click.ClickException("the simulator fails without any mutation; mend that first")
-        hashes = {line["seed"]: line["hash"] for line in lines}
-        with results.open("a", encoding="utf-8") as file, ThreadPoolExecutor(jobs) as pool:
-            for verdict in pool.map(lambda site: try_out(site, seeds=seeds, hashes=hashes), left):
-                file.write(json.dumps(verdict.as_dict()) + "\n")
-                file.flush()
-                known[verdict.site.name] = verdict.as_dict()
-                click.echo(_line(verdict))
-    for row in table([known[site.name] for site in sites]):
+    verdicts = read(results)
+    with results.open("a", encoding="utf-8") as file:
+        keep = Keeper(file, verdicts)
+        if "tests" in by:
+            survived = {name for name, verdict in verdicts.items() if verdict.get("test", "") is None}
+            left = [
+                s
+                for s in sites
+                if only or "test" not in verdicts.get(s.name, {}) or (again and s.name in survived)
+            ]
+            _by_tests(left, results.with_suffix(".reached"), workers, budget, keep)
+        if "simulator" in by:
+            left = [site for site in sites if only or "seed" not in verdicts.get(site.name, {})]
+            _by_simulator(left, seeds, quiet_after, keep)
+    for row in table(sites, verdicts, explained()):
         click.echo(row)
 
 
-def _read(results: Path) -> list[dict[str, Any]]:
+def _chosen(names: str, known: Iterable[str]) -> list[str]:
+    chosen = names.split(",")
+    if unknown := sorted(set(chosen) - set(known)):
+        raise click.BadParameter(f"no {', '.join(unknown)}; there are {', '.join(known)}")
+    return chosen
+
+
+class Keeper:
+    """Writes each verdict down at once, and says it."""
+
+    def __init__(self, file: TextIO, verdicts: Verdicts) -> None:
+        self._file = file
+        self._verdicts = verdicts
+
+    def __call__(self, site: Site, **verdict: Any) -> None:
+        self._verdicts.setdefault(site.name, {}).update(verdict)
+        self._file.write(json.dumps({"name": site.name, **verdict}) + "\n")
+        self._file.flush()
+        if "test" in verdict:
+            click.echo(f"{verdict['test'] or 'SURVIVES the tests'} | {site.name}", err=True)
+        else:
+            seen = "-" if verdict["seed"] is None else f"seed {verdict['seed']} ({verdict['code']})"
+            told = f"{verdict['reached']} reach it, {verdict['seeds_run']} ran, {verdict['other_traces']} another way"
+            click.echo(f"{seen}, {told} | {site.name}", err=True)
+
+
+def _by_tests(sites: list[Site], folder: Path, workers: int, budget_s: float, keep: Keeper) -> None:
+    if not sites:
+        return
+    reach = learn_tests(folder, TESTS, workers)
+    unpatched: list[Site] = []
+    judge = Judge(
+        sites,
+        reach,
+        budget_s=budget_s,
+        told=lambda site, red, count: keep(site, test=red, tests_run=count),
+        unpatched=unpatched.append,
+    )
+    options = [
+        "-q",
+        "-s",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:terminal",
+        "--timeout",
+        "60",
+        "--rootdir",
+        str(ROOT),
+    ]
+    code = pytest.main([*options, "-m", "not process and not spark", *TESTS], plugins=[judge])
+    if code:
+        raise click.ClickException(f"the tests could not be collected: {code!r}")
+    for site in unpatched:
+        with TemporaryDirectory() as scratch:
+            keep(site, test=red_test(with_change(copied(Path(scratch)), site), site.path.split("/")[0]))
+
+
+def _by_simulator(sites: list[Site], count: int, quiet_after: int, keep: Keeper) -> None:
+    if not sites:
+        return
+    try:
+        seeds: Seeds = learn_seeds(sites, count, PACKAGE)
+    except SimulatorFails as failure:
+        raise click.ClickException(f"{failure}; mend that first") from failure
+    for site in sites:
+        reaching = seeds.reaching[site.name]
+        verdict = seeds_of(site, reaching, seeds.hashes, quiet_after)
+        keep(site, **verdict, reached=len(reaching))
+
+
+def read(results: Path) -> Verdicts:
     """A line that was cut off by the end of an earlier run is tried again."""
-    if not results.exists():
-        return []
-    lines = results.read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines[:-1]]
+    verdicts: Verdicts = {}
+    if results.exists():
+        for text in results.read_text(encoding="utf-8").split("\n")[:-1]:
+            line = json.loads(text)
+            verdicts.setdefault(line.pop("name"), {}).update(line)
+    return verdicts
 
 
-def _line(verdict: Verdict) -> str:
-    by_seed = "-" if verdict.seed is None else f"seed {verdict.seed}"
-    return f"{verdict.test or 'SURVIVES the tests'} | {by_seed}, {verdict.other_traces} other traces | {verdict.site.name}"
-
-
-def table(verdicts: Iterable[dict[str, Any]]) -> list[str]:
+def table(
+    sites: Iterable[Site], verdicts: Mapping[str, Mapping[str, Any]], known: Mapping[Change, str]
+) -> list[str]:
     """The counts by room, and by name whoever survived the tests."""
-    rows = ["room         drawn  by tests  change a trace  by simulator (of these)"]
-    by_room: dict[str, list[dict[str, Any]]] = {}
-    for verdict in verdicts:
-        by_room.setdefault(verdict["site"]["path"].split("/")[0], []).append(verdict)
-        by_room.setdefault("all", []).append(verdict)
+    rows = ["room         drawn  by tests  equivalent  change a trace  by simulator (of these)"]
+    by_room: dict[str, list[Site]] = {}
+    for site in sites:
+        by_room.setdefault(site.path.split("/")[0], []).append(site)
+        by_room.setdefault("all", []).append(site)
     for room in [*sorted(by_room.keys() - {"all"}), "all"]:
         of_room = by_room.get(room, [])
-        by_tests = sum(1 for v in of_room if v["test"] is not None)
-        seen = [v for v in of_room if v["other_traces"] or v["seed"] is not None]
-        by_seed = sum(1 for v in seen if v["seed"] is not None)
-        rows.append(f"{room:12} {len(of_room):5}  {by_tests:8}  {len(seen):14}  {by_seed:12}")
-    rows += [f"survives: {v['name']}" for v in by_room.get("all", []) if v["test"] is None]
+        found = [verdicts.get(site.name, {}) for site in of_room]
+        by_tests = sum(1 for verdict in found if verdict.get("test") is not None)
+        same = sum(1 for site in of_room if site.change in known)
+        seen = [v for v in found if v.get("other_traces") or v.get("seed") is not None]
+        by_seed = sum(1 for verdict in seen if verdict["seed"] is not None)
+        rows.append(f"{room:12} {len(of_room):5}  {by_tests:8}  {same:10}  {len(seen):14}  {by_seed:12}")
+    for site in by_room.get("all", []):
+        if verdicts.get(site.name, {}).get("test", "") is None:
+            reason = known.get(site.change)
+            rows.append(f"survives: {site.name}" if reason is None else f"equivalent: {site.name}: {reason}")
     return rows
 
 
 if __name__ == "__main__":
+    if os.environ.get("PYTHONHASHSEED") != "0":  # a trace may not depend on it; sets of strings elsewhere do
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", "tests.mutants", *sys.argv[1:]],
+            {**os.environ, "PYTHONHASHSEED": "0"},
+        )
     mutants()
-    sys.exit(0)

@@ -26,6 +26,16 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {ast.Add: ast.Sub, as
 FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 
+class Change(NamedTuple):
+    """A site without its line, which would not outlive the next edit of the file; `old` and `new` as in one line."""
+
+    path: str
+    function: str
+    operator: str
+    old: str
+    new: str
+
+
 class Site(NamedTuple):
     """One change. `start` and `end` are offsets in the file's UTF-8 bytes; `old` stands there, `new` replaces it."""
 
@@ -37,6 +47,12 @@ class Site(NamedTuple):
     end: int
     old: str
     new: str
+
+    @property
+    def change(self) -> Change:
+        return Change(
+            self.path, self.function, self.operator, " ".join(self.old.split()), " ".join(self.new.split())
+        )
 
     @property
     def name(self) -> str:

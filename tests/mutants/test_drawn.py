@@ -1,13 +1,21 @@
 """Drawing mutations: which changes are made, that they can be drawn again, and that a verdict is a verdict."""
 
 import ast
+import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from tests.mutants.__main__ import table
+from odradek.replication.windowed_sum import WindowedSum
+from tests.mutants.__main__ import read, table
 from tests.mutants.drawing import drawn
-from tests.mutants.sites import changed, sites_of
+from tests.mutants.explained import explained
+from tests.mutants.judge import Tell, Told, in_child
+from tests.mutants.patching import patch
+from tests.mutants.reach import TestReach
+from tests.mutants.sites import Change, Site, changed, sites_of
 
 SRC = Path(__file__).parents[2] / "src" / "odradek"
 
@@ -84,21 +92,113 @@ def test_the_same_seed_draws_the_same_and_a_larger_count_begins_with_the_smaller
     assert drawn(SRC, seed=6, count=4, rooms=("records", "replication")) != few
 
 
-def test_the_table_counts_by_room_and_names_survivors() -> None:
-    def verdict(path: str, test: str | None, seed: int | None, traces: int) -> dict[str, object]:
-        return {"site": {"path": path}, "name": path, "test": test, "seed": seed, "other_traces": traces}
+def a_site(path: str, line: int = 7) -> Site:
+    return Site(path, "f", line, "constant", 0, 1, "1", "2")
 
-    rows = table(
-        [
-            verdict("log/a.py", "t", 3, 9),
-            verdict("log/b.py", None, None, 2),
-            verdict("broker/c.py", "t", None, 0),
-        ]
-    )
+
+def test_the_table_counts_by_room_and_names_survivors_and_why_they_may() -> None:
+    caught, lives, same = a_site("broker/c.py"), a_site("log/b.py", 1), a_site("log/a.py", 2)
+    verdicts = {
+        caught.name: {"test": "t", "seed": None, "other_traces": 0},
+        lives.name: {"test": None, "seed": None, "other_traces": 2},
+        same.name: {"test": None, "seed": 3, "other_traces": 9},
+    }
+
+    rows = table([caught, lives, same], verdicts, {same.change: "nobody asks for it"})
 
     assert [row.split() for row in rows[1:4]] == [
-        ["broker", "1", "1", "0", "0"],
-        ["log", "2", "1", "2", "1"],
-        ["all", "3", "2", "2", "1"],
+        ["broker", "1", "1", "0", "0", "0"],
+        ["log", "2", "0", "1", "2", "1"],
+        ["all", "3", "1", "1", "2", "1"],
     ]
-    assert rows[4:] == ["survives: log/b.py"]
+    assert rows[4:] == [f"survives: {lives.name}", f"equivalent: {same.name}: nobody asks for it"]
+
+
+def test_verdicts_of_both_judges_are_kept_and_a_line_cut_off_is_not_one(tmp_path: Path) -> None:
+    file = tmp_path / "mutants.jsonl"
+    file.write_text(
+        '{"name": "a", "test": null}\n{"name": "a", "seed": 3}\n{"name": "a", "test": "t"}\n{"name": "b", "te'
+    )
+
+    assert read(file) == {"a": {"test": "t", "seed": 3}}
+
+
+# ---- who sees it
+
+
+REACH = TestReach(
+    entered={
+        "t/a.py::wide": frozenset({"log/x.py:1", "log/y.py:1", "log/y.py:5"}),
+        "t/a.py::slow": frozenset({"log/x.py:1", "log/y.py:1"}),
+        "t/b.py::close": frozenset({"log/x.py:1"}),
+        "t/b.py::elsewhere": frozenset({"log/y.py:1"}),
+    },
+    took_s={"t/a.py::wide": 1.0, "t/a.py::slow": 9.0, "t/b.py::close": 1.0, "t/b.py::elsewhere": 1.0},
+    by_importing=frozenset({"log/z.py:1"}),
+)
+
+
+def test_the_tests_that_enter_a_function_are_run_and_the_most_telling_first() -> None:
+    tests = [*REACH.entered, "t/c.py::new"]
+
+    assert REACH.order("log/x.py:1", "log/x.py", tests, 20.0) == [
+        *("t/c.py::new", "t/b.py::close", "t/a.py::slow", "t/a.py::wide")
+    ]
+    assert "t/a.py::slow" not in REACH.order("log/x.py:1", "log/x.py", tests, 5.0), "the budget is spent"
+
+
+def test_what_a_fixture_of_a_module_enters_counts_for_each_of_its_tests(tmp_path: Path) -> None:
+    lines = [
+        {"of": "", "took_s": 0.0, "functions": ["log/z.py:1"]},
+        {"of": "t/a.py", "took_s": 0.0, "functions": ["log/x.py:1"]},
+        {"of": "t/a.py::one", "took_s": 0.5, "functions": ["log/y.py:1"]},
+    ]
+    file = tmp_path / "gw0.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    reach = TestReach.read([file])
+
+    assert reach.entered == {"t/a.py::one": {"log/x.py:1", "log/y.py:1"}}
+    assert reach.is_entered_by_importing("log/z.py:1")
+    assert not reach.is_entered_by_importing("log/x.py:1")
+
+
+def test_a_child_shows_the_change_and_leaves_the_parent_as_it_is() -> None:
+    path = "replication/windowed_sum.py"
+    sites = sites_of(path, (SRC / path).read_text(encoding="utf-8"))
+    site = next(
+        each for each in sites if each.function == "WindowedSum.covered_ms" and each.operator == "arithmetic"
+    )
+    counted = WindowedSum(window_count=2, window_ms=1000)
+    counted.record(1, now_ms=500)
+
+    def work(tell: Tell) -> None:
+        patch(site)
+        tell({"covered_ms": counted.covered_ms(700)})
+
+    assert in_child(work) == Told([{"covered_ms": 1200}], True)
+    assert counted.covered_ms(700) == 200
+
+
+def test_a_child_that_dies_or_hangs_is_told_from_one_that_ends() -> None:
+    def die(tell: Tell) -> None:
+        tell({"begun": 1})
+        os._exit(3)
+
+    def hang(tell: Tell) -> None:
+        threading.Event().wait()
+
+    assert in_child(die) == Told([{"begun": 1}], False)
+    assert in_child(hang, silence_s=0.1) == Told([], False)
+
+
+# ---- what no test can see
+
+
+@pytest.mark.parametrize("change", explained(), ids=str)
+def test_an_explained_change_can_still_be_made(change: Change) -> None:
+    source = (SRC / change.path).read_text(encoding="utf-8")
+
+    assert change in {site.change for site in sites_of(change.path, source)}, (
+        "the code has changed: is it explained still? (tests/mutants/explained.txt)"
+    )
