@@ -3,9 +3,11 @@
 Ctrl-C ends the fault that holds, stops every process that was started, and prints the table so far.
 """
 
+import shutil
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 import click
@@ -34,20 +36,29 @@ def nightly(minutes: float, seed: int, faults_a_round: int, write: bool) -> None
     attacks: list[Result] = []
     begun = time.monotonic()
     is_whole = False
+    scratch = tempfile.mkdtemp(prefix="odradek-nightly-")
     try:
-        with tempfile.TemporaryDirectory(prefix="odradek-nightly-") as scratch:
-            attacks = attack(Path(scratch), seed=seed, seconds=60 * minutes * HOSTILE_SHARE)
-            until = begun + 60 * minutes
-            for one in rounds(Path(scratch) / "storm", seed=seed, until=until, faults_a_round=faults_a_round):
-                done.append(one)
-                click.echo(
-                    f"round {len(done)}: {len(one.injected)} faults, {one.acknowledged} acknowledged, "
-                    f"{len(one.wrong)} wrong",
-                    err=True,
-                )
+        attacks = attack(Path(scratch), seed=seed, seconds=60 * minutes * HOSTILE_SHARE)
+        until = begun + 60 * minutes
+        for one in rounds(Path(scratch) / "storm", seed=seed, until=until, faults_a_round=faults_a_round):
+            done.append(one)
+            click.echo(
+                f"round {len(done)}: {len(one.injected)} faults, {one.acknowledged} acknowledged, "
+                f"{len(one.wrong)} wrong",
+                err=True,
+            )
+            for sentence in one.wrong:
+                click.echo(f"WRONG: {sentence}", err=True)
         is_whole = True
     except KeyboardInterrupt:
         click.echo("stopped; the table so far:", err=True)
+    except Exception:  # whatever ends the hour, what it found is told
+        traceback.print_exc()
+    is_right = not any(one.wrong for one in (*done, *attacks))
+    if is_right:
+        shutil.rmtree(scratch, ignore_errors=True)  # a broker that is ending may write still
+    else:
+        click.echo(f"the files and logs of the brokers: {scratch}", err=True)
     lines = report(done, attacks)
     click.echo("\n".join(lines))
     if write and is_whole:
@@ -55,7 +66,7 @@ def nightly(minutes: float, seed: int, faults_a_round: int, write: bool) -> None
         head = f"One run of `make nightly`, seed {seed}, {took:.0f} minutes.\n\n"
         before = PAGE.read_text(encoding="utf-8").split(MARK)[0]
         PAGE.write_text(f"{before}{MARK}\n{head}" + "\n".join(lines) + "\n", encoding="utf-8")
-    sys.exit(0 if is_whole and not any(one.wrong for one in (*done, *attacks)) else 1)
+    sys.exit(0 if is_whole and is_right else 1)
 
 
 if __name__ == "__main__":

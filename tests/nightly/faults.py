@@ -16,6 +16,7 @@ Fault = Callable[[ProxiedCluster, list[int]], AbstractContextManager[None]]
 # A file may not grow beyond this: every append to a segment fails, as on a full disk.
 SMALLEST_FILE_BYTES = 4096
 FLOOD_CONNECTIONS = 400
+GONE_WITHIN_S = 60.0
 # Descriptors a flooded broker has beyond those it holds: fewer than the flood asks for.
 SPARE_DESCRIPTORS = 100
 
@@ -36,9 +37,14 @@ def all_killed(cluster: ProxiedCluster, victims: list[int]) -> Iterator[None]:
 
 @contextmanager
 def terminated(cluster: ProxiedCluster, victims: list[int]) -> Iterator[None]:
-    for broker in _of(cluster, victims[:1]):
+    brokers = _of(cluster, victims[:1])
+    for broker in brokers:
         broker.signal(signal.SIGTERM)
     yield
+    for broker in (
+        brokers
+    ):  # it hands over its leadership first: who looks earlier finds it running, and not to be started
+        broker.wait(GONE_WITHIN_S)
 
 
 @contextmanager

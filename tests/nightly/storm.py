@@ -55,19 +55,28 @@ class Round(NamedTuple):
 
 
 def rounds(directory: Path, *, seed: int, until: float, faults_a_round: int) -> Iterator[Round]:
-    """On one cluster, until `time.monotonic()` reaches `until`; at least one."""
+    """Until `time.monotonic()` reaches `until`; at least one. All on one cluster, but what went wrong is left in its directory
+    as it stands, and the next round has another."""
     chance = random.Random(seed)
-    with ProxiedCluster(directory) as cluster:
-        number = 0
-        while number == 0 or time.monotonic() < until:
-            yield _round(cluster, f"storm-{number}", chance, faults_a_round, until if number else None)
-            number += 1
+    number = 0
+    while number == 0 or time.monotonic() < until:
+        with ProxiedCluster(directory / f"cluster-{number}") as cluster:
+            is_whole = True
+            while is_whole and (number == 0 or time.monotonic() < until):
+                one = _round(cluster, f"storm-{number}", chance, faults_a_round, until if number else None)
+                yield one
+                is_whole = not one.wrong
+                number += 1
 
 
 def _round(
     cluster: ProxiedCluster, topic: str, chance: random.Random, faults: int, until: float | None
 ) -> Round:
-    create_topic(cluster, topic, partitions=PARTITIONS)
+    try:
+        cluster.wait_ready(HEALED_WITHIN_S)
+        create_topic(cluster, topic, partitions=PARTITIONS)
+    except (AssertionError, ClusterNotReady, OdradekError) as error:
+        return Round([], 0, 0.0, [f"{topic} cannot be made: {error}\n{_why(cluster, topic)}"])
     books = Books()
     load = Load(
         cluster.bootstrap,
@@ -87,7 +96,7 @@ def _round(
             injected.append(_inject(cluster, topic, books, chance))
         load.stop()
         _judge(cluster, topic, books, load)
-    except (AssertionError, ClusterNotReady, OdradekError) as error:
+    except (AssertionError, ClusterNotReady, OdradekError, subprocess.TimeoutExpired) as error:
         load.abandon()
         wrong.append(f"{topic}: {error}\n{_why(cluster, topic)}")
     return Round(injected, books.count, books.longest_gap_s(), wrong)

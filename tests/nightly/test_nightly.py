@@ -8,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from odradek.testing.process_cluster import free_ports
+from tests.nightly.faults import terminated
 from tests.nightly.hostile import Result
 from tests.nightly.proxy import FROM_BROKER, Proxies
 from tests.nightly.report import report
@@ -110,6 +112,28 @@ def test_the_table_counts_faults_by_kind_and_ends_with_what_is_wrong() -> None:
     assert "| frames | 9 | 4 | 3 | 2 | 12 | 34, 40 |" in lines
     assert lines[-1] == "WRONG: storm-1: record 7 is not there"
     assert report([first], [])[-1] == "Nothing was lost, doubled, moved or stuck."
+
+
+class Leaving:
+    """A broker that was told to end and is not gone yet."""
+
+    is_running = True
+
+    def signal(self, number: int) -> None:
+        assert number == signal.SIGTERM
+
+    def wait(self, deadline_s: float) -> None:
+        self.is_running = False
+
+
+def test_a_broker_told_to_end_is_gone_at_the_end_of_the_fault_so_that_it_is_started_again() -> None:
+    cluster = SimpleNamespace(brokers={1: Leaving(), 2: Leaving()})
+
+    with terminated(cluster, [2, 1]):  # type: ignore[arg-type]
+        assert cluster.brokers[2].is_running
+
+    assert not cluster.brokers[2].is_running
+    assert cluster.brokers[1].is_running
 
 
 @pytest.mark.process
