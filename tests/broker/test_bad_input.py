@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.answers import CloseConnection, NoReply, Park, Reply
-from odradek.broker.handlers.table import HANDLERS
 from odradek.broker.request import Request
 from odradek.model.error_codes import ErrorCode
-from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.api_keys import SERVED, ApiKey
 from tests.broker.world import World
 from tests.support import golden_lines
 
-KEYS = sorted(HANDLERS)
+KEYS = sorted(map(int, SERVED))
 ROUNDS = 40
 
 
@@ -56,7 +55,7 @@ def golden(key: int) -> list[tuple[int, bytes]]:
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: ApiKey(key).name.lower())
 def test_random_bytes(world: World, key: int) -> None:
     dice = random.Random(key)
-    _, first, last = HANDLERS[key]
+    first, last = SERVED[ApiKey(key)]
     for version in range(first, last + 1):
         for _ in range(ROUNDS):
             give(world, key, version, dice.randbytes(dice.randrange(0, 80)))
@@ -67,7 +66,7 @@ def test_random_bytes(world: World, key: int) -> None:
 def test_well_formed_requests_cut_short_or_with_bytes_turned(world: World, key: int) -> None:
     dice = random.Random(key)
     for version, body in golden(key):
-        _, first, last = HANDLERS[key]
+        first, last = SERVED[ApiKey(key)]
         if not first <= version <= last:
             continue
         for _ in range(4):
@@ -87,7 +86,7 @@ def test_well_formed_requests_cut_short_or_with_bytes_turned(world: World, key: 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: ApiKey(key).name.lower())
 def test_requests_of_apaches_classes_with_arbitrary_values(world: World, key: int) -> None:
     """The golden vectors: every field set, extremes, nulls. They mean nothing here, and that must be said."""
-    _, first, last = HANDLERS[key]
+    first, last = SERVED[ApiKey(key)]
     served = 0
     for version, body in golden(key):
         if first <= version <= last:

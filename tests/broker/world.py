@@ -13,7 +13,7 @@ from typing import Any
 
 from odradek.broker import effects as fx
 from odradek.broker.answers import Answer, CloseConnection, NoReply, Park, Reply
-from odradek.broker.core import Broker
+from odradek.broker.assembly import assemble_broker
 from odradek.broker.log_moves import data_of
 from odradek.broker.request import ConnectionInfo, Request
 from odradek.broker.topic_configs import TopicConfigs
@@ -98,7 +98,7 @@ class Node:
             topic_settings=topic_configs.settings_of,
         )
         self.logs.load(self.world.now_ms)
-        self.broker = Broker(
+        self.broker = assemble_broker(
             settings=self.settings,
             cluster_id="test-cluster",
             logs=self.logs,

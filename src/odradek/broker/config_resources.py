@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.dynamic_settings import check_somebody_may_connect, check_thread_counts
 from odradek.broker.topic_configs import usable
-from odradek.broker.topic_creation import check_name
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, InvalidValue, ProtocolError
 from odradek.model.listeners import parse_advertised, parse_listeners
@@ -24,6 +23,7 @@ from odradek.model.settings import (
     parse_value,
     unknown_setting,
 )
+from odradek.model.topic_names import check_topic_name
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker
@@ -79,7 +79,7 @@ def unknown_type(resource_type: int, words: str) -> ProtocolError:
 
 
 def check_topic(broker: "Broker", name: str, message: str) -> None:
-    check_name(name)
+    check_topic_name(name)
     if name not in broker.metadata.topics:
         raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
 

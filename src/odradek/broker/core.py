@@ -15,7 +15,7 @@ The only function the broker keeps and calls is `Park.complete`'s.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from odradek.broker.answers import Answer, CloseConnection
 from odradek.broker.aside import Aside
@@ -42,8 +42,6 @@ from odradek.broker.effects import (
     StoreResult,
 )
 from odradek.broker.fetch_sessions import FetchSessionCache, ParkedFetch
-from odradek.broker.handlers.table import HANDLERS, Handler
-from odradek.broker.handlers.unsupported import refuse
 from odradek.broker.isr_channel import IsrChannel
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.producer_ids import ProducerIds
@@ -73,6 +71,14 @@ CONFIG_RETRY_MS = 500
 MOST_CACHED_ANSWERS = 256
 
 
+class Handlers(Protocol):
+    """The table of what is served, handed in by the assembly: `handlers.table`."""
+
+    versions: Mapping[int, tuple[int, int]]
+
+    def answer(self, broker: "Broker", request: Request, now_ms: int) -> Answer: ...
+
+
 class Broker:
     """See the module. Attributes without underscore are for the handlers."""
 
@@ -83,6 +89,7 @@ class Broker:
         cluster_id: str,
         logs: "LogManager",
         topic_configs: TopicConfigs,
+        handlers: Handlers,
         inter_broker_listener: str,
         seed: bytes,
         now_ms: int,
@@ -130,7 +137,7 @@ class Broker:
         self._cached_answers: dict[object, bytes] = {}
         self._cached_epoch = -1
         self._now_ms = now_ms
-        self.handlers: dict[int, tuple[Handler, int, int]] = HANDLERS
+        self.handlers = handlers
         self.being_created: set[str] = set()  # by Metadata, until the store has answered
         self._parked_fetches: dict[int, ParkedFetch] = {}
         self._reading_configs = False
@@ -155,11 +162,8 @@ class Broker:
         if parked is not None and parked.session.replica_id >= 0:
             # A follower asks behind its parked fetch, whose answer the new one would have to wait for.
             parked.expire(now_ms)
-        entry = self.handlers.get(request.api_key)
         try:
-            if entry is None or not entry[1] <= request.api_version <= entry[2]:
-                return refuse(self, request)
-            answer = entry[0](self, request, now_ms)
+            answer = self.handlers.answer(self, request, now_ms)
         except ProtocolError as error:
             # Only a body that cannot be read comes here; handlers answer everything else themselves.
             answer = CloseConnection(f"API key {request.api_key} version {request.api_version}: {error}")

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.broker.assignment import Assignment, assign_replicas
+from odradek.broker.config_resources import check_topic_overrides
 from odradek.broker.effects import NewTopic
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.ids import BrokerId
-from odradek.model.topic_names import problem_with
+from odradek.model.topic_names import check_topic_name
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker
@@ -25,12 +26,6 @@ RESERVED_TOPICS = frozenset(("__cluster_metadata",))
 MOST_PARTITIONS = 10_000
 # In all topics of one request: computing them holds up everybody else. The bound is that of KRaft.
 MOST_PARTITIONS_PER_REQUEST = 10_000
-
-
-def check_name(topic: str) -> None:
-    problem = problem_with(topic)
-    if problem is not None:
-        raise ProtocolError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
 
 
 class Names:
@@ -84,8 +79,6 @@ def check_values(configs: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def check_configs(broker: "Broker", overrides: Mapping[str, str]) -> None:
-    from odradek.broker.config_resources import check_topic_overrides  # it asks for names here
-
     try:
         check_topic_overrides(broker, overrides)
     except ConfigurationError as error:
@@ -173,12 +166,12 @@ def plan_topic(
                 "Both numPartitions or replicationFactor and replicasAssignments were set. "
                 "Both cannot be used at the same time.",
             )
-        check_name(topic)
+        check_topic_name(topic)
         names.check_no_twin(topic)
         assignment = check_manual(broker, manual)
     else:
         assignment = draw_assignment(broker, partitions, replication_factor)
-        check_name(topic)
+        check_topic_name(topic)
         names.check_no_twin(topic)
     check_configs(broker, overrides)
     return NewTopic(topic, broker.draws.topic_id(), assignment, overrides)

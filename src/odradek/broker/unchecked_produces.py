@@ -6,7 +6,7 @@ behind it, so offsets are given in the order of the requests.
 """
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from odradek.log.config import LogConfig
 from odradek.log.validation import Checked, checked
@@ -14,9 +14,6 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicPartition
 from odradek.records.batch import ATTRIBUTES_OFFSET, BATCH_OVERHEAD, CODEC_MASK, RECORD_COUNT_OFFSET
-
-if TYPE_CHECKING:
-    from odradek.broker.handlers.produce import ProduceWait
 
 # What is checked at once, without a thread: about a millisecond a batch, and so many of them in one request.
 QUICK_RECORDS = 1000
@@ -31,13 +28,19 @@ MOST_WAITING_BYTES = 32 << 20
 Result = Checked | ProtocolError
 
 
+class AppendsLater(Protocol):
+    """The request: `append` is called once for each of its slots, `result` None where the check itself failed."""
+
+    def append(self, slot: int, result: Result | None, now_ms: int) -> None: ...
+
+
 class Unchecked(NamedTuple):
     """One partition of a request, with records of its own; `slot` is its place in `wait`."""
 
     topic_partition: TopicPartition
     records: memoryview
     config: LogConfig
-    wait: "ProduceWait"
+    wait: AppendsLater
     slot: int
 
 

@@ -1,5 +1,8 @@
 """Which names a topic may have: the rule of Kafka's `Topic.validate`, in its words."""
 
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+
 LONGEST_NAME = 249
 LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
@@ -15,3 +18,9 @@ def problem_with(topic: str) -> str | None:
     if not LEGAL.issuperset(topic):
         return f"'{topic}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     return None
+
+
+def check_topic_name(topic: str) -> None:
+    problem = problem_with(topic)
+    if problem is not None:
+        raise ProtocolError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")

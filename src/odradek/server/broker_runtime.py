@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from odradek.broker import effects
+from odradek.broker.assembly import assemble_broker
 from odradek.broker.core import Broker
 from odradek.broker.topic_configs import TopicConfigs
 from odradek.client.receive_buffers import BufferPool
@@ -206,7 +207,7 @@ class BrokerRuntime:
         self, cluster_id: str, topic_configs: TopicConfigs, logs: LogManager, store: api.Store
     ) -> StoreSessions:
         settings, seams, pool = self.settings, self._seams, self._pool
-        broker = self._broker = Broker(
+        broker = self._broker = assemble_broker(
             settings=settings,
             cluster_id=cluster_id,
             logs=logs,

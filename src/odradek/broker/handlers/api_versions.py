@@ -42,7 +42,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
 def _encode(broker: "Broker", version: int) -> bytes:
     rows = [
         ApiVersion(api_key=key, min_version=first, max_version=last)
-        for key, (_, first, last) in sorted(broker.handlers.items())
+        for key, (first, last) in sorted(broker.handlers.versions.items())
     ]
     return ApiVersionsResponse(
         api_keys=rows,
@@ -59,7 +59,7 @@ def _encode(broker: "Broker", version: int) -> bytes:
 
 
 def unsupported_version(broker: "Broker") -> Reply:
-    _, first, last = broker.handlers[ApiKey.API_VERSIONS]
+    first, last = broker.handlers.versions[ApiKey.API_VERSIONS]
     own = ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=first, max_version=last)
     return Reply([ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own]).encode(0)])
 

@@ -1,10 +1,11 @@
 """Which request is answered by which function, and in which versions. ApiVersions answers from here.
 
-What every broker is asked in its first second is imported with this table; the others when somebody asks for
-them first, because each brings its messages along and a broker should serve within moments of its start.
+What every broker is asked in its first second is imported with this table; the others, which stand here by the name of
+their file, when somebody asks for them first, because each brings its messages along and a broker should serve within
+moments of its start.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from odradek.broker.handlers import (
     produce,
     update_metadata,
 )
+from odradek.broker.handlers.unsupported import refuse
 from odradek.protocol.api_keys import SERVED, ApiKey
 
 if TYPE_CHECKING:
@@ -26,57 +28,68 @@ if TYPE_CHECKING:
 Handler = Callable[["Broker", "Request", int], Answer]
 
 
-def _when_asked(name: str) -> Handler:
-    """The `handle` of handlers/<name>.py, imported at its first request and then in the table itself."""
-
-    def first(broker: "Broker", request: "Request", now_ms: int) -> Answer:
-        handle: Handler = import_module(f"odradek.broker.handlers.{name}").handle
-        _, lowest, highest = HANDLERS[request.api_key]
-        HANDLERS[request.api_key] = handle, lowest, highest
-        return handle(broker, request, now_ms)
-
-    return first
-
-
-_HANDLERS: dict[int, Handler] = {
+HANDLERS: dict[int, Handler | str] = {
     ApiKey.PRODUCE: produce.handle,
     ApiKey.FETCH: fetch.handle,
-    ApiKey.LIST_OFFSETS: _when_asked("list_offsets"),
+    ApiKey.LIST_OFFSETS: "list_offsets",
     ApiKey.METADATA: metadata.handle,
     ApiKey.LEADER_AND_ISR: leader_and_isr.handle,
-    ApiKey.STOP_REPLICA: _when_asked("stop_replica"),
+    ApiKey.STOP_REPLICA: "stop_replica",
     ApiKey.UPDATE_METADATA: update_metadata.handle,
-    ApiKey.CONTROLLED_SHUTDOWN: _when_asked("controlled_shutdown"),
-    ApiKey.SASL_HANDSHAKE: _when_asked("sasl_handshake"),
+    ApiKey.CONTROLLED_SHUTDOWN: "controlled_shutdown",
+    ApiKey.SASL_HANDSHAKE: "sasl_handshake",
     ApiKey.API_VERSIONS: api_versions.handle,
-    ApiKey.CREATE_TOPICS: _when_asked("create_topics"),
-    ApiKey.DELETE_TOPICS: _when_asked("delete_topics"),
-    ApiKey.DELETE_RECORDS: _when_asked("delete_records"),
-    ApiKey.INIT_PRODUCER_ID: _when_asked("init_producer_id"),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: _when_asked("offset_for_leader_epoch"),
-    ApiKey.WRITE_TXN_MARKERS: _when_asked("write_txn_markers"),
-    ApiKey.DESCRIBE_CONFIGS: _when_asked("describe_configs"),
-    ApiKey.ALTER_REPLICA_LOG_DIRS: _when_asked("alter_replica_log_dirs"),
-    ApiKey.DESCRIBE_LOG_DIRS: _when_asked("describe_log_dirs"),
-    ApiKey.ALTER_CONFIGS: _when_asked("alter_configs"),
-    ApiKey.SASL_AUTHENTICATE: _when_asked("sasl_authenticate"),
-    ApiKey.CREATE_PARTITIONS: _when_asked("create_partitions"),
-    ApiKey.ELECT_LEADERS: _when_asked("elect_leaders"),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: _when_asked("incremental_alter_configs"),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _when_asked("alter_partition_reassignments"),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: _when_asked("list_partition_reassignments"),
-    ApiKey.ALTER_PARTITION: _when_asked("alter_partition"),
-    ApiKey.ENVELOPE: _when_asked("envelope"),
-    ApiKey.DESCRIBE_CLUSTER: _when_asked("describe_cluster"),
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: _when_asked("describe_client_quotas"),
-    ApiKey.ALTER_CLIENT_QUOTAS: _when_asked("alter_client_quotas"),
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _when_asked("describe_user_scram_credentials"),
-    ApiKey.UPDATE_FEATURES: _when_asked("update_features"),
-    ApiKey.ALLOCATE_PRODUCER_IDS: _when_asked("allocate_producer_ids"),
+    ApiKey.CREATE_TOPICS: "create_topics",
+    ApiKey.DELETE_TOPICS: "delete_topics",
+    ApiKey.DELETE_RECORDS: "delete_records",
+    ApiKey.INIT_PRODUCER_ID: "init_producer_id",
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
+    ApiKey.WRITE_TXN_MARKERS: "write_txn_markers",
+    ApiKey.DESCRIBE_CONFIGS: "describe_configs",
+    ApiKey.ALTER_REPLICA_LOG_DIRS: "alter_replica_log_dirs",
+    ApiKey.DESCRIBE_LOG_DIRS: "describe_log_dirs",
+    ApiKey.ALTER_CONFIGS: "alter_configs",
+    ApiKey.SASL_AUTHENTICATE: "sasl_authenticate",
+    ApiKey.CREATE_PARTITIONS: "create_partitions",
+    ApiKey.ELECT_LEADERS: "elect_leaders",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "alter_partition_reassignments",
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: "list_partition_reassignments",
+    ApiKey.ALTER_PARTITION: "alter_partition",
+    ApiKey.ENVELOPE: "envelope",
+    ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: "describe_client_quotas",
+    ApiKey.ALTER_CLIENT_QUOTAS: "alter_client_quotas",
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "describe_user_scram_credentials",
+    ApiKey.UPDATE_FEATURES: "update_features",
+    ApiKey.ALLOCATE_PRODUCER_IDS: "allocate_producer_ids",
 }
+assert set(map(int, SERVED)) == set(map(int, HANDLERS)), "what is served and what has a handler differ"
 
-# key -> (handler, lowest version, highest version)
-HANDLERS: dict[int, tuple[Handler, int, int]] = {
-    int(key): (_HANDLERS[key], first, last) for key, (first, last) in SERVED.items()
-}
-assert set(HANDLERS) == set(map(int, _HANDLERS)), "what is served and what has a handler differ"
+
+class HandlerTable:
+    """The handlers of one broker. `versions`: the lowest and the highest of each key."""
+
+    def __init__(self) -> None:
+        self.versions: Mapping[int, tuple[int, int]] = {int(key): known for key, known in SERVED.items()}
+        self._handlers: dict[int, tuple[Handler, int, int]] = {}
+        for key, versions in self.versions.items():
+            known = HANDLERS[key]
+            self._handlers[key] = self._when_asked(key, known) if isinstance(known, str) else known, *versions
+
+    def answer(self, broker: "Broker", request: "Request", now_ms: int) -> Answer:
+        """`ProtocolError` if the body cannot be read."""
+        entry = self._handlers.get(request.api_key)
+        if entry is None or not entry[1] <= request.api_version <= entry[2]:
+            return refuse(broker, request)
+        return entry[0](broker, request, now_ms)
+
+    def _when_asked(self, key: int, name: str) -> Handler:
+        """The `handle` of handlers/<name>.py, imported at its first request and then in the table itself."""
+
+        def first(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+            handle: Handler = import_module(f"odradek.broker.handlers.{name}").handle
+            self._handlers[key] = handle, *self.versions[key]
+            return handle(broker, request, now_ms)
+
+        return first
