@@ -15,6 +15,7 @@ import pytest
 import uvloop
 
 from odradek.broker.answers import Answer, Reply
+from odradek.client.local_peers import UNPACED
 from odradek.log import files
 from odradek.log.files import FileSlice, OsDirectory, OsFile
 from odradek.server.connection import Connection
@@ -203,6 +204,18 @@ def test_everything_comes_whole_and_in_order_though_the_file_is_cut_meanwhile(
     assert history, "the file was cut"
     if answer_bytes > written * RECORD.size and at_a_time < 65_536:
         assert interrupted, "an answer that had begun cannot be finished from another history"
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_CONGESTION"), reason="no TCP_CONGESTION here")
+def test_what_goes_to_a_reader_on_this_host_is_not_paced(server: Server) -> None:
+    reader = Reader(server, 1 << 20)
+    server.file.append(bytes(1_000))
+    reader.ask(0, 1_000)
+    assert reader.answer() == bytes(1_000)
+    (connection,) = server.connections
+    assert connection.transport is not None
+    made = connection.transport.get_extra_info("socket")
+    assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).startswith(UNPACED)
 
 
 def test_a_fast_reader_of_large_slices_costs_no_read(server: Server, reads: list[int]) -> None:

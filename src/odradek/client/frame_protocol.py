@@ -9,6 +9,7 @@ from mmap import mmap
 from struct import Struct
 from typing import cast
 
+from odradek.client.local_peers import no_pacing_within_a_host
 from odradek.client.receive_buffers import SCRATCH_BYTES, SMALL_FRAME_BYTES, BufferPool
 
 _SIZE = Struct(">i")
@@ -76,6 +77,9 @@ class FrameProtocol(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
+        connected = transport.get_extra_info("socket")
+        if connected is not None:
+            no_pacing_within_a_host(connected)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         large = self._large

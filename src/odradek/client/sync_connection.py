@@ -13,6 +13,7 @@ import time
 from collections import deque
 from typing import Any, NamedTuple
 
+from odradek.client.local_peers import no_pacing_within_a_host
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, OdradekError, ProtocolError
 from odradek.protocol import headers
@@ -259,6 +260,7 @@ def _connect(address: Address, deadline: float) -> socket.socket:
             connected.settimeout(left)
             connected.connect(endpoint)
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            no_pacing_within_a_host(connected)
             return connected
         except OSError as error:
             connected.close()
