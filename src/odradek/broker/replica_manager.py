@@ -171,17 +171,11 @@ class ReplicaManager:
         self.controller_epoch = ControllerEpoch(controller_epoch)
         return False
 
-    def commit_leadership(self, told: Iterable[Leadership], now_ms: int) -> dict[TopicPartition, ErrorCode]:
-        """Become leader or follower of each, as far as its epoch allows. An answer for every one."""
-        former: list[TopicPartition] = []
-        errors = self.commit_slice(told, former, now_ms)
-        self.refuse_to_lead(former)
-        return errors
-
     def commit_slice(
         self, told: Iterable[Leadership], former: list[TopicPartition], now_ms: int
     ) -> dict[TopicPartition, ErrorCode]:
-        """Of a request that is obeyed in slices. To `former` goes what `refuse_to_lead` is to be told of at the end."""
+        """Become leader or follower of each, as far as its epoch allows; an answer for every one. Of a request that is
+        obeyed in slices: to `former` goes what `refuse_to_lead` is to be told of at the end."""
         errors: dict[TopicPartition, ErrorCode] = {}
         for leadership in told:
             topic_partition = leadership.topic_partition

@@ -63,7 +63,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         lambda place, stored: _changed(stored, entities[place][0], asked.entries[place].ops),
         errors,
         validate_only=asked.validate_only,
-        done=lambda: park.answer(lambda: reply()),
+        done=lambda: park.answer(reply),
     ).start()
     return park
 

@@ -1,6 +1,6 @@
 """What one broker does with one event: production objects are made from a value, act, and become a value again.
 
-LeaderAndIsr goes through `ReplicaManager.commit_leadership`, fetches through the Fetch handler's look at a partition
+LeaderAndIsr goes through `ReplicaManager.commit_slice`, fetches through the Fetch handler's look at a partition
 and the follower's handling of its row, ISR changes through `Partition`. Time is left open: whatever is not younger
 than the lag limit may be older, so every follower that is behind may be found lagging at any moment.
 """
@@ -19,7 +19,7 @@ from odradek.log.leader_epochs import LeaderEpochs
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
-from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
+from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.fast_fetch import FetchBody
 from odradek.replication.followed import FetchLimits, FollowedPartition
@@ -207,7 +207,9 @@ class Replicas:
             self.assignment,
             False,
         )
-        manager.commit_leadership([told], NOW_MS)
+        former: list[TopicPartition] = []
+        manager.commit_slice([told], former, NOW_MS)
+        manager.refuse_to_lead(former)
         after = value._replace(controller_epoch=manager.controller_epoch)
         if any(isinstance(effect, RegisterAgain) for effect in effects):
             return after, True
