@@ -1,4 +1,4 @@
-"""A LeaderAndIsr of many partitions is obeyed in slices, and nothing of a controller is obeyed in between."""
+"""A LeaderAndIsr or StopReplica of many partitions is obeyed in slices, and nothing of a controller is obeyed in between."""
 
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,43 @@ def test_clients_are_served_between_two_slices(world: World) -> None:
     assert world.produced(done) == (ErrorCode.NONE, 0)
     early = world.produce(1, b"a", index=MANY - 1, acks=1)
     assert world.produced(early)[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_many_partitions_are_deleted_in_slices_and_what_is_gone_is_synced_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.send(1, told(world), 7)
+    world.settle()
+    logs, synced = world[1].broker.replicas.logs, []
+    monkeypatch.setattr(logs, "sync_deletions", lambda: synced.append(len(logs.logs)) or {})
+    request = deletion(world, 0)
+    request.topic_states[0].partition_states = [
+        sr.StopReplicaPartitionState(partition_index=index, leader_epoch=-2, delete_partition=True)
+        for index in range(MANY)
+    ]
+    pending = world.send(1, request, 4)
+    steps = [hosted(world)]
+    while not pending.is_answered:
+        slice_of(world)
+        steps.append(hosted(world))
+    assert steps == [2 * AT_ONCE, AT_ONCE, 0]
+    assert [row.error_code for row in pending.message.partition_errors] == [0] * MANY
+    assert synced == [0]
+
+
+def test_of_a_deletion_to_a_former_life_no_more_is_obeyed(world: World) -> None:
+    world.send(1, told(world), 7)
+    world.settle()
+    request = deletion(world, 0)
+    request.topic_states[0].partition_states = [
+        sr.StopReplicaPartitionState(partition_index=index, leader_epoch=-2, delete_partition=True)
+        for index in range(MANY)
+    ]
+    pending = world.send(1, request, 4)
+    world[1].broker.registered(world[1].epoch + 1, world.now_ms)
+    slice_of(world)
+    assert pending.message.error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert hosted(world) == 2 * AT_ONCE
 
 
 def test_a_newer_leader_and_isr_does_not_overtake(world: World) -> None:

@@ -1,6 +1,7 @@
 """What a broker asks for is done and answered, whatever goes wrong on the way."""
 
 import asyncio
+import gc
 import logging
 from pathlib import Path
 from types import SimpleNamespace
@@ -213,3 +214,24 @@ def test_a_mistake_of_ours_in_a_slice_is_said_and_breaks_nothing_else(
         assert "could not be obeyed: ZeroDivisionError" in caplog.text
 
     asyncio.run(main())
+
+
+def test_the_collector_rests_while_a_slice_is_made(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = node.broker.replicas.commit_slice
+    resting: list[bool] = []
+
+    def commit_slice(*given: Any) -> Any:
+        resting.append(not gc.isenabled())
+        return original(*given)
+
+    async def main() -> None:
+        scene = Scene(node)
+        pending = make_many(node)
+        monkeypatch.setattr(node.broker.replicas, "commit_slice", commit_slice)
+        scene.end_turn()
+        while not pending.is_answered:
+            await asyncio.sleep(0)
+        assert gc.isenabled()
+
+    asyncio.run(main())
+    assert resting and all(resting)

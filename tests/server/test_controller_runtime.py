@@ -7,6 +7,7 @@ import json
 import logging
 import struct
 import tempfile
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -21,10 +22,11 @@ from odradek.broker.effects import (
     IsrMember,
 )
 from odradek.client.receive_buffers import BufferPool
+from odradek.controller.core import ControllerCore
 from odradek.log.files import OsDirectory
 from odradek.model.cluster import BrokerRegistration, Endpoint, ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
-from odradek.model.facts import ControllerChanged
+from odradek.model.facts import ControllerChanged, TopicsChanged
 from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.headers import decode_request_header, response_header
@@ -261,6 +263,77 @@ def test_a_new_topic_is_stored_before_anybody_is_told() -> None:
         assert keys[keys.index(LEADER_AND_ISR) + 1] == UPDATE_METADATA
 
     scenario(body)
+
+
+def test_a_large_step_is_made_by_a_thread_while_the_loop_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decided, encoded and read back there; the loop is in nobody's way, and the core is shown to nobody meanwhile."""
+    steps: list[tuple[str, bool]] = []
+    loop_goes_on = threading.Event()
+    original = ControllerCore.step
+
+    async def body(cluster: Cluster) -> None:
+        await cluster.start(1, 2)
+        await cluster.brokers[2].until(lambda: UPDATE_METADATA in cluster.brokers[2].api_keys())
+        cluster.seams.large_step = 1
+        runtime = next(member.runtime for member in cluster.members.values() if member.runtime.is_leading)
+
+        def look() -> None:
+            steps.append(("core shown", runtime.core is not None))
+            loop_goes_on.set()
+
+        def step(core: ControllerCore, event: Any, now_ms: int) -> Any:
+            steps.append((type(event).__name__, threading.current_thread() is threading.main_thread()))
+            if isinstance(event, TopicsChanged):
+                cluster.seams.loop.call_soon_threadsafe(look)
+                assert loop_goes_on.wait(30), "the loop waits for the step"
+            return original(core, event, now_ms)
+
+        monkeypatch.setattr(ControllerCore, "step", step)
+        await cluster.create_topic("orders", (2, 1))
+        await cluster.brokers[2].until(lambda: LEADER_AND_ISR in cluster.brokers[2].api_keys())
+        assert cluster.brokers[2].last(LEADER_AND_ISR).topic_states[0].partition_states[0].leader == 2
+
+    scenario(body)
+    at = steps.index(("TopicsChanged", False))
+    assert steps[at + 1] == ("core shown", False)
+    assert steps[at + 2] == ("WritesAnswered", False)
+
+
+def test_a_controller_cancelled_within_a_large_step_resigns_when_that_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To resign is a step too, and two at a time would leave a core that nobody knows."""
+    order: list[str] = []
+    begun, goes_on = threading.Event(), threading.Event()
+    original = ControllerCore.step
+
+    async def body(cluster: Cluster) -> None:
+        await cluster.start(1)
+        await cluster.brokers[1].until(lambda: UPDATE_METADATA in cluster.brokers[1].api_keys())
+        cluster.seams.large_step = 1
+
+        def step(core: ControllerCore, event: Any, now_ms: int) -> Any:
+            if isinstance(event, TopicsChanged):
+                begun.set()
+                assert goes_on.wait(30)
+            effects = original(core, event, now_ms)
+            order.append(type(event).__name__)
+            return effects
+
+        monkeypatch.setattr(ControllerCore, "step", step)
+        await cluster.create_topic("orders", (1,))
+        await asyncio.to_thread(begun.wait, 30)
+        member = cluster.members[1]
+        for _ in range(2):  # as often as somebody hurries
+            for task in member.tasks:
+                task.cancel()
+            await asyncio.sleep(0)
+        assert not member.tasks[0].done()
+        goes_on.set()
+        await asyncio.gather(*member.tasks, return_exceptions=True)
+
+    scenario(body)
+    assert order[0] == "TopicsChanged"
 
 
 def test_a_dead_leader_is_replaced_and_a_silent_broker_delays_no_other() -> None:

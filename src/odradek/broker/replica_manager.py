@@ -345,6 +345,7 @@ class ReplicaManager:
     # ----------------------------------------------------------------------------------------- StopReplica
 
     def commit_stops(self, told: Iterable[Stop], now_ms: int) -> dict[TopicPartition, ErrorCode]:
+        """Of a request that is obeyed in slices; `sync_stops` follows the last of them."""
         errors: dict[TopicPartition, ErrorCode] = {}
         for stop in told:
             try:
@@ -352,9 +353,11 @@ class ReplicaManager:
             except ProtocolError as refusal:
                 errors[stop.topic_partition] = refusal.code
                 self._effects.append(LogLine("error", f"{stop.topic_partition}: StopReplica: {refusal}"))
-        for topic_partition, fault in self.logs.sync_deletions().items():
-            errors[topic_partition] = fault.code
         return errors
+
+    def sync_stops(self) -> dict[TopicPartition, ErrorCode]:
+        """At the end of a request: what was deleted stays so. Those of which that cannot be said."""
+        return {tp: fault.code for tp, fault in self.logs.sync_deletions().items()}
 
     def _stop_one(self, stop: Stop, now_ms: int) -> ErrorCode:
         """Row 148: -2 (topic deletion) and -1 (unknown) bypass the epoch; an older one is fenced (KIP-570)."""

@@ -155,8 +155,14 @@ class BrokerEffects:
     def _go_on(self) -> None:
         """A slice in a turn of its own: in between the loop serves whoever has come."""
         self._is_going_on = False
-        if self._is_stopping:
-            return  # what is not begun stays undone, as in a crash: the controller tells the next life
+        if (
+            not self._is_stopping
+        ):  # what is not begun stays undone then, as in a crash: the controller tells the next life
+            with self._seams.making_what_stays():
+                self._next_slice()
+        self._end_turn()
+
+    def _next_slice(self) -> None:
         began = self._stopwatch_ns()
         try:
             while self._broker.go_on(self._now_ms()):
@@ -169,7 +175,6 @@ class BrokerEffects:
                 f"a request of the controller could not be obeyed: {error!r}",
                 error,
             )
-        self._end_turn()
 
     # --- the effects that take more than a call
 

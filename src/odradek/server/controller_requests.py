@@ -5,6 +5,7 @@ LeaderAndIsr 7, UpdateMetadata 8, StopReplica 4, OffsetForLeaderEpoch 4, ListOff
 `isKRaftController` false.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from odradek.controller.broker_requests import (
@@ -37,6 +38,7 @@ VERSIONS = {
     **survivors.VERSIONS,
 }
 Sendable = BrokerRequest | AskLogEnds
+EncodedRequest = tuple[int, int, bytes]  # api key, version, body
 
 SECURITY_PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
@@ -64,8 +66,12 @@ class RequestEncoder:
         self._told = {}
         self._partitions, self._topics = None, b""
 
-    def encode(self, request: Sendable) -> tuple[int, int, bytes]:
-        """Api key, version, body."""
+    def encode_all(self, requests: Sequence[BrokerRequest]) -> dict[int, EncodedRequest]:
+        """Those of one event, by id()."""
+        self.begin()
+        return {id(request): self.encode(request) for request in requests}
+
+    def encode(self, request: Sendable) -> EncodedRequest:
         if isinstance(request, LeaderAndIsrRequest):
             return LEADER_AND_ISR, fast.LEADER_AND_ISR_VERSION, self._leader_and_isr(request)
         if isinstance(request, UpdateMetadataRequest):

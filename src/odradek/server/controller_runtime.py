@@ -72,8 +72,10 @@ class ControllerRuntime:
 
     @property
     def core(self) -> "ControllerCore | None":
-        """For questions only (what-if, health): forks of it may be asked, it itself must not be stepped."""
-        return self._term.core if self._term is not None and self._term.is_loaded else None
+        """For questions only (what-if, health): forks of it may be asked, it itself must not be stepped. None as well
+        while a thread steps it."""
+        term = self._term
+        return None if term is None or not term.is_loaded or term.is_aside else term.core
 
     def controller_seen(self, broker: BrokerId | None) -> None:
         """Who holds `/controller`, as the store said."""

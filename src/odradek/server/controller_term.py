@@ -6,9 +6,10 @@ forgets everything: whatever it had decided stands in the store, and whoever lea
 """
 
 import asyncio
-import gc
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeVar
 
 from odradek.broker.effects import ControllerAnswer, ControllerAsk, ControllerRequest
 from odradek.client.receive_buffers import BufferPool
@@ -27,6 +28,7 @@ from odradek.model.facts import (
 from odradek.model.ids import BrokerId, ControllerEpoch
 from odradek.model.settings import BrokerSettings
 from odradek.server.controller_asks import answer_of, event_of
+from odradek.server.controller_requests import EncodedRequest, RequestEncoder
 from odradek.server.controller_writes import decode_answers, encode_writes
 from odradek.server.journal import Journal
 from odradek.server.log_limits import LimitedLog
@@ -35,14 +37,22 @@ from odradek.server.seams import Seams
 from odradek.store import api, layout
 from odradek.store.facts import ControllerFacts
 
-# Of an event about 100,000 partitions there are a million values when it is done: the state of each, what was said,
-# the journal's share. None is garbage, and nothing in them goes round in circles. The collector would look at all of
-# them again and again, for a tenth of the event's time; beyond this number it is told not to.
-MOST_YOUNG_OBJECTS = 300_000
 # Between two looks at whether another controller was elected.
 LOOK_INTERVAL_MS = 1000
 # Nodes that cannot be read, a line each, of one look at the store.
 MOST_NAMED = 20
+# Events of which the event itself says how many partitions they are about. A step on any other may look at all.
+SPEAK_FOR_THEMSELVES = (
+    events.WritesAnswered,
+    events.LeaderAndIsrAnswered,
+    events.UpdateMetadataAnswered,
+    events.StopReplicaAnswered,
+    events.AlterPartitionRequested,
+    events.AllocateProducerIdsRequested,
+    events.EndOffsetsAnswered,
+)
+T = TypeVar("T")
+_Stepped = tuple[controller_effects.Effects, dict[int, EncodedRequest]]
 
 
 class Resigning(Exception):
@@ -75,11 +85,13 @@ class ControllerTerm:
         self.epoch = epoch
         self.epoch_version = epoch_version
         self.is_loaded = False
+        self.is_aside = False  # a thread has the core
         self.core = ControllerCore(ControllerSettings.of(settings))
         self._broker = broker
         self._store = store
         self._fence = api.Fence(epoch_version)
         self._seams = seams
+        self._listener = inter_broker_listener
         self._journal = journal
         self._log = log
         self._after_turn = after_turn
@@ -231,35 +243,77 @@ class ControllerTerm:
 
     async def _settle(self, event: events.Event) -> None:
         self._journal.hold()
-        gc.disable()
         try:
-            await self._settle_all(event)
+            with self._seams.making_what_stays():
+                await self._settle_all(event)
         finally:
-            if gc.get_count()[0] > MOST_YOUNG_OBJECTS:
-                gc.freeze()
-            gc.enable()
             self._journal.release()
         self._set_tick_timer()
         self._after_turn()
 
     async def _settle_all(self, event: events.Event) -> None:
-        core, now_ms = self.core, self._seams.clock.now_ms
         due = deque([event])
         while due:
             event = due.popleft()
-            effects = core.step(event, now_ms())
-            self._tell(event, effects)
+            effects, encoded = await self._step(event)
+            self._tell(event, effects, encoded)
             while effects.writes:
-                answers = await self._store.write(encode_writes(effects.writes), self._fence)
-                answered = decode_answers(effects.writes, answers)
-                effects = core.step(answered, now_ms())
-                self._tell(answered, effects)
+                size = len(effects.writes)
+                writes = await self._large_aside(size, partial(encode_writes, effects.writes))
+                answers = await self._store.write(writes, self._fence)
+                answered = await self._large_aside(size, partial(decode_answers, effects.writes, answers))
+                effects, encoded = await self._step(answered)
+                self._tell(answered, effects, encoded)
             due.extendleft(reversed(effects.follow_up))
 
-    def _tell(self, event: events.Event, effects: controller_effects.Effects) -> None:
+    async def _step(self, event: events.Event) -> _Stepped:
+        """Effects, and the requests among them as bytes, by id: those of a large step."""
+        now_ms = self._seams.clock.now_ms()
+        if self._weight(event) < self._seams.large_step:
+            return self.core.step(event, now_ms), {}
+        return await self._aside(partial(self._large_step, event, now_ms))
+
+    def _large_step(self, event: events.Event, now_ms: int) -> _Stepped:
+        effects = self.core.step(event, now_ms)
+        return effects, RequestEncoder(self._listener).encode_all(effects.requests)
+
+    def _weight(self, event: events.Event) -> int:
+        """About how many partitions a step on it looks at."""
+        if isinstance(event, events.Elected):
+            return len(event.snapshot.states)
+        if not isinstance(event, SPEAK_FOR_THEMSELVES):
+            created = sum(len(topic.partitions) for topic in getattr(event, "created", ()))
+            return created + (0 if self.core.context is None else len(self.core.context.leaderships))
+        return max(
+            len(getattr(event, name, ()))
+            for name in ("answers", "partition_errors", "told", "deleted", "partitions", "ends")
+        )
+
+    async def _large_aside(self, size: int, work: Callable[[], T]) -> T:
+        return work() if size < self._seams.large_step else await self._aside(work)
+
+    async def _aside(self, work: Callable[[], T]) -> T:
+        """By a thread, while the loop serves clients and followers. Nobody else touches the core meanwhile: events wait in
+        their queue, and whoever cancels us waits for the end of it, for `close` is a step too."""
+        done = self._seams.run_step(work)
+        self.is_aside = True
+        cancelled: asyncio.CancelledError | None = None
+        while not done.done():
+            try:
+                await asyncio.wait({done})
+            except asyncio.CancelledError as error:
+                cancelled = error
+        self.is_aside = False
+        if cancelled is not None:
+            raise cancelled
+        return done.result()
+
+    def _tell(
+        self, event: events.Event, effects: controller_effects.Effects, encoded: dict[int, EncodedRequest]
+    ) -> None:
         """Everything but the writes: it depended on none, or on writes that are done."""
         self._journal.record(self._seams.clock.now_ms(), self.epoch, event, effects)
-        self._outboxes.send(effects.requests)
+        self._outboxes.send(effects.requests, encoded)
         for answer in effects.answers:
             self._asked.pop(answer.request_id, None)
             self._on_answer(answer.request_id, answer_of(answer.body))

@@ -8,7 +8,8 @@ queue for a broker epoch and a term. So a broker that reads the bytes of an olde
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from odradek.client.connection import BrokerLink
 from odradek.client.receive_buffers import BufferPool
@@ -19,7 +20,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.facts import UnreadableNode
 from odradek.model.ids import BrokerEpoch, BrokerId
-from odradek.server.controller_requests import RequestEncoder, Sendable, decode_answer
+from odradek.server.controller_requests import EncodedRequest, RequestEncoder, Sendable, decode_answer
 from odradek.server.endpoints import endpoint_of
 from odradek.server.log_limits import LimitedLog
 from odradek.server.seams import Seams
@@ -27,6 +28,7 @@ from odradek.server.survivor_questions import second_question
 
 BACKOFF_MS = 100
 MOST_ON_THE_WIRE = 5
+NONE_ENCODED: Mapping[int, EncodedRequest] = MappingProxyType({})
 
 
 class Outbox:
@@ -52,9 +54,10 @@ class Outbox:
         self._sent: deque[Sendable] = deque()
         self._is_closed = False
 
-    def send(self, request: BrokerRequest) -> None:
+    def send(self, request: BrokerRequest, encoded: EncodedRequest | None = None) -> None:
+        """`encoded`: the same, where that was done already. It is not kept for a broker that is told later."""
         self._waiting.append(request)
-        self._pump()
+        self._pump(request, encoded)
 
     @property
     def unanswered(self) -> int:
@@ -66,11 +69,12 @@ class Outbox:
         self._sent.clear()
         self._link.close(reason)
 
-    def _pump(self) -> None:
+    def _pump(self, known: BrokerRequest | None = None, encoded: EncodedRequest | None = None) -> None:
         while self._waiting and len(self._sent) < MOST_ON_THE_WIRE and not self._is_closed:
             request = self._waiting.popleft()
             self._sent.append(request)
-            api_key, version, body = self._encoder.encode(request)
+            as_known = encoded if request is known else None
+            api_key, version, body = as_known or self._encoder.encode(request)
             self._link.send(api_key, version, body, self._answered)
 
     def _answered(self, body: memoryview | None, reason: str) -> None:
@@ -187,14 +191,17 @@ class Outboxes:
             broker=registration.broker_id,
         )
 
-    def send(self, requests: Sequence[BrokerRequest]) -> None:
-        """Those of one event. Nothing is kept for a broker that is gone: when it returns it is told everything."""
+    def send(
+        self, requests: Sequence[BrokerRequest], encoded: Mapping[int, EncodedRequest] = NONE_ENCODED
+    ) -> None:
+        """Those of one event. Nothing is kept for a broker that is gone: when it returns it is told everything.
+        `encoded`: as bytes, by id(), where that was done already."""
         self._encoder.begin()
         try:
             for request in requests:
                 found = self._boxes.get(request.broker)
                 if found is not None:
-                    found[1].send(request)
+                    found[1].send(request, encoded.get(id(request)))
         finally:
             self._encoder.end()
 

@@ -8,9 +8,11 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from odradek.broker.control_queue import AT_ONCE
+from odradek.server import collector
 
 T = TypeVar("T")
 
@@ -56,7 +58,10 @@ class Seams:
         self.partitions_at_once = AT_ONCE
         # How long a request of the controller keeps the loop at a stretch.
         self.slice_ns = 5_000_000
+        # Partitions from which on a step of the controller is made by a thread: below it takes some 2 ms.
+        self.large_step = 100
         self._executor: Any = None
+        self._stepper: Any = None
 
     def random_bytes(self, count: int) -> bytes:
         return os.urandom(count)
@@ -74,10 +79,22 @@ class Seams:
             self._executor = ThreadPoolExecutor(max_workers=2, thread_name_prefix="odradek-blocking")
         return self.loop.run_in_executor(self._executor, function, *args)
 
+    def run_step(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        """What only thinks, by a thread of its own: it is not to wait behind a disk."""
+        if self._stepper is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._stepper = ThreadPoolExecutor(max_workers=1, thread_name_prefix="odradek-controller")
+        return self.loop.run_in_executor(self._stepper, work)
+
+    def making_what_stays(self) -> AbstractContextManager[None]:
+        return collector.resting()
+
     def controller_stepped(self, event: object, effects: object) -> None:
         """After each step of a controller of this process, before anything is told. The simulator looks here."""
 
     def close(self) -> None:
-        if self._executor is not None:
-            self._executor.shutdown(wait=True)
-            self._executor = None
+        for executor in (self._executor, self._stepper):
+            if executor is not None:
+                executor.shutdown(wait=True)
+        self._executor = self._stepper = None

@@ -5,8 +5,9 @@ brokers (`view`) goes to the checkers alone.
 """
 
 import asyncio
+import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 from odradek.log.files import Directory
@@ -61,6 +62,7 @@ class SimSeams(Seams):
         )
         self.process_id = 1000 + world.starts
         self.partitions_at_once = 1
+        self.large_step = sys.maxsize  # a step of the controller takes no time here
         self.slice_ns = 0  # each partition of a LeaderAndIsr in a turn of its own
 
     def random_bytes(self, count: int) -> bytes:
@@ -71,6 +73,9 @@ class SimSeams(Seams):
 
     def run_blocking(self, function: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
         return self.loop.run_blocking(self._broker.blocking_takes_s, function, *args)
+
+    def making_what_stays(self) -> AbstractContextManager[None]:
+        return nullcontext()  # a world goes round in circles, and is let go of
 
     def controller_stepped(self, event: object, effects: object) -> None:
         self._world.controller_stepped(self._broker, event, effects)

@@ -7,9 +7,10 @@ v0-v2 have one `delete` for all and no leader epoch. v1 broker epoch. v2 flexibl
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from odradek.broker.answers import Answer, Reply
+from odradek.broker.answers import Answer, Park, Reply
 from odradek.broker.replica_manager import Stop
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import NO_EPOCH, LeaderEpoch, TopicPartition
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = StopReplicaRequest.decode(version, request.body)
-    replicas = broker.replicas
     waits = broker.control_queue.wait(request)
     if waits is not None:
         return waits
@@ -36,15 +36,48 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         return Reply([StopReplicaResponse(error_code=refused).encode(version)])
     if refused is not None:
         return refused
-    errors = replicas.commit_stops(_stops(asked), now_ms)
-    replicas.settle_fetchers(now_ms)
-    response = StopReplicaResponse(
-        partition_errors=[
-            StopReplicaPartitionError(topic_name=topic, partition_index=index, error_code=code)
-            for (topic, index), code in errors.items()
-        ]
-    )
-    return Reply([response.encode(version)])
+    return broker.control_queue.obey(_Obeying(broker, version, asked), now_ms)
+
+
+class _Obeying:
+    """A StopReplica, and what of it is done. See `control_queue`."""
+
+    __slots__ = ("_asked", "_broker", "_errors", "_left", "_rest", "_version", "park")
+
+    def __init__(self, broker: "Broker", version: int, asked: StopReplicaRequest) -> None:
+        self.park = Park()
+        self._broker = broker
+        self._version = version
+        self._asked = asked
+        self._rest = _stops(asked)
+        self._left = (
+            sum(len(state.partition_states) for state in asked.topic_states)
+            + sum(len(topic.partition_indexes) for topic in asked.topics)
+            + len(asked.ungrouped_partitions)
+        )
+        self._errors: dict[TopicPartition, ErrorCode] = {}
+
+    def go_on(self, most: int, now_ms: int) -> Reply | None:
+        broker = self._broker
+        error = broker.why_stale(self._asked.broker_epoch, is_kraft=False)
+        if error:  # we have registered anew since the last slice
+            return self._end(StopReplicaResponse(error_code=error), now_ms)
+        self._errors |= broker.replicas.commit_stops(islice(self._rest, most), now_ms)
+        self._left -= most
+        if self._left > 0:
+            return None
+        self._errors |= broker.replicas.sync_stops()
+        response = StopReplicaResponse(
+            partition_errors=[
+                StopReplicaPartitionError(topic_name=topic, partition_index=index, error_code=code)
+                for (topic, index), code in self._errors.items()
+            ]
+        )
+        return self._end(response, now_ms)
+
+    def _end(self, response: StopReplicaResponse, now_ms: int) -> Reply:
+        self._broker.replicas.settle_fetchers(now_ms)
+        return Reply([response.encode(self._version)])
 
 
 def _stops(asked: StopReplicaRequest) -> Iterator[Stop]:

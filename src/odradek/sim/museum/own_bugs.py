@@ -155,7 +155,7 @@ EXHIBITS = (
         "seed 258",
         "ff0aed2",
         "a deletion is answered before it is on the disk, and a power cut brings the log back",
-        (Change(ReplicaManager, "commit_stops", "self.logs.sync_deletions()", "{}"),),
+        (Change(ReplicaManager, "sync_stops", "self.logs.sync_deletions()", "{}"),),
     ),
     Exhibit(
         "seed 1823",
