@@ -123,6 +123,25 @@ def test_a_host_stopped_past_its_timeout_learns_of_it_when_it_goes_on() -> None:
         world.run(session.create("/a"))
 
 
+@pytest.mark.parametrize(("seconds", "is_there"), [(7.9, True), (8.2, False)])
+def test_a_loop_that_hangs_keeps_its_session_for_as_long_as_a_loop_may_be_late(
+    seconds: float, is_there: bool
+) -> None:
+    """Signs of life are given for the loop: none after a third of the timeout, and the session ends a whole one later."""
+    world = World()
+    session = world.run(world.link.open_session(6000))
+    start = world.loop.time()
+    heard: list[SessionState] = []
+    world.loop.context_of(world.one).copy().run(session.listen, on_session=lambda state: heard.append(state))
+    world.one.hang(start + seconds)
+    world.link.loop_hangs(seconds)
+    world.loop.run_until(start + seconds - 0.01)
+    assert (session.session_id in world.store.ensemble.sessions, heard) == (is_there, [])
+    world.loop.run_until(start + 20)
+
+    assert heard == ([] if is_there else [SessionState.EXPIRED]), "it hears so when it goes on"
+
+
 def test_a_second_cut_does_not_end_the_session_by_the_clock_of_the_first() -> None:
     """The store heard of the client in between: it has its whole timeout again."""
     world = World()

@@ -1,13 +1,20 @@
 """What the checkers see: read as it comes, and the same as if all of it were read anew."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from odradek.model.cluster import LeaderAndIsr
+from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim.checkers.batches import Batches, BatchList, BatchView
 from odradek.sim.plan import draw
 from odradek.sim.run import OK, describe, run
-from odradek.sim.views import Views
+from odradek.sim.views import OUT_OF_THE_ISR, Views
 from odradek.sim.watch import Watch
 from odradek.sim.world import World
+
+PARTITION = TopicPartition("orders", 2)
 
 
 @pytest.mark.parametrize("seed", [2, 5, 24, 33])
@@ -57,6 +64,46 @@ def test_invariants_are_looked_at_after_every_step_of_a_controller() -> None:
 
     assert len(steps) > 30
     assert set(range(1, len(steps) + 1)) <= set(looks)
+
+
+@pytest.mark.parametrize(
+    ("leader_epoch", "excused"),
+    [(3, {(BrokerId(2), PARTITION): OUT_OF_THE_ISR}), (4, {})],
+    ids=["its leader counts on it: it has not heard", "nobody counts on it"],
+)
+def test_who_gave_a_log_up_outside_of_the_isr_is_excused_while_a_leader_counts_on_it(
+    leader_epoch: int, excused: dict[tuple[BrokerId, TopicPartition], int]
+) -> None:
+    """It came back without the log after its ISR had been stored without it, and its leader was cut off from the store."""
+    leader = SimpleNamespace(
+        is_leader=True,
+        leader_epoch=leader_epoch,
+        partition_epoch=0,
+        state=SimpleNamespace(maximal_isr={1, 2}),
+    )
+    world = SimpleNamespace(
+        excused={},
+        damage={},
+        brokers={
+            BrokerId(1): broker_with(BrokerId(1), replicas={PARTITION: leader}),
+            BrokerId(2): broker_with(BrokerId(2), refused={PARTITION}),
+        },
+    )
+    views = Views(world)  # type: ignore[arg-type]
+    views._stored = {PARTITION: LeaderAndIsr(BrokerId(1), 4, (BrokerId(1),), 0)}
+    views._excuse_given_up()
+    assert world.excused == excused
+
+    leader.leader_epoch = 4
+    views._drop_excuses(views._stored)
+    assert world.excused == {}
+
+
+def broker_with(broker_id: BrokerId, replicas: Any = (), refused: Any = ()) -> Any:
+    logs = SimpleNamespace(refused=refused)
+    manager = SimpleNamespace(partitions=dict(replicas), logs=logs)
+    runtime = SimpleNamespace(broker=SimpleNamespace(broker_epoch=9, replicas=manager))
+    return SimpleNamespace(broker_id=broker_id, is_running=True, is_serving=True, runtime=runtime)
 
 
 def test_a_snapshot_does_not_change_when_the_log_goes_on() -> None:

@@ -90,8 +90,7 @@ def clients_reconnect(world: World, fault: Fault) -> bool:
     workload = _workload(world)
     if workload is None:
         return False
-    processes: list[ClientProcess] = [*workload.producers, *workload.consumers]
-    hosts = [process.host for process in processes if process.is_running]
+    hosts = [process.host for process in workload.processes if process.is_running]
     for transport in list(world.network.transports):
         if any(transport.host is host for host in hosts):
             world.network.reset(transport)

@@ -83,10 +83,11 @@ BATCH_KINDS: dict[str, tuple[str, int, float, float]] = {
 # Of what does not behave (`rude_faults`), drawn by themselves too. Weight 0: it shows what is not mended yet, and is drawn
 # where somebody asks for it (`odradek sim --also`).
 RUDE_KINDS: dict[str, tuple[str, int, float, float]] = {
-    "late_bytes": ("F10", 0, 0.2, 12.0),
+    "late_bytes": ("F10", 3, 0.2, 12.0),
+    "late_client_bytes": ("F10", 3, 0.2, 12.0),
     "file_operation_fails": ("F19", 3, 0.5, 6.0),
-    "segment_missing": ("F19", 0, 0.5, 6.0),
-    "loop_hangs": ("F5", 3, 0.3, 12.0),
+    "segment_missing": ("F19", 2, 0.5, 6.0),
+    "loop_hangs": ("F5", 3, 0.3, 14.0),
 }
 ALSO: set[str] = set()  # drawn in this process whatever their weight
 # One broker may lose what others have, while all others are well: not where one copy may be all there is.

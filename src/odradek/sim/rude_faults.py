@@ -3,6 +3,7 @@
 import errno
 
 from odradek.sim.disk_faults import has_all_directories
+from odradek.sim.loop import Host
 from odradek.sim.network import SimTransport
 from odradek.sim.plan import Fault
 from odradek.sim.targets import later, leader, pick, table_of
@@ -21,12 +22,28 @@ def late_bytes(world: World, fault: Fault) -> bool:
     broker = pick(world, fault)
     if broker is None or broker.host is None:
         return False
-    network = world.network
     names = {other.name for other in world.brokers.values()}
+    return _arrives_late(world, fault, broker.host, names, broker.name)
+
+
+def late_client_bytes(world: World, fault: Fault) -> bool:
+    """The same between a producer or a consumer and the brokers: what it has asked for, and has asked for again since over
+    another connection, is asked for once more, behind what came later."""
+    workload = world.clients
+    running = [] if workload is None else [p for p in workload.processes if p.is_running]
+    if not running:
+        return False
+    process = running[int(fault.target * len(running))]
+    names = {broker.name for broker in world.brokers.values()}
+    return _arrives_late(world, fault, process.host, names, f"client {process.host}")
+
+
+def _arrives_late(world: World, fault: Fault, host: Host, to: set[str], name: str) -> bool:
+    network = world.network
     held = [
         transport
         for transport in network.transports
-        if transport.host is broker.host and transport.remote_name in names and _is_asking(transport)
+        if transport.host is host and transport.remote_name in to and _is_asking(transport)
     ]
     for transport in held:
         network.hold(transport)
@@ -40,7 +57,7 @@ def late_bytes(world: World, fault: Fault) -> bool:
             else:
                 network.let_go(transport)
         if late:
-            world.note(f"{late} bytes of {broker.name} are under way, and their connections are not")
+            world.note(f"{late} bytes of {name} are under way, and their connections are not")
         later(world, fault.lasts_s, arrive)
 
     def arrive() -> None:
@@ -117,7 +134,8 @@ def _has_given_up_the_last_copy(broker: SimBroker) -> bool:
 
 
 def loop_hangs(world: World, fault: Fault) -> bool:
-    """A broker's loop stands still while its threads live: it has a session with the store, and answers nobody."""
+    """A broker's loop stands still while its threads live. It answers nobody; its session ends where that lasts, for signs
+    of life are given for the loop (`store/loop_beat`)."""
     broker = leader(world, fault)
     if broker is None:
         return False
@@ -130,4 +148,4 @@ def _is_asking(transport: SimTransport) -> bool:
     return bool(transport.get_extra_info("sockname")[1] != PORT)
 
 
-TABLE = table_of(late_bytes, file_operation_fails, segment_missing, loop_hangs)
+TABLE = table_of(late_bytes, late_client_bytes, file_operation_fails, segment_missing, loop_hangs)

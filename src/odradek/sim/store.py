@@ -11,6 +11,7 @@ from typing import Any
 
 from odradek.sim.loop import NOBODY, Host, SimLoop, current_host, wake
 from odradek.sim.lost_watches import Armed, arm_again, armed
+from odradek.store import loop_beat
 from odradek.store.api import (
     ConditionalOps,
     Fence,
@@ -24,6 +25,8 @@ from odradek.store.memory_session import MemoryEnsemble, MemorySession
 
 # A client stops trusting its session after this share of the timeout without an answer.
 CLIENT_GIVES_UP_AFTER = 2 / 3
+# A loop that has not come round for this share of the timeout gets no sign of life any more.
+LOOP_MAY_BE_LATE = loop_beat.PATIENCE
 # How often a batch of writes takes effect in two parts, where it may.
 SPLIT_PROBABILITY = 0.5
 
@@ -107,6 +110,15 @@ class StoreLink:
             loop.call_later(seconds, self._resume, session, context=self.store.world_context())
             if seconds > _timeout_s(session):
                 self._end_after(session, _timeout_s(session), lambda: host.paused_until > loop.time())
+
+    def loop_hangs(self, seconds: float) -> None:
+        """Its threads give signs of life for the loop until that is late (`store/loop_beat`). What they hear meanwhile the loop
+        hears when it goes on."""
+        loop, host = self.store.loop, self.host
+        for session in self._live():
+            ends_after_s = _timeout_s(session) * (1 + LOOP_MAY_BE_LATE)
+            if seconds > ends_after_s:
+                self._end_after(session, ends_after_s, lambda: host.paused_until > loop.time())
 
     def expire(self) -> None:
         """The store gives up the newest session although its client is well."""

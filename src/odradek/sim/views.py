@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MIN_ISR, DEFAULT_MIN_ISR = "min.insync.replicas", 1
 NO_BATCHES = BatchList().snapshot()
+OUT_OF_THE_ISR = -1  # in place of the life in which the ISR counts on a broker: older than all of them
 CHANGES_A_LOG = ("truncate", "remove", "rename", "create")
 
 
@@ -220,7 +221,8 @@ class Views:
     def _excuse_given_up(self) -> None:
         """A broker that gave a log up has said so by registering anew; what it begins in its place is judged once nobody counts
         on what it had. Its leader may not have heard yet: then it counts on where the old log was, and on no fetch of the new
-        one, which comes in a later leader epoch.
+        one, which comes in a later leader epoch. The stored ISR may be without it by then: who is out of it counts for nobody
+        but that leader.
         """
         excused = self._world.excused
         for broker in self._world.brokers.values():
@@ -230,6 +232,12 @@ class Views:
                     life = self._lives.get(partition, {}).get(broker.broker_id)
                     if life is not None and (own is None or life <= own):
                         excused.setdefault((broker.broker_id, partition), life)
+                    elif life is None and self._has_left_unheard(broker.broker_id, partition):
+                        excused.setdefault((broker.broker_id, partition), OUT_OF_THE_ISR)
+
+    def _has_left_unheard(self, broker_id: BrokerId, partition: TopicPartition) -> bool:
+        state = self._stored.get(partition)
+        return state is not None and self._is_counted_on(broker_id, partition, state)
 
     def _drop_excuses(self, stored: dict[TopicPartition, LeaderAndIsr]) -> None:
         """Once the ISR does not count on the life any more that lost records, or counts on a later one."""

@@ -160,6 +160,10 @@ class Workload:
             self._follow(partition)
 
     @property
+    def processes(self) -> list[ClientProcess]:
+        return [*self.producers, *self.consumers]
+
+    @property
     def sends_under_way(self) -> int:
         return sum(producer.is_sending for producer in self.producers)
 

@@ -258,10 +258,11 @@ class SimBroker:
 
     def hang(self, seconds: float) -> None:
         """Its loop stands still for `seconds`, in a callback that does not end. The threads of the process live, and so do
-        its connections and its session with the store."""
-        assert self.host is not None
+        its connections; its session with the store does as long as a loop may be late."""
+        assert self.host is not None and self.link is not None
         self.world.note(f"the loop of {self.host} hangs for {seconds:.3f} s")
         self.host.hang(self.world.loop.time() + seconds)
+        self.link.loop_hangs(seconds)
 
 
 class World:

@@ -12,7 +12,7 @@ import asyncio
 import time
 
 _BEATS_PER_TIMEOUT = 12
-_PATIENCE = 1 / 3
+PATIENCE = 1 / 3
 
 
 class LoopBeat:
@@ -27,7 +27,7 @@ class LoopBeat:
 
     def is_late(self) -> bool:
         """It has not come round for so long that nobody may say that it lives."""
-        return time.monotonic() - self._came_round_at > self.timeout_s * _PATIENCE
+        return time.monotonic() - self._came_round_at > self.timeout_s * PATIENCE
 
     def stop(self) -> None:
         if self._timer is not None:

@@ -60,6 +60,10 @@ class Breaking:
     def do_pause(self, words: Words) -> None:
         self._broker(words.plain[0]).pause(float(words.plain[1]))
 
+    def do_hang(self, words: Words) -> None:
+        """Its loop stands still for so many seconds; its threads live."""
+        self._broker(words.plain[0]).hang(float(words.plain[1]))
+
     def do_wipe(self, words: Words) -> None:
         self._broker(words.plain[0]).wipe_disk()
 
