@@ -142,15 +142,15 @@ def rebuild_batch(
 
 def _append_record(body: bytearray, record: NewRecord, timestamp_delta: int, offset_delta: int) -> None:
     fields = bytearray(b"\x00")  # record attributes: none defined
-    _append_varint(fields, timestamp_delta)
-    _append_varint(fields, offset_delta)
+    append_varint(fields, timestamp_delta)
+    append_varint(fields, offset_delta)
     _append_bytes(fields, record.key)
     _append_bytes(fields, record.value)
-    _append_varint(fields, len(record.headers))
+    append_varint(fields, len(record.headers))
     for key, value in record.headers:
         _append_bytes(fields, key.encode("utf-8"))
         _append_bytes(fields, value)
-    _append_varint(body, len(fields))
+    append_varint(body, len(fields))
     body += fields
 
 
@@ -158,11 +158,11 @@ def _append_bytes(target: bytearray, data: bytes | None) -> None:
     if data is None:
         target.append(1)  # -1 in zigzag
         return
-    _append_varint(target, len(data))
+    append_varint(target, len(data))
     target += data
 
 
-def _append_varint(target: bytearray, value: int) -> None:
+def append_varint(target: bytearray, value: int) -> None:
     """Zigzag, seven bits a byte, low bits first."""
     value = (value << 1) ^ (value >> 63)
     while value > 0x7F:

@@ -1,0 +1,28 @@
+"""The first pass: of every key in the dirty part of a log, the offset of its last record."""
+
+from odradek.log.compaction.offset_map import OffsetMap
+from odradek.log.compaction.records import opened, places
+from odradek.log.compaction.transactions import MetTransactions
+from odradek.records.batch import BatchHeader, Buffer
+
+
+def note_keys(offsets: OffsetMap, transactions: MetTransactions, header: BatchHeader, batch: Buffer) -> bool:
+    """Puts the keys of a whole batch. False: the map might not hold them, nothing was put, and the dirty part ends before it.
+
+    Markers, records of aborted transactions and records without a key take no place of anything. CorruptBatch,
+    InvalidRecord: the batch cannot be read.
+    """
+    if header.is_control:
+        transactions.met_marker(header, batch)
+        return True
+    if transactions.met_batch(header) or not header.record_count:
+        return True
+    if not offsets.has_room_for(header.record_count):
+        return False
+    base_offset = header.base_offset
+    put = offsets.put
+    for place in places(opened(header, batch), header.record_count):
+        key = place.key
+        if key is not None:
+            put(key, base_offset + place.offset_delta)
+    return True
