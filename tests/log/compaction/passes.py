@@ -31,7 +31,7 @@ def clean(
     aborted: list[AbortedTransaction] | None = None,
     offsets: OffsetMap | None = None,
 ) -> Cleaned:
-    """What is left of batches that may all be cleaned."""
+    """What is left of the batches of one segment, which may all be cleaned, as far as the map reaches."""
     offsets = OffsetMap(24 * 1000, 0.9) if offsets is None else offsets
     seen = MetTransactions()
     seen.add(aborted or [])
@@ -45,6 +45,7 @@ def clean(
     rewriting = Rewriting(
         offsets,
         end_offset=end_offset,
+        segment_end=max((header.next_offset for _, header in iter_batches(data)), default=0),
         now_ms=now_ms,
         delete_retention_ms=delete_retention_ms,
         last_entries=last_entries,
@@ -54,6 +55,5 @@ def clean(
     left = [
         bytes(rewriting.rewritten(header, data[position : position + header.size_bytes]))
         for position, header in iter_batches(data)
-        if header.next_offset <= end_offset
     ]
     return Cleaned(b"".join(left), end_offset, rewriting.transactions.take_still_aborted())

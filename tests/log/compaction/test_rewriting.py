@@ -59,7 +59,7 @@ def test_keys_that_come_again_only_in_what_is_not_cleaned_keep_their_value() -> 
 
     done = clean(first + second, offsets=offsets)
 
-    assert (done.end_offset, done.data) == (3, first)
+    assert (done.end_offset, done.data) == (3, first + second)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
@@ -152,7 +152,33 @@ def test_the_marker_of_a_known_producer_without_data_stays() -> None:
         (0, True, 0),
         (100, False, 1),
     ]
-    assert shown(older) == [(100, b"end", b"")]
+    assert older == END
+
+
+def test_a_tombstone_of_a_known_producer_leaves_a_batch_without_a_horizon() -> None:
+    fields = {"producer_id": 9, "producer_epoch": 2, "base_sequence": 40}
+    first = clean(batch(0, (b"a", None), **fields) + END, now_ms=5000).data
+
+    left = clean(first, now_ms=6000, last_entries={9: LastEntry(0, 2)}).data
+
+    kept = next(header for _, header in iter_batches(left))
+    assert (kept.record_count, kept.delete_horizon_ms, kept.last_sequence) == (0, None, 40)
+
+
+def test_a_second_transaction_of_which_nothing_is_left_keeps_no_marker_for_the_first() -> None:
+    fields = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
+    markers = [
+        build_end_marker(
+            producer_id=9, producer_epoch=0, is_commit=False, coordinator_epoch=1, timestamp=0, base_offset=at
+        )
+        for at in (1, 3)
+    ]
+    transactions = [AbortedTransaction(9, 0, 1, 2), AbortedTransaction(9, 2, 3, 4)]
+
+    done = clean(batch(0, (b"x", b"1"), **fields) + markers[0] + markers[1] + END, aborted=transactions)
+
+    assert done.still_aborted == transactions[:1]
+    assert [h.delete_horizon_ms for _, h in iter_batches(done.data)] == [None, 1000, None]
 
 
 def test_a_batch_that_cannot_be_read_is_not_passed_over() -> None:
@@ -268,12 +294,7 @@ def test_of_any_log_the_last_values_stay_and_nothing_is_invented(
             aborted=aborted,
             offsets=OffsetMap(24 * (4 + keys), 1.0),
         )
-        # What was not reached stays as it is, and so do the entries of transactions that end there.
-        rest = b"".join(
-            data[p : p + h.size_bytes] for p, h in iter_batches(data) if h.next_offset > done.end_offset
-        )
-        aborted = done.still_aborted + [one for one in aborted if one.last_offset >= done.end_offset]
-        data, first_dirty = done.data + rest, done.end_offset
+        data, aborted, first_dirty = done.data, done.still_aborted, done.end_offset
 
         after = visible(data, aborted)
         assert after.items() <= before.items()
