@@ -51,9 +51,9 @@ def new_log(root: OsDirectory, name: str, config: LogConfig = CONFIG) -> Partiti
 
 def start_over(log: PartitionLog) -> None:
     """Before the kernel starts to write back: that is another thing to measure."""
-    if log.log_end_offset > log.log_start_offset and log.active.file.size_bytes > 64 << 20:
+    if log.log_end_offset > log.log_start_offset and log.segments.active.file.size_bytes > 64 << 20:
         log.truncate_fully_and_start_at(log.log_end_offset, NOW_MS)
-        log.purge()
+        log.segments.purge()
 
 
 def appending(log: PartitionLog, data: bytearray) -> Callable[[], object]:

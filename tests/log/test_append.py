@@ -36,10 +36,10 @@ def log(tmp_path: Path) -> PartitionLog:
 
 def refused(log: PartitionLog, data: bytes, **options: Any) -> ProtocolError:
     """The error; the log is as it was."""
-    before = (log.log_end_offset, log.active.file.size_bytes, log.producers.to_bytes())
+    before = (log.log_end_offset, log.segments.active.file.size_bytes, log.producers.to_bytes())
     with pytest.raises(ProtocolError) as caught:
         produce(log, data, **options)
-    assert (log.log_end_offset, log.active.file.size_bytes, log.producers.to_bytes()) == before
+    assert (log.log_end_offset, log.segments.active.file.size_bytes, log.producers.to_bytes()) == before
     return caught.value
 
 
@@ -71,8 +71,10 @@ def test_several_batches_of_one_request_follow_each_other_in_one_write(
 ) -> None:
     log.assign_epoch(0, 0)  # writes a file of its own
     writes = []
-    append = type(log.active.file).append
-    monkeypatch.setattr(type(log.active.file), "append", lambda f, d: (writes.append(len(d)), append(f, d)))
+    append = type(log.segments.active.file).append
+    monkeypatch.setattr(
+        type(log.segments.active.file), "append", lambda f, d: (writes.append(len(d)), append(f, d))
+    )
     data = batch(3) + batch(2) + batch(4)
     # The second batch names an offset of its own: it is not asked for its opinion.
     forged = bytearray(data)

@@ -189,7 +189,7 @@ def test_18_an_interrupted_system_call_is_not_seen(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(files, "_pwrite", failing(errno.EINTR))
     with pytest.raises(DiskFault):
         produce(log, batch())
-    assert log.log_end_offset == 0 and log.active.file.size_bytes == 0
+    assert log.log_end_offset == 0 and log.segments.active.file.size_bytes == 0
 
 
 def test_a_follower_on_a_full_disk_keeps_what_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -235,7 +235,7 @@ def judge(story: Story) -> None:
     if log.failure is not None:
         assert story.told or log.directory.health.failure is not None, "nobody was told"
         return
-    assert log.active is log.segments[-1] and log.active.end_offset < 0
+    assert log.segments.active is log.segments[-1] and log.segments.active.end_offset < 0
     assert all(a.end_offset == b.base_offset for a, b in zip(log.segments, log.segments[1:], strict=False))
     assert values(log) == story.acknowledged
     for segment in log.segments[:-1]:

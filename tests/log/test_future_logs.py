@@ -143,7 +143,7 @@ def test_slices_read_before_the_swap_are_good_after_it(world: Directories) -> No
 def test_messages_name_the_file_where_it_lies_now(world: Directories) -> None:
     world.move_to("/b")
     world.arrive()
-    assert world.log.active.file.name.startswith("/b/orders-0/")
+    assert world.log.segments.active.file.name.startswith("/b/orders-0/")
     assert world.log.directory.path == "/b/orders-0"
 
 

@@ -132,7 +132,7 @@ def test_remembered_positions_are_few_and_right(log: PartitionLog, monkeypatch: 
     monkeypatch.setattr(segment_module, "REMEMBERED_POSITIONS", 10)
     for _ in range(100):
         produce(log, batch())
-    assert len(log.active.positions) <= 10
+    assert len(log.segments.active.positions) <= 10
     for offset in range(100):
         read = log.read(offset, max_bytes=1, upper_bound_offset=100, min_one_batch=True)
         assert read.slices[0].position == offset * SIZE
@@ -141,7 +141,7 @@ def test_remembered_positions_are_few_and_right(log: PartitionLog, monkeypatch: 
 def test_a_slice_outlives_its_segment(segmented: PartitionLog) -> None:
     part = segmented.read(0, max_bytes=SIZE, upper_bound_offset=32).slices[0]
     segmented.delete_records_before(12)
-    segmented.purge()
+    segmented.segments.purge()
     assert first_offset(part.read()) == 0
 
 
@@ -294,8 +294,8 @@ def test_jitter_takes_some_off_and_is_the_same_each_time(tmp_path: Path) -> None
     disk = Disk(tmp_path, config(segment_ms=100_000, segment_jitter_ms=50_000))
     log = disk.create()
     log.truncate_fully_and_start_at(0, NOW)
-    assert 0 < log.active.jitter_ms < 50_000
-    jitter = log.active.jitter_ms
+    assert 0 < log.segments.active.jitter_ms < 50_000
+    jitter = log.segments.active.jitter_ms
     produce(log, batch(at=NOW))
     produce(log, batch(at=NOW + 100_000 - jitter))
     assert len(log.segments) == 1

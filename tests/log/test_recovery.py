@@ -475,7 +475,7 @@ def test_27_a_crash_between_cutting_the_log_and_its_epochs(disk: Disk) -> None:
     before_cut = disk.file("leader-epoch-checkpoint").read_bytes()
     log.truncate_to(15, NOW)
     after = state(log)
-    log.purge()
+    log.segments.purge()
     disk.file("leader-epoch-checkpoint").write_bytes(before_cut)
     assert state(recovered(disk).log) == after
 

@@ -179,7 +179,7 @@ def test_what_cannot_be_read_on_the_way_is_told_too() -> None:
 
 def test_a_segment_whose_name_is_gone_is_noticed_though_its_descriptor_is_held() -> None:
     disk, log = log_of(3)
-    disk.root.child(str(TP)).remove(log.active.name())
+    disk.root.child(str(TP)).remove(log.segments.active.name())
     told: list[StorageError] = []
     log.on_broken = lambda _, error: told.append(error)
     Scrubber(lambda: [log]).look(EVERYTHING)

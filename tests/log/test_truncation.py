@@ -172,7 +172,7 @@ def test_starting_anew_leaves_nothing_of_the_old(disk: Disk) -> None:
     assert log.active_producers == [] and log.recovery_point <= 1000
     follow(log, batch(base_offset=1000, leader_epoch=9))
     assert offsets(log) == [1000] and log.epochs.entries == [(9, 1000)]
-    log.purge()
+    log.segments.purge()
     assert sorted(name for name in disk.names() if name.endswith(".log")) == ["00000000000000001000.log"]
     assert state(disk.open(log_start_offset=1000).log)["end"] == 1001
 
@@ -191,8 +191,12 @@ def test_deleted_records_are_out_of_range_and_their_segments_go(disk: Disk) -> N
     assert offsets(log) == list(range(14, 35))
     assert log.epochs.entries == [(1, 14), (2, 20), (3, 30)]
     assert log.delete_records_before(3) == 14, "never backwards"
-    assert log.discarded and log.purge() == 3 and not any(".deleted" in name for name in disk.names())
-    assert log.purge() == 0  # what is gone is not looked for again
+    assert (
+        log.segments.discarded
+        and log.segments.purge() == 3
+        and not any(".deleted" in name for name in disk.names())
+    )
+    assert log.segments.purge() == 0  # what is gone is not looked for again
 
 
 def test_deleting_everything_keeps_the_active_segment(disk: Disk) -> None:

@@ -328,7 +328,7 @@ class LogMoves:
     def _append(self, move: Move, data: bytes, now_ms: int) -> None:
         future = self._of(move)
         offset, place = future.log_end_offset, len(future.segments) - 1
-        before = future.active.file.size_bytes
+        before = future.segments.active.file.size_bytes
         try:
             future.append_as_follower(memoryview(data), now_ms=now_ms)
         except StorageError:

@@ -36,7 +36,7 @@ def truncate_to(log: "PartitionLog", offset: int, now_ms: int) -> int:
     if offset <= log.log_start_offset:
         truncate_fully_and_start_at(log, max(offset, 0), now_ms)
         return log.log_end_offset
-    target = log.segments[log.segment_index(offset)]
+    target = log.segments.holding(offset)
     position = target.position_of(offset)
     end_offset = offset
     for _, header in target.headers(position):
@@ -49,31 +49,26 @@ def truncate_to(log: "PartitionLog", offset: int, now_ms: int) -> int:
     nothing_left = position == 0 and target is log.segments[0]
     # Whatever can fail, but for the disk itself, comes before anything is cut: see `prepared_files`.
     files = PreparedFiles(log.directory)
-    is_shortened = position > 0 and (target is log.active or position < target.file.size_bytes)
+    is_shortened = position > 0 and (target is log.segments.active or position < target.file.size_bytes)
     cut = (
         target.prepare_cut(files, position, end_offset, log.config.index_interval_bytes)
         if is_shortened
         else None
     )
-    producers, stale = Producers(), lookups.stale_snapshots(log, end_offset)
+    producers, stale = Producers(), lookups.stale_snapshots(log.directory, end_offset)
     if not nothing_left:
         producers = lookups.producers_at(log, end_offset, now_ms)
     following = log.prepare_segment(files, end_offset, now_ms, producers)
     epochs = _prepare_epochs(log, files, end_offset)
     _lower_flushed_point(log, end_offset, log.log_start_offset, nothing_left=nothing_left)
     try:
-        while log.segments[-1] is not target:
-            log.discard(log.segments.pop())
-        if position == 0:
-            log.discard(log.segments.pop())
-        elif cut is not None:
-            for name in target.cut(cut):
-                log.flushed.name_changed(name)
+        log.segments.cut(target, cut, is_kept=position > 0)
         log.log_end_offset = end_offset
         for name in stale:
             log.directory.remove(name)
         log.producers = producers
-        log.begin_segment(files, following)
+        log.segments.begin(files, following)
+        log.forget_marks()
         log.epochs = epochs
     except StorageError as error:
         raise log.give_up(error) from None
@@ -84,19 +79,19 @@ def truncate_fully_and_start_at(log: "PartitionLog", offset: int, now_ms: int) -
     if log.failure is not None:
         raise log.failure
     files = PreparedFiles(log.directory)
-    stale = lookups.stale_snapshots(log, -1)
+    stale = lookups.stale_snapshots(log.directory, -1)
     following = log.prepare_segment(files, offset, now_ms, Producers())
     epochs = _prepare_epochs(log, files, 0)
     log_start_offset = min(offset, log.log_start_offset)
     _lower_flushed_point(log, log_start_offset, log_start_offset, nothing_left=True)
     try:
         log.log_start_offset = log_start_offset
-        while log.segments:
-            log.discard(log.segments.pop())
+        log.segments.drop_all()
         for name in stale:
             log.directory.remove(name)
         log.producers = Producers()
-        log.begin_segment(files, following)
+        log.segments.begin(files, following)
+        log.forget_marks()
         log.log_start_offset = log.log_end_offset = offset
         log.epochs = epochs
     except StorageError as error:
@@ -144,8 +139,7 @@ def delete_records_before(log: "PartitionLog", offset: int) -> int:
 def drop_segments_below(log: "PartitionLog", offset: int) -> int:
     count = 0
     while len(log.segments) > 1 and 0 <= log.segments[0].end_offset <= offset:
-        segment = log.segments.pop(0)
-        log.discard(segment)
+        segment = log.segments.drop_first()
         log.directory.remove(segment.name(SNAPSHOT_SUFFIX))
         count += 1
     return count

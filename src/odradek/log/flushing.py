@@ -165,7 +165,7 @@ def plan(log: "PartitionLog") -> FlushPlan:
     recovery_point = state.recovery_point
     segments: list[Segment] = []
     if up_to_offset > recovery_point:
-        segments = [s for s in log.segments[:] if s.end_offset < 0 or s.end_offset > recovery_point]
+        segments = [s for s in log.segments if s.end_offset < 0 or s.end_offset > recovery_point]
     changes = state._directory_changes - state.directory_synced
     return FlushPlan(
         log.directory,

@@ -543,8 +543,8 @@ class LogManager:
         """Removes files and directories whose time has come; returns how many. Blocks: for a thread."""
         count = 0
         for log in [*self.logs.values(), *self._future_logs()]:
-            if log.discarded and log.failure is None:
-                count += log.purge()
+            if log.segments.discarded and log.failure is None:
+                count += log.segments.purge()
         for removal in [removal for removal in self._removals if removal.due_ms <= now_ms]:
             if removal.directory.health.failure is None:
                 removal.directory.remove(removal.name)
@@ -565,7 +565,7 @@ class LogManager:
         for log in [*self.logs.values(), *unused, *self._future_logs()]:
             if log.failure is None:
                 try:
-                    log.purge()
+                    log.segments.purge()
                     log.close()
                 except StorageError as error:
                     failed.append((log.directory.health.path, log.fail(error)))

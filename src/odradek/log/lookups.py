@@ -3,9 +3,11 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.log.errors import CorruptLog, StorageError
+from odradek.log.files import Directory
 from odradek.log.indexes import AbortedTransaction, TimestampOffset
 from odradek.log.producers import MalformedSnapshot, Producers
 from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, file_name
+from odradek.log.segments import Segments
 from odradek.model.errors import ProtocolError
 from odradek.records.batch import BATCH_OVERHEAD, CONTROL, BatchHeader, check_crc
 from odradek.records.control import end_marker_of
@@ -114,7 +116,7 @@ def offset_for_timestamp(log: "PartitionLog", timestamp: int) -> FoundOffset | N
 
 def _candidate(log: "PartitionLog", timestamp: int, offset: int) -> Candidate | None:
     start_offset = min(log.log_start_offset, log.log_end_offset)
-    for segment in log.segments[:]:
+    for segment in log.segments:
         if segment.largest_timestamp() < timestamp:
             continue
         position = segment.position_of(max(segment.offset_before_timestamp(timestamp), start_offset, offset))
@@ -125,28 +127,28 @@ def _candidate(log: "PartitionLog", timestamp: int, offset: int) -> Candidate | 
     return None
 
 
-def max_timestamp(log: "PartitionLog") -> TimestampOffset:
+def max_timestamp(segments: Segments) -> TimestampOffset:
     """The largest timestamp and the last offset of the first batch that has it; (-1, -1) if there is none."""
     best = TimestampOffset(-1, -1)
-    for segment in log.segments:
+    for segment in segments:
         if segment.largest_timestamp() > best.timestamp:
             best = TimestampOffset(segment.largest_timestamp(), segment.offset_of_max_timestamp)
     return best
 
 
 def offset_of_max_timestamp(log: "PartitionLog") -> FoundOffset | None:
-    best = max_timestamp(log)
+    best = max_timestamp(log.segments)
     return None if best.timestamp < 0 else offset_for_timestamp(log, best.timestamp)
 
 
 def aborted_transactions(
-    log: "PartitionLog", offset: int, upper_bound_offset: int
+    segments: Segments, offset: int, upper_bound_offset: int
 ) -> list[AbortedTransaction]:
     """Those with records between the two offsets. A marker lies behind its records, perhaps segments later, so the
     search goes on until an entry says that everything below the upper bound was decided by then.
     """
     found: list[AbortedTransaction] = []
-    for segment in log.segments[log.segment_index(offset) :]:
+    for segment in segments.since(offset):
         for entry in segment.transactions:
             if entry.last_offset >= offset and entry.first_offset < upper_bound_offset:
                 found.append(entry)
@@ -155,14 +157,14 @@ def aborted_transactions(
     return found
 
 
-def stale_snapshots(log: "PartitionLog", end_offset: int) -> list[str]:
+def stale_snapshots(directory: Directory, end_offset: int) -> list[str]:
     """Names of the snapshots that speak of what lies behind this offset."""
-    return [file_name(offset, SNAPSHOT_SUFFIX) for offset in _snapshots(log) if offset > end_offset]
+    return [file_name(offset, SNAPSHOT_SUFFIX) for offset in _snapshots(directory) if offset > end_offset]
 
 
-def _snapshots(log: "PartitionLog") -> list[int]:
+def _snapshots(directory: Directory) -> list[int]:
     names = [
-        name.removesuffix(SNAPSHOT_SUFFIX) for name in log.directory.names() if name.endswith(SNAPSHOT_SUFFIX)
+        name.removesuffix(SNAPSHOT_SUFFIX) for name in directory.names() if name.endswith(SNAPSHOT_SUFFIX)
     ]
     return sorted(int(stem) for stem in names if stem.isdigit())
 
@@ -170,7 +172,7 @@ def _snapshots(log: "PartitionLog") -> list[int]:
 def producers_at(log: "PartitionLog", end_offset: int, now_ms: int) -> Producers:
     """As they were when the log ended there: the newest snapshot at or below that, and the batches from there on."""
     start, producers = _newest_known(log, end_offset, now_ms)
-    for segment in log.segments[log.segment_index(start) :]:
+    for segment in log.segments.since(start):
         if segment.base_offset >= end_offset:
             break
         for position, header in segment.headers(segment.position_of(start)):
@@ -183,7 +185,7 @@ def producers_at(log: "PartitionLog", end_offset: int, now_ms: int) -> Producers
 
 def _newest_known(log: "PartitionLog", end_offset: int, now_ms: int) -> tuple[int, Producers]:
     first = log.segments[0].base_offset
-    snapshots = [offset for offset in _snapshots(log) if first <= offset <= end_offset]
+    snapshots = [offset for offset in _snapshots(log.directory) if first <= offset <= end_offset]
     marks = [mark for mark in log.producer_marks if mark[0] <= end_offset]
     if marks and marks[-1][0] >= max(snapshots, default=-1):
         start, mark = marks[-1]

@@ -5,7 +5,6 @@ file: after a failed write nothing has happened. Reading gives slices of files, 
 log is in `recovery`, flushing in `flushing`, what is asked by timestamp or transaction in `lookups`.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -24,6 +23,7 @@ from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.prepared_files import PreparedFiles
 from odradek.log.producers import Producer, Producers
 from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, file_name
+from odradek.log.segments import Segments
 from odradek.log.validation import STALE_CRC, leader_batches, recompressed
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -74,34 +74,28 @@ class PartitionLog:
         log_end_offset: int,
         recovery_point: int,
     ) -> None:
-        assert segments, "a log has at least its active segment"
         assert log_start_offset <= log_end_offset
         self.directory = directory
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.config = config
-        self.segments = segments
-        self.active = segments[-1]
         self.epochs = epochs
         self.producers = producers
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.flushed = flushing.FlushState(min(recovery_point, log_end_offset))
+        self.segments = Segments(directory, segments, self.flushed)
         self.failure: StorageError | None = None
         # Told once, perhaps by a thread: this log is damaged, and the disk under it is not (`broken`).
         self.on_broken: Callable[[PartitionLog, StorageError], None] | None = None
         self.is_without_epochs = False  # a new log: no leader-epoch-checkpoint was ever written
-        # Names of files taken out of the log, to be removed by `purge` when it suits.
-        self.discarded: list[str] = []
         # Told before the log is cut: what the checkpoints may still say of flushed point and log start at most.
         self.before_cut_below: Callable[[PartitionLog, int, int], None] | None = None
         # The directory above, until it has made this log's own directory durable.
         self.parent: Directory | None = None
-        # The one older segment that keeps its descriptors.
-        self.warm: Segment | None = None
         # Producers as they were at some offsets of the active segment, so that a cut near the end is no long walk.
         self.producer_marks: list[tuple[int, bytes]] = []
-        self._marked_bytes = self.active.file.size_bytes
+        self._marked_bytes = self.segments.active.file.size_bytes
         self._doubted_gap = -1  # the end of this log when a leader had nothing there
 
     # --------------------------------------------------------------------------------------------- appending
@@ -266,7 +260,7 @@ class PartitionLog:
         return False
 
     def _is_empty(self) -> bool:
-        return self.log_start_offset == self.log_end_offset and self.active.file.size_bytes == 0
+        return self.log_start_offset == self.log_end_offset and self.segments.active.file.size_bytes == 0
 
     def _write_pending(self, records: memoryview, headers: list[BatchHeader], now_ms: int) -> None:
         if headers:
@@ -285,7 +279,7 @@ class PartitionLog:
         """The one write, then what follows from it. Headers of a leader's batches say their offsets; those of a
         producer's were read before the stamp, and their batches follow each other from `base_offset` on.
         """
-        active = self.active
+        active = self.segments.active
         file = active.file
         position = file.size_bytes
         # Whatever can fail beside the write itself comes before it: behind it memory has to follow.
@@ -318,7 +312,7 @@ class PartitionLog:
             self._mark_producers()
 
     def _mark_producers(self) -> None:
-        self._marked_bytes = self.active.file.size_bytes
+        self._marked_bytes = self.segments.active.file.size_bytes
         self.producer_marks = [
             *self.producer_marks[1 - PRODUCER_MARKS :],
             (self.log_end_offset, self.producers.to_bytes()),
@@ -342,7 +336,7 @@ class PartitionLog:
 
     def _open_transactions(self) -> File:
         try:
-            return self.active.open_transactions()
+            return self.segments.active.open_transactions()
         except StorageError as error:
             raise self.broken(error) from None
 
@@ -358,7 +352,9 @@ class PartitionLog:
             return
         ended = self.producers.note_marker(header, marker, offset, now_ms)
         if ended is not None and ended.is_aborted and aborts is not None:
-            self.flushed.name_changed(self.active.add_transaction(self.producers.aborted(ended), aborts))
+            self.flushed.name_changed(
+                self.segments.active.add_transaction(self.producers.aborted(ended), aborts)
+            )
 
     # ---------------------------------------------------------------------------------------------- rolling
 
@@ -371,7 +367,7 @@ class PartitionLog:
         pending: list[BatchHeader] | None = None,
     ) -> bool:
         """Whether these bytes belong into a new segment: size, time, index full, offsets too far apart."""
-        active = self.active
+        active = self.segments.active
         config = self.config
         size = active.file.size_bytes
         if size == 0 and not pending:
@@ -395,7 +391,7 @@ class PartitionLog:
         nobody minds; the other way round a segment would lack the one it is replayed from.
         """
         base_offset = self.log_end_offset if base_offset is None else max(base_offset, self.log_end_offset)
-        old = self.active
+        old = self.segments.active
         is_empty = old.file.size_bytes == 0
         if is_empty and base_offset == old.base_offset:
             return
@@ -407,13 +403,10 @@ class PartitionLog:
         except StorageError as error:
             raise self.broken(error) from None
         try:
-            if is_empty:
-                self.discard(self.segments.pop())
-            else:
-                old.rely_on_index_files(base_offset)
-            self.begin_segment(files, following)
+            self.segments.roll(files, following)
         except StorageError as error:
             raise self.give_up(error) from None
+        self.forget_marks()
 
     def prepare_segment(
         self, files: PreparedFiles, base_offset: int, now_ms: int, producers: Producers
@@ -424,17 +417,10 @@ class PartitionLog:
         segment.jitter_ms = self._jitter(base_offset)
         return segment
 
-    def begin_segment(self, files: PreparedFiles, following: Segment) -> None:
-        """The log goes on in it. Takes no descriptor: see `prepared_files`."""
-        following.remove_leftovers()
-        for name in files.put():
-            if name != following.name():  # what is appended to is synced by itself
-                self.flushed.name_changed(name)
-        self.segments.append(following)
-        self.active = following
+    def forget_marks(self) -> None:
+        """They are of the active segment, and that is a new one now."""
         self.producer_marks = []
         self._marked_bytes = 0
-        self.flushed.rolled()
 
     def _jitter(self, base_offset: int) -> int:
         """Off segment.ms, so that partitions made together do not roll together; the same whenever asked."""
@@ -470,7 +456,9 @@ class PartitionLog:
         if self.failure is not None:
             raise self.failure
         try:
-            return reading.read(self, offset, max_bytes, upper_bound_offset, min_one_batch)
+            return reading.read(
+                self.segments, self.log_end_offset, offset, max_bytes, upper_bound_offset, min_one_batch
+            )
         except StorageError as error:
             raise self.broken(error) from None
 
@@ -479,13 +467,6 @@ class PartitionLog:
         if self.failure is not None:
             raise self.failure
         scrubbing.check_batch(self, offset)
-
-    def segment_index(self, offset: int) -> int:
-        """Of the segment that holds `offset`, or would."""
-        return max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)
-
-    def _end_of(self, segment: Segment) -> int:
-        return segment.end_offset if segment.end_offset >= 0 else self.log_end_offset
 
     # ------------------------------------------------------------------------------------------------ epochs
 
@@ -574,30 +555,14 @@ class PartitionLog:
         except StorageError as error:
             raise self.broken(error) from None
 
-    def discard(self, segment: Segment) -> None:
-        """Renames the files of a segment that is in the list no more; `purge` removes them."""
-        self.discarded += segment.discard()
-        if segment is self.warm:
-            self.warm = None
-        self.flushed.names_dirty()
-
     def renamed(self, name: str) -> None:
         """The directory of this log has another name now: files are opened there, and named so in messages."""
         self.directory.renamed(name)
-        for segment in self.segments:
-            segment.directory_renamed()
-
-    def purge(self) -> int:
-        """Removes what was taken out of the log. Blocks on large files; may be called from a thread."""
-        count = len(self.discarded)
-        for name in self.discarded[:count]:
-            self.directory.remove(name)
-        del self.discarded[:count]
-        return count
+        self.segments.directory_renamed()
 
     @property
     def size_bytes(self) -> int:
-        return sum(segment.size_bytes for segment in self.segments)
+        return self.segments.size_bytes
 
     # -------------------------------------------------------------------------------------------- questions
 
@@ -621,7 +586,7 @@ class PartitionLog:
 
     def aborted_transactions(self, offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
         try:
-            return lookups.aborted_transactions(self, offset, upper_bound_offset)
+            return lookups.aborted_transactions(self.segments, offset, upper_bound_offset)
         except StorageError as error:
             raise self.broken(error) from None
 
@@ -638,7 +603,7 @@ class PartitionLog:
 
     def max_timestamp(self) -> TimestampOffset:
         try:
-            return lookups.max_timestamp(self)
+            return lookups.max_timestamp(self.segments)
         except StorageError as error:
             raise self.broken(error) from None
 
@@ -670,7 +635,7 @@ class PartitionLog:
     def close(self) -> None:
         """A clean stop: everything on disk, index files cut to their entries, producers as of the end."""
         if self.failure is None and self.directory.health.failure is None:
-            for name in self.active.write_indexes():
+            for name in self.segments.active.write_indexes():
                 self.flushed.name_changed(name)
             self.take_snapshot(self.log_end_offset)
             self.flush()
@@ -704,7 +669,3 @@ class PartitionLog:
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
-
-
-def _base_offset(segment: Segment) -> int:
-    return segment.base_offset

@@ -1,14 +1,11 @@
 """Reading a log as slices of its files: found by the index and a few headers, no record touched."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from odradek.log.errors import CorruptLog
 from odradek.log.files import File, FileSlice
-from odradek.log.segment import Segment
+from odradek.log.segments import Segments
 from odradek.records.batch import BATCH_OVERHEAD, LENGTH_OFFSET, LOG_OVERHEAD
-
-if TYPE_CHECKING:
-    from odradek.log.partition_log import PartitionLog
 
 
 class LogRead(NamedTuple):
@@ -20,16 +17,20 @@ NOTHING = LogRead([], 0)
 
 
 def read(
-    log: "PartitionLog", offset: int, max_bytes: int, upper_bound_offset: int, min_one_batch: bool
+    segments: Segments,
+    log_end_offset: int,
+    offset: int,
+    max_bytes: int,
+    upper_bound_offset: int,
+    min_one_batch: bool,
 ) -> LogRead:
     """`offset` lies in the log. Most reads are of its end: two dictionary lookups and a slice."""
-    log_end_offset = log.log_end_offset
     upper = upper_bound_offset if upper_bound_offset < log_end_offset else log_end_offset
     if offset >= upper:
         return NOTHING
-    active = log.active
+    active = segments.active
     if offset < active.base_offset:
-        return _read_from_older(log, offset, max_bytes, upper, min_one_batch)
+        return _read_from_older(segments, log_end_offset, offset, max_bytes, upper, min_one_batch)
     file = active.file
     position = active.positions.get(offset, -1)
     if position < 0:
@@ -42,19 +43,19 @@ def read(
 
 
 def _read_from_older(
-    log: "PartitionLog", offset: int, max_bytes: int, upper: int, min_one_batch: bool
+    segments: Segments, log_end_offset: int, offset: int, max_bytes: int, upper: int, min_one_batch: bool
 ) -> LogRead:
     """From the segment that holds `offset` on, until enough is found."""
     slices: list[FileSlice] = []
     total = 0
-    at = log.segment_index(offset)
-    while at < len(log.segments) and offset < upper and (total < max_bytes or (min_one_batch and not slices)):
-        segment = log.segments[at]
-        _warm_up(log, segment)
+    for segment in segments.since(offset):
+        offset = max(offset, segment.base_offset)
+        if offset >= upper or (total >= max_bytes and (slices or not min_one_batch)):
+            break
+        segments.warm_up(segment)
         file = segment.file
         position = segment.position_of(offset)
-        end_offset = segment.end_offset if segment.end_offset >= 0 else log.log_end_offset
-        end = file.size_bytes if end_offset <= upper else segment.position_of(upper)
+        end = file.size_bytes if segment.end(log_end_offset) <= upper else segment.position_of(upper)
         if position >= file.size_bytes and offset < segment.end_offset and not segment.has_gaps():
             raise CorruptLog(
                 f"{file.name}: ends before offset {offset}; it must hold all up to {segment.end_offset}"
@@ -67,9 +68,6 @@ def _read_from_older(
         if size > 0:
             slices.append(FileSlice(file, position, size))
             total += size
-        at += 1
-        if at < len(log.segments):
-            offset = log.segments[at].base_offset
     return LogRead(slices, total) if slices else NOTHING
 
 
@@ -82,11 +80,3 @@ def _limited(file: File, position: int, size: int, max_bytes: int, min_one_batch
     if first > max_bytes:
         return first if min_one_batch else 0
     return max(max_bytes, 0)
-
-
-def _warm_up(log: "PartitionLog", segment: Segment) -> None:
-    """Only one segment that is not active keeps its descriptors, so that old segments cost none."""
-    if segment is not log.warm and segment is not log.active:
-        if log.warm is not None and log.warm is not log.active:
-            log.warm.cool()
-        log.warm = segment

@@ -5,7 +5,6 @@ ever makes a segment older than its newest record says; a clock put back deletes
 """
 
 from odradek.log.partition_log import PartitionLog
-from odradek.log.segment import Segment
 
 
 def drop_expired_segments(log: PartitionLog, now_ms: int, high_watermark: int) -> list[str]:
@@ -32,7 +31,7 @@ def _leading_expired(log: PartitionLog, now_ms: int, high_watermark: int) -> int
         return 0
     count = 0
     for segment in log.segments:
-        end_offset = segment.end_offset if segment.end_offset >= 0 else log.log_end_offset
+        end_offset = segment.end(log.log_end_offset)
         if end_offset > high_watermark or segment.size_bytes == 0:
             break
         largest = segment.largest_timestamp()
@@ -59,7 +58,7 @@ def _leading_surplus(log: PartitionLog, high_watermark: int) -> int:
 
 
 def _drop(log: PartitionLog, count: int, reason: str) -> list[str]:
-    gone: list[Segment] = log.segments[:count]
+    gone = log.segments[:count]
     start = log.segments[count].base_offset
     log.delete_records_before(max(start, log.log_start_offset))
     log.drop_segments_below(start)

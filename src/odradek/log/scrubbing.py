@@ -40,7 +40,7 @@ def why_damaged(
 
 def check_batch(log: "PartitionLog", offset: int) -> None:
     """Looks at the one batch that holds `offset`. CorruptLog, and the log is used no more, if it is damaged."""
-    segment = log.segments[log.segment_index(offset)]
+    segment = log.segments.holding(offset)
     try:
         file = segment.file
         position = segment.position_of(offset)
@@ -50,7 +50,7 @@ def check_batch(log: "PartitionLog", offset: int) -> None:
         except CorruptBatch as error:
             raise segment.corrupt(position, error.message) from None
         batch = memoryview(file.read_at(position, header.size_bytes))
-        limit = segment.end_offset if segment.end_offset >= 0 else log.log_end_offset
+        limit = segment.end(log.log_end_offset)
         behind = file.read_at(position + header.size_bytes, BATCH_OVERHEAD)
         if behind:
             limit = min(limit, int.from_bytes(behind[:8], "big", signed=True))
@@ -91,7 +91,7 @@ class Scrubber:
                     self.rounds += 1
                     return  # that was all; another round begins with the next look
                 continue
-            segment = next((s for s in log.segments[:] if s.base_offset >= self._base_offset), None)
+            segment = next((s for s in log.segments if s.base_offset >= self._base_offset), None)
             if segment is None:
                 self._log = None
                 continue
@@ -107,7 +107,7 @@ class Scrubber:
     def _check(self, log: "PartitionLog", segment: "Segment", left: tuple[int, int]) -> tuple[int, int]:
         """What is left to be looked at now."""
         most_bytes, most_batches = left
-        limit = segment.end_offset if segment.end_offset >= 0 else log.log_end_offset
+        limit = segment.end(log.log_end_offset)
         last_epoch = log.latest_epoch
         error: StorageError | None = None
         try:
@@ -145,5 +145,5 @@ class Scrubber:
 
 def _is_still(log: "PartitionLog", segment: "Segment", limit: int) -> bool:
     """Else it was cut or let go while we looked at it, and what we read says nothing."""
-    end = segment.end_offset if segment.end_offset >= 0 else log.log_end_offset
+    end = segment.end(log.log_end_offset)
     return segment in log.segments and end >= limit

@@ -158,6 +158,10 @@ class Segment:
         """No descriptor of its log file is held."""
         return self._file is None
 
+    def end(self, log_end_offset: int) -> int:
+        """Where it ends: the active one where the log does."""
+        return self.end_offset if self.end_offset >= 0 else log_end_offset
+
     def name(self, suffix: str = LOG_SUFFIX) -> str:
         return file_name(self.base_offset, suffix)
 

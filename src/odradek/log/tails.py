@@ -31,8 +31,7 @@ def keep_tail(log: "PartitionLog", offset: int, now_ms: int) -> str:
 
 
 def _keep_tail(log: "PartitionLog", offset: int, now_ms: int) -> str:
-    first = log.segment_index(max(offset, log.log_start_offset))
-    segments = log.segments[first:]
+    segments = log.segments.since(max(offset, log.log_start_offset))
     position = segments[0].position_of(max(offset, log.log_start_offset))
     size_bytes = sum(segment.file.size_bytes for segment in segments) - position
     _, free_bytes = log.directory.space()

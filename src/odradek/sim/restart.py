@@ -69,7 +69,7 @@ def answers_of(log: Any) -> LogAnswers:
     by_scan = tuple((b.base_offset, segment.base_offset, position) for b, segment, position in walked)
     by_index = []
     for batch, _, _ in walked:
-        segment = log.segments[log.segment_index(batch.base_offset)]
+        segment = log.segments.holding(batch.base_offset)
         segment.positions.clear()
         by_index.append((batch.base_offset, segment.base_offset, segment.position_of(batch.base_offset)))
     return LogAnswers(

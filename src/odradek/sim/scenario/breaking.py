@@ -82,7 +82,7 @@ class Breaking:
         disk = self._disk_of(broker, words.plain[1])
         assert broker.runtime is not None
         log = broker.runtime.logs.logs[partition]
-        segment = log.segments[log.segment_index(offset)]
+        segment = log.segments.holding(offset)
         _, header = next(segment.headers(position := segment.position_of(offset)))
         path, end = f"{partition}/{segment.name()}", position + header.size_bytes
         disk.flip_bit(path, 8 * end - 1)

@@ -1,0 +1,148 @@
+"""The segments of one log: the one owner of their list, of the files taken out of it, and of the descriptors it keeps.
+
+The list is a tuple that is replaced whole, so a thread that walks over it (a flush, the scrubber) sees the segments of
+one moment. Names that change are told to the flush state, which syncs them.
+
+Nothing here is synced, and nothing needs to be: a journaling file system keeps the names of one directory in the order
+in which they changed, so each change is made in an order of which every beginning is a log that recovery understands.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+from odradek.log.files import Directory
+from odradek.log.flushing import FlushState
+from odradek.log.prepared_files import PreparedFiles
+from odradek.log.segment import Cut, Segment
+
+
+class Segments(Sequence[Segment]):
+    """In the order of their offsets; the last one is `active`.
+
+    Invariant: each but the active one ends where the next one begins.
+    """
+
+    __slots__ = ("_all", "_flushed", "_warm", "active", "directory", "discarded")
+
+    def __init__(self, directory: Directory, segments: Sequence[Segment], flushed: FlushState) -> None:
+        assert segments, "a log has at least its active segment"
+        self.directory = directory
+        self._all = tuple(segments)
+        self.active = self._all[-1]
+        self._flushed = flushed
+        # Names of files taken out of the log, to be removed by `purge` when it suits.
+        self.discarded: list[str] = []
+        # The one older segment that keeps its descriptors.
+        self._warm: Segment | None = None
+
+    # ---------------------------------------------------------------------------------------------- the list
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @overload
+    def __getitem__(self, at: int) -> Segment: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Segment, ...]: ...
+    def __getitem__(self, at: int | slice) -> Segment | tuple[Segment, ...]:
+        return self._all[at]
+
+    def holding(self, offset: int) -> Segment:
+        """The one that holds `offset`, or would."""
+        return self._all[self._index(offset)]
+
+    def since(self, offset: int) -> tuple[Segment, ...]:
+        """The one that holds `offset`, or would, and all behind it."""
+        return self._all[self._index(offset) :]
+
+    def _index(self, offset: int) -> int:
+        return max(bisect_right(self._all, offset, key=_base_offset) - 1, 0)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self._all)
+
+    # ---------------------------------------------------------------------------------------------- changing it
+
+    def roll(self, files: PreparedFiles, following: Segment) -> None:
+        """The log goes on in `following`; an active segment without a batch is not kept."""
+        old = self.active
+        if old.file.size_bytes == 0:
+            self._drop_last()
+        else:
+            old.rely_on_index_files(following.base_offset)
+        self.begin(files, following)
+
+    def begin(self, files: PreparedFiles, following: Segment) -> None:
+        """`following`, empty and among `files`, is the active one. Takes no descriptor: see `prepared_files`."""
+        following.remove_leftovers()
+        for name in files.put():
+            if name != following.name():  # what is appended to is synced by itself
+                self._flushed.name_changed(name)
+        self._all = (*self._all, following)
+        self.active = following
+        self._flushed.rolled()
+
+    def cut(self, target: Segment, cut: Cut | None, *, is_kept: bool) -> None:
+        """Takes out what lies behind `target`, from the last on, and shortens it by `cut`; `target` itself goes too where
+        it is not kept. The log is without an active segment until `begin`.
+        """
+        while self._all[-1] is not target:
+            self._drop_last()
+        if not is_kept:
+            self._drop_last()
+        elif cut is not None:
+            for name in target.cut(cut):
+                self._flushed.name_changed(name)
+
+    def drop_all(self) -> None:
+        """From the last on. There is none until `begin`."""
+        while self._all:
+            self._drop_last()
+
+    def drop_first(self) -> Segment:
+        first = self._all[0]
+        self._all = self._all[1:]
+        self._discard(first)
+        return first
+
+    def _drop_last(self) -> None:
+        last = self._all[-1]
+        self._all = self._all[:-1]
+        self._discard(last)
+
+    def _discard(self, segment: Segment) -> None:
+        """Renames the files of a segment that is in the list no more; `purge` removes them."""
+        self.discarded += segment.discard()
+        if segment is self._warm:
+            self._warm = None
+        self._flushed.names_dirty()
+
+    # ---------------------------------------------------------------------------------------------- their files
+
+    def warm_up(self, segment: Segment) -> None:
+        """`segment` is about to be read. Only one that is not active keeps its descriptors, so old segments cost none."""
+        if segment is not self._warm and segment is not self.active:
+            if self._warm is not None and self._warm is not self.active:
+                self._warm.cool()
+            self._warm = segment
+
+    def directory_renamed(self) -> None:
+        for segment in self._all:
+            segment.directory_renamed()
+
+    def purge(self) -> int:
+        """Removes what was taken out of the log. Blocks on large files; may be called from a thread."""
+        count = len(self.discarded)
+        for name in self.discarded[:count]:
+            self.directory.remove(name)
+        del self.discarded[:count]
+        return count
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset
