@@ -7,15 +7,17 @@ After a cut the log goes on in a new segment. Appending to the file that was cut
 pages before new ones: valid batches of a history that is gone, followed by the present one.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from odradek.log import lookups
 from odradek.log.checkpoints import LEADER_EPOCHS, epochs_to_bytes
+from odradek.log.cleaned_segment import CleanedSegment
 from odradek.log.errors import StorageError
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.prepared_files import PreparedFiles
 from odradek.log.producers import Producers
-from odradek.log.segment import SNAPSHOT_SUFFIX
+from odradek.log.segment import SNAPSHOT_SUFFIX, Segment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 
@@ -62,7 +64,7 @@ def truncate_to(log: "PartitionLog", offset: int, now_ms: int) -> int:
     epochs = _prepare_epochs(log, files, end_offset)
     _lower_flushed_point(log, end_offset, log.log_start_offset, nothing_left=nothing_left)
     try:
-        log.segments.cut(target, cut, is_kept=position > 0)
+        log.segments.cut(target, cut, end_offset, is_kept=position > 0)
         log.log_end_offset = end_offset
         for name in stale:
             log.directory.remove(name)
@@ -134,6 +136,22 @@ def delete_records_before(log: "PartitionLog", offset: int) -> int:
         log.producers.forget_ended_before(offset)
         drop_segments_below(log, offset)
     return log.log_start_offset
+
+
+def replace_segments(log: "PartitionLog", old: Sequence[Segment], cleaned: CleanedSegment) -> bool:
+    if log.failure is not None:
+        raise log.failure
+    if not log.segments.can_replace(old, cleaned):
+        cleaned.throw_away()
+        return False
+    try:
+        log.segments.replace(old, cleaned)
+        for segment in old[1:]:
+            # Of a segment that is none any more: else nothing would ever remove it.
+            log.directory.remove(segment.name(SNAPSHOT_SUFFIX))
+    except StorageError as error:
+        raise log.give_up(error) from None
+    return True
 
 
 def drop_segments_below(log: "PartitionLog", offset: int) -> int:

@@ -5,7 +5,7 @@ file: after a failed write nothing has happened. Reading gives slices of files, 
 log is in `recovery`, flushing in `flushing`, what is asked by timestamp or transaction in `lookups`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from odradek.log import cutting, flushing, lookups, reading, scrubbing
@@ -15,6 +15,7 @@ from odradek.log.checkpoints import (
     epochs_to_bytes,
     partition_metadata_to_bytes,
 )
+from odradek.log.cleaned_segment import CleanedSegment
 from odradek.log.config import LogConfig
 from odradek.log.errors import CorruptLog, MissingFile, StorageError
 from odradek.log.files import Directory, File
@@ -547,6 +548,12 @@ class PartitionLog:
             return cutting.delete_records_before(self, offset)
         except StorageError as error:
             raise self.broken(error) from None
+
+    def replace_segments(self, old: Sequence[Segment], cleaned: CleanedSegment) -> bool:
+        """`cleaned`, made from `old`, takes their place; renames only. False: they are not what they were, nothing has
+        happened, and `cleaned` is thrown away.
+        """
+        return cutting.replace_segments(self, old, cleaned)
 
     def drop_segments_below(self, offset: int) -> int:
         """Takes the segments out that end at `offset` or before it. The active one stays. Returns how many."""

@@ -14,15 +14,16 @@ from odradek.log.files import TEMPORARY_SUFFIX, Buffer, Directory, File
 class PreparedFiles:
     """Put in place in the order in which they were made."""
 
-    __slots__ = ("_directory", "_files")
+    __slots__ = ("_directory", "_files", "_suffix")
 
-    def __init__(self, directory: Directory) -> None:
+    def __init__(self, directory: Directory, suffix: str = TEMPORARY_SUFFIX) -> None:
         self._directory = directory
+        self._suffix = suffix
         self._files: dict[str, File] = {}
 
     def write(self, name: str, data: Buffer = b"") -> File:
         """The open file; it has its own name from `put` on."""
-        temporary = name + TEMPORARY_SUFFIX
+        temporary = name + self._suffix
         # Of an attempt that got no further. Written over, its old pages could show again after a power cut.
         self._directory.remove(temporary)
         file = self._files[name] = self._directory.open(temporary, create=True)
@@ -30,11 +31,29 @@ class PreparedFiles:
             file.append(data)
         return file
 
+    def sync(self) -> None:
+        """What is in them. Blocks."""
+        for file in self._files.values():
+            file.sync()
+
+    def put_under(self, suffix: str) -> None:
+        """Gives them another temporary name, the last one made first: once the first has its new name, all have."""
+        for name in reversed(self._files):
+            self._rename(name, name + suffix)
+        self._suffix = suffix
+
     def put(self) -> list[str]:
         """Their names: not synced yet."""
-        directory = self._directory
         for name, file in self._files.items():
-            if not directory.rename(name + TEMPORARY_SUFFIX, name):
-                raise MissingFile(f"{directory.path}/{name}{TEMPORARY_SUFFIX}: taken away by somebody")
-            file.name = f"{directory.path}/{name}"
+            self._rename(name, name)
+            file.name = f"{self._directory.path}/{name}"
         return list(self._files)
+
+    def remove(self) -> None:
+        """They are not wanted."""
+        for name in self._files:
+            self._directory.remove(name + self._suffix)
+
+    def _rename(self, name: str, new: str) -> None:
+        if not self._directory.rename(name + self._suffix, new):
+            raise MissingFile(f"{self._directory.path}/{name}{self._suffix}: taken away by somebody")

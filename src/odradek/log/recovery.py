@@ -20,6 +20,7 @@ from odradek.log.checkpoints import (
     read_epochs,
     read_partition_metadata,
 )
+from odradek.log.cleaned_segment import CLEANED_SUFFIX, SWAP_SUFFIX
 from odradek.log.config import LogConfig
 from odradek.log.errors import CorruptLog
 from odradek.log.files import TEMPORARY_SUFFIX, Directory
@@ -41,9 +42,6 @@ from odradek.log.segment import (
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.records.batch import ATTRIBUTES_OFFSET, BatchHeader
 from odradek.records.checksum import crc32c
-
-CLEANED_SUFFIX = ".cleaned"
-SWAP_SUFFIX = ".swap"
 
 
 def create_log(
@@ -194,7 +192,16 @@ class _Opening:
     def _clear_leftovers(self, names: list[str]) -> list[str]:
         """Files a crash left on their way in or out. `.cleaned` is unfinished work, its originals are in place."""
         kept = []
-        swapped = [name for name in names if name.endswith(SWAP_SUFFIX)]
+        unfinished = {name.partition(".")[0] for name in names if name.endswith(LOG_SUFFIX + CLEANED_SUFFIX)}
+        swapped = []
+        for name in names:
+            if name.endswith(SWAP_SUFFIX):
+                if name.partition(".")[0] in unfinished:
+                    # Before the `.cleaned` that says so: see `cleaned_segment`.
+                    self.directory.remove(name)
+                    self.changed_names = True
+                else:
+                    swapped.append(name)
         for name in names:
             if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)):
                 self.directory.remove(name)
@@ -222,7 +229,7 @@ class _Opening:
                 ):
                     self.directory.remove(old)
                     names.remove(old)
-        for name in swapped:
+        for name in sorted(swapped, key=lambda name: not name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
             self.directory.rename(name, name[: -len(SWAP_SUFFIX)])
             names.append(name[: -len(SWAP_SUFFIX)])
         self.directory.sync()

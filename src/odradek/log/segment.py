@@ -415,6 +415,10 @@ class Segment:
         file.append(transaction_to_bytes(transaction))
         return self.name(TRANSACTION_INDEX_SUFFIX)
 
+    def take_transactions(self, transactions: list[AbortedTransaction]) -> None:
+        """Whoever calls has written them."""
+        self._transactions = transactions
+
     def replace_transactions(self, transactions: list[AbortedTransaction]) -> None:
         if transactions:
             data = b"".join(map(transaction_to_bytes, transactions))

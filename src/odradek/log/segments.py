@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import overload
 
+from odradek.log.cleaned_segment import SWAP_SUFFIX, CleanedSegment
 from odradek.log.files import Directory
 from odradek.log.flushing import FlushState
 from odradek.log.prepared_files import PreparedFiles
@@ -87,9 +88,9 @@ class Segments(Sequence[Segment]):
         self.active = following
         self._flushed.rolled()
 
-    def cut(self, target: Segment, cut: Cut | None, *, is_kept: bool) -> None:
-        """Takes out what lies behind `target`, from the last on, and shortens it by `cut`; `target` itself goes too where
-        it is not kept. The log is without an active segment until `begin`.
+    def cut(self, target: Segment, cut: Cut | None, end_offset: int, *, is_kept: bool) -> None:
+        """Takes out what lies behind `target`, from the last on, and shortens it by `cut`, so that it ends at `end_offset`;
+        `target` itself goes too where it is not kept. The log is without an active segment until `begin`.
         """
         while self._all[-1] is not target:
             self._drop_last()
@@ -98,6 +99,8 @@ class Segments(Sequence[Segment]):
         elif cut is not None:
             for name in target.cut(cut):
                 self._flushed.name_changed(name)
+        elif target.end_offset > end_offset:
+            target.end_offset = end_offset  # in the gap that compaction, or the leader, left at its end
 
     def drop_all(self) -> None:
         """From the last on. There is none until `begin`."""
@@ -109,6 +112,30 @@ class Segments(Sequence[Segment]):
         self._all = self._all[1:]
         self._discard(first)
         return first
+
+    def can_replace(self, old: Sequence[Segment], cleaned: CleanedSegment) -> bool:
+        """Whether the log still has what `cleaned` was made from, as it was: not cut, not deleted, not active."""
+        assert old and cleaned.segment.base_offset == old[0].base_offset
+        behind = self._index(old[0].base_offset) + len(old)
+        return (
+            behind < len(self._all)
+            and all(a is b for a, b in zip(old, self._all[behind - len(old) : behind], strict=True))
+            and old[-1].end_offset == cleaned.segment.end_offset
+        )
+
+    def replace(self, old: Sequence[Segment], cleaned: CleanedSegment) -> None:
+        """`cleaned`, finished, takes the place of those it was made from (`can_replace`); slices of these stay readable.
+
+        A crash before the log file is a `.swap` leaves the old ones, one behind it the new one: see `cleaned_segment`.
+        """
+        first = self._index(old[0].base_offset)
+        cleaned.files.put_under(SWAP_SUFFIX)
+        for segment in old:
+            self._discard(segment)
+        cleaned.files.put()
+        cleaned.segment.cool()
+        self._all = (*self._all[:first], cleaned.segment, *self._all[first + len(old) :])
+        self._flushed.names_dirty()
 
     def _drop_last(self) -> None:
         last = self._all[-1]
