@@ -114,9 +114,7 @@ def test_only_files_py_opens_files_in_the_log() -> None:
 CIRCLES = [
     {"broker.control_gate", "broker.core", "broker.producer_ids"},
     {"cli.output", "cli.waiting"},
-    {
-        "log.cutting", "log.flushing", "log.lookups", "log.partition_log", "log.reading", "log.scrubbing",
-    },
+    {"log.cutting", "log.lookups", "log.partition_log", "log.scrubbing"},
     {"log.future_logs", "log.log_manager"},
     {"protocol.compiler", "protocol.json_form", "protocol.schema"},
     {

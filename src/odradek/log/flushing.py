@@ -7,14 +7,11 @@ A flush is planned by the owner of the log, run in a thread, and committed by th
 be appended to, rolled and cut; a cut makes a new generation, and a flush of an older one changes nothing any more.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from odradek.log.config import LogConfig
 from odradek.log.files import Directory, File
-
-if TYPE_CHECKING:
-    from odradek.log.partition_log import PartitionLog
-    from odradek.log.segment import Segment
+from odradek.log.segment import Segment
 
 
 class FlushState:
@@ -111,7 +108,7 @@ class FlushPlan:
         self,
         directory: Directory,
         parent: Directory | None,
-        segments: "list[Segment]",
+        segments: list[Segment],
         names: list[str],
         up_to_offset: int,
         generation: int,
@@ -158,30 +155,34 @@ class FlushPlan:
         return self._parent is not None
 
 
-def plan(log: "PartitionLog") -> FlushPlan:
-    state = log.flushed
+def plan(
+    state: FlushState,
+    directory: Directory,
+    parent: Directory | None,
+    segments: Sequence[Segment],
+    log_end_offset: int,
+) -> FlushPlan:
+    """`parent`: the directory above, in which the name of `directory` may have to be synced."""
     generation = state.generation
-    up_to_offset = log.log_end_offset
     recovery_point = state.recovery_point
-    segments: list[Segment] = []
-    if up_to_offset > recovery_point:
-        segments = [s for s in log.segments if s.end_offset < 0 or s.end_offset > recovery_point]
+    unflushed: list[Segment] = []
+    if log_end_offset > recovery_point:
+        unflushed = [s for s in segments if s.end_offset < 0 or s.end_offset > recovery_point]
     changes = state._directory_changes - state.directory_synced
     return FlushPlan(
-        log.directory,
-        log.parent if state._parent_changed else None,
-        segments,
+        directory,
+        parent if state._parent_changed else None,
+        unflushed,
         state._changed_names[:],
-        up_to_offset,
+        log_end_offset,
         generation,
         changes,
         state._rolls,
     )
 
 
-def commit(log: "PartitionLog", plan: FlushPlan, now_ms: int) -> int:
+def commit(state: FlushState, plan: FlushPlan, now_ms: int) -> int:
     """The flush ran. Returns the recovery point, which is not the plan's if the log was cut meanwhile."""
-    state = log.flushed
     if plan.generation == state.generation and plan.up_to_offset > state.recovery_point:
         state.reached(plan.generation, plan.up_to_offset)
     del state._changed_names[: plan.names_synced()]

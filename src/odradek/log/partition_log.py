@@ -623,12 +623,14 @@ class PartitionLog:
     def plan_flush(self) -> flushing.FlushPlan:
         """What has to be synced now; `plan.run()` blocks and may run in a thread, `commit_flush` ends it."""
         try:
-            return flushing.plan(self)
+            return flushing.plan(
+                self.flushed, self.directory, self.parent, self.segments, self.log_end_offset
+            )
         except StorageError as error:
             raise self.broken(error) from None
 
     def commit_flush(self, plan: flushing.FlushPlan, now_ms: int = -1) -> int:
-        return flushing.commit(self, plan, now_ms)
+        return flushing.commit(self.flushed, plan, now_ms)
 
     def flush(self, now_ms: int = -1) -> int:
         """All three in one; returns the recovery point. Blocks; safe from a thread while the log is appended to."""
