@@ -61,13 +61,19 @@ class SimServer(asyncio.AbstractServer):
 
 
 class _SocketName:
-    """As much of a socket as is asked for its address."""
+    """As much of a socket as is asked for its address, and for its peer's where it is connected."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, address: tuple[str, int], peer: tuple[str, int] | None = None) -> None:
         self._address = address
+        self._peer = peer
 
     def getsockname(self) -> tuple[str, int]:
         return self._address
+
+    def getpeername(self) -> tuple[str, int]:
+        if self._peer is None:
+            raise OSError(107, "transport endpoint is not connected")
+        return self._peer
 
     def fileno(self) -> int:
         return -1  # a simulated process has as many descriptors as it likes
@@ -87,7 +93,7 @@ class SimTransport(asyncio.Transport):
         remote: tuple[str, int],
         remote_name: str,
     ) -> None:
-        super().__init__({"peername": remote, "sockname": local, "socket": _SocketName(local)})
+        super().__init__({"peername": remote, "sockname": local, "socket": _SocketName(local, remote)})
         self.network = network
         self.host = host
         self.remote_name = remote_name
