@@ -10,7 +10,7 @@ import pytest
 from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, NoReply, Park, Reply
 from odradek.client.receive_buffers import SMALL_FRAME_BYTES, BufferPool
 from odradek.log.files import FileSlice, OsDirectory
-from odradek.server.connection import Connection
+from odradek.server.connection import MOST_LINGERING_S, Connection
 from odradek.server.outgoing import WRITE_CHUNK_BYTES
 from tests.server.memory_transport import MemoryTransport, connect
 
@@ -430,3 +430,48 @@ def test_a_segment_cut_while_its_bytes_waited_closes_the_connection(tmp_path: Pa
     assert b"another" not in transport.written
     assert "cut since 17 bytes at 0 were wanted" in host.complaints[0]
     assert FileSlice(file, 0, 18).read() == b"of another history"
+
+
+def test_answers_that_are_complete_leave_before_a_connection_closes() -> None:
+    host, connection, transport = make(high_water_bytes=WRITE_CHUNK_BYTES)
+    host.file_bytes = bytes(3 * WRITE_CHUNK_BYTES)
+    transport.feed(b"".join(frame(n, kind=FILE) for n in range(4)) + frame(4, kind=PARK))
+
+    connection.close()
+    assert not transport.was_closed and not transport.is_reading_allowed
+    while not transport.was_closed:
+        transport.peer_reads()
+        host.turns_pass()
+
+    found = [(number, len(body)) for number, body in answers(transport.written)]
+    assert found == [(number, 4 + 3 * WRITE_CHUNK_BYTES) for number in range(len(host.files))] and found
+    host.advance(10)
+    assert not host.timers
+
+
+def test_whoever_has_no_answer_yet_when_a_connection_closes_gets_none() -> None:
+    """One behind it would come in its place."""
+    host, connection, transport = make(high_water_bytes=WRITE_CHUNK_BYTES)
+    host.file_bytes = bytes(3 * WRITE_CHUNK_BYTES)
+    transport.feed(frame(1, kind=FILE) + frame(2, kind=PARK) + frame(3, kind=PARK))
+
+    connection.close()
+    assert [park.abandoned for park in host.parked] == [True] * len(host.parked)
+    for park in reversed(host.parked):
+        park.complete(Reply([b"late"]))
+    while not transport.was_closed:
+        transport.peer_reads()
+        host.turns_pass()
+    assert [number for number, _ in answers(transport.written)] == [1]
+
+
+def test_a_peer_that_reads_nothing_does_not_keep_a_connection_that_closes() -> None:
+    host, connection, transport = make(high_water_bytes=WRITE_CHUNK_BYTES)
+    host.file_bytes = bytes(3 * WRITE_CHUNK_BYTES)
+    transport.feed(frame(1, kind=FILE))
+
+    connection.close()
+    host.advance(MOST_LINGERING_S / 2)
+    assert not transport.was_closed
+    host.advance(MOST_LINGERING_S)
+    assert transport.was_closed

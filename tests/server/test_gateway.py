@@ -440,3 +440,40 @@ def test_a_connection_of_another_broker_that_breaks_is_a_sign_of_trouble(
     connection.is_of_broker = role == "controller"
     connection.connection_lost(None)
     assert (door.gateway.held._troubled_until > loop.time()) is (role != "client")
+
+
+def test_a_broker_that_stops_waits_for_its_answers_to_leave() -> None:
+    """Larger than what the kernel takes, to a client that begins to read when the door is closed already."""
+    size = 32 << 20
+
+    async def main() -> int:
+        loop = asyncio.get_running_loop()
+        door = Door(loop)
+        door.decide = lambda request: Reply([bytes(size)])
+        server = await loop.create_server(lambda: door.gateway.make_connection("PLAINTEXT"), "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname(), limit=2**16)
+        writer.write(request())
+        while not door.requests:
+            await asyncio.sleep(0)
+        server.close()
+        door.gateway.close()
+        stopped = loop.create_task(door.gateway.drained())
+        await asyncio.sleep(0)
+        assert not stopped.done()
+        received = 0
+        while data := await reader.read(2**20):
+            received += len(data)
+        await stopped
+        writer.close()
+        return received
+
+    assert asyncio.run(main()) > size
+
+
+def test_a_door_with_nothing_to_say_is_closed_at_once(loop: asyncio.AbstractEventLoop) -> None:
+    door = Door(loop)
+    _, transport = door.connect()
+    door.gateway.close()
+    assert transport.was_closed
+    with pytest.raises(StopIteration):
+        door.gateway.drained().send(None)

@@ -393,6 +393,8 @@ class BrokerRuntime:
             except api.StoreError as error:
                 logger.warning("the session with the store could not be closed: %s", error)
         await self._stores.close()
+        if self._gateway is not None:
+            await self._gateway.drained()
         if self._life is not None:  # else it never began, and the reason is all there is to say
             logger.info("broker %d has stopped", self.broker_id)
 

@@ -24,6 +24,8 @@ from odradek.model.errors import ProtocolError
 from odradek.server.outgoing import ENOUGH_BYTES_A_TURN, Outgoing
 
 LONGEST_MUTED_TIMER_S = 60.0
+# How long a connection that closes waits for its peer to read what was answered.
+MOST_LINGERING_S = 2.0
 LARGEST_ANSWER_BYTES = 2**31 - 1 - 5  # its size is an int32, and counts the header
 
 _SIZE_AND_CORRELATION = Struct(">ii")
@@ -104,6 +106,7 @@ class Connection(FrameProtocol):
         self.last_frame_at = 0.0
         self.is_at_work = False  # it has produced, fetched, or asked for metadata before
         self.is_of_broker = False  # a controller has sent its requests over it
+        self.is_lingering = False  # closing, and not all answers have left
         self.is_marked_ready = False  # the host has it in its list of connections to flush
 
         self._host = host
@@ -132,16 +135,20 @@ class Connection(FrameProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closing = True
+        self.is_lingering = False
         self.transport = None
+        self._abandon()
+        self._outgoing.clear()
+        self.drop_received()
+        self._host.connection_closed(self)
+        self._host.end_turn()
+
+    def _abandon(self) -> None:
         for slot in self._slots:
             slot.connection = None
             if slot.park is not None:
                 slot.park.abandon()
         self._slots.clear()
-        self._outgoing.clear()
-        self.drop_received()
-        self._host.connection_closed(self)
-        self._host.end_turn()
 
     def eof_received(self) -> bool:
         return False  # close: whoever has stopped sending does not wait for our answers
@@ -281,6 +288,8 @@ class Connection(FrameProtocol):
     def flush(self) -> None:
         """Writes what is ready, as far as the transport takes it; then reads on if reading had stopped."""
         if self.is_closing:
+            if self.is_lingering:
+                self._leave()
             return
         self._write_outgoing()
         if self._is_reading_paused and not self.is_closing and not self._goes_on_next_turn:
@@ -295,24 +304,41 @@ class Connection(FrameProtocol):
             # The size stands in the frame already, so this answer cannot be mended. The peer asks again.
             self._host.nonsense(self, f"an answer cannot be finished: {error}")
             self._outgoing.drop()
-            self.close()
+            self.close()  # or, where it was closing already, whoever called sees that nothing is left
 
     def _go_on(self) -> None:
         self._goes_on_next_turn = False
-        if not self.is_closing:
+        if not self.is_closing or self.is_lingering:
             self._host.answers_ready(self)
             self._host.end_turn()
 
     def close(self) -> None:
-        """Closes after what was already written has left."""
-        if not self.is_closing:
-            self._write_outgoing()
-            self.is_closing = True
+        """Nothing more is read, and nobody waits for an answer any more. Those that are complete leave first, for
+        `MOST_LINGERING_S`: a peer that does not read them does not keep the connection."""
+        if self.is_closing:
+            return
+        self._abandon()
+        self.is_closing = self.is_lingering = True
+        self._leave()
+        if self.is_lingering and self.transport is not None:
+            if not self._is_reading_paused:
+                self.transport.pause_reading()
+            self._host.call_later(MOST_LINGERING_S, self._leave_at_once)
+
+    def _leave(self) -> None:
+        self._write_outgoing()
+        if not (self._outgoing.waiting_bytes or self._outgoing.is_held_back):
+            self.is_lingering = False
             if self.transport is not None:
                 self.transport.close()
 
+    def _leave_at_once(self) -> None:
+        if self.transport is not None:
+            self.abort()
+
     def abort(self) -> None:
         self.is_closing = True
+        self.is_lingering = False
         if self.transport is not None:
             self.transport.abort()
 

@@ -6,6 +6,7 @@ A turn is one callback of the loop: a read, a timer, an answer of another broker
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from odradek.broker.answers import Answer, CloseConnection
@@ -17,7 +18,7 @@ from odradek.model.printable import shown
 from odradek.model.settings import BrokerSettings
 from odradek.protocol import headers
 from odradek.protocol.api_keys import APIS
-from odradek.server.connection import Connection
+from odradek.server.connection import MOST_LINGERING_S, Connection
 from odradek.server.connection_limits import ConnectionLimits, Refused
 from odradek.server.held_requests import HeldRequests
 from odradek.server.log_limits import LimitedLog
@@ -86,6 +87,7 @@ class Gateway:
         self._is_ending_turn = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._is_closed = False
+        self._is_empty = asyncio.Event()  # looked at when it is closed
         self.held = HeldRequests(self._handle_held, self._loop, self.end_turn)
 
     # --- connections
@@ -143,6 +145,8 @@ class Gateway:
         else:
             self._per_address.pop(address, None)
         self._metrics.connections_now = len(self._connections)
+        if not self._connections:
+            self._is_empty.set()
         if connection.is_of_broker or connection.info.is_follower:
             self.held.trouble()
         self._on_connection_closed(connection.connection_id)
@@ -178,6 +182,13 @@ class Gateway:
         self.held.close()
         for connection in list(self._connections.values()):
             connection.close()
+
+    async def drained(self) -> None:
+        """After `close`: what was answered has left, or its time is up."""
+        if any(connection.is_lingering for connection in self._connections.values()):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(MOST_LINGERING_S):
+                    await self._is_empty.wait()
 
     def abort(self) -> None:
         """What a crash does: nothing more leaves."""
