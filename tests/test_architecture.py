@@ -16,7 +16,7 @@ ALLOWED: dict[str, set[str]] = {
     "records": {"model", "protocol"},
     "log": {"model", "protocol", "records"},
     "replication": {"model", "protocol", "records", "log"},
-    "coordinator": {"model", "protocol", "records", "log"},
+    "coordinator": {"model", "protocol", "records"},
     "controller": {"model"},
     "broker": {"model", "protocol", "records", "log", "replication", "coordinator"},
     "store": {"model"},

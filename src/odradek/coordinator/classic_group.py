@@ -1,0 +1,208 @@
+"""One classic group: its members, their votes, the join in progress. What it says of itself, and no requests.
+
+What its last record says is stored (`stored.py`) and can be taken up again (`adopt`); all else - pending ids, who is parked, the generation being made -
+lives in memory, is lost with the coordinator, and is nothing a client was promised.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from odradek.coordinator.group_states import GroupState, check_transition
+from odradek.coordinator.member import Member, Parked, Protocols, member_from
+from odradek.coordinator.records import StoredGroup
+from odradek.coordinator.subscription import CONSUMER, topics_of_all
+from odradek.model.error_codes import ErrorCode
+
+GenerationAndIds = tuple[int, str, str | None]
+
+
+class ClassicGroup:
+    __slots__ = (
+        "generation",
+        "group_id",
+        "initial_wait_left_ms",
+        "is_adopted",
+        "join_ends_at_ms",
+        "leader",
+        "members",
+        "pending_ids",
+        "protocol",
+        "protocol_type",
+        "removals_in_flight",
+        "somebody_came",
+        "state",
+        "state_since_ms",
+        "static_members",
+        "storing",
+        "sync_ends_at_ms",
+        "unsynced",
+    )
+
+    def __init__(self, group_id: str, now_ms: int) -> None:
+        self.group_id = group_id
+        self.state = GroupState.EMPTY
+        self.state_since_ms = now_ms
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}  # in the order they came
+        self.static_members: dict[str, str] = {}  # instance id -> member id
+        self.pending_ids: dict[str, int] = {}  # id given, not joined yet -> when it is forgotten
+        self.unsynced: set[str] = (
+            set()
+        )  # were told of this generation and have not asked for their assignment
+        self.join_ends_at_ms: int | None = None
+        # The first join of an empty group waits for more members; None: this is no such join.
+        self.initial_wait_left_ms: int | None = None
+        self.somebody_came = False
+        self.sync_ends_at_ms: int | None = None
+        self.storing: int | None = None  # the append that makes this generation stable
+        # Loaded, so members may know a generation that was never stored: the next one skips it.
+        self.is_adopted = False
+        self.removals_in_flight = 0
+
+    # ------------------------------------------------------------------------------------------- what it is
+
+    def move_to(self, state: GroupState, now_ms: int) -> None:
+        check_transition(self.group_id, self.state, state)
+        self.state = state
+        self.state_since_ms = now_ms
+        self.storing = None
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    @property
+    def joined(self) -> int:
+        return sum(1 for member in self.members.values() if member.join is not None)
+
+    @property
+    def has_joined_all(self) -> bool:
+        return not self.pending_ids and all(member.join is not None for member in self.members.values())
+
+    @property
+    def subscribed_topics(self) -> frozenset[str] | None:
+        """None: not known, so any topic may be subscribed."""
+        if self.protocol_type != CONSUMER or self.protocol is None:
+            return None if self.members else frozenset()
+        return topics_of_all(member.metadata_of(self.protocol) for member in self.members.values())
+
+    def is_leader(self, member_id: str) -> bool:
+        return self.leader == member_id
+
+    # -------------------------------------------------------------------------------------------- protocols
+
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether somebody who offers these can be a member beside all that are there."""
+        if self.state == GroupState.EMPTY:
+            return bool(protocol_type) and bool(protocols)
+        if protocol_type != self.protocol_type:
+            return False
+        common = self.common_protocols()
+        return any(name in common for name, _ in protocols)
+
+    def common_protocols(self, instead: Mapping[str, Protocols] | None = None) -> set[str]:
+        """Names every member offers; `instead`: what a member is about to offer, by member id."""
+        offered = [
+            {name for name, _ in (instead or {}).get(member.member_id, member.protocols)}
+            for member in self.members.values()
+        ]
+        return set.intersection(*offered) if offered else set()
+
+    def elected_protocol(self, instead: Mapping[str, Protocols] | None = None) -> str | None:
+        """Each member votes for the first common protocol of its list; the most votes win, of equals the name
+        that comes last."""
+        common = self.common_protocols(instead)
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            for name, _ in (instead or {}).get(member.member_id, member.protocols):
+                if name in common:
+                    votes[name] = votes.get(name, 0) + 1
+                    break
+        return max(votes, key=lambda name: (votes[name], name), default=None)
+
+    # ---------------------------------------------------------------------------------------------- members
+
+    def why_no_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
+        """In the order a client is told: the instance, then the id."""
+        if instance_id is not None:
+            known = self.static_members.get(instance_id)
+            if known is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if known != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        if not self.members:
+            self.protocol_type = protocol_type
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        if self.leader is None:
+            self.leader = member.member_id
+
+    def remove(self, member_id: str) -> Member:
+        member = self.members.pop(member_id)
+        if member.instance_id is not None:
+            del self.static_members[member.instance_id]
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self.unsynced.discard(member_id)
+        return member
+
+    def rename(self, old_id: str, new_id: str) -> tuple[Parked | None, Parked | None]:
+        """A static member came back under another id; gives what its former life had parked."""
+        member = self.members.pop(old_id)
+        parked = member.join, member.sync
+        member.join = member.sync = None
+        member.member_id = new_id
+        self.members[new_id] = member
+        assert member.instance_id is not None, "only a static member comes back under another id"
+        self.static_members[member.instance_id] = new_id
+        if self.leader == old_id:
+            self.leader = new_id
+        if old_id in self.unsynced:
+            self.unsynced.remove(old_id)
+            self.unsynced.add(new_id)
+        return parked
+
+    def elect_joined_leader(self) -> bool:
+        """The leader stays if it joined; else one that did leads. False: nobody joined."""
+        leader = self.members.get(self.leader or "")
+        if leader is not None and leader.join is not None:
+            return True
+        for member in self.members.values():
+            if member.join is not None:
+                self.leader = member.member_id
+                return True
+        return False
+
+    # ---------------------------------------------------------------------------------------------- records
+
+    def as_stored(self, now_ms: int, assignments: Mapping[str, bytes]) -> StoredGroup:
+        """What a record of this moment says. Members without an assignment get an empty one."""
+        members: Iterable[Member] = self.members.values()
+        return StoredGroup(
+            self.protocol_type or "",
+            self.generation,
+            self.protocol,
+            self.leader,
+            now_ms,
+            tuple(one.stored(self.protocol, assignments.get(one.member_id, b"")) for one in members),
+        )
+
+    def adopt(self, stored: StoredGroup) -> None:
+        """Become what a record says: the way into memory for a group that was loaded."""
+        self.is_adopted = True
+        self.protocol_type = stored.protocol_type
+        self.generation = stored.generation
+        self.protocol = stored.protocol
+        self.members = {one.member_id: member_from(one, stored.protocol) for one in stored.members}
+        self.static_members = {
+            one.instance_id: one.member_id for one in stored.members if one.instance_id is not None
+        }
+        self.leader = stored.leader if stored.leader in self.members else next(iter(self.members), None)
+        self.state = GroupState.STABLE if self.members else GroupState.EMPTY
+        self.state_since_ms = stored.state_since_ms

@@ -1,0 +1,224 @@
+"""OffsetCommit and TxnOffsetCommit: who may commit to which group, and what is stored of it."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from odradek.coordinator.append_errors import told_of_offsets
+from odradek.coordinator.classic_group import ClassicGroup
+from odradek.coordinator.effects import Producer
+from odradek.coordinator.events import Asked
+from odradek.coordinator.group_states import COMMIT, GroupState
+from odradek.coordinator.partitioning import utf16_units
+from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset, OffsetKey, OffsetRecord
+from odradek.coordinator.shard import Shard
+from odradek.model.error_codes import ErrorCode
+from odradek.model.values import dataclass
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from odradek.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from odradek.protocol.schema import Response
+
+LATEST_MS = 2**63 - 1
+# A record beside its strings: length, attributes, deltas, key and value with their versions and counts.
+RECORD_OVERHEAD_BYTES = 64
+
+
+class Commit(NamedTuple):
+    """One partition of a request, whichever of the two."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str | None
+
+
+Outcome = tuple[str, int, ErrorCode]
+Respond = Callable[[Iterable[Outcome]], Response]
+
+
+def offset_commit(shard: Shard, asked: Asked, request: OffsetCommitRequest, now_ms: int) -> None:
+    group = shard.groups.get(request.group_id)
+    error = _why_not(group, request)
+    if not error and group is not None and group.state is not GroupState.EMPTY:
+        shard.renew_session(group, group.members[request.member_id], now_ms)
+        error = COMMIT[group.state]
+    expires_at_ms = NEVER_EXPIRES
+    if request.retention_time_ms != -1:
+        expires_at_ms = min(now_ms + max(request.retention_time_ms, 0), LATEST_MS)
+    _commit(
+        shard, asked.call, request.group_id, _commits(request), error, expires_at_ms, None, _committed, now_ms
+    )
+
+
+def txn_offset_commit(shard: Shard, asked: Asked, request: TxnOffsetCommitRequest, now_ms: int) -> None:
+    group = shard.groups.get(request.group_id)
+    error = _why_not_in_transaction(group, request)
+    if not error and group is not None and request.member_id in group.members:
+        shard.renew_session(group, group.members[request.member_id], now_ms)
+    producer = Producer(request.producer_id, request.producer_epoch)
+    _commit(
+        shard,
+        asked.call,
+        request.group_id,
+        _commits(request),
+        error,
+        NEVER_EXPIRES,
+        producer,
+        _txn_committed,
+        now_ms,
+    )
+
+
+def _why_not(group: ClassicGroup | None, request: OffsetCommitRequest) -> ErrorCode:
+    generation = request.generation_id_or_member_epoch
+    if group is None:
+        return ErrorCode.NONE if generation < 0 else ErrorCode.ILLEGAL_GENERATION
+    if group.state is GroupState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if group.state is GroupState.EMPTY and generation < 0:
+        return ErrorCode.NONE  # offsets are all that this group is used for
+    error = group.why_no_member(request.member_id, request.group_instance_id)
+    if not error and generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    return error
+
+
+def _why_not_in_transaction(group: ClassicGroup | None, request: TxnOffsetCommitRequest) -> ErrorCode:
+    """A producer that names neither generation nor member is believed: it is fenced by its own epoch."""
+    is_bare = request.generation_id < 0 and not request.member_id and request.group_instance_id is None
+    if group is None:
+        return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
+    if group.state is GroupState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if is_bare:
+        return ErrorCode.NONE
+    error = group.why_no_member(request.member_id, request.group_instance_id)
+    if not error and request.generation_id != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    return error
+
+
+def _commits(request: OffsetCommitRequest | TxnOffsetCommitRequest) -> list[Commit]:
+    return [
+        Commit(
+            topic.name,
+            one.partition_index,
+            one.committed_offset,
+            one.committed_leader_epoch,
+            one.committed_metadata,
+        )
+        for topic in request.topics
+        for one in topic.partitions
+    ]
+
+
+def _commit(
+    shard: Shard,
+    call: int,
+    group_id: str,
+    commits: list[Commit],
+    error: ErrorCode,
+    expires_at_ms: int,
+    producer: Producer | None,
+    respond: Respond,
+    now_ms: int,
+) -> None:
+    errors = [_why_not_stored(shard, commit) or error for commit in commits]
+    records = [
+        OffsetRecord(
+            OffsetKey(group_id, commit.topic, commit.partition),
+            CommittedOffset(commit.offset, commit.leader_epoch, commit.metadata or "", now_ms, expires_at_ms),
+        )
+        for commit, why in zip(commits, errors, strict=True)
+        if not why
+    ]
+    outcomes = [(commit.topic, commit.partition, why) for commit, why in zip(commits, errors, strict=True)]
+    after = OffsetsStored(call, outcomes, respond)
+    if not records:
+        return shard.answer(call, respond(outcomes))
+    if _bytes_of(records) > shard.settings.max_append_bytes:
+        return after.failed(shard, ErrorCode.MESSAGE_TOO_LARGE, now_ms)
+    shard.group(group_id, now_ms)
+    shard.append(records, after, producer)
+    return None
+
+
+def _why_not_stored(shard: Shard, commit: Commit) -> ErrorCode:
+    if not 0 <= commit.partition < shard.topics.get(commit.topic, 0):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if (
+        commit.metadata is not None
+        and utf16_units(commit.metadata) > shard.settings.offset_metadata_max_units
+    ):
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return ErrorCode.NONE
+
+
+def _bytes_of(records: list[OffsetRecord]) -> int:
+    """About what a batch of these takes. The log has the last word."""
+    return sum(
+        RECORD_OVERHEAD_BYTES
+        + len(record.key.group)
+        + len(record.key.topic)
+        + (len(record.value.metadata) if record.value is not None else 0)
+        for record in records
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsStored:
+    call: int
+    outcomes: list[Outcome]
+    respond: Respond
+
+    def committed(self, shard: Shard, now_ms: int) -> None:
+        shard.answer(self.call, self.respond(self.outcomes))
+
+    def failed(self, shard: Shard, error: ErrorCode, now_ms: int) -> None:
+        told = told_of_offsets(error)
+        shard.answer(self.call, self.respond((topic, at, why or told) for topic, at, why in self.outcomes))
+
+
+def _by_topic(outcomes: Iterable[Outcome]) -> dict[str, list[tuple[int, ErrorCode]]]:
+    topics: dict[str, list[tuple[int, ErrorCode]]] = {}
+    for topic, partition, error in outcomes:
+        topics.setdefault(topic, []).append((partition, error))
+    return topics
+
+
+def _committed(outcomes: Iterable[Outcome]) -> Response:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=at, error_code=why) for at, why in rows
+                ],
+            )
+            for topic, rows in _by_topic(outcomes).items()
+        ]
+    )
+
+
+def _txn_committed(outcomes: Iterable[Outcome]) -> Response:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(partition_index=at, error_code=why) for at, why in rows
+                ],
+            )
+            for topic, rows in _by_topic(outcomes).items()
+        ]
+    )

@@ -1,0 +1,30 @@
+"""What a coordinator wants of the world outside, as values."""
+
+from typing import NamedTuple
+
+from odradek.coordinator.records import CoordinatorRecord
+from odradek.protocol.schema import Response
+
+
+class Producer(NamedTuple):
+    producer_id: int
+    epoch: int
+
+
+class Append(NamedTuple):
+    """One batch for the partition's log; `Committed` or `AppendFailed` with this id follows, in the order of ids."""
+
+    append_id: int
+    records: tuple[CoordinatorRecord, ...]
+    producer: Producer | None  # of the transaction these belong to
+
+
+class Answer(NamedTuple):
+    call: int
+    response: Response
+
+
+class Effects(NamedTuple):
+    appends: tuple[Append, ...]
+    answers: tuple[Answer, ...]
+    lines: tuple[str, ...]  # for the log: what an operator should know

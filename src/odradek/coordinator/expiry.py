@@ -1,0 +1,139 @@
+"""Offsets that nobody needs any more: out of time, or of a topic that was deleted; and groups that have nothing left.
+
+A pass looks at every offset, a bounded number in one turn. What it finds is written as tombstones; memory follows
+when they are committed.
+"""
+
+from odradek.coordinator.classic_group import ClassicGroup
+from odradek.coordinator.group_states import GroupState
+from odradek.coordinator.offsets import Place
+from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset
+from odradek.coordinator.removing import Deletion, remove_group, tombstones
+from odradek.coordinator.shard import Shard
+from odradek.coordinator.subscription import CONSUMER
+from odradek.model.error_codes import ErrorCode
+from odradek.model.values import dataclass, field
+
+# Of one turn: a few milliseconds.
+MOST_OFFSETS = 2_000
+MOST_GROUPS = 500
+
+
+@dataclass(slots=True)
+class Pass:
+    """Where a look over everything stands. Plain data: it can be stopped between two turns, and printed."""
+
+    groups: list[str]  # still to be looked at, the next one last
+    places: list[Place] = field(default_factory=list)  # of the group under way, the next one last
+    group_id: str | None = None
+
+
+class Expiry:
+    def __init__(self, shard: Shard, now_ms: int) -> None:
+        self._shard = shard
+        self._pass: Pass | None = None
+        self._deleted_topics: dict[
+            str, int
+        ] = {}  # topic -> when: what was committed later is of another topic
+        self._is_wanted = False
+        shard.expiry_at_ms = now_ms + shard.settings.offsets_retention_check_interval_ms
+
+    def topics_deleted(self, topics: frozenset[str], now_ms: int) -> None:
+        self._deleted_topics.update(dict.fromkeys(topics, now_ms))
+        self._is_wanted = True  # a pass under way has been at some groups already
+        self._shard.expiry_at_ms = now_ms
+
+    def look(self, now_ms: int) -> None:
+        """One turn of a pass, if it is time for one."""
+        shard = self._shard
+        if shard.expiry_at_ms is None or shard.expiry_at_ms > now_ms:
+            return
+        if self._pass is None:
+            self._is_wanted = False
+            self._pass = Pass(sorted(shard.groups, reverse=True))
+        groups_left, offsets_left = MOST_GROUPS, MOST_OFFSETS
+        under_way = self._pass
+        while groups_left > 0 and offsets_left > 0:
+            if under_way.group_id is None:
+                if not under_way.groups:
+                    return self._done(now_ms)
+                under_way.group_id = under_way.groups.pop()
+                under_way.places = sorted(shard.offsets.by_group.get(under_way.group_id, ()), reverse=True)
+            group = shard.groups.get(under_way.group_id)
+            some = under_way.places[-offsets_left:]
+            del under_way.places[-offsets_left:]
+            offsets_left -= len(some)
+            groups_left -= 1
+            is_last = not under_way.places
+            if group is not None:
+                self._expire(group, some[::-1], now_ms, is_last=is_last)
+            if is_last:
+                under_way.group_id = None
+        shard.expiry_at_ms = now_ms  # there is more
+        return None
+
+    def _done(self, now_ms: int) -> None:
+        self._pass = None
+        if self._is_wanted:
+            self._shard.expiry_at_ms = now_ms
+            return
+        self._deleted_topics.clear()
+        self._shard.expiry_at_ms = now_ms + self._shard.settings.offsets_retention_check_interval_ms
+
+    def _expire(self, group: ClassicGroup, places: list[Place], now_ms: int, *, is_last: bool) -> None:
+        if group.state is GroupState.DEAD:
+            return
+        shard, group_id = self._shard, group.group_id
+        expired = [
+            place
+            for place in places
+            if not shard.offsets.is_pending(group_id, place)
+            and not shard.offsets.is_in_flight(group_id, place)
+            and self._is_out(group, place, now_ms)
+        ]
+        is_bare = is_last and group.state is GroupState.EMPTY and not group.pending_ids
+        if is_bare and set(shard.offsets.to_remove(group_id)) <= set(expired):
+            return remove_group(shard, group, Deletion(None), now_ms)
+        if expired:
+            shard.append(tombstones(group, expired, with_group=False), Expired(group_id))
+        return None
+
+    def _is_out(self, group: ClassicGroup, place: Place, now_ms: int) -> bool:
+        committed = self._shard.offsets.of(group.group_id, place)
+        if committed is None:
+            return False
+        deleted_at_ms = self._deleted_topics.get(place[0])
+        if deleted_at_ms is not None and committed.committed_at_ms <= deleted_at_ms:
+            return True
+        since_ms = _idle_since_ms(group, place[0], committed)
+        if since_ms is None:
+            return False
+        if committed.expires_at_ms != NEVER_EXPIRES:
+            return committed.expires_at_ms <= now_ms
+        return since_ms + self._shard.settings.offsets_retention_ms <= now_ms
+
+
+def _idle_since_ms(group: ClassicGroup, topic: str, committed: CommittedOffset) -> int | None:
+    """Since when nobody uses the offset; None: somebody does."""
+    if group.state is GroupState.EMPTY:
+        # Groups without a protocol only commit; others count from when their last member went.
+        if group.protocol_type:
+            return max(group.state_since_ms, committed.committed_at_ms)
+        return committed.committed_at_ms
+    if group.state is GroupState.STABLE and group.protocol_type == CONSUMER:
+        subscribed = group.subscribed_topics
+        if subscribed is not None and topic not in subscribed:
+            return committed.committed_at_ms
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    group_id: str
+
+    def committed(self, shard: Shard, now_ms: int) -> None:
+        return None
+
+    def failed(self, shard: Shard, error: ErrorCode, now_ms: int) -> None:
+        """The next pass finds them again."""
+        shard.say(f"offsets of group {self.group_id!r} have expired and could not be removed: {error.name}")

@@ -1,0 +1,160 @@
+"""The coordinator of all groups of one partition of `__consumer_offsets`: `step(event, now_ms) -> Effects`.
+
+Decides, never waits. A request is answered at once, or with the commit of the records it made, or - parked in its
+member - when others have come; exactly once in each case. Memory of what is stored changes by records alone
+(`Stored.replay`), after they are committed, and the same function loads it again.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from odradek.coordinator.answers import join_refused, sync_refused
+from odradek.coordinator.committing import offset_commit, txn_offset_commit
+from odradek.coordinator.describing import describe_groups, list_groups
+from odradek.coordinator.effects import Effects
+from odradek.coordinator.events import (
+    AppendFailed,
+    Asked,
+    Committed,
+    Event,
+    Tick,
+    TopicsDeleted,
+    TransactionEnded,
+    Unloaded,
+)
+from odradek.coordinator.expiry import Expiry
+from odradek.coordinator.fetching import offset_fetch
+from odradek.coordinator.group_states import GroupState
+from odradek.coordinator.heartbeats import heartbeat
+from odradek.coordinator.joining import join_group
+from odradek.coordinator.leaving import leave_group
+from odradek.coordinator.rebalance import (
+    join_is_due,
+    pending_id_is_due,
+    prepare,
+    session_is_due,
+    sync_is_due,
+)
+from odradek.coordinator.removing import delete_groups, offset_delete
+from odradek.coordinator.settings import GroupSettings
+from odradek.coordinator.shard import Shard
+from odradek.coordinator.stored import Stored
+from odradek.coordinator.syncing import sync_group
+from odradek.coordinator.timers import Kind, Timer
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest
+from odradek.protocol.messages.leave_group import LeaveGroupRequest
+from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.offset_commit import OffsetCommitRequest
+from odradek.protocol.messages.offset_delete import OffsetDeleteRequest
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest
+from odradek.protocol.messages.sync_group import SyncGroupRequest
+from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from odradek.protocol.schema import Request
+
+# Of one step, so that no turn is held up; what is left is due at once.
+MOST_TIMERS = 1_000
+
+_REQUESTS: dict[type[Request], Callable[[Shard, Asked, Any, int], None]] = {
+    JoinGroupRequest: join_group,
+    SyncGroupRequest: sync_group,
+    HeartbeatRequest: heartbeat,
+    LeaveGroupRequest: leave_group,
+    OffsetCommitRequest: offset_commit,
+    TxnOffsetCommitRequest: txn_offset_commit,
+    OffsetFetchRequest: offset_fetch,
+    OffsetDeleteRequest: offset_delete,
+    DeleteGroupsRequest: delete_groups,
+    DescribeGroupsRequest: describe_groups,
+    ListGroupsRequest: list_groups,
+}
+
+
+class GroupCoordinator:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        topics: Mapping[str, int],
+        stored: Stored,
+        now_ms: int,
+    ) -> None:
+        """`topics`: how many partitions each has, as it is known at any moment. `stored`: what the log holds."""
+        self.shard = Shard(settings, topics, stored)
+        self._take_over(now_ms)
+        self.expiry = Expiry(self.shard, now_ms)
+
+    def step(self, event: Event, now_ms: int) -> Effects:
+        shard = self.shard
+        match event:
+            case Asked():
+                _REQUESTS[type(event.request)](shard, event, event.request, now_ms)
+            case Committed():
+                shard.committed(event.append_id, event.base_offset, now_ms)
+            case AppendFailed():
+                shard.failed(event.append_id, event.error, now_ms)
+            case TransactionEnded():
+                shard.stored.end_transaction(event.producer_id, is_commit=event.is_commit)
+            case TopicsDeleted():
+                self.expiry.topics_deleted(event.topics, now_ms)
+            case Tick():
+                self._tick(now_ms)
+            case Unloaded():
+                self._unload(now_ms)
+        return shard.take_effects()
+
+    def next_deadline_ms(self) -> int | None:
+        """When a `Tick` is wanted."""
+        return self.shard.next_deadline_ms()
+
+    # ---------------------------------------------------------------------------------------------- private
+
+    def _take_over(self, now_ms: int) -> None:
+        """Sessions begin anew: members could not reach us before."""
+        shard = self.shard
+        for group_id in shard.stored.group_ids():
+            shard.group(group_id, now_ms)
+        for group_id, found in shard.stored.groups.items():
+            group = shard.groups[group_id]
+            group.adopt(found)
+            for member in group.members.values():
+                shard.renew_session(group, member, now_ms)
+            if len(group.members) > shard.settings.max_size:
+                prepare(shard, group, now_ms)  # so that the surplus is refused
+
+    def _tick(self, now_ms: int) -> None:
+        for _ in range(MOST_TIMERS):
+            timer = self.shard.timers.pop_due(now_ms)
+            if timer is None:
+                break
+            self._fire(timer, now_ms)
+        self.expiry.look(now_ms)
+
+    def _fire(self, timer: Timer, now_ms: int) -> None:
+        shard = self.shard
+        group = shard.groups[timer.group_id]
+        match timer.kind:
+            case Kind.SESSION:
+                session_is_due(shard, group, timer.key, now_ms)
+            case Kind.PENDING_ID:
+                pending_id_is_due(shard, group, timer.key, now_ms)
+            case Kind.JOIN:
+                if group.state is GroupState.PREPARING:
+                    join_is_due(shard, group, now_ms)
+            case Kind.SYNC:
+                sync_is_due(shard, group, now_ms)
+
+    def _unload(self, now_ms: int) -> None:
+        """Whoever waits is sent to the next coordinator. What follows from an append that fails now is not looked at."""
+        shard = self.shard
+        shard.fail_all(ErrorCode.NOT_LEADER_OR_FOLLOWER, now_ms)
+        for group in shard.groups.values():
+            for member in group.members.values():
+                if member.join is not None:
+                    refusal = join_refused(member.join.version, ErrorCode.NOT_COORDINATOR, member.member_id)
+                    shard.answer(member.join.call, refusal)
+                if member.sync is not None:
+                    shard.answer(member.sync.call, sync_refused(ErrorCode.NOT_COORDINATOR))
+                member.join = member.sync = None

@@ -1,0 +1,51 @@
+"""LeaveGroup: members that go on their own, several at once from version 3 on (KIP-345)."""
+
+from odradek.coordinator.classic_group import ClassicGroup
+from odradek.coordinator.events import Asked
+from odradek.coordinator.group_states import GroupState
+from odradek.coordinator.rebalance import Emptied, remove_member, try_complete
+from odradek.coordinator.shard import Shard
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+
+FIRST_WITH_MEMBERS = 3
+
+
+def leave_group(shard: Shard, asked: Asked, request: LeaveGroupRequest, now_ms: int) -> None:
+    group = shard.groups.get(request.group_id)
+    if not request.group_id:
+        return shard.answer(asked.call, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+    if group is not None and group.state is GroupState.DEAD:
+        return shard.answer(asked.call, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    leavers: list[tuple[str, str | None]] = [(request.member_id, None)]
+    if asked.version >= FIRST_WITH_MEMBERS:
+        leavers = [(one.member_id, one.group_instance_id) for one in request.members]
+    emptied: Emptied | None = None
+    rows = []
+    for member_id, instance_id in leavers:
+        error, last = _leave(shard, group, member_id, instance_id, now_ms)
+        emptied = last or emptied
+        rows.append(MemberResponse(member_id=member_id, group_instance_id=instance_id, error_code=error))
+    response = LeaveGroupResponse(members=rows)
+    if asked.version < FIRST_WITH_MEMBERS:
+        response = LeaveGroupResponse(error_code=rows[0].error_code)
+    if emptied is None:
+        return shard.answer(asked.call, response)
+    emptied.waiting.append((asked.call, response, LeaveGroupResponse()))
+    return None
+
+
+def _leave(
+    shard: Shard, group: ClassicGroup | None, member_id: str, instance_id: str | None, now_ms: int
+) -> tuple[ErrorCode, Emptied | None]:
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID, None
+    if not member_id and instance_id is not None:  # an administrator names the instance alone
+        member_id = group.static_members.get(instance_id, "")
+    if member_id in group.pending_ids and instance_id is None:
+        shard.forget_id(group, member_id)
+        return ErrorCode.NONE, try_complete(shard, group, now_ms)
+    error = group.why_no_member(member_id, instance_id)
+    if error:
+        return error, None
+    return ErrorCode.NONE, remove_member(shard, group, member_id, now_ms)

@@ -1,0 +1,58 @@
+"""From the log of a partition to the memory of its coordinator, a piece at a time.
+
+The last value of a key wins, a null value removes; records of an open transaction wait for its marker. A record that
+cannot be read, or of a kind that a later version writes, is left out and counted: one bad record must not cost all
+the groups beside it.
+"""
+
+from odradek.coordinator.offsets import NO_PRODUCER
+from odradek.coordinator.records import decode
+from odradek.coordinator.stored import Stored
+from odradek.model.errors import ProtocolError
+from odradek.records.batch import BatchHeader, Buffer
+from odradek.records.control import end_marker_of
+from odradek.records.opened import opened_records
+from odradek.records.reader import decode_records
+
+# Names of what was left out, for one line of the log.
+MOST_NAMED = 5
+
+
+class Loaded:
+    def __init__(self) -> None:
+        self.stored = Stored()
+        self.records = 0
+        self.left_out = 0
+        self.problems: list[str] = []
+
+    def batch(self, header: BatchHeader, block: Buffer) -> None:
+        """`block` is what stands behind the header, as it is in the log."""
+        if header.is_control:
+            marker = end_marker_of(header, block)
+            if marker is not None:
+                self.stored.end_transaction(header.producer_id, is_commit=marker.is_commit)
+            return
+        producer_id = header.producer_id if header.is_transactional else NO_PRODUCER
+        try:
+            records = decode_records(header, opened_records(header, block))
+        except ProtocolError as problem:
+            return self._leave_out(f"batch at offset {header.base_offset}: {problem}", header.record_count)
+        for record in records:
+            self.record(record.key, record.value, record.offset, producer_id)
+        return None
+
+    def record(self, key: bytes | None, value: bytes | None, position: int, producer_id: int) -> None:
+        self.records += 1
+        try:
+            found = decode(key, value)
+        except ProtocolError as problem:
+            return self._leave_out(f"offset {position}: {problem}", 1)
+        if found is None:
+            return self._leave_out(f"offset {position}: of a kind that is not known here", 1)
+        self.stored.replay(found, position, producer_id)
+        return None
+
+    def _leave_out(self, problem: str, records: int) -> None:
+        self.left_out += records
+        if len(self.problems) < MOST_NAMED:
+            self.problems.append(problem)

@@ -1,0 +1,99 @@
+"""A member of a classic group: what it offers, what it was assigned, and which request of it is parked."""
+
+from typing import NamedTuple
+
+from odradek.coordinator.records import StoredMember
+
+Protocols = tuple[tuple[str, bytes], ...]  # name and metadata, the member's favourite first
+
+
+class Client(NamedTuple):
+    """Who sent a request: its client id and its address, as `/127.0.0.1`."""
+
+    client_id: str
+    host: str
+
+
+class Parked(NamedTuple):
+    """A request that is not answered yet. `call` is whoever asked's name for it."""
+
+    call: int
+    version: int
+
+
+class Member:
+    __slots__ = (
+        "assignment",
+        "client",
+        "instance_id",
+        "is_new",
+        "join",
+        "member_id",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session_ends_at_ms",
+        "session_timeout_ms",
+        "session_timer_at_ms",
+        "sync",
+    )
+
+    def __init__(
+        self,
+        *,
+        member_id: str,
+        instance_id: str | None,
+        client: Client,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocols: Protocols,
+        assignment: bytes = b"",
+    ) -> None:
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.client = client
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocols = protocols
+        self.assignment = assignment
+        self.join: Parked | None = None
+        self.sync: Parked | None = None
+        self.is_new = False  # parked in its first JoinGroup
+        self.session_ends_at_ms = 0
+        self.session_timer_at_ms: int | None = None  # the earliest timer that looks at it
+
+    @property
+    def is_parked(self) -> bool:
+        return self.join is not None or self.sync is not None
+
+    def metadata_of(self, protocol: str | None) -> bytes:
+        for name, metadata in self.protocols:
+            if name == protocol:
+                return metadata
+        return b""
+
+    def offers(self, protocol: str) -> bool:
+        return any(name == protocol for name, _ in self.protocols)
+
+    def stored(self, protocol: str | None, assignment: bytes) -> StoredMember:
+        return StoredMember(
+            self.member_id,
+            self.instance_id,
+            self.client.client_id,
+            self.client.host,
+            self.rebalance_timeout_ms,
+            self.session_timeout_ms,
+            self.metadata_of(protocol),
+            assignment,
+        )
+
+
+def member_from(stored: StoredMember, protocol: str | None) -> Member:
+    return Member(
+        member_id=stored.member_id,
+        instance_id=stored.instance_id,
+        client=Client(stored.client_id, stored.client_host),
+        rebalance_timeout_ms=stored.rebalance_timeout_ms,
+        session_timeout_ms=stored.session_timeout_ms,
+        protocols=((protocol or "", stored.subscription),),
+        assignment=stored.assignment,
+    )

@@ -1,0 +1,112 @@
+"""Committed offsets, and those a transaction holds until its marker. Records are the only way in."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from odradek.coordinator.records import CommittedOffset, OffsetKey
+
+Place = tuple[str, int]  # topic and partition
+NO_PRODUCER = -1
+
+
+class Stood(NamedTuple):
+    """A committed offset and where in the log its record stands: of two that meet, the later one wins."""
+
+    committed: CommittedOffset
+    position: int
+
+
+class Offsets:
+    def __init__(self) -> None:
+        self.by_group: dict[str, dict[Place, Stood]] = {}
+        # Producer id -> group -> place: committed by an open transaction.
+        self.pending: dict[int, dict[str, dict[Place, Stood]]] = {}
+        self._pending_places: dict[
+            str, dict[Place, int]
+        ] = {}  # group -> place: in how many open transactions
+        # Appended, not committed yet: group -> place -> how many times.
+        self._in_flight: dict[str, dict[Place, int]] = {}
+
+    def apply(self, key: OffsetKey, value: CommittedOffset | None, position: int, producer_id: int) -> None:
+        """One record, at `position` in the log."""
+        place = key.topic, key.partition
+        if producer_id != NO_PRODUCER and value is not None:
+            held = self.pending.setdefault(producer_id, {}).setdefault(key.group, {})
+            if place not in held:
+                _count(self._pending_places, key.group, place, 1)
+            held[place] = Stood(value, position)
+        elif value is not None:
+            self.by_group.setdefault(key.group, {})[place] = Stood(value, position)
+        else:
+            self._drop(self.by_group, key.group, place)
+            if not self.is_pending(key.group, place):
+                return
+            for producer in [
+                one for one, groups in self.pending.items() if place in groups.get(key.group, ())
+            ]:
+                # The offset was deleted; what a transaction committed before that goes with it.
+                self._drop(self.pending[producer], key.group, place)
+                _count(self._pending_places, key.group, place, -1)
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """A marker: what stands later in the log than a plain commit of the same partition replaces it."""
+        for group, held in self.pending.pop(producer_id, {}).items():
+            for place, stood in held.items():
+                _count(self._pending_places, group, place, -1)
+                if not is_commit:
+                    continue
+                committed = self.by_group.setdefault(group, {})
+                if place not in committed or committed[place].position < stood.position:
+                    committed[place] = stood
+
+    def of(self, group: str, place: Place) -> CommittedOffset | None:
+        stood = self.by_group.get(group, {}).get(place)
+        return None if stood is None else stood.committed
+
+    def places(self, group: str) -> Iterator[Place]:
+        """All a fetch of everything names: committed, and pending in a transaction."""
+        seen = self.by_group.get(group, {})
+        yield from seen
+        yield from (place for place in self._pending_places.get(group, ()) if place not in seen)
+
+    def is_pending(self, group: str, place: Place) -> bool:
+        return place in self._pending_places.get(group, ())
+
+    def has_pending(self, group: str) -> bool:
+        return bool(self._pending_places.get(group))
+
+    def has_any(self, group: str) -> bool:
+        return bool(self.by_group.get(group) or self._in_flight.get(group) or self._pending_places.get(group))
+
+    def to_remove(self, group: str) -> list[Place]:
+        """Every partition a tombstone is due for when the group goes: those on their way to the log too."""
+        places = {
+            *self.by_group.get(group, ()),
+            *self._in_flight.get(group, ()),
+            *self._pending_places.get(group, ()),
+        }
+        return sorted(places)
+
+    def went(self, key: OffsetKey) -> None:
+        _count(self._in_flight, key.group, (key.topic, key.partition), 1)
+
+    def came(self, key: OffsetKey) -> None:
+        _count(self._in_flight, key.group, (key.topic, key.partition), -1)
+
+    def is_in_flight(self, group: str, place: Place) -> bool:
+        return place in self._in_flight.get(group, ())
+
+    @staticmethod
+    def _drop(of: dict[str, dict[Place, Stood]], group: str, place: Place) -> None:
+        places = of.get(group)
+        if places is not None and places.pop(place, None) is not None and not places:
+            del of[group]
+
+
+def _count(of: dict[str, dict[Place, int]], group: str, place: Place, by: int) -> None:
+    counts = of.setdefault(group, {})
+    counts[place] = counts.get(place, 0) + by
+    if not counts[place]:
+        del counts[place]
+        if not counts:
+            del of[group]

@@ -1,0 +1,199 @@
+"""Records of `__consumer_offsets` as values, and as the bytes Apache Kafka writes."""
+
+from struct import Struct
+from typing import NamedTuple
+
+from odradek.coordinator.record_tables import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from odradek.protocol.errors import MalformedMessage
+
+OFFSET_KINDS = (0, 1)
+GROUP_KIND = 2
+OFFSET_VALUE_VERSION = 3
+OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
+GROUP_VALUE_VERSION = 3
+NEWEST_VALUE = 4
+
+NEVER_EXPIRES = -1
+_VERSION = Struct(">h")
+
+
+class OffsetKey(NamedTuple):
+    group: str
+    topic: str
+    partition: int
+
+
+class GroupKey(NamedTuple):
+    group: str
+
+
+class CommittedOffset(NamedTuple):
+    """Times in milliseconds since 1970; `expires_at_ms` -1: as long as the broker's retention says."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    committed_at_ms: int
+    expires_at_ms: int = NEVER_EXPIRES
+
+
+class StoredMember(NamedTuple):
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+class StoredGroup(NamedTuple):
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    state_since_ms: int
+    members: tuple[StoredMember, ...]
+
+
+class OffsetRecord(NamedTuple):
+    key: OffsetKey
+    value: CommittedOffset | None  # None: a tombstone
+
+
+class GroupRecord(NamedTuple):
+    key: GroupKey
+    value: StoredGroup | None
+
+
+CoordinatorRecord = OffsetRecord | GroupRecord
+
+
+def encode(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
+    """Key and value; a value of None is a tombstone."""
+    if isinstance(record, OffsetRecord):
+        return _offset_key(record.key), _offset_value(record.value)
+    key = GroupMetadataKey(group=record.key.group)
+    return _VERSION.pack(GROUP_KIND) + key.encode(GROUP_KIND), _group_value(record.value)
+
+
+def decode(key: bytes | None, value: bytes | None) -> CoordinatorRecord | None:
+    """None: a kind this coordinator does not know, which a later one may have written. MalformedMessage: no record."""
+    if key is None:
+        raise MalformedMessage("a record of the groups' topic without a key")
+    kind = _version(key, "key")
+    if kind in OFFSET_KINDS:
+        found = OffsetCommitKey.decode(kind, key, _VERSION.size)
+        return OffsetRecord(OffsetKey(found.group, found.topic, found.partition), _read_offset(value))
+    if kind == GROUP_KIND:
+        return GroupRecord(
+            GroupKey(GroupMetadataKey.decode(kind, key, _VERSION.size).group), _read_group(value)
+        )
+    if kind < 0:
+        raise MalformedMessage(f"key version {kind}")
+    return None
+
+
+def _version(data: bytes, what: str) -> int:
+    if len(data) < _VERSION.size:
+        raise MalformedMessage(f"a {what} of {len(data)} bytes has no version")
+    return int(_VERSION.unpack_from(data)[0])
+
+
+def _value_version(value: bytes) -> int:
+    version = _version(value, "value")
+    if not 0 <= version <= NEWEST_VALUE:
+        raise MalformedMessage(f"value version {version}; known are 0-{NEWEST_VALUE}")
+    return version
+
+
+def _offset_key(key: OffsetKey) -> bytes:
+    kind = OFFSET_KINDS[-1]
+    message = OffsetCommitKey(group=key.group, topic=key.topic, partition=key.partition)
+    return _VERSION.pack(kind) + message.encode(kind)
+
+
+def _offset_value(value: CommittedOffset | None) -> bytes | None:
+    if value is None:
+        return None
+    expires = value.expires_at_ms != NEVER_EXPIRES
+    version = OFFSET_VALUE_VERSION_WITH_EXPIRY if expires else OFFSET_VALUE_VERSION
+    message = OffsetCommitValue(
+        offset=value.offset,
+        leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+        commit_timestamp=value.committed_at_ms,
+        expire_timestamp=value.expires_at_ms,
+    )
+    return _VERSION.pack(version) + message.encode(version)
+
+
+def _read_offset(value: bytes | None) -> CommittedOffset | None:
+    if value is None:
+        return None
+    found = OffsetCommitValue.decode(_value_version(value), value, _VERSION.size)
+    return CommittedOffset(
+        found.offset, found.leader_epoch, found.metadata, found.commit_timestamp, found.expire_timestamp
+    )
+
+
+def _group_value(value: StoredGroup | None) -> bytes | None:
+    if value is None:
+        return None
+    message = GroupMetadataValue(
+        protocol_type=value.protocol_type,
+        generation=value.generation,
+        protocol=value.protocol,
+        leader=value.leader,
+        current_state_timestamp=value.state_since_ms,
+        members=[
+            MemberMetadata(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout=member.rebalance_timeout_ms,
+                session_timeout=member.session_timeout_ms,
+                subscription=member.subscription,
+                assignment=member.assignment,
+            )
+            for member in value.members
+        ],
+    )
+    return _VERSION.pack(GROUP_VALUE_VERSION) + message.encode(GROUP_VALUE_VERSION)
+
+
+def _read_group(value: bytes | None) -> StoredGroup | None:
+    if value is None:
+        return None
+    version = _value_version(value)
+    found = GroupMetadataValue.decode(version, value, _VERSION.size)
+    members = tuple(
+        StoredMember(
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            # Version 0 had one time-out for both.
+            member.rebalance_timeout if version else member.session_timeout,
+            member.session_timeout,
+            bytes(member.subscription),
+            bytes(member.assignment),
+        )
+        for member in found.members
+    )
+    return StoredGroup(
+        found.protocol_type,
+        found.generation,
+        found.protocol,
+        found.leader,
+        found.current_state_timestamp,
+        members,
+    )

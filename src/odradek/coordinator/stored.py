@@ -1,0 +1,31 @@
+"""What the records say, all of them together: the one place that a record changes, while loading and ever after."""
+
+from collections.abc import Iterable
+
+from odradek.coordinator.offsets import Offsets
+from odradek.coordinator.records import CoordinatorRecord, OffsetRecord, StoredGroup
+
+
+class Stored:
+    def __init__(self) -> None:
+        self.groups: dict[str, StoredGroup] = {}
+        self.offsets = Offsets()
+
+    def replay(self, record: CoordinatorRecord, position: int, producer_id: int) -> None:
+        """The record at this offset of the log; the last value of a key wins, and no value removes it."""
+        if isinstance(record, OffsetRecord):
+            self.offsets.apply(record.key, record.value, position, producer_id)
+        elif record.value is not None:
+            self.groups[record.key.group] = record.value
+        else:
+            self.groups.pop(record.key.group, None)
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        self.offsets.end_transaction(producer_id, is_commit=is_commit)
+
+    def group_ids(self) -> Iterable[str]:
+        """Of every group that stored something; a name may come more than once."""
+        yield from self.groups
+        yield from self.offsets.by_group
+        for held in self.offsets.pending.values():
+            yield from held
