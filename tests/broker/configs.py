@@ -29,9 +29,7 @@ class Store:
             if not requests:
                 return
             for request in requests:
-                node.broker.store_answered(
-                    request.request_id, self._answer(request.question), self.world.now_ms
-                )
+                node.broker.answered(request.request_id, self._answer(request.question), self.world.now_ms)
 
     def _answer(self, question: Any) -> Any:
         if isinstance(question, fx.ReadConfigs):

@@ -74,10 +74,10 @@ def steps(world: World, broker: int = 1) -> list[Any]:
 
 def do(world: World, effect: Any, broker: int = 1) -> None:
     if isinstance(effect, fx.ReadSlices):
-        world[broker].broker.slices_read(effect, data_of(effect.slices), world.now_ms)
+        world[broker].broker.answered(effect.request_id, data_of(effect.slices), world.now_ms)
     else:
         effect.plan.run()
-        world[broker].broker.log_flushed(effect, None, world.now_ms)
+        world[broker].broker.answered(effect.request_id, fx.Flushed(effect.plan, None), world.now_ms)
 
 
 def lines(world: World, broker: int = 1) -> str:

@@ -77,14 +77,12 @@ def answered(world: World, pending: Pending) -> Any:
     while not pending.is_answered:
         for effect in broker.take_effects():
             if isinstance(effect, fx.LoggersAsked):
-                broker.loggers_told(effect.request_id, {"root": "INFO"}, world.now_ms)
+                broker.answered(effect.request_id, {"root": "INFO"}, world.now_ms)
             elif isinstance(effect, fx.ControllerRequest):
                 assert isinstance(effect.ask, fx.AllocateProducerIdsAsked)
                 known = effect.ask.broker == 1
                 code = ErrorCode.STALE_BROKER_EPOCH if known else ErrorCode.BROKER_ID_NOT_REGISTERED
-                broker.controller_answered(
-                    effect.request_id, fx.AllocateProducerIdsAnswered(code), world.now_ms
-                )
+                broker.answered(effect.request_id, fx.AllocateProducerIdsAnswered(code), world.now_ms)
             elif isinstance(effect, fx.StoreRequest):
                 question = effect.question
                 result: Any
@@ -94,7 +92,7 @@ def answered(world: World, pending: Pending) -> Any:
                     result = fx.FeaturesRead({}, 0)
                 else:
                     raise AssertionError(f"nothing is written for a request that is refused: {question}")
-                broker.store_answered(effect.request_id, result, world.now_ms)
+                broker.answered(effect.request_id, result, world.now_ms)
     return pending.message
 
 
@@ -165,7 +163,7 @@ def test_the_quota_on_mutations_refuses_and_holds_up_the_same_requests(world: Wo
             question: Any = effect.question
             names = [question.topic] if isinstance(question, fx.AddPartitions) else question.topics
             written = {getattr(n, "topic", n): (ErrorCode.NONE, "") for n in names}
-            world[1].broker.store_answered(effect.request_id, fx.TopicsWritten(written), world.now_ms)
+            world[1].broker.answered(effect.request_id, fx.TopicsWritten(written), world.now_ms)
         answer = pending.message
         assert (errors_of(answer)[0][0] == throttled) == (errors[0][0] == throttled), name
         assert (answer.throttle_time_ms > 0) == is_held_up, name

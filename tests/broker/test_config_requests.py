@@ -80,7 +80,7 @@ def test_a_store_that_cannot_be_asked_is_an_answer(world: World) -> None:
     )
     pending = world.send(1, request, 4)
     (effect,) = [e for e in world[1].broker.take_effects() if isinstance(e, fx.StoreRequest)]
-    world[1].broker.store_answered(effect.request_id, fx.StoreFailed("session lost"), world.now_ms)
+    world[1].broker.answered(effect.request_id, fx.StoreFailed("session lost"), world.now_ms)
     (result,) = pending.message.results
     assert (result.error_code, result.error_message) == (ErrorCode.UNKNOWN_SERVER_ERROR, "session lost")
 

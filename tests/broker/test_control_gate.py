@@ -80,7 +80,7 @@ def questions(world: World) -> list[StoreRequest]:
 
 def store_says(world: World, question: StoreRequest, epoch: int, controller: int = 1) -> None:
     told = ControlEpochs(ControllerEpoch(epoch), BrokerId(controller))
-    world[1].broker.store_answered(question.request_id, told, world.now_ms)
+    world[1].broker.answered(question.request_id, told, world.now_ms)
 
 
 def is_unharmed(world: World) -> bool:
@@ -197,7 +197,7 @@ def test_while_the_store_is_away_an_unknown_epoch_waits(world: World) -> None:
     rightful = lead_again(world, epoch=8, controller=2)
     for _ in range(3):
         (question,) = questions(world)
-        world[1].broker.store_answered(question.request_id, StoreFailed("away"), world.now_ms)
+        world[1].broker.answered(question.request_id, StoreFailed("away"), world.now_ms)
         assert not rightful.is_answered
         deadline_ms = world[1].broker.next_deadline_ms()
         assert deadline_ms <= world.now_ms + control_gate.LOOK_INTERVAL_MS

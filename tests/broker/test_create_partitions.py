@@ -14,9 +14,7 @@ def test_create_partitions_goes_on_where_the_topic_began(world: World) -> None:
     asked = grow(world, 4)
     (effect,) = told(world, fx.StoreRequest)
     assert effect.question == fx.AddPartitions("t", {1: (3, 2), 2: (1, 3), 3: (2, 3)})
-    world[1].broker.store_answered(
-        effect.request_id, fx.TopicsWritten({"t": (ErrorCode.NONE, "")}), world.now_ms
-    )
+    world[1].broker.answered(effect.request_id, fx.TopicsWritten({"t": (ErrorCode.NONE, "")}), world.now_ms)
     for index in (1, 2, 3):
         world.settle()
         assert not asked.is_answered
@@ -60,9 +58,7 @@ def test_the_partitions_of_one_request_are_bounded_however_many_topics_they_are_
     pending = world.send(1, cp.CreatePartitionsRequest(topics=rows, timeout_ms=0), 3)
     (request,) = told(world, fx.StoreRequest)
     assert request.question.topic == "t2"
-    world[1].broker.store_answered(
-        request.request_id, fx.TopicsWritten({"t2": (ErrorCode.NONE, "")}), world.now_ms
-    )
+    world[1].broker.answered(request.request_id, fx.TopicsWritten({"t2": (ErrorCode.NONE, "")}), world.now_ms)
     assert [(r.name, r.error_code) for r in pending.message.results] == [
         ("t2", ErrorCode.REQUEST_TIMED_OUT),
         ("t3", ErrorCode.POLICY_VIOLATION),

@@ -20,7 +20,7 @@ def test_create_topics_answers_when_every_partition_has_a_leader_here(world: Wor
     assert sorted(new.assignment) == [0, 1]
     assert all(sorted(replicas) == [1, 2, 3] for replicas in new.assignment.values())
     broker = world[1].broker
-    broker.store_answered(request.request_id, fx.TopicsWritten({"new": (ErrorCode.NONE, "")}), world.now_ms)
+    broker.answered(request.request_id, fx.TopicsWritten({"new": (ErrorCode.NONE, "")}), world.now_ms)
     world.lead(1, topic="new", topic_id=new.topic_id, index=0)
     assert not asked.is_answered, "partition 1 has no leader yet"
     world.lead(2, topic="new", topic_id=new.topic_id, index=1)
@@ -35,7 +35,7 @@ def test_create_topics_answers_when_every_partition_has_a_leader_here(world: Wor
 def test_create_topics_times_out_with_the_topic_made(world: World) -> None:
     asked = create(world, topic("new"))
     (request,) = told(world, fx.StoreRequest)
-    world[1].broker.store_answered(
+    world[1].broker.answered(
         request.request_id, fx.TopicsWritten({"new": (ErrorCode.NONE, "")}), world.now_ms
     )
     world.advance(4_990)
@@ -49,14 +49,14 @@ def test_what_the_store_refuses_is_answered_at_once(world: World) -> None:
     (request,) = told(world, fx.StoreRequest)
     there = (ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'new' already exists.")
     broken = (ErrorCode.UNKNOWN_SERVER_ERROR, "no")
-    world[1].broker.store_answered(
+    world[1].broker.answered(
         request.request_id, fx.TopicsWritten({"new": there, "other": broken}), world.now_ms
     )
     world.settle()
     assert [(t.error_code, t.error_message) for t in asked.message.topics] == [there, broken]
     asked = create(world, topic("third"))
     (request,) = told(world, fx.StoreRequest)
-    world[1].broker.store_answered(request.request_id, fx.StoreFailed("session lost"), world.now_ms)
+    world[1].broker.answered(request.request_id, fx.StoreFailed("session lost"), world.now_ms)
     world.settle()
     assert asked.message.topics[0].error_message == "session lost"
 
@@ -158,7 +158,7 @@ def test_the_same_topic_twice_in_one_request_is_refused_and_the_others_are_made(
 def answer_created(world: World, request: fx.StoreRequest) -> None:
     assert isinstance(request.question, fx.CreateTopics)
     written = fx.TopicsWritten({new.topic: (ErrorCode.NONE, "") for new in request.question.topics})
-    world[1].broker.store_answered(request.request_id, written, world.now_ms)
+    world[1].broker.answered(request.request_id, written, world.now_ms)
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])

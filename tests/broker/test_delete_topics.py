@@ -17,9 +17,7 @@ def test_delete_topics_is_written_and_answered_when_the_topic_has_left_the_cache
     asked = world.send(1, request, 6)
     (effect,) = told(world, fx.StoreRequest)
     assert effect.question == fx.DeleteTopics(("t",))
-    world[1].broker.store_answered(
-        effect.request_id, fx.TopicsWritten({"t": (ErrorCode.NONE, "")}), world.now_ms
-    )
+    world[1].broker.answered(effect.request_id, fx.TopicsWritten({"t": (ErrorCode.NONE, "")}), world.now_ms)
     world.settle()
     assert not asked.is_answered
     world.leadership[T0]["leader"] = LEADER_DURING_DELETE
@@ -55,9 +53,7 @@ def test_without_time_the_deletion_is_written_and_the_answer_is_that_the_time_is
     request = dt.DeleteTopicsRequest(topics=[dt.DeleteTopicState(name="t")], timeout_ms=0)
     asked = world.send(1, request, 6)
     (effect,) = told(world, fx.StoreRequest)
-    world[1].broker.store_answered(
-        effect.request_id, fx.TopicsWritten({"t": (ErrorCode.NONE, "")}), world.now_ms
-    )
+    world[1].broker.answered(effect.request_id, fx.TopicsWritten({"t": (ErrorCode.NONE, "")}), world.now_ms)
     assert asked.message.responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
@@ -65,9 +61,7 @@ def test_a_deletion_that_takes_longer_goes_on(world: World) -> None:
     request = dt.DeleteTopicsRequest(topics=[dt.DeleteTopicState(name="t")], timeout_ms=1_000)
     asked = world.send(1, request, 6)
     (effect,) = told(world, fx.StoreRequest)
-    world[1].broker.store_answered(
-        effect.request_id, fx.TopicsWritten({"t": (ErrorCode.NONE, "")}), world.now_ms
-    )
+    world[1].broker.answered(effect.request_id, fx.TopicsWritten({"t": (ErrorCode.NONE, "")}), world.now_ms)
     world.advance(900)
     assert not asked.is_answered
     world.advance(200)

@@ -42,12 +42,12 @@ def test_with_flush_messages_1_nothing_is_acknowledged_before_it_is_on_the_disk(
     late = durable.produce(1, b"late", acks=acks)
     assert not any(pending.is_answered for pending in asked)
     flush.plan.run()
-    durable[1].broker.log_flushed(flush, None, durable.now_ms)
+    durable[1].broker.answered(flush.request_id, fx.Flushed(flush.plan, None), durable.now_ms)
     (second,) = taken(durable, fx.FlushLog)
     assert [durable.produced(pending) for pending in asked] == [(ErrorCode.NONE, n) for n in range(3)]
     assert not late.is_answered
     second.plan.run()
-    durable[1].broker.log_flushed(second, None, durable.now_ms)
+    durable[1].broker.answered(second.request_id, fx.Flushed(second.plan, None), durable.now_ms)
     assert taken(durable, fx.FlushLog) == []
     assert durable.produced(late) == (ErrorCode.NONE, 3)
 
@@ -64,12 +64,12 @@ def test_a_flush_of_a_deleted_log_says_nothing_about_the_next_one_of_that_name(d
     asked = durable.produce(1, b"new")
     (second,) = taken(durable, fx.FlushLog)
 
-    durable[1].broker.log_flushed(flush, None, durable.now_ms)
+    durable[1].broker.answered(flush.request_id, fx.Flushed(flush.plan, None), durable.now_ms)
 
     assert durable[1].partition().log.recovery_point == 0
     assert not asked.is_answered
     second.plan.run()
-    durable[1].broker.log_flushed(second, None, durable.now_ms)
+    durable[1].broker.answered(second.request_id, fx.Flushed(second.plan, None), durable.now_ms)
     taken(durable, fx.FlushLog)
     assert durable.produced(asked) == (ErrorCode.NONE, 0)
 
@@ -78,7 +78,9 @@ def test_a_log_that_alone_cannot_be_flushed_is_taken_offline(durable: World) -> 
     """Its directory was taken away, the log directory stands. Its flush is never tried again, so nobody may wait."""
     asked = durable.produce(1, b"a")
     (flush,) = taken(durable, fx.FlushLog)
-    durable[1].broker.log_flushed(flush, "fsync t-0: No such file or directory", durable.now_ms)
+    durable[1].broker.answered(
+        flush.request_id, fx.Flushed(flush.plan, "fsync t-0: No such file or directory"), durable.now_ms
+    )
     assert len(taken(durable, fx.LogDirectoryFailed)) == 1, "or the controller would leave it the leader"
     assert durable.produced(asked)[0] == ErrorCode.KAFKA_STORAGE_ERROR
     assert durable.produced(durable.produce(1, b"b"))[0] == ErrorCode.KAFKA_STORAGE_ERROR
@@ -89,7 +91,9 @@ def test_a_flush_that_fails_takes_the_directory_offline_and_everybody_is_told(du
     (flush,) = taken(durable, fx.FlushLog)
     health = durable[1].logs.directories[0].root.health
     health.fail(DiskFault("fsync: Input/output error"))
-    durable[1].broker.log_flushed(flush, "fsync: Input/output error", durable.now_ms)
+    durable[1].broker.answered(
+        flush.request_id, fx.Flushed(flush.plan, "fsync: Input/output error"), durable.now_ms
+    )
     effects = durable[1].broker.take_effects()
     assert [e for e in effects if isinstance(e, fx.LogDirectoryFailed)] == [
         fx.LogDirectoryFailed(str(durable[1].path))
@@ -214,11 +218,11 @@ def test_the_configuration_read_for_a_deleted_topic_is_not_that_of_the_next_one_
     world.lead(1, isr=(1,), replicas=(1,), topic_id=NEW_ID, is_new=True, settle=False)
     assert taken(world, fx.StoreRequest) == [], "one question at a time"
 
-    world[1].broker.store_answered(question.request_id, config_of("t", flush_messages="1"), world.now_ms)
+    world[1].broker.answered(question.request_id, config_of("t", flush_messages="1"), world.now_ms)
 
     assert not world[1].partition().flushes_before_ack
     (again,) = taken(world, fx.StoreRequest)
-    world[1].broker.store_answered(again.request_id, config_of("t", min_insync_replicas="1"), world.now_ms)
+    world[1].broker.answered(again.request_id, config_of("t", min_insync_replicas="1"), world.now_ms)
     assert world[1].partition().min_insync_replicas == 1
     assert taken(world, fx.StoreRequest) == []
 
@@ -227,7 +231,7 @@ def test_a_configuration_that_was_told_meanwhile_is_newer_than_the_one_asked_for
     world = World(tmp_path, brokers=(1,))
     question = lead_alone(world)
     world[1].broker.topic_config_changed("t", {"flush.messages": "1"}, world.now_ms)
-    world[1].broker.store_answered(question.request_id, config_of("t"), world.now_ms)
+    world[1].broker.answered(question.request_id, config_of("t"), world.now_ms)
     assert world[1].partition().flushes_before_ack
     assert taken(world, fx.StoreRequest) == []
 
@@ -313,7 +317,7 @@ def test_a_request_refused_as_a_whole_or_lost_is_made_again_with_the_same_propos
     node = world[1]
     request_id, first = node.alters.popleft()
     response = None if error is None else ap.AlterPartitionResponse(error_code=error)
-    node.broker.controller_channel_answered(request_id, response, world.now_ms)
+    node.broker.answered(request_id, response, world.now_ms)
     world.settle()
     assert not node.alters
     assert node.partition().state.maximal_isr == (1, 2, 3)
@@ -326,7 +330,7 @@ def test_an_answer_that_leaves_a_partition_out_counts_as_lost_for_it(world: Worl
     world.lead(1, isr=(1, 2), is_new=True)
     node = world[1]
     request_id, _ = node.alters.popleft()
-    node.broker.controller_channel_answered(request_id, ap.AlterPartitionResponse(), world.now_ms)
+    node.broker.answered(request_id, ap.AlterPartitionResponse(), world.now_ms)
     world.advance(60)
     assert len(node.alters) == 1
 
@@ -353,9 +357,7 @@ def test_a_repeat_of_a_committed_change_is_answered_with_success_and_taken(world
         eligible_leader_replicas=[4],
     )
     topic = ap.AlterPartitionResponseTopicData(topic_id=state["topic_id"], partitions=[row])
-    node.broker.controller_channel_answered(
-        request_id, ap.AlterPartitionResponse(topics=[topic]), world.now_ms
-    )
+    node.broker.answered(request_id, ap.AlterPartitionResponse(topics=[topic]), world.now_ms)
     assert node.partition().isr == (1, 2, 3)
     assert node.partition().partition_epoch == 1
     assert node.partition().has_eligible
@@ -381,7 +383,7 @@ def test_of_two_that_are_asked_for_again_the_sooner_one_decides_when(world: Worl
     world.answer_alter(node, ErrorCode.INELIGIBLE_REPLICA)  # of partition 0: again after a while
     world.settle()
     request_id, _ = node.alters.popleft()  # of partition 1
-    node.broker.controller_channel_answered(request_id, ap.AlterPartitionResponse(), world.now_ms)
+    node.broker.answered(request_id, ap.AlterPartitionResponse(), world.now_ms)
     world.advance(60)
     assert [p.partition_index for t in node.alters[0][1].topics for p in t.partitions] == [1]
 

@@ -70,7 +70,7 @@ def update(world: World, *updates: uf.FeatureUpdateKey, version: int = 1, **opti
 
 def answer_store(world: World, result: Any) -> Any:
     (request,) = told(world, fx.StoreRequest)
-    world[1].broker.store_answered(request.request_id, result, world.now_ms)
+    world[1].broker.answered(request.request_id, result, world.now_ms)
     return request.question
 
 

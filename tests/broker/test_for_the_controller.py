@@ -58,7 +58,7 @@ def test_alter_partition_becomes_a_question_to_the_controller_and_its_answer_the
 
     alone = replace(leadership(2, 3, (2,), 5), elr=(BrokerId(1),))
     outcome = fx.AlterPartitionOutcome("t", TOPIC_ID, 0, ErrorCode.NONE, alone)
-    world[1].broker.controller_answered(
+    world[1].broker.answered(
         effect.request_id, fx.AlterPartitionAnswered(ErrorCode.NONE, (outcome,)), world.now_ms
     )
     (row,) = asked.message.topics[0].partitions
@@ -79,10 +79,8 @@ def test_controlled_shutdown_and_producer_ids_travel_the_same_way(world: World) 
     assert first.ask == fx.ControlledShutdownAsked(2, 22)
     assert second.ask == fx.AllocateProducerIdsAsked(2, 22)
     broker = world[1].broker
-    broker.controller_answered(
-        first.request_id, fx.ControlledShutdownAnswered(ErrorCode.NONE, (T0,)), world.now_ms
-    )
-    broker.controller_answered(
+    broker.answered(first.request_id, fx.ControlledShutdownAnswered(ErrorCode.NONE, (T0,)), world.now_ms)
+    broker.answered(
         second.request_id, fx.AllocateProducerIdsAnswered(ErrorCode.NONE, 5_000, 1_000), world.now_ms
     )
     assert [(r.topic_name, r.partition_index) for r in shutdown.message.remaining_partitions] == [("t", 0)]

@@ -38,7 +38,7 @@ def closed_with(pending: Pending) -> Exception | None:
 def written(world: World, *names: str) -> None:
     (request,) = told(world, fx.StoreRequest)
     result = fx.TopicsWritten(dict.fromkeys(names, (ErrorCode.NONE, "")))
-    world[1].broker.store_answered(request.request_id, result, world.now_ms)
+    world[1].broker.answered(request.request_id, result, world.now_ms)
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_what_the_controller_answers(world: World, fails: Callable[[Any, str], N
     asked = world.send(1, el.ElectLeadersRequest(topic_partitions=rows, timeout_ms=5_000), 2)
     (request,) = told(world, fx.ControllerRequest)
     fails(el.ElectLeadersResponse, "encode")
-    broker.controller_answered(request.request_id, fx.ElectLeadersAnswered({}), world.now_ms)
+    broker.answered(request.request_id, fx.ElectLeadersAnswered({}), world.now_ms)
 
     assert isinstance(closed_with(asked), Unencodable)
 
@@ -131,7 +131,7 @@ def test_a_quota_of_an_unknown_type_does_not_keep_the_others_waiting(world: Worl
     ]
     asked = world.send(1, acq.AlterClientQuotasRequest(entries=entries), 1)
     (read,) = told(world, fx.StoreRequest)
-    world[1].broker.store_answered(read.request_id, fx.StoreFailed("not now"), world.now_ms)
+    world[1].broker.answered(read.request_id, fx.StoreFailed("not now"), world.now_ms)
     world.settle()
 
     assert [row.error_code for row in asked.message.entries][1] == ErrorCode.INVALID_REQUEST

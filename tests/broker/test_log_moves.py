@@ -90,7 +90,9 @@ def test_an_acknowledgement_that_waits_for_a_flush_comes_after_the_swap(tmp_path
     ask(world, second(world))
     world.settle()
     assert where(world) == second(world)
-    world[1].broker.log_flushed(flush, "fsync t-0: No such file or directory", world.now_ms)
+    world[1].broker.answered(
+        flush.request_id, fx.Flushed(flush.plan, "fsync t-0: No such file or directory"), world.now_ms
+    )
     world.settle()
     for effect in told(world, fx.FlushLog):
         do(world, effect)
@@ -134,7 +136,7 @@ def test_a_fetcher_that_waits_for_the_flush_of_the_former_log_is_woken(tmp_path:
     do(world, read, 2)
     (flush,) = steps(world, 2)
     flush.plan.run()
-    world[2].broker.log_flushed(flush, None, world.now_ms)
+    world[2].broker.answered(flush.request_id, fx.Flushed(flush.plan, None), world.now_ms)
     assert where(world, 2) == second(world, 2)
     assert fx.WakeFetcher(1) in world[2].broker.take_effects()  # type: ignore[arg-type]
 
@@ -184,7 +186,7 @@ def test_what_was_read_before_a_cut_is_not_appended_after_it(tmp_path: Path) -> 
     world.produce(2, b"kept", acks=1)
     world.settle()
     world.copies = True
-    world[1].broker.slices_read(read, data, world.now_ms)
+    world[1].broker.answered(read.request_id, data, world.now_ms)
     world.settle()
     assert where(world) == second(world)
     assert world[1].values() == [b"a", b"kept"]

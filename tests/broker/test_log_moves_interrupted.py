@@ -91,7 +91,7 @@ def test_the_directory_it_goes_to_fails(world: World, monkeypatch: pytest.Monkey
 
     with monkeypatch.context() as disk:
         disk.setattr(files, "_pwrite", fail)
-        world[1].broker.slices_read(read, data, world.now_ms)
+        world[1].broker.answered(read.request_id, data, world.now_ms)
     world.settle()
     assert list(world[1].logs.offline_directories) == [second(world)]
     assert world[1].logs.futures.logs == {} and steps(world) == []
@@ -142,7 +142,7 @@ def test_a_disk_is_emptied_while_a_replica_moves(world: World, emptied: int) -> 
     data = data_of(read.slices)
     shutil.rmtree(world[1].log_dirs[emptied])
     world.copies = True
-    world[1].broker.slices_read(read, data, world.now_ms)
+    world[1].broker.answered(read.request_id, data, world.now_ms)
     world.watch(lambda: bool(world[1].logs.offline_directories), within_ms=5_000)
     world.advance(3_000)
     assert list(world[1].logs.offline_directories) == [world[1].log_dirs[emptied]]

@@ -28,7 +28,7 @@ class Shell:
                 if effect.levels:
                     self.set.append(dict(effect.levels))
                     self.levels |= {n: v or "INFO" for n, v in effect.levels.items()}
-                self.world[1].broker.loggers_told(effect.request_id, self.levels, self.world.now_ms)
+                self.world[1].broker.answered(effect.request_id, self.levels, self.world.now_ms)
         return pending.message
 
     def change(self, name: str, operation: int, value: str | None, **options: Any) -> tuple[int, str | None]:

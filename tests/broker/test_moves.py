@@ -41,7 +41,7 @@ def asked(world: World, message: Any, version: int) -> tuple[Pending, fx.Control
 
 
 def answer(world: World, request: fx.ControllerRequest, body: fx.ControllerAnswer) -> None:
-    world[1].broker.controller_answered(request.request_id, body, world.now_ms)
+    world[1].broker.answered(request.request_id, body, world.now_ms)
 
 
 def elect(*indexes: int, timeout_ms: int = 1000, election_type: int = 0) -> ElectLeadersRequest:

@@ -104,7 +104,7 @@ def answer_store(world: World) -> None:
             else [getattr(t, "topic", t) for t in question.topics]
         )
         written = fx.TopicsWritten({name: (ErrorCode.NONE, "") for name in names})
-        world[1].broker.store_answered(request.request_id, written, world.now_ms)
+        world[1].broker.answered(request.request_id, written, world.now_ms)
     world.settle()
 
 

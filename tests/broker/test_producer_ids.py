@@ -17,7 +17,7 @@ def test_producer_ids_come_from_blocks_asked_for_when_they_run_low(world: World)
     (effect,) = told(world, fx.SendToController, 2)
     assert (effect.api_key, effect.message.broker_id, effect.message.broker_epoch) == (67, 2, world[2].epoch)
     answered = apm.AllocateProducerIdsResponse(producer_id_start=1_000, producer_id_len=1_000)
-    world[2].broker.controller_channel_answered(effect.request_id, answered, world.now_ms)
+    world[2].broker.answered(effect.request_id, answered, world.now_ms)
     world.settle()
     assert [p.message.producer_id for p in waiting] == [1_000, 1_001]
     assert [p.message.producer_epoch for p in waiting] == [0, 0]
@@ -26,7 +26,7 @@ def test_producer_ids_come_from_blocks_asked_for_when_they_run_low(world: World)
     (effect,) = told(world, fx.SendToController, 2)
     assert not init().is_answered
     answered = apm.AllocateProducerIdsResponse(producer_id_start=7_000, producer_id_len=1_000)
-    world[2].broker.controller_channel_answered(effect.request_id, answered, world.now_ms)
+    world[2].broker.answered(effect.request_id, answered, world.now_ms)
     assert init().message.producer_id == 7_001
 
 
@@ -36,7 +36,7 @@ def test_a_controller_that_cannot_be_reached_is_asked_again_and_the_client_hears
     asked = world.send(2, ip.InitProducerIdRequest(transactional_id=None), 4)
     for _ in range(3):
         (effect,) = told(world, fx.SendToController, 2)
-        world[2].broker.controller_channel_answered(effect.request_id, None, world.now_ms)
+        world[2].broker.answered(effect.request_id, None, world.now_ms)
         world.advance(60)
     told(world, fx.SendToController, 2)
     world.advance(11_000)

@@ -42,7 +42,7 @@ def work(world: World) -> int:
     pieces = 0
     while waiting := asides(world):
         (one,) = waiting  # never two at a time
-        world[1].broker.work_done(one.request_id, one.work.run(), world.now_ms)
+        world[1].broker.answered(one.request_id, one.work.run(), world.now_ms)
         pieces += 1
     return pieces
 
@@ -100,7 +100,7 @@ def test_an_answer_whose_time_is_over_appends_nothing(world: World) -> None:
     waiting = asides(world)
     world.advance(1500)
     assert world.produced(answer)[0] == ErrorCode.REQUEST_TIMED_OUT
-    world[1].broker.work_done(waiting[0].request_id, waiting[0].work.run(), world.now_ms)
+    world[1].broker.answered(waiting[0].request_id, waiting[0].work.run(), world.now_ms)
     assert world[1].partition().log.log_end_offset == 0
     assert world[1].broker.unchecked.partitions == {}
 
@@ -118,10 +118,10 @@ def test_without_acknowledgements_a_failure_closes_the_connection(world: World) 
 def test_a_thread_that_fails_refuses_and_goes_on(world: World) -> None:
     answer, next_answer = put(world, LARGE), put(world, LARGE)
     (one,) = asides(world)
-    world[1].broker.work_done(one.request_id, None, world.now_ms)
+    world[1].broker.answered(one.request_id, None, world.now_ms)
     second = asides(world)
     assert world.produced(answer)[0] == ErrorCode.UNKNOWN_SERVER_ERROR
-    world[1].broker.work_done(second[0].request_id, second[0].work.run(), world.now_ms)
+    world[1].broker.answered(second[0].request_id, second[0].work.run(), world.now_ms)
     world.settle()
     assert world.produced(next_answer) == (ErrorCode.NONE, 0)
 
@@ -150,7 +150,7 @@ def test_a_request_with_very_many_partitions_is_appended_piece_by_piece(tmp_path
     assert world[1].partition().log.log_end_offset == MOST_AT_ONCE
     (first,) = asides(world)
     assert isinstance(first.work, Check) and len(first.work.batches) == MOST_AT_ONCE
-    world[1].broker.work_done(first.request_id, first.work.run(), world.now_ms)
+    world[1].broker.answered(first.request_id, first.work.run(), world.now_ms)
     assert work(world) == 1
     assert [row.base_offset for row in answer.message.responses[0].partition_responses] == list(range(count))
     assert world[1].values() == [b"%d" % n for n in range(count)]
@@ -235,7 +235,7 @@ def test_a_log_that_was_cut_while_a_batch_of_it_was_read_is_not_damaged(stored: 
     (one,) = asides(stored)
     log = stored[1].partition().log
     log.truncate_to(0, stored.now_ms)
-    stored[1].broker.work_done(one.request_id, CorruptLog("half of it was gone"), stored.now_ms)
+    stored[1].broker.answered(one.request_id, CorruptLog("half of it was gone"), stored.now_ms)
     work(stored)
     assert told(answer) == (0, -1, -1) and log.failure is None
 

@@ -425,7 +425,7 @@ class World:
         """Answer the oldest AlterPartition of `node` as a controller would."""
         request_id, message = node.alters.popleft()
         if verdict == "lost":
-            node.broker.controller_channel_answered(request_id, None, self.now_ms)
+            node.broker.answered(request_id, None, self.now_ms)
             return
         rows = []
         for topic in message.topics:
@@ -452,9 +452,7 @@ class World:
                     )
                 )
             rows.append(ap.AlterPartitionResponseTopicData(topic_id=topic.topic_id, partitions=partitions))
-        node.broker.controller_channel_answered(
-            request_id, ap.AlterPartitionResponse(topics=rows), self.now_ms
-        )
+        node.broker.answered(request_id, ap.AlterPartitionResponse(topics=rows), self.now_ms)
 
     # ------------------------------------------------------------------------------------ turning the loop
 
@@ -489,17 +487,17 @@ class World:
                     for entity in effect.question.entities
                 }
                 unreadable = {e: why for e, why in self.unreadable_configs.items() if e in stored}
-                node.broker.store_answered(effect.request_id, fx.ConfigsRead(stored, unreadable), self.now_ms)
+                node.broker.answered(effect.request_id, fx.ConfigsRead(stored, unreadable), self.now_ms)
             elif isinstance(effect, fx.GoOn):
                 while node.broker.go_on(self.now_ms):
                     pass
             elif isinstance(effect, fx.ReadSlices) and self.copies:
-                node.broker.slices_read(effect, data_of(effect.slices), self.now_ms)
+                node.broker.answered(effect.request_id, data_of(effect.slices), self.now_ms)
             elif isinstance(effect, fx.FlushLog) and self.copies and node.logs.futures.is_one(effect.log):
                 effect.plan.run()
-                node.broker.log_flushed(effect, None, self.now_ms)
+                node.broker.answered(effect.request_id, fx.Flushed(effect.plan, None), self.now_ms)
             elif isinstance(effect, fx.RunAside) and self.works:
-                node.broker.work_done(effect.request_id, effect.work.run(), self.now_ms)
+                node.broker.answered(effect.request_id, effect.work.run(), self.now_ms)
             elif isinstance(effect, fx.CheckpointHighWatermarks):
                 node.logs.checkpoint_high_watermarks(effect.high_watermarks)
             else:

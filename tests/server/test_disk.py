@@ -96,7 +96,7 @@ def test_a_flush_that_ends_in_a_mistake_of_ours_is_a_flush_that_failed(
             high_watermarks=dict,
             log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
         )
-        effect = FlushLog(TopicPartition("t", 0), object(), Plan())  # type: ignore[arg-type]
+        effect = FlushLog(0, TopicPartition("t", 0), object(), Plan())  # type: ignore[arg-type]
         disk.flush(effect)
         await disk.finish()
         assert flushed[0][0] is effect
@@ -151,7 +151,7 @@ def test_two_flushes_of_one_log_do_not_count_for_each_other(tmp_path: Path, firs
         )
 
         def acknowledge() -> None:
-            disk.flush(FlushLog(log.topic_partition, log, log.plan_flush()))
+            disk.flush(FlushLog(0, log.topic_partition, log, log.plan_flush()))
 
         def in_background() -> None:
             disk._spawn(disk._flush_in_background(log))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.broker.effects import Effect, RunAside, Work
-from odradek.broker.questions import Questions
+from odradek.broker.pending_calls import PendingCalls
 
 # Makes the work when its turn has come, with the log as it is then; None: there is nothing left to do.
 Begin = Callable[[], Work | None]
@@ -18,9 +18,9 @@ Done = Callable[[Any, int], None]
 
 
 class Aside:
-    def __init__(self, effects: list[Effect], questions: Questions) -> None:
+    def __init__(self, effects: list[Effect], calls: PendingCalls) -> None:
         self._effects = effects
-        self._questions = questions
+        self._calls = calls
         self.produces: deque[tuple[Begin, Done]] = deque()
         self.lookups: deque[tuple[Begin, Done]] = deque()
         self._is_busy = False
@@ -41,7 +41,7 @@ class Aside:
                 done(None, now_ms)
                 continue
             self._is_busy = True
-            self._effects.append(RunAside(self._questions.expect(self._ended(done)), work))
+            self._effects.append(RunAside(self._calls.expect(self._ended(done)), work))
 
     def _ended(self, done: Done) -> Done:
         def ended(result: Any, now_ms: int) -> None:

@@ -17,17 +17,23 @@ Before this broker is registered it does not know its own epoch: whatever names 
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from odradek.broker.answers import Answer, CloseConnection, Park
-from odradek.broker.control_order import ControlRequest
-from odradek.broker.effects import ControlEpochs, LogLine, ReadControlEpochs, StoreResult
+from odradek.broker.control_order import ControlOrder, ControlRequest
+from odradek.broker.effects import (
+    ControlEpochs,
+    Effect,
+    LogLine,
+    ReadControlEpochs,
+    StoreQuestion,
+    StoreResult,
+)
+from odradek.broker.pending_calls import Answered
+from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.request import Request
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import ControllerEpoch
-
-if TYPE_CHECKING:
-    from odradek.broker.core import Broker
-    from odradek.broker.request import Request
+from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch
 
 LOOK_INTERVAL_MS = 50
 MOST_HELD = 64
@@ -38,12 +44,30 @@ SAID_EVERY_MS = 10_000
 class Held(NamedTuple):
     """A request that waits, with a body of its own, and the place of its answer."""
 
-    request: "Request"
+    request: Request
     place: Park
 
 
+class Gated(Protocol):
+    """What the gate knows of the broker behind it."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch | None
+    control_order: ControlOrder
+    replicas: ReplicaManager
+    effects: list[Effect]
+
+    def is_early(self, broker_epoch: int) -> bool: ...
+
+    def why_stale(self, broker_epoch: int, *, is_kraft: bool) -> ErrorCode: ...
+
+    def ask_store(self, question: StoreQuestion, answered: Answered) -> None: ...
+
+    def handle(self, request: Request, now_ms: int) -> Answer: ...
+
+
 class ControlGate:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: Gated) -> None:
         self._broker = broker
         self.known = ControlEpochs(ControllerEpoch(0), None)  # what the store has told
         self.is_registering = False
@@ -59,7 +83,7 @@ class ControlGate:
         self._unsaid = 0
 
     def refusal(
-        self, request: "Request", asked: ControlRequest, *, is_kraft: bool, now_ms: int
+        self, request: Request, asked: ControlRequest, *, is_kraft: bool, now_ms: int
     ) -> ErrorCode | Park | CloseConnection | None:
         """None: it is to be obeyed. An error is the whole request's; anything else is the answer."""
         broker = self._broker
@@ -123,7 +147,7 @@ class ControlGate:
             asked.controller_id,
         )
 
-    def _hold(self, request: "Request") -> Park | CloseConnection:
+    def _hold(self, request: Request) -> Park | CloseConnection:
         if self._replayed is not None:
             self.held.append(self._replayed)
             return self._replayed.place
@@ -186,7 +210,7 @@ class ControlGate:
         finally:
             self._replayed = None
 
-    def _say(self, request: "Request", asked: ControlRequest, now_ms: int) -> None:
+    def _say(self, request: Request, asked: ControlRequest, now_ms: int) -> None:
         if now_ms - self._said_at_ms < SAID_EVERY_MS:
             self._unsaid += 1
             return

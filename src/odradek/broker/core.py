@@ -27,36 +27,32 @@ from odradek.broker.draws import Draws
 from odradek.broker.dynamic_settings import DynamicSettings
 from odradek.broker.effects import (
     ConfigsRead,
-    ControllerAnswer,
     ControllerAsk,
     ControllerRequest,
     Effect,
-    FlushLog,
-    LogDirectoryFailed,
     LoggersAsked,
     LogLine,
     ReadConfigs,
-    ReadSlices,
     StoreQuestion,
     StoreRequest,
     StoreResult,
 )
 from odradek.broker.fetch_sessions import FetchSessionCache, ParkedFetch
 from odradek.broker.isr_channel import IsrChannel
+from odradek.broker.log_flushes import LogFlushes
 from odradek.broker.metadata_cache import MetadataCache
+from odradek.broker.pending_calls import Answered, PendingCalls
 from odradek.broker.producer_ids import ProducerIds
-from odradek.broker.questions import Questions
 from odradek.broker.quotas import ClientQuotas, MutationQuota, MutationQuotas
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.request import ConnectionInfo, Request
 from odradek.broker.topic_configs import KEEP_EVERYTHING, TopicConfigs
 from odradek.broker.unchecked_produces import UncheckedProduces
-from odradek.log.errors import StorageError
 from odradek.model.cluster import Endpoint
 from odradek.model.entity_names import escape_entity
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
-from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
+from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.headers import RequestHeader
 from odradek.replication.followers import NO_CONNECTION
@@ -115,8 +111,8 @@ class Broker:
         self.effects: list[Effect] = []
         self.control_queue = ControlQueue(self.handle, self.effects, partitions_at_once)
         self.outbox = Outbox(self.purgatory)
-        self.questions = Questions(self.effects)
-        self.aside = Aside(self.effects, self.questions)
+        self.calls = PendingCalls()
+        self.aside = Aside(self.effects, self.calls)
         self.unchecked = UncheckedProduces()
         self.replicas = ReplicaManager(
             broker=self.broker_id,
@@ -127,10 +123,12 @@ class Broker:
             metadata=self.metadata,
             outbox=self.outbox,
             effects=self.effects,
+            calls=self.calls,
             broker_epoch=lambda: UNKNOWN_BROKER_EPOCH if self.broker_epoch is None else self.broker_epoch,
         )
-        self.isr_channel = IsrChannel(self.broker_id, self.questions.next_id)
-        self.producer_ids = ProducerIds(self)
+        self.flushes = LogFlushes(self.replicas, self.outbox, self.effects, self.calls)
+        self.isr_channel = IsrChannel(self.broker_id, self.outbox, self.effects, self.calls)
+        self.producer_ids = ProducerIds(self.broker_id, self.effects, self.calls)
         self.fetch_sessions = FetchSessionCache(settings.max_incremental_fetch_session_cache_slots)
         self.fetch_max_bytes: int = settings.fetch_max_bytes
         # Encoded, valid while the metadata's epoch is this one.
@@ -145,11 +143,6 @@ class Broker:
         self._shrink_interval_ms: int = max(settings.replica_lag_time_max_ms // 2, 1)
         self._shrink_at_ms: int = now_ms + self._shrink_interval_ms
         self._checkpoint_at_ms: int = now_ms + settings.replica_high_watermark_checkpoint_interval_ms
-        # Filled by whoever notices, perhaps a thread that flushes; emptied by the next call into the broker.
-        self._failed_directories: list[tuple[str, StorageError]] = []
-        self._broken_logs: list[tuple[TopicPartition, StorageError]] = []
-        logs.on_directory_failure = lambda path, fault: self._failed_directories.append((path, fault))
-        logs.on_broken_log = lambda broken, fault: self._broken_logs.append((broken, fault))
 
     # -------------------------------------------------------------------------------------------- requests
 
@@ -176,23 +169,17 @@ class Broker:
 
     def take_effects(self) -> list[Effect]:
         """Ends the turn: whoever was woken in it is answered. Then everything to be done outside, in order."""
-        flushes = self._plan_flushes() if self.outbox.flushes else []
-        if self._failed_directories:
-            self._take_directories_offline()
-        if self._broken_logs:
-            broken, self._broken_logs[:] = self._broken_logs[:], []
-            self.replicas.logs_broken(broken)
-        if self.purgatory.ready:
-            self.purgatory.sweep(self._now_ms)
         outbox = self.outbox
         effects = self.effects
+        flushes = self.flushes
+        planned = flushes.plan() if outbox.flushes else []
+        if flushes.failed_directories or flushes.broken_logs:
+            flushes.take_faults()
+        if self.purgatory.ready:
+            self.purgatory.sweep(self._now_ms)
         if outbox.proposals:
-            self.isr_channel.submit(outbox.proposals)
-            outbox.proposals.clear()
-            request = self.isr_channel.next_request()
-            if request is not None:
-                effects.append(request)
-        effects += flushes
+            self.isr_channel.send_proposals()
+        effects += planned
         if outbox.messages:
             effects += [LogLine(level, text) for level, text in outbox.messages]
             outbox.messages.clear()
@@ -203,18 +190,6 @@ class Broker:
         taken = effects[:]
         effects.clear()
         return taken
-
-    def _plan_flushes(self) -> list[FlushLog]:
-        """A log of which not even that can be said is given up: somebody waits for it."""
-        planned = []
-        for partition in self.outbox.flushes:
-            log = partition.log
-            try:
-                planned.append(FlushLog(partition.topic_partition, log, log.plan_flush()))
-            except StorageError as error:
-                log.give_up(error)
-        self.outbox.flushes.clear()
-        return planned
 
     # ------------------------------------------------------------------------------------------------ time
 
@@ -230,7 +205,6 @@ class Broker:
         self.replicas.moves.tick(now_ms)
         self.replicas.make_again(now_ms)
         self.isr_channel.tick(now_ms)
-        self._send_proposals()
         self.producer_ids.tick(now_ms)
         self.control_gate.tick(now_ms)
         if self._read_configs_at_ms is not None and now_ms >= self._read_configs_at_ms:
@@ -263,9 +237,9 @@ class Broker:
     def registered(self, broker_epoch: int, now_ms: int) -> None:
         """Our node in /brokers/ids is there; its czxid is our epoch until the session ends."""
         self.broker_epoch = BrokerEpoch(broker_epoch)
-        self.isr_channel.broker_epoch = self.broker_epoch
+        self.isr_channel.broker_epoch = self.producer_ids.broker_epoch = self.broker_epoch
         self.control_gate.registered(now_ms)
-        self._send_proposals()
+        self.isr_channel.send_proposals()
 
     def controller_status(self, is_controller: bool, controller_epoch: int, now_ms: int) -> None:
         """Whether the controller that answers requests lives in this process."""
@@ -331,55 +305,10 @@ class Broker:
         """A clean stop: the high watermarks are written once more (behaviour 136)."""
         self.effects.append(self.replicas.checkpoint_high_watermarks())
 
-    # ------------------------------------------------------------------------------- answers to our effects
-
-    def controller_answered(self, request_id: int, answer: ControllerAnswer, now_ms: int) -> None:
-        self.questions.answered(request_id, answer, now_ms)
+    def answered(self, request_id: int, result: Any, now_ms: int) -> None:
+        """What came of the effect with this id; `effects` says what `result` is for each."""
         self._now_ms = now_ms
-
-    def store_answered(self, request_id: int, result: StoreResult, now_ms: int) -> None:
-        self.questions.answered(request_id, result, now_ms)
-        self._now_ms = now_ms
-
-    def loggers_told(self, request_id: int, levels: Mapping[str, str], now_ms: int) -> None:
-        self.questions.answered(request_id, levels, now_ms)
-        self._now_ms = now_ms
-
-    def controller_channel_answered(self, request_id: int, response: Any, now_ms: int) -> None:
-        """`response` is the decoded message, None if the request could not be delivered or was not answered."""
-        if self.isr_channel.answered(request_id, response, now_ms):
-            self._send_proposals()
-        else:
-            self.producer_ids.answered(request_id, response, now_ms)
-        self._now_ms = now_ms
-
-    def log_flushed(self, flush: FlushLog, error: str | None, now_ms: int) -> None:
-        self._now_ms = now_ms
-        if self.replicas.logs.futures.is_one(flush.log):
-            self.replicas.moves.flushed(flush, error, now_ms)
-            return
-        partition = self.replicas.partitions.get(flush.topic_partition)
-        if partition is None or partition.log is not flush.log:
-            return  # it was deleted meanwhile, and perhaps made anew
-        if error is None:
-            flush.log.commit_flush(flush.plan, now_ms)
-            partition.flushed(now_ms)
-            self.replicas.wake_fetcher_of(partition)
-        elif flush.log.failure is not None and flush.log.directory.health.failure is None:
-            return  # it was given up alone, and whoever that concerns has been told
-        else:
-            # There is no second try (storage.md): whoever waits hears so now, and the controller finds another leader.
-            self.replicas.take_offline([flush.topic_partition], StorageError(error))
-            if not self._failed_directories:
-                self.effects.append(LogDirectoryFailed(flush.log.directory.path))
-
-    def work_done(self, request_id: int, result: Any, now_ms: int) -> None:
-        self.questions.answered(request_id, result, now_ms)
-        self._now_ms = now_ms
-
-    def slices_read(self, effect: ReadSlices, data: bytes | None, now_ms: int) -> None:
-        self._now_ms = now_ms
-        self.replicas.moves.slices_read(effect, data, now_ms)
+        self.calls.answered(request_id, result, now_ms)
 
     # ----------------------------------------------------------------------------------------- for handlers
 
@@ -413,14 +342,11 @@ class Broker:
         )
         return self.handle(forwarded, now_ms)
 
-    def ask_controller(self, ask: ControllerAsk, answered: Any) -> None:
-        """`answered(answer, now_ms)` is called with what `controller_answered` brings."""
-        request_id = self.questions.expect(answered)
-        self.effects.append(ControllerRequest(request_id, ask))
+    def ask_controller(self, ask: ControllerAsk, answered: Answered) -> None:
+        self.effects.append(ControllerRequest(self.calls.expect(answered), ask))
 
-    def ask_store(self, question: StoreQuestion, answered: Any) -> None:
-        request_id = self.questions.expect(answered)
-        self.effects.append(StoreRequest(request_id, question))
+    def ask_store(self, question: StoreQuestion, answered: Answered) -> None:
+        self.effects.append(StoreRequest(self.calls.expect(answered), question))
 
     def mutation_quota(self, request: Request, *, strict_since: int, now_ms: int) -> MutationQuota:
         """What the client of this request may change of topics. From version `strict_since` on it knows
@@ -434,10 +360,9 @@ class Broker:
             now_ms=now_ms,
         )
 
-    def ask_loggers(self, levels: Mapping[str, str | None], told: Any) -> None:
+    def ask_loggers(self, levels: Mapping[str, str | None], told: Answered) -> None:
         """Sets these, and then `told(levels of all loggers, now_ms)`."""
-        request_id = self.questions.expect(told)
-        self.effects.append(LoggersAsked(request_id, levels))
+        self.effects.append(LoggersAsked(self.calls.expect(told), levels))
 
     @property
     def layers(self) -> "BrokerLayers":
@@ -482,14 +407,6 @@ class Broker:
 
     # --------------------------------------------------------------------------------------------- private
 
-    def _send_proposals(self) -> None:
-        if self.outbox.proposals:
-            self.isr_channel.submit(self.outbox.proposals)
-            self.outbox.proposals.clear()
-        request = self.isr_channel.next_request()
-        if request is not None:
-            self.effects.append(request)
-
     def _read_topic_configs(self) -> None:
         """min.insync.replicas and the rest of topics that came to this broker; strictest until they are known."""
         unread = self.replicas.unread_topics
@@ -517,12 +434,3 @@ class Broker:
                 self._read_configs_at_ms = now_ms + CONFIG_RETRY_MS
 
         self.ask_store(ReadConfigs(tuple(("topics", topic) for topic in asked)), answered)
-
-    def _take_directories_offline(self) -> None:
-        failed, self._failed_directories[:] = self._failed_directories[:], []
-        for path, fault in failed:
-            here = [tp for tp in self.replicas.partitions if self.replicas.logs.directory_of(tp) == path]
-            self.replicas.take_offline(here, fault)
-            self.replicas.moves.directory_failed(path)
-            self.effects.append(LogLine("error", f"log directory {path} is offline: {fault.message}"))
-            self.effects.append(LogDirectoryFailed(path))

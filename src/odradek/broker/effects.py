@@ -1,20 +1,26 @@
 """What a broker wants from the shell around it. `Broker.take_effects()` drains them; nothing here waits.
 
-The shell drains after every call into the broker, does what stands there, and tells the outcome:
+The shell drains after every call into the broker and does what stands there. What carries a `request_id` is answered
+once, by `broker.answered(request_id, result, now_ms)`:
 
-| effect | answered by |
+| effect | result |
 |---|---|
-| `SendToController` | `broker.controller_channel_answered(request_id, response, now_ms)`; None: could not be delivered |
-| `ControllerRequest` | `broker.controller_answered(request_id, answer, now_ms)` |
-| `StoreRequest` | `broker.store_answered(request_id, result, now_ms)` |
+| `SendToController` | the decoded response; None: could not be delivered, or was not answered |
+| `ControllerRequest` | a `ControllerAnswer` |
+| `StoreRequest` | a `StoreResult` |
+| `FlushLog` | `Flushed` |
+| `ReadSlices` | bytes; None where they could not be read |
+| `RunAside` | what the work returned; None where it failed |
+| `LoggersAsked` | the level of every logger, by name |
+
+The others:
+
+| effect | followed by |
+|---|---|
 | `StartFetcher`, `StopFetcher`, `WakeFetcher` | the fetcher's own methods, see `replication.follower` |
-| `FlushLog` | `broker.log_flushed(effect, error, now_ms)`; `error` None or what failed |
-| `ReadSlices` | `broker.slices_read(effect, data, now_ms)`; `data` None where they could not be read |
-| `RunAside` | `broker.work_done(request_id, result, now_ms)`; `result` None where it failed |
 | `CheckpointHighWatermarks` | nothing: done in a thread, failures are log lines |
 | `RegisterAgain` | `broker.registered(broker_epoch, now_ms)` |
 | `GoOn` | `broker.go_on(now_ms)`, until it says False |
-| `LoggersAsked` | `broker.loggers_told(request_id, levels, now_ms)` |
 | `LogDirectoryFailed`, `LogLine`, `StateChangeLine` | nothing |
 
 Requests carry ids and no functions, so that an effect can be printed, compared and stored. They are
@@ -371,19 +377,28 @@ class WakeFetcher(NamedTuple):
 
 
 class FlushLog(NamedTuple):
-    """Group commit: `plan.run()` in a thread, then hand this back; what it covers may then be acknowledged.
+    """Group commit: `plan.run()` in a thread; what it covers may then be acknowledged. Answered by `Flushed`.
 
     Several of one turn may run one after the other in the same thread. An error is never tried again.
     """
 
+    request_id: int
     topic_partition: TopicPartition
     log: "PartitionLog"  # until it is flushed, the partition may have got another
     plan: "FlushPlan"
 
 
-class ReadSlices(NamedTuple):
-    """Read these in a thread, for a copy in another log directory. `log` and `offset`: where they begin."""
+class Flushed(NamedTuple):
+    """`plan` is the one that was run: another flush of the log may have gone before. `error` None, or what failed."""
 
+    plan: "FlushPlan"
+    error: str | None
+
+
+class ReadSlices(NamedTuple):
+    """Read these in a thread. `log` and `offset`: where they begin. Answered by the bytes, or None."""
+
+    request_id: int
     topic_partition: TopicPartition
     log: "PartitionLog"
     offset: int
@@ -427,7 +442,7 @@ class LogLine(NamedTuple):
 
 class LoggersAsked(NamedTuple):
     """Which loggers this process has, after their levels were set: by name a level's, None back to what the
-    logger above says. Answered by `broker.loggers_told(request_id, levels, now_ms)`.
+    logger above says. Answered by the level of every logger.
     """
 
     request_id: int

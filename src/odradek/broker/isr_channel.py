@@ -5,9 +5,8 @@ request that cannot be delivered, or that the controller refuses as a whole (NOT
 STALE_BROKER_EPOCH), says nothing about what was committed: the partitions propose the same again.
 """
 
-from collections.abc import Callable, Iterable
-
-from odradek.broker.effects import SendToController
+from odradek.broker.effects import Effect, SendToController
+from odradek.broker.pending_calls import PendingCalls
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import (
@@ -28,6 +27,7 @@ from odradek.protocol.messages.alter_partition import (
 )
 from odradek.replication.isr import IsrAnswer, IsrProposal
 from odradek.replication.partition import UNSETTLED_RETRY_MS, Partition
+from odradek.replication.waiting import Outbox
 
 ALTER_PARTITION = 56
 MAX_VERSION = 3  # names members with their epochs (KIP-903)
@@ -37,21 +37,27 @@ MAX_VERSION_BY_NAME = 1
 class IsrChannel:
     """Invariant: a partition in a pending ISR state is in the outbox, `_waiting`, `_in_flight` or `_retries`."""
 
-    def __init__(self, broker: BrokerId, next_request_id: Callable[[], int]) -> None:
+    def __init__(self, broker: BrokerId, outbox: Outbox, effects: list[Effect], calls: PendingCalls) -> None:
         self.broker = broker
         self.broker_epoch: BrokerEpoch | None = None  # None: not registered, nobody to ask as
-        self._next_request_id = next_request_id
+        self._outbox = outbox
+        self._effects = effects
+        self._calls = calls
         self._waiting: dict[TopicPartition, Partition] = {}
         self._in_flight: dict[TopicPartition, tuple[Partition, IsrProposal]] = {}
-        self._request_id = -1
         self._retries: dict[TopicPartition, tuple[int, Partition]] = {}
         self.retry_at_ms: int | None = None  # of the first of them; asked for in every turn
 
-    def submit(self, partitions: Iterable[Partition]) -> None:
-        for partition in partitions:
+    def send_proposals(self) -> None:
+        """What partitions have left in the outbox, and what waits here: together, unless a request is in flight."""
+        for partition in self._outbox.proposals:
             self._waiting[partition.topic_partition] = partition
+        self._outbox.proposals.clear()
+        request = self._next_request()
+        if request is not None:
+            self._effects.append(request)
 
-    def next_request(self) -> SendToController | None:
+    def _next_request(self) -> SendToController | None:
         """The request to send now; None while one is in flight or nothing is proposed."""
         if self._in_flight or not self._waiting or self.broker_epoch is None:
             return None
@@ -72,19 +78,15 @@ class IsrChannel:
             topic.partitions.append(_partition_data(proposal))
         if not self._in_flight:
             return None
-        self._request_id = self._next_request_id()
         message = AlterPartitionRequest(
             broker_id=self.broker, broker_epoch=self.broker_epoch, topics=list(topics.values())
         )
         version = MAX_VERSION_BY_NAME if by_name else MAX_VERSION
-        return SendToController(self._request_id, ALTER_PARTITION, message, version)
+        return SendToController(self._calls.expect(self._answered), ALTER_PARTITION, message, version)
 
-    def answered(self, request_id: int, response: AlterPartitionResponse | None, now_ms: int) -> bool:
-        """False: that was not ours. None: not delivered, or no answer came."""
-        if request_id != self._request_id:
-            return False
+    def _answered(self, response: AlterPartitionResponse | None, now_ms: int) -> None:
+        """None: not delivered, or no answer came."""
         in_flight, self._in_flight = self._in_flight, {}
-        self._request_id = -1
         answers: dict[TopicPartition, AlterPartitionResponsePartitionData] = {}
         if response is not None and response.error_code == ErrorCode.NONE:
             names = {proposal.topic_id: tp.topic for tp, (_, proposal) in in_flight.items()}
@@ -103,11 +105,14 @@ class IsrChannel:
                 pause = settled
             self._retries[topic_partition] = now_ms + pause, partition
         self._note_first_retry()
-        return True
+        self.send_proposals()
 
     def tick(self, now_ms: int) -> None:
-        if self.retry_at_ms is None or self.retry_at_ms > now_ms:
-            return
+        if self.retry_at_ms is not None and self.retry_at_ms <= now_ms:
+            self._retry(now_ms)
+        self.send_proposals()
+
+    def _retry(self, now_ms: int) -> None:
         for topic_partition, (due_ms, partition) in list(self._retries.items()):
             if due_ms <= now_ms:
                 del self._retries[topic_partition]

@@ -16,7 +16,8 @@ then they are swapped. Nothing of a client comes in between, so nobody notices b
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from odradek.broker.effects import CheckpointHighWatermarks, Effect, FlushLog, LogLine, ReadSlices
+from odradek.broker.effects import CheckpointHighWatermarks, Effect, Flushed, FlushLog, LogLine, ReadSlices
+from odradek.broker.pending_calls import PendingCalls
 from odradek.log.errors import CorruptLog, MissingFile, StorageError
 from odradek.log.future_logs import is_too_long
 from odradek.model.error_codes import ErrorCode
@@ -77,12 +78,14 @@ class LogMoves:
         partitions: Mapping[TopicPartition, Partition],
         settings: BrokerSettings,
         effects: list[Effect],
+        calls: PendingCalls,
         on_moved: Callable[[Partition], None],
     ) -> None:
         self._logs = logs
         self._futures = logs.futures
         self._partitions = partitions
         self._effects = effects
+        self._calls = calls
         self._on_moved = on_moved
         self._moves: dict[TopicPartition, Move] = {}  # the oldest first
         self.throttle = ReplicationThrottle(
@@ -182,28 +185,26 @@ class LogMoves:
         if self.retry_at_ms is not None and now_ms >= self.retry_at_ms:
             self.go_on(now_ms)
 
-    def slices_read(self, effect: ReadSlices, data: bytes | None, now_ms: int) -> None:
+    def _slices_read(self, move: Move, read: ReadSlices, data: bytes | None, now_ms: int) -> None:
         """`data` None: could not be read, or was cut meanwhile."""
-        move = self._moves.get(effect.topic_partition)
-        if move is None or move.awaits is not effect:
+        if move.awaits is not read or self._moves.get(read.topic_partition) is not move:
             return  # cancelled, and perhaps asked for again
         move.awaits = None
         if data is None:
             move.at_ms = now_ms + RETRY_MS
-        elif self._is_aligned(move) and self._of(move).log_end_offset == effect.offset:
+        elif self._is_aligned(move) and self._of(move).log_end_offset == read.offset:
             self._try(move, now_ms, data)
         self.go_on(now_ms)
 
-    def flushed(self, effect: FlushLog, error: str | None, now_ms: int) -> None:
-        move = self._moves.get(effect.topic_partition)
-        if move is None or move.awaits is None or move.awaits.log is not effect.log:
+    def _flushed(self, move: Move, flush: FlushLog, done: Flushed, now_ms: int) -> None:
+        if move.awaits is not flush or self._moves.get(flush.topic_partition) is not move:
             return
         move.awaits = None
-        if error is None:
-            effect.log.commit_flush(effect.plan, now_ms)
+        if done.error is None:
+            flush.log.commit_flush(done.plan, now_ms)
             move.is_flushed = True
         else:
-            self._failed(move, effect.log.fail(StorageError(error)), now_ms)
+            self._failed(move, flush.log.fail(StorageError(done.error)), now_ms)
         self.go_on(now_ms)
 
     # ------------------------------------------------------------------------------------------------ copying
@@ -305,8 +306,11 @@ class LogMoves:
             if future.log_end_offset == current.log_end_offset:
                 return True
         read = _read(current, future.log_end_offset, self._chunk_bytes)
-        move.awaits = ReadSlices(move.partition.topic_partition, current, future.log_end_offset, read.slices)
-        self._effects.append(move.awaits)
+        request_id = self._calls.expect(lambda data, now_ms: self._slices_read(move, asked, data, now_ms))
+        asked = move.awaits = ReadSlices(
+            request_id, move.partition.topic_partition, current, future.log_end_offset, read.slices
+        )
+        self._effects.append(asked)
         return False
 
     def _must_wait(self, move: Move, now_ms: int) -> bool:
@@ -398,8 +402,10 @@ class LogMoves:
         topic_partition = move.partition.topic_partition
         self._futures.prepare(topic_partition)
         move.unflushed_bytes = 0
-        move.awaits = FlushLog(topic_partition, future, future.plan_flush())
-        self._effects.append(move.awaits)
+        plan = future.plan_flush()
+        request_id = self._calls.expect(lambda done, now_ms: self._flushed(move, flush, done, now_ms))
+        flush = move.awaits = FlushLog(request_id, topic_partition, future, plan)
+        self._effects.append(flush)
         self._effects.append(CheckpointHighWatermarks(self._marks()))
 
     def _marks(self) -> dict[TopicPartition, int]:

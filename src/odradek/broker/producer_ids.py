@@ -4,17 +4,15 @@ The next block is asked for when nine tenths of this one are used; who comes whi
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from odradek.broker.effects import SendToController
+from odradek.broker.effects import Effect, SendToController
+from odradek.broker.pending_calls import PendingCalls
 from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import BrokerEpoch, BrokerId
 from odradek.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
-
-if TYPE_CHECKING:
-    from odradek.broker.core import Broker
 
 ALLOCATE_PRODUCER_IDS = 67
 RETRY_MS = 50
@@ -22,12 +20,15 @@ PREFETCH_BELOW = 100
 
 
 class ProducerIds:
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, broker: BrokerId, effects: list[Effect], calls: PendingCalls) -> None:
+        self.broker = broker
+        self.broker_epoch: BrokerEpoch | None = None  # None: not registered, nobody to ask as
+        self._effects = effects
+        self._calls = calls
         self._next = 0
         self._end = 0
         self._block: tuple[int, int] | None = None  # the one after this
-        self._request_id = -1
+        self._is_asking = False
         self.retry_at_ms: int | None = None
         self._waiting: list[Callable[[int, int], None]] = []  # (producer id, now_ms)
 
@@ -54,18 +55,17 @@ class ProducerIds:
         self._waiting.remove(given)
 
     def _ask(self) -> None:
-        broker = self._broker
-        if self._request_id >= 0 or broker.broker_epoch is None:
+        if self._is_asking or self.broker_epoch is None:
             return
         self.retry_at_ms = None
-        self._request_id = broker.questions.next_id()
-        message = AllocateProducerIdsRequest(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
-        broker.effects.append(SendToController(self._request_id, ALLOCATE_PRODUCER_IDS, message, 0))
+        self._is_asking = True
+        message = AllocateProducerIdsRequest(broker_id=self.broker, broker_epoch=self.broker_epoch)
+        request_id = self._calls.expect(self._answered)
+        self._effects.append(SendToController(request_id, ALLOCATE_PRODUCER_IDS, message, 0))
 
-    def answered(self, request_id: int, response: AllocateProducerIdsResponse | None, now_ms: int) -> None:
-        if request_id != self._request_id:
-            return
-        self._request_id = -1
+    def _answered(self, response: AllocateProducerIdsResponse | None, now_ms: int) -> None:
+        """None: not delivered, or no answer came."""
+        self._is_asking = False
         if response is None or response.error_code != ErrorCode.NONE or response.producer_id_len <= 0:
             self.retry_at_ms = now_ms + RETRY_MS
             return
@@ -81,6 +81,6 @@ class ProducerIds:
 
     def tick(self, now_ms: int) -> None:
         is_due = self.retry_at_ms is not None and self.retry_at_ms <= now_ms
-        if is_due or (self._waiting and self._request_id < 0 and self.retry_at_ms is None):
+        if is_due or (self._waiting and not self._is_asking and self.retry_at_ms is None):
             self.retry_at_ms = None
             self._ask()

@@ -23,6 +23,7 @@ from odradek.broker.effects import (
 )
 from odradek.broker.log_moves import LogMoves
 from odradek.broker.metadata_cache import MetadataCache
+from odradek.broker.pending_calls import PendingCalls
 from odradek.broker.topic_configs import TopicConfigs, usable
 from odradek.log.errors import StorageError
 from odradek.log.partition_log import PartitionLog
@@ -85,6 +86,7 @@ class ReplicaManager:
         metadata: MetadataCache,
         outbox: Outbox,
         effects: list[Effect],
+        calls: PendingCalls,
         broker_epoch: Callable[[], BrokerEpoch],
     ) -> None:
         self.broker = broker
@@ -100,7 +102,7 @@ class ReplicaManager:
         # Told to be hosted, and their log could not be made though the disk is well: to be tried again.
         self.unmade: dict[TopicPartition, TopicId] = {}
         self.make_again_at_ms: int | None = None
-        self.moves = LogMoves(logs, self.partitions, settings, effects, self.wake_fetcher_of)
+        self.moves = LogMoves(logs, self.partitions, settings, effects, calls, self.wake_fetcher_of)
         # Hosted, their configuration still to be read. The object: a later topic of that name has another.
         self.unread_topics: dict[str, object] = {}
         self._by_id: dict[tuple[bytes, int], Partition] = {}

@@ -184,7 +184,7 @@ class BrokerEffects:
             data = await self._seams.run_blocking(data_of, effect.slices)
         except StorageError as error:  # cut meanwhile; or the directory failed, and has told so
             self._log.warning(f"copy {error}", f"{effect.topic_partition} cannot be copied: {error}")
-        self._broker.slices_read(effect, data, self._now_ms())
+        self._broker.answered(effect.request_id, data, self._now_ms())
         self._end_turn()
 
     async def _run_aside(self, effect: effects.RunAside) -> None:
@@ -195,12 +195,12 @@ class BrokerEffects:
             # A mistake of ours. Whoever asked is told, and what waits behind it goes on.
             what = f"{type(effect.work).__name__} failed: {error!r}"
             self._log.failure(f"aside {type(effect.work).__name__}", what, error)
-        self._broker.work_done(effect.request_id, result, self._now_ms())
+        self._broker.answered(effect.request_id, result, self._now_ms())
         self._end_turn()
 
     def _send_to_controller(self, effect: effects.SendToController) -> None:
         def answered(message: Any | None) -> None:
-            self._broker.controller_channel_answered(effect.request_id, message, self._now_ms())
+            self._broker.answered(effect.request_id, message, self._now_ms())
 
         self._channel.send(effect.api_key, effect.message, effect.max_version, answered)
 
@@ -209,7 +209,7 @@ class BrokerEffects:
 
     async def _answer_store_request(self, effect: effects.StoreRequest) -> None:
         result = await self._result_of(effect.question)
-        self._broker.store_answered(effect.request_id, result, self._now_ms())
+        self._broker.answered(effect.request_id, result, self._now_ms())
         self._end_turn()
 
     async def _result_of(self, question: effects.StoreQuestion) -> effects.StoreResult:
@@ -230,7 +230,7 @@ class BrokerEffects:
 
     def _tell_loggers(self, effect: effects.LoggersAsked) -> None:
         log_levels.set_levels(effect.levels)
-        self._broker.loggers_told(effect.request_id, log_levels.levels(), self._now_ms())
+        self._broker.answered(effect.request_id, log_levels.levels(), self._now_ms())
 
     def _write_line(self, effect: effects.LogLine) -> None:
         if effect.key:

@@ -337,11 +337,11 @@ class BrokerRuntime:
         self._gateway.end_turn()
 
     def _log_flushed(self, effect: effects.FlushLog, error: str | None) -> None:
-        self.broker.log_flushed(effect, error, self._now_ms())
+        self.broker.answered(effect.request_id, effects.Flushed(effect.plan, error), self._now_ms())
         self._end_turn()
 
     def _controller_answered(self, request_id: int, answer: effects.ControllerAnswer) -> None:
-        self.broker.controller_answered(request_id, answer, self._now_ms())
+        self.broker.answered(request_id, answer, self._now_ms())
 
     def _term_changed(self, epoch: ControllerEpoch | None) -> None:
         self.broker.controller_status(epoch is not None, -1 if epoch is None else epoch, self._now_ms())

@@ -12,6 +12,7 @@ from odradek.broker.effects import Effect, RegisterAgain
 from odradek.broker.fetch_sessions import NO_SESSION, FetchSession
 from odradek.broker.handlers.fetch import FetchWait
 from odradek.broker.metadata_cache import MetadataCache
+from odradek.broker.pending_calls import PendingCalls
 from odradek.broker.replica_manager import Leadership as Told
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.topic_configs import TopicConfigs
@@ -186,6 +187,7 @@ class Replicas:
             metadata=_metadata(),
             outbox=Outbox(Purgatory()),
             effects=effects,
+            calls=PendingCalls(),
             broker_epoch=lambda: BrokerEpoch(value.broker_epoch),
         )
         manager.controller_epoch = cast(Any, value.controller_epoch)
