@@ -29,6 +29,7 @@ from odradek.broker.effects import (
     StoreQuestion,
     StoreResult,
 )
+from odradek.broker.organs import Organ
 from odradek.broker.pending_calls import Answered
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.request import Request
@@ -66,12 +67,12 @@ class Gated(Protocol):
     def handle(self, request: Request, now_ms: int) -> Answer: ...
 
 
-class ControlGate:
+class ControlGate(Organ):
     def __init__(self, broker: Gated) -> None:
         self._broker = broker
         self.known = ControlEpochs(ControllerEpoch(0), None)  # what the store has told
         self.is_registering = False
-        self.look_at_ms: int | None = None
+        self.due_ms = None
         self.held: list[Held] = []  # for the next look, or for our registration
         self._looked_for: list[Held] = []  # for the look that is under way
         self._is_looking = False
@@ -134,7 +135,7 @@ class ControlGate:
         self._replay(held, now_ms)
 
     def tick(self, now_ms: int) -> None:
-        if self.look_at_ms is not None and now_ms >= self.look_at_ms:
+        if self.due_ms is not None and now_ms >= self.due_ms:
             self._want_look(now_ms)
 
     # --------------------------------------------------------------------------------------------- private
@@ -164,9 +165,9 @@ class ControlGate:
         if self._is_looking:
             return  # what is held meanwhile is looked for after that
         if now_ms < self._may_look_at_ms:
-            self.look_at_ms = self._may_look_at_ms
+            self.due_ms = self._may_look_at_ms
             return
-        self.look_at_ms = None
+        self.due_ms = None
         self._is_looking = True
         self._may_look_at_ms = now_ms + LOOK_INTERVAL_MS
         self._looked_for, self.held = self.held, []
@@ -185,7 +186,7 @@ class ControlGate:
             else:
                 self.held = [*waiting, *self.held]
                 self._claimed = max(claimed, self._claimed)
-                self.look_at_ms = now_ms + LOOK_INTERVAL_MS
+                self.due_ms = now_ms + LOOK_INTERVAL_MS
 
         self._broker.ask_store(ReadControlEpochs(claimed), looked)
 

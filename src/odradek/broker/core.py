@@ -26,27 +26,26 @@ from odradek.broker.control_queue import AT_ONCE, ControlQueue
 from odradek.broker.draws import Draws
 from odradek.broker.dynamic_settings import DynamicSettings
 from odradek.broker.effects import (
-    ConfigsRead,
     ControllerAsk,
     ControllerRequest,
     Effect,
     LoggersAsked,
     LogLine,
-    ReadConfigs,
     StoreQuestion,
     StoreRequest,
-    StoreResult,
 )
 from odradek.broker.fetch_sessions import FetchSessionCache, ParkedFetch
 from odradek.broker.isr_channel import IsrChannel
 from odradek.broker.log_flushes import LogFlushes
 from odradek.broker.metadata_cache import MetadataCache
+from odradek.broker.organs import Organ, Periodic
 from odradek.broker.pending_calls import Answered, PendingCalls
 from odradek.broker.producer_ids import ProducerIds
 from odradek.broker.quotas import ClientQuotas, MutationQuota, MutationQuotas
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.request import ConnectionInfo, Request
-from odradek.broker.topic_configs import KEEP_EVERYTHING, TopicConfigs
+from odradek.broker.topic_config_reader import TopicConfigReader
+from odradek.broker.topic_configs import TopicConfigs
 from odradek.broker.unchecked_produces import UncheckedProduces
 from odradek.model.cluster import Endpoint
 from odradek.model.entity_names import escape_entity
@@ -63,7 +62,7 @@ if TYPE_CHECKING:
     from odradek.broker.config_description import BrokerLayers
     from odradek.log.log_manager import LogManager
 
-CONFIG_RETRY_MS = 500
+NEVER_MS = 1 << 62
 MOST_CACHED_ANSWERS = 256
 
 
@@ -138,11 +137,18 @@ class Broker:
         self.handlers = handlers
         self.being_created: set[str] = set()  # by Metadata, until the store has answered
         self._parked_fetches: dict[int, ParkedFetch] = {}
-        self._reading_configs = False
-        self._read_configs_at_ms: int | None = None
-        self._shrink_interval_ms: int = max(settings.replica_lag_time_max_ms // 2, 1)
-        self._shrink_at_ms: int = now_ms + self._shrink_interval_ms
-        self._checkpoint_at_ms: int = now_ms + settings.replica_high_watermark_checkpoint_interval_ms
+        self.config_reader = TopicConfigReader(self.replicas, self.effects, self.calls)
+        # In the order in which they are called. The assembly may add others.
+        self.organs: list[Organ] = [
+            self._shrinks_isrs(now_ms),
+            self._writes_high_watermarks(now_ms),
+            self.replicas.moves,
+            self.replicas,
+            self.isr_channel,
+            self.producer_ids,
+            self.control_gate,
+            self.config_reader,
+        ]
 
     # -------------------------------------------------------------------------------------------- requests
 
@@ -183,8 +189,8 @@ class Broker:
         if outbox.messages:
             effects += [LogLine(level, text) for level, text in outbox.messages]
             outbox.messages.clear()
-        if self.replicas.unread_topics and not self._reading_configs:
-            self._read_topic_configs()
+        if self.replicas.unread_topics and not self.config_reader.is_reading:
+            self.config_reader.read()
         if not effects:
             return []
         taken = effects[:]
@@ -196,37 +202,33 @@ class Broker:
     def tick(self, now_ms: int) -> None:
         self._now_ms = now_ms
         self.purgatory.expire(now_ms)
-        if now_ms >= self._shrink_at_ms:
-            self._shrink_at_ms = now_ms + self._shrink_interval_ms
-            self.replicas.shrink_lagging(now_ms)
-        if now_ms >= self._checkpoint_at_ms:
-            self._checkpoint_at_ms = now_ms + self.settings.replica_high_watermark_checkpoint_interval_ms
-            self.effects.append(self.replicas.checkpoint_high_watermarks())
-        self.replicas.moves.tick(now_ms)
-        self.replicas.make_again(now_ms)
-        self.isr_channel.tick(now_ms)
-        self.producer_ids.tick(now_ms)
-        self.control_gate.tick(now_ms)
-        if self._read_configs_at_ms is not None and now_ms >= self._read_configs_at_ms:
-            self._read_topic_configs()
+        for organ in self.organs:
+            organ.tick(now_ms)
 
     def next_deadline_ms(self) -> int:
-        """Asked at the end of every turn, so only what is under way is looked at."""
-        due_ms = min(self._shrink_at_ms, self._checkpoint_at_ms)
-        parked_ms = self.purgatory.next_deadline_ms()
-        if parked_ms is not None and parked_ms < due_ms:
-            due_ms = parked_ms
-        for other_ms in (
-            self.isr_channel.retry_at_ms,
-            self.producer_ids.retry_at_ms,
-            self.control_gate.look_at_ms,
-            self.replicas.moves.retry_at_ms,
-            self.replicas.make_again_at_ms,
-            self._read_configs_at_ms,
-        ):
+        """Asked at the end of every turn, so each of them has kept its own."""
+        due_ms = self.purgatory.next_deadline_ms()
+        if due_ms is None:
+            due_ms = NEVER_MS
+        for organ in self.organs:
+            other_ms = organ.due_ms
             if other_ms is not None and other_ms < due_ms:
                 due_ms = other_ms
         return due_ms
+
+    def _shrinks_isrs(self, now_ms: int) -> Organ:
+        interval_ms: int = max(self.settings.replica_lag_time_max_ms // 2, 1)
+        return Periodic(now_ms + interval_ms, lambda: interval_ms, self.replicas.shrink_lagging)
+
+    def _writes_high_watermarks(self, now_ms: int) -> Organ:
+        def interval_ms() -> int:
+            interval: int = self.settings.replica_high_watermark_checkpoint_interval_ms
+            return interval
+
+        def checkpoint(now_ms: int) -> None:
+            self.effects.append(self.replicas.checkpoint_high_watermarks())
+
+        return Periodic(now_ms + interval_ms(), interval_ms, checkpoint)
 
     # ---------------------------------------------------------------------------------- told by the shell
 
@@ -404,33 +406,3 @@ class Broker:
             if shown is not None and endpoint is not None:
                 rows.append((broker, endpoint.host, endpoint.port, shown.rack))
         return rows
-
-    # --------------------------------------------------------------------------------------------- private
-
-    def _read_topic_configs(self) -> None:
-        """min.insync.replicas and the rest of topics that came to this broker; strictest until they are known."""
-        unread = self.replicas.unread_topics
-        asked = dict(unread)
-        self._reading_configs = bool(asked)
-        self._read_configs_at_ms = None
-        if not asked:
-            return  # they left while a failed question waited to be asked again
-
-        def answered(result: StoreResult, now_ms: int) -> None:
-            self._reading_configs = False
-            if isinstance(result, ConfigsRead):
-                for (_, topic), stored in result.configs.items():
-                    if unread.get(topic) is not asked[topic]:
-                        continue  # told since, or deleted: what was read is older
-                    overrides = stored.overrides
-                    if ("topics", topic) in result.unreadable:
-                        why = result.unreadable["topics", topic]
-                        overrides = KEEP_EVERYTHING
-                        said = f"nothing of {topic} is set, so nothing of it is deleted or compacted: {why}"
-                        self.effects.append(LogLine("warning", said))
-                    self.replicas.set_topic_overrides(topic, overrides, now_ms)
-            else:
-                self._reading_configs = True
-                self._read_configs_at_ms = now_ms + CONFIG_RETRY_MS
-
-        self.ask_store(ReadConfigs(tuple(("topics", topic) for topic in asked)), answered)

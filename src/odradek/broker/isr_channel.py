@@ -6,6 +6,7 @@ STALE_BROKER_EPOCH), says nothing about what was committed: the partitions propo
 """
 
 from odradek.broker.effects import Effect, SendToController
+from odradek.broker.organs import Organ
 from odradek.broker.pending_calls import PendingCalls
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.error_codes import ErrorCode
@@ -34,7 +35,7 @@ MAX_VERSION = 3  # names members with their epochs (KIP-903)
 MAX_VERSION_BY_NAME = 1
 
 
-class IsrChannel:
+class IsrChannel(Organ):
     """Invariant: a partition in a pending ISR state is in the outbox, `_waiting`, `_in_flight` or `_retries`."""
 
     def __init__(self, broker: BrokerId, outbox: Outbox, effects: list[Effect], calls: PendingCalls) -> None:
@@ -46,7 +47,7 @@ class IsrChannel:
         self._waiting: dict[TopicPartition, Partition] = {}
         self._in_flight: dict[TopicPartition, tuple[Partition, IsrProposal]] = {}
         self._retries: dict[TopicPartition, tuple[int, Partition]] = {}
-        self.retry_at_ms: int | None = None  # of the first of them; asked for in every turn
+        self.due_ms = None  # of the first of them; asked for in every turn
 
     def send_proposals(self) -> None:
         """What partitions have left in the outbox, and what waits here: together, unless a request is in flight."""
@@ -108,7 +109,7 @@ class IsrChannel:
         self.send_proposals()
 
     def tick(self, now_ms: int) -> None:
-        if self.retry_at_ms is not None and self.retry_at_ms <= now_ms:
+        if self.due_ms is not None and self.due_ms <= now_ms:
             self._retry(now_ms)
         self.send_proposals()
 
@@ -120,7 +121,7 @@ class IsrChannel:
         self._note_first_retry()
 
     def _note_first_retry(self) -> None:
-        self.retry_at_ms = min((due_ms for due_ms, _ in self._retries.values()), default=None)
+        self.due_ms = min((due_ms for due_ms, _ in self._retries.values()), default=None)
 
 
 def _partition_data(proposal: IsrProposal) -> AlterPartitionRequestPartitionData:

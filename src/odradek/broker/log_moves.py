@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.broker.effects import CheckpointHighWatermarks, Effect, Flushed, FlushLog, LogLine, ReadSlices
+from odradek.broker.organs import Organ
 from odradek.broker.pending_calls import PendingCalls
 from odradek.log.errors import CorruptLog, MissingFile, StorageError
 from odradek.log.future_logs import is_too_long
@@ -71,7 +72,7 @@ class Move:
         self.told = ""  # why it waits, as said last
 
 
-class LogMoves:
+class LogMoves(Organ):
     def __init__(
         self,
         logs: "LogManager",
@@ -92,7 +93,7 @@ class LogMoves:
             window_count=settings.alter_log_dirs_replication_quota_window_num,
             window_ms=settings.alter_log_dirs_replication_quota_window_size_seconds * 1000,
         )
-        self.retry_at_ms: int | None = None
+        self.due_ms = None
         self._take_settings(settings)
 
     def set_settings(self, settings: BrokerSettings, now_ms: int) -> None:
@@ -167,7 +168,7 @@ class LogMoves:
     def forget(self, topic_partition: TopicPartition) -> None:
         """Not hosted any more. A future log stays, unless the log is deleted."""
         if self._moves.pop(topic_partition, None) is not None and self._moves:
-            self.retry_at_ms = 0  # another one may have its place
+            self.due_ms = 0  # another one may have its place
 
     def directory_failed(self, path: str) -> None:
         for topic_partition, future in list(self._futures.logs.items()):
@@ -182,7 +183,7 @@ class LogMoves:
         )
 
     def tick(self, now_ms: int) -> None:
-        if self.retry_at_ms is not None and now_ms >= self.retry_at_ms:
+        if self.due_ms is not None and now_ms >= self.due_ms:
             self.go_on(now_ms)
 
     def _slices_read(self, move: Move, read: ReadSlices, data: bytes | None, now_ms: int) -> None:
@@ -210,9 +211,9 @@ class LogMoves:
     # ------------------------------------------------------------------------------------------------ copying
 
     def go_on(self, now_ms: int) -> None:
-        """Everything that may be done now. What waits for time is looked at again at `retry_at_ms`."""
+        """Everything that may be done now. What waits for time is looked at again at `due_ms`."""
         busy = sum(move.awaits is not None for move in self._moves.values())
-        self.retry_at_ms = None
+        self.due_ms = None
         for topic_partition, move in list(self._moves.items()):
             if busy >= self._at_once:
                 return  # whoever is busy comes back here
@@ -225,7 +226,7 @@ class LogMoves:
             left = self._moves.get(topic_partition)  # done, or begun again
             if left is not None and left.awaits is None:
                 due_ms = max(left.at_ms, now_ms + 1)
-                self.retry_at_ms = due_ms if self.retry_at_ms is None else min(self.retry_at_ms, due_ms)
+                self.due_ms = due_ms if self.due_ms is None else min(self.due_ms, due_ms)
 
     def _try(self, move: Move, now_ms: int, data: bytes | None = None) -> None:
         try:

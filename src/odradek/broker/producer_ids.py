@@ -6,6 +6,7 @@ The next block is asked for when nine tenths of this one are used; who comes whi
 from collections.abc import Callable
 
 from odradek.broker.effects import Effect, SendToController
+from odradek.broker.organs import Organ
 from odradek.broker.pending_calls import PendingCalls
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerEpoch, BrokerId
@@ -19,7 +20,7 @@ RETRY_MS = 50
 PREFETCH_BELOW = 100
 
 
-class ProducerIds:
+class ProducerIds(Organ):
     def __init__(self, broker: BrokerId, effects: list[Effect], calls: PendingCalls) -> None:
         self.broker = broker
         self.broker_epoch: BrokerEpoch | None = None  # None: not registered, nobody to ask as
@@ -29,7 +30,7 @@ class ProducerIds:
         self._end = 0
         self._block: tuple[int, int] | None = None  # the one after this
         self._is_asking = False
-        self.retry_at_ms: int | None = None
+        self.due_ms = None
         self._waiting: list[Callable[[int, int], None]] = []  # (producer id, now_ms)
 
     def take(self) -> int | None:
@@ -43,7 +44,7 @@ class ProducerIds:
         return producer_id
 
     def ask_if_low(self) -> None:
-        if self._end - self._next < PREFETCH_BELOW and self._block is None and self.retry_at_ms is None:
+        if self._end - self._next < PREFETCH_BELOW and self._block is None and self.due_ms is None:
             self._ask()
 
     def wait(self, given: Callable[[int, int], None]) -> None:
@@ -57,7 +58,7 @@ class ProducerIds:
     def _ask(self) -> None:
         if self._is_asking or self.broker_epoch is None:
             return
-        self.retry_at_ms = None
+        self.due_ms = None
         self._is_asking = True
         message = AllocateProducerIdsRequest(broker_id=self.broker, broker_epoch=self.broker_epoch)
         request_id = self._calls.expect(self._answered)
@@ -67,7 +68,7 @@ class ProducerIds:
         """None: not delivered, or no answer came."""
         self._is_asking = False
         if response is None or response.error_code != ErrorCode.NONE or response.producer_id_len <= 0:
-            self.retry_at_ms = now_ms + RETRY_MS
+            self.due_ms = now_ms + RETRY_MS
             return
         self._block = response.producer_id_start, response.producer_id_start + response.producer_id_len
         waiting, self._waiting = self._waiting, []
@@ -80,7 +81,7 @@ class ProducerIds:
         self.ask_if_low()
 
     def tick(self, now_ms: int) -> None:
-        is_due = self.retry_at_ms is not None and self.retry_at_ms <= now_ms
-        if is_due or (self._waiting and not self._is_asking and self.retry_at_ms is None):
-            self.retry_at_ms = None
+        is_due = self.due_ms is not None and self.due_ms <= now_ms
+        if is_due or (self._waiting and not self._is_asking and self.due_ms is None):
+            self.due_ms = None
             self._ask()

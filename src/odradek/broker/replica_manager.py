@@ -23,6 +23,7 @@ from odradek.broker.effects import (
 )
 from odradek.broker.log_moves import LogMoves
 from odradek.broker.metadata_cache import MetadataCache
+from odradek.broker.organs import Organ
 from odradek.broker.pending_calls import PendingCalls
 from odradek.broker.topic_configs import TopicConfigs, usable
 from odradek.log.errors import StorageError
@@ -74,7 +75,7 @@ class Stop(NamedTuple):
     delete: bool
 
 
-class ReplicaManager:
+class ReplicaManager(Organ):
     def __init__(
         self,
         *,
@@ -101,7 +102,7 @@ class ReplicaManager:
         self.damaged = DamagedLogs(broker, logs, metadata, effects, broker_epoch)
         # Told to be hosted, and their log could not be made though the disk is well: to be tried again.
         self.unmade: dict[TopicPartition, TopicId] = {}
-        self.make_again_at_ms: int | None = None
+        self.due_ms = None
         self.moves = LogMoves(logs, self.partitions, settings, effects, calls, self.wake_fetcher_of)
         # Hosted, their configuration still to be read. The object: a later topic of that name has another.
         self.unread_topics: dict[str, object] = {}
@@ -315,16 +316,18 @@ class ReplicaManager:
         except StorageError:
             if topic_partition not in self.logs.refused and not self.logs.offline_directories:
                 self.unmade[topic_partition] = topic_id
-                self.make_again_at_ms = now_ms + MAKE_AGAIN_MS
+                self.due_ms = now_ms + MAKE_AGAIN_MS
             raise
 
-    def make_again(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
+        if self.due_ms is not None and now_ms >= self.due_ms:
+            self.due_ms = None
+            self._make_again(now_ms)
+
+    def _make_again(self, now_ms: int) -> None:
         """Logs that could not be made for want of a descriptor. To the controller these replicas are offline until this broker
         registers anew, so it does once they are there: not before, or it would do nothing else as long as the want lasts.
         """
-        if self.make_again_at_ms is None or now_ms < self.make_again_at_ms:
-            return
-        self.make_again_at_ms = None
         made = []
         for topic_partition, topic_id in list(self.unmade.items()):
             try:
