@@ -124,9 +124,10 @@ def assert_index_answers_as_a_scan(log: PartitionLog) -> None:
             for offset in {header.base_offset, header.last_offset}:
                 segment.positions.clear()
                 assert segment.position_of(offset) == position
-    for header in headers(log):
+    batches = headers(log)
+    for header in batches:
         found = log.offset_for_timestamp(header.max_timestamp)
-        expected = next(h for h in headers(log) if h.max_timestamp >= header.max_timestamp)
+        expected = next(h for h in batches if h.max_timestamp >= header.max_timestamp)
         assert found is not None and expected.base_offset <= found.offset <= expected.last_offset
 
 

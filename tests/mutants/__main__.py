@@ -141,8 +141,6 @@ def _by_tests(sites: list[Site], folder: Path, workers: int, budget_s: float, ke
         "-s",
         "-p",
         "no:cacheprovider",
-        "-p",
-        "no:terminal",
         "--timeout",
         "60",
         "--rootdir",

@@ -13,6 +13,7 @@ from odradek.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from tests.protocol.golden import vectors
@@ -120,6 +121,13 @@ def test_a_request_cut_short_anywhere_is_malformed(version: int) -> None:
     for size in range(len(seed.body)):
         with pytest.raises(MalformedMessage):
             fast_produce.decode_request(version, seed.body[:size])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_name_as_long_as_a_name_can_be_is_read(version: int) -> None:
+    """The brokers' own bound is 249; but who names a topic that cannot be is told so, and keeps the connection."""
+    message = ProduceRequest(topic_data=[TopicProduceData(name="t" * 32_767, partition_data=[])])
+    assert fast_produce.decode_request(version, message.encode(version)) == flat_request(message)
 
 
 def test_records_are_slices_of_the_request_not_copies() -> None:

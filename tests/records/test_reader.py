@@ -99,6 +99,11 @@ def test_a_timestamp_beyond_64_bits_wraps() -> None:
     assert decode_batch(batch, verify_crc=False)[0].timestamp == 2**63 - 1
 
 
+def test_a_record_that_would_go_on_behind_its_block_is_told_by_its_length() -> None:
+    with pytest.raises(InvalidRecord, match=f"{len(GOOD)} bytes long where {len(GOOD) - 1} are left"):
+        decode_batch(with_block(bytes([2 * len(GOOD)]) + GOOD[1:], 1))
+
+
 def test_the_index_of_the_broken_record_is_told() -> None:
     records = [NewRecord(None, b"v", 0)] * 3
     block = bytearray(build_batch(records)[BATCH_OVERHEAD:])
@@ -135,6 +140,8 @@ def test_end_markers_say_what_they_end(is_commit: bool) -> None:
     )
     (record,) = decode_batch(data)
     assert control.end_transaction(record) == (is_commit, 9)
+    # Version 0 of both, as Kafka's coordinator writes them (ControlRecordType, EndTxnMarker).
+    assert (record.key, record.value) == (b"\0\0\0" + bytes([is_commit]), b"\0\0\0\0\0\x09")
     assert control.type_name(control.control_type(record)) == ("COMMIT" if is_commit else "ABORT")
 
 

@@ -164,6 +164,16 @@ def test_a_stale_fetch_of_an_earlier_life_of_a_follower_is_refused(tmp_path: Pat
     assert led.partition.followers[b(2)].log_end_offset == 0
 
 
+def test_a_stale_fetch_is_refused_also_by_the_next_leadership_of_the_same_broker(tmp_path: Path) -> None:
+    """What a follower said of its log in an earlier leader epoch does not count; which life it is in does."""
+    led = Led(tmp_path)
+    led.append(b"a", b"b")
+    led.fetched(2, 0, broker_epoch=20)
+    led.lead((1, 2, 3))
+    with pytest.raises(ProtocolError, match="stale fetch of broker 2: epoch 19, known 20"):
+        led.fetched(2, 2, broker_epoch=19)
+
+
 def test_only_replicas_count_as_followers(tmp_path: Path) -> None:
     led = Led(tmp_path)
     with pytest.raises(ProtocolError):
