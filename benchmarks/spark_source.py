@@ -64,15 +64,21 @@ def connector_jars(directory: Path) -> list[str]:
     return [str(path) for path in sorted(directory.glob("jars/*.jar"))]
 
 
-def fill(bootstrap: str, topic: str, records: int, size: int, partitions: int) -> None:
-    """As librdkafka produces by default, uncompressed; no two values within a thousand are alike."""
+def fill(bootstrap: str, topic: str, records: int, size: int, partitions: int, codec: str) -> None:
+    """As librdkafka produces by default; no two values within a thousand are alike."""
     from confluent_kafka import Producer
 
     with SyncClient(bootstrap) as client:
         wanted = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
         (answer,) = client.call(CONTROLLER, CreateTopicsRequest(topics=[wanted], timeout_ms=30_000)).topics
         assert answer.error_code == 0, answer
-    producer = Producer({"bootstrap.servers": bootstrap, "queue.buffering.max.messages": 500_000})
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "queue.buffering.max.messages": 500_000,
+            "compression.type": codec,
+        }
+    )
     noise = os.urandom(size * 1000)
     for number in range(records):
         start = number % 1000 * size
@@ -114,7 +120,7 @@ def measure(arguments: argparse.Namespace, directory: Path) -> dict[str, Any]:
         if not bootstrap:
             bootstrap = stack.enter_context(ProcessCluster(directory / "cluster", brokers=1)).bootstrap
         topic = f"bench-{int(time.time())}"
-        fill(bootstrap, topic, arguments.records, arguments.size, arguments.partitions)
+        fill(bootstrap, topic, arguments.records, arguments.size, arguments.partitions, arguments.codec)
         spark = local_session(
             "benchmark", cores=arguments.cores, memory="2g", settings={"spark.jars": ",".join(jars)}
         )
@@ -140,6 +146,7 @@ def measure(arguments: argparse.Namespace, directory: Path) -> dict[str, Any]:
     return {
         "records": arguments.records,
         "size_bytes": arguments.size,
+        "codec": arguments.codec,
         "partitions": arguments.partitions,
         "cores": arguments.cores,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
@@ -161,6 +168,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=3_000_000)
     parser.add_argument("--size", type=int, default=100, help="bytes of a value")
     parser.add_argument("--partitions", type=int, default=6)
+    parser.add_argument("--codec", default="none", help="the producer's compression.type")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--no-connector", action="store_true")
@@ -172,7 +180,7 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(result))
         return
-    print(f"{result['records']:,} records of {result['size_bytes']} B, {result['partitions']} partitions, "
+    print(f"{result['records']:,} records of {result['size_bytes']} B (codec {result['codec']}), {result['partitions']} partitions, "
           f"local[{result['cores']}] on {result['machine']}, {result['java']}")  # fmt: skip
     for name, rows in result["rows_per_s"].items():
         print(f"{name:26} {rows['median']:12,.0f} rows/s   ({rows['min']:,.0f} to {rows['max']:,.0f})")

@@ -14,7 +14,9 @@ from odradek.records.builder import NewRecord, build_batch
 from odradek.records.control import ABORT, build_end_marker, control_type
 from odradek.records.reader import decode_batch
 from odradek.spark import decode as decode_module
+from odradek.spark import slices as slices_module
 from odradek.spark.decode import DEFAULT_LIMITS, CorruptRange, RecordTooLarge, decode
+from odradek.spark.opened import opened
 from odradek.spark.slices import Limits
 from tests.support import golden_lines
 
@@ -63,7 +65,7 @@ def slowly(
                         "offset": record.offset,
                         "timestamp": record.timestamp * 1000,
                         "timestampType": int(header.is_log_append_time),
-                        "headers": [{"key": key, "value": value} for key, value in record.headers],
+                        "headers": [{"key": key, "value": value} for key, value in record.headers] or None,
                         "leaderEpoch": header.leader_epoch,
                     }
                 )
@@ -250,6 +252,33 @@ def test_a_batch_of_many_slices_says_up_to_where_each_has_read(codec: str) -> No
 
     assert [offset for _, batch in found for offset in batch["offset"].to_pylist()] == list(range(5, 90))
     assert all(read_to == batch["offset"][-1].as_py() + 1 and batch.num_rows <= 7 for read_to, batch in found)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_no_batch_is_opened_twice(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even one that proves too large for what is left of a slice, or for a whole one."""
+    data = b"".join(
+        build_batch([NewRecord(None, b"x" * 90)] * count, base_offset=base, codec=codec)
+        for base, count in ((0, 3), (100, 8), (200, 40), (300, 2))
+    )
+    came_out = 0
+
+    class Counting:
+        def __init__(self, codec: int, body: memoryview, *, most_bytes: int) -> None:
+            self._opened = opened(codec, body, most_bytes=most_bytes)
+
+        def readinto(self, target: memoryview) -> int:
+            nonlocal came_out
+            count = self._opened.readinto(target)
+            came_out += count
+            return count
+
+    monkeypatch.setattr(slices_module, "opened", Counting)
+    limits = Limits(slice_bytes=1_000, slice_records=30)
+
+    assert len(quickly(data, 0, 1_000, limits=limits)) == 53
+    plain = build_batch([NewRecord(None, b"x" * 90)])
+    assert came_out == 53 * (len(plain) - 61)
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])

@@ -171,3 +171,41 @@ def test_damaged_lengths_are_corrupt_or_walked_alike(data: st.DataObject) -> Non
         found = starts_in_lockstep(*log)
 
     assert found is None or found.tolist() == expected
+
+
+@pytest.mark.parametrize("kind", [b"%d", b"x" * 40, b"{'n': %d, 'text': 'some of the same'}"])
+@pytest.mark.parametrize("most", [10**9, 150, 7_777])
+def test_the_whole_records_of_a_part_of_a_batch_are_found_in_lockstep_too(
+    kind: bytes, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = a_log([9_000], lambda n: kind % n if b"%" in kind else kind)
+    expected = starts_one_by_one(*borders(log)).tolist()
+    walked_one_by_one: list[int] = []
+    whole_one_by_one = record_positions._whole_one_by_one
+
+    def counting(data: bytearray, begin: int, end: int, most: int) -> tuple[Positions, int]:
+        found = whole_one_by_one(data, begin, end, most)
+        walked_one_by_one.append(len(found[0]))
+        return found
+
+    monkeypatch.setattr(record_positions, "_whole_one_by_one", counting)
+    for end in (len(log), len(log) - 10, expected[8_000]):
+        walked_one_by_one.clear()
+        starts, after = record_positions.whole_records(bytearray(log), BATCH_OVERHEAD, end, most)
+
+        borders_of_all = [*expected, len(log)]
+        count = min(most, sum(1 for b in borders_of_all[1:] if b <= end))
+        assert starts.tolist() == expected[:count]
+        assert after == borders_of_all[count]
+        if most > 7_000:
+            assert sum(walked_one_by_one) < 500, "all but the first and the last few are walked in lockstep"
+
+
+def test_a_guess_that_is_none_costs_no_record_of_a_part_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = a_log([9_000], lambda n: b"x" * 30)
+    expected = starts_one_by_one(*borders(log)).tolist()
+    monkeypatch.setattr(record_positions, "_guesses", lambda *_: np.array([expected[4_000] + 1]))
+
+    starts, after = record_positions.whole_records(bytearray(log), BATCH_OVERHEAD, len(log), 10**9)
+
+    assert (starts.tolist(), after) == (expected, len(log))

@@ -82,7 +82,7 @@ def test_a_batch_read_gives_every_record_with_all_its_fields(
             "partition": 1,
             "offset": 0,
             "timestamp": at(0),
-            "headers": [],
+            "headers": None,
             **common,
         },
         {
@@ -100,7 +100,7 @@ def test_a_batch_read_gives_every_record_with_all_its_fields(
             "partition": 0,
             "offset": 1,
             "timestamp": at(124),
-            "headers": [],
+            "headers": None,
             **common,
         },
     ]

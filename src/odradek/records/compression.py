@@ -7,6 +7,7 @@ Snappy has two forms in the wild: the Java clients' (xerial: a 16-byte header, t
 bytes) and the raw block of librdkafka. We write the first and read both.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from odradek.model.error_codes import ErrorCode
@@ -81,10 +82,7 @@ def decompress_prefix(codec: int, data: Buffer, max_bytes: int) -> tuple[Buffer,
     if codec == GZIP:
         return _gzip_prefix(data, max_bytes)
     if codec == SNAPPY:
-        if bytes(data[:8]) == XERIAL_MAGIC:
-            return _xerial_prefix(memoryview(data), max_bytes)
-        block, size = _snappy_block(data, max_bytes)
-        return block, size == len(block)
+        return _snappy_prefix(data, max_bytes)
     cramjam = _cramjam()
     if codec == LZ4:
         return _growing_prefix("lz4", cramjam.lz4.decompress_into, data, max_bytes)
@@ -110,6 +108,45 @@ def begins_as(codec: int, data: Buffer) -> bool:
         except cramjam.DecompressionError:
             return False
     return True
+
+
+def snappy_blocks(data: Buffer) -> Iterator[memoryview]:
+    """Of the Java clients' form (xerial) its blocks; else the one raw block of librdkafka."""
+    view = memoryview(data)
+    if bytes(view[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
+        yield view
+        return
+    position = len(XERIAL_HEADER)
+    while position < len(view):
+        if len(view) - position < 4:
+            raise CorruptBatch("snappy: a block's length is cut short")
+        size = int.from_bytes(view[position : position + 4], "big")
+        position += 4
+        if size > len(view) - position:
+            raise CorruptBatch(f"snappy: a block of {size} bytes where {len(view) - position} are left")
+        yield view[position : position + size]
+        position += size
+
+
+def snappy_size(block: Buffer) -> int:
+    """What comes out of a block: it begins with that, and no decoder exceeds it. CorruptBatch if it could not be that long."""
+    cramjam = _cramjam()
+    try:
+        size = int(cramjam.snappy.decompress_raw_len(block))
+    except cramjam.DecompressionError as error:
+        raise CorruptBatch(f"snappy: {error}") from None
+    if size > SNAPPY_MOST_RATIO * len(block):
+        raise CorruptBatch(f"snappy: a block of {len(block)} bytes claims {size}")
+    return size
+
+
+def open_snappy(block: Buffer, output: bytearray) -> None:
+    """Opens the block into `output`, which is `snappy_size` bytes long."""
+    cramjam = _cramjam()
+    try:
+        cramjam.snappy.decompress_raw_into(block, output)
+    except cramjam.DecompressionError as error:
+        raise CorruptBatch(f"snappy: {error}") from None
 
 
 def most_opened_bytes(compressed_bytes: int) -> int:
@@ -145,42 +182,29 @@ def _compress_xerial(data: Buffer) -> bytes:
     return b"".join(parts)
 
 
-def _xerial_prefix(data: memoryview, max_bytes: int) -> tuple[bytes, bool]:
-    parts: list[bytes] = []
+def _snappy_prefix(data: Buffer, max_bytes: int) -> tuple[Buffer, bool]:
+    parts: list[bytearray] = []
     left = max_bytes
-    position = len(XERIAL_HEADER)
-    while position < len(data):
-        if len(data) - position < 4:
-            raise CorruptBatch("snappy: a block's length is cut short")
-        size = int.from_bytes(data[position : position + 4], "big")
-        position += 4
-        if size > len(data) - position:
-            raise CorruptBatch(f"snappy: a block of {size} bytes where {len(data) - position} are left")
-        block, opened_size = _snappy_block(data[position : position + size], left)
-        parts.append(block)
-        if opened_size > len(block):
+    for block in snappy_blocks(data):
+        opened, size = _snappy_block(block, left)
+        parts.append(opened)
+        if size > len(opened):
             return b"".join(parts), False
-        left -= opened_size
-        position += size
-    return b"".join(parts), True
+        left -= size
+    return parts[0] if len(parts) == 1 else b"".join(parts), True
 
 
-def _snappy_block(data: Buffer, max_bytes: int) -> tuple[bytes, int]:
+def _snappy_block(data: Buffer, max_bytes: int) -> tuple[bytearray, int]:
     """The block's first `max_bytes`, and the size of all of it.
 
-    A block begins with its uncompressed length, which no decoder exceeds, and can only be opened whole. Nothing
-    comes out of one that could not be that long, nor of one above `MOST_OPENED_BYTES` that was not asked for whole.
+    A block can only be opened whole. Nothing comes out of one above `MOST_OPENED_BYTES` that was not asked for whole.
     """
-    cramjam = _cramjam()
-    try:
-        size = cramjam.snappy.decompress_raw_len(data)
-        if size > SNAPPY_MOST_RATIO * len(data):
-            raise CorruptBatch(f"snappy: a block of {len(data)} bytes claims {size}")
-        if size > max(max_bytes, MOST_OPENED_BYTES):
-            return b"", size
-        return bytes(cramjam.snappy.decompress_raw(data))[:max_bytes], size
-    except cramjam.DecompressionError as error:
-        raise CorruptBatch(f"snappy: {error}") from None
+    size = snappy_size(data)
+    if size > max(max_bytes, MOST_OPENED_BYTES):
+        return bytearray(), size
+    output = bytearray(size)
+    open_snappy(data, output)
+    return output if size <= max_bytes else output[:max_bytes], size
 
 
 def _gzip_prefix(data: Buffer, max_bytes: int) -> tuple[bytes, bool]:

@@ -267,7 +267,10 @@ def _bounded_headers(parsed: _Parsed) -> Iterator[_Parsed]:
 
 
 def _headers(kind: pa.ListType, parsed: _Parsed) -> pa.Array:
-    """Lists of (key, value): header number n of all records that have so many is read at once."""
+    """Lists of (key, value), null for a record without any, as in Spark's connector.
+
+    Header number n of all records that have so many is read at once.
+    """
     counts = parsed.header_count
     borders = np.concatenate(([0], np.cumsum(counts)))
     total = int(borders[-1])
@@ -298,4 +301,6 @@ def _headers(kind: pa.ListType, parsed: _Parsed) -> pa.Array:
     except pa.ArrowInvalid as error:
         raise CorruptBatch("a header key that is not UTF-8") from error
     entries = pa.StructArray.from_arrays([keys, values], fields=[entry.field(0), entry.field(1)])
-    return pa.ListArray.from_arrays(pa.array(borders, pa.int32()), entries, type=kind)
+    return pa.ListArray.from_arrays(
+        pa.array(borders, pa.int32()), entries, type=kind, mask=pa.array(counts == 0)
+    )

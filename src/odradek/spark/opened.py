@@ -1,10 +1,12 @@
 """The records of one batch, read out of its compression piece by piece: what is held follows from what is asked for.
 
-gzip, lz4 and zstd are streams. Snappy is not: a block is opened whole, and a reader bounds how large it may be.
+gzip, lz4 and zstd are streams, and pyarrow's are as fast as opening at once (cramjam has none: a broker, which looks at
+beginnings only, does without pyarrow by `records.compression.decompress_prefix`). Snappy is no stream: a block is opened
+whole, and a reader bounds how large it may be.
 """
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -13,9 +15,9 @@ from odradek.records.compression import (
     CODEC_NAMES,
     NONE,
     SNAPPY,
-    SNAPPY_MOST_RATIO,
-    XERIAL_HEADER,
-    XERIAL_MAGIC,
+    open_snappy,
+    snappy_blocks,
+    snappy_size,
     unknown_codec,
 )
 from odradek.records.errors import CorruptBatch
@@ -35,7 +37,7 @@ def opened(codec: int, body: memoryview, *, most_bytes: int) -> Opened:
     if codec == NONE:
         return _Pieces(iter([body]))
     if codec == SNAPPY:
-        return _Pieces(_snappy_blocks(body, most_bytes))
+        return _Pieces(_snappy_pieces(body, most_bytes))
     if codec >= len(CODEC_NAMES):
         raise unknown_codec(codec)
     return _Stream(CODEC_NAMES[codec], body)
@@ -79,35 +81,11 @@ class _Pieces:
         return filled
 
 
-def _snappy_blocks(body: memoryview, most_bytes: int) -> Iterator[memoryview]:
-    """Of the Java clients' form (xerial) its blocks; else the one raw block of librdkafka."""
-    if bytes(body[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
-        yield _snappy_block(body, most_bytes)
-        return
-    position = len(XERIAL_HEADER)
-    while position < len(body):
-        size = int.from_bytes(body[position : position + 4], "big")
-        position += 4
-        if size > len(body) - position:
-            raise CorruptBatch(
-                f"snappy: a block of {size} bytes where {max(0, len(body) - position)} are left"
-            )
-        yield _snappy_block(body[position : position + size], most_bytes)
-        position += size
-
-
-def _snappy_block(block: memoryview, most_bytes: int) -> memoryview:
-    import cramjam
-
-    try:
-        size = cramjam.snappy.decompress_raw_len(block)
-        # The size is a claim, and would be allocated.
-        if size > SNAPPY_MOST_RATIO * len(block):
-            raise CorruptBatch(f"snappy: a block of {len(block)} bytes claims {size}")
+def _snappy_pieces(body: memoryview, most_bytes: int) -> Iterator[memoryview]:
+    for block in snappy_blocks(body):
+        size = snappy_size(block)
         if size > most_bytes:
             raise TooLarge(f"a snappy block of {size} bytes, which can only be opened whole")
-        output: Any = bytearray(size)
-        cramjam.snappy.decompress_raw_into(block, output)
-    except cramjam.DecompressionError as error:
-        raise CorruptBatch(f"snappy: {error}") from None
-    return memoryview(output)
+        piece = bytearray(size)
+        open_snappy(block, piece)
+        yield memoryview(piece)

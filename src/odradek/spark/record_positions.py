@@ -12,8 +12,6 @@ nothing, a value may hold anything; the walk does: the first chain of a batch be
 record reached from a true start is one, and each chain must end exactly where the next begins.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
@@ -77,8 +75,36 @@ def starts_one_by_one(data: Bytes, begins: Positions, ends: Positions, counts: P
 def whole_records(data: bytearray, begin: int, end: int, most: int) -> tuple[Positions, int]:
     """Where the records begin that lie whole in data[begin:end], at most so many, and where the last of them ends.
 
-    For a batch of which only a part is there, so that its end says nothing.
+    For a batch of which only a part is there, so that its end says nothing. It is walked one by one to see how large its
+    records are, then in lockstep as far as starts can be guessed, and one by one to the last.
     """
+    first, position = _whole_one_by_one(data, begin, end, min(most, CHAIN_RECORDS))
+    left = most - len(first)
+    if len(first) < CHAIN_RECORDS or not left:
+        return first, position
+    about = min(left, (end - position) * len(first) // (position - begin))
+    view = np.frombuffer(data, np.uint8)[:end]
+    middle = _up_to_a_guess(view, position, about) if about > CHAIN_RECORDS * FEWEST_CHAINS else first[:0]
+    middle = middle[: left + 1]
+    if len(middle):
+        # The last of them is where the next one begins.
+        middle, position = middle[:-1], int(middle[-1])
+    last, position = _whole_one_by_one(data, position, end, left - len(middle))
+    return np.concatenate((first, middle, last)), position
+
+
+def _up_to_a_guess(data: Bytes, begin: int, about: int) -> Positions:
+    """Starts of the some `about` records behind `begin`, none if a guess was wrong; the end of the data says nothing."""
+    one = np.array([begin])
+    guesses = _guesses(data, one, np.array([len(data)]), np.array([about]))
+    guesses = np.unique(guesses[guesses > begin])
+    if not len(guesses):
+        return guesses
+    starts = _walked(data, np.concatenate((one, guesses[:-1])), guesses)
+    return one[:0] if starts is None else np.append(starts, guesses[-1])
+
+
+def _whole_one_by_one(data: bytearray, begin: int, end: int, most: int) -> tuple[Positions, int]:
     starts: list[int] = []
     position = begin
     while position < end and len(starts) < most:
@@ -104,8 +130,16 @@ def starts_in_lockstep(
     data: Bytes, begins: Positions, ends: Positions, counts: Positions
 ) -> Positions | None:
     """None if the chains do not meet: a guess was wrong, or the data are; who walks one by one will see."""
-    position, limit = _chains(data, begins, ends, counts)
-    found = []
+    starts = _walked(data, *_chains(data, begins, ends, counts))
+    if starts is None:
+        return None
+    counted = np.searchsorted(starts, ends) - np.searchsorted(starts, begins)
+    return starts if bool((counted == counts).all()) else None
+
+
+def _walked(data: Bytes, position: Positions, limit: Positions) -> Positions | None:
+    """The starts in all chains, in order; None if one does not end where it must."""
+    found = [position[:0]]
     while len(position):
         found.append(position)
         length, body = varints(data, position, strict=False)
@@ -117,9 +151,8 @@ def starts_in_lockstep(
         going_on = position < limit
         if not going_on.all():
             position, limit = position[going_on], limit[going_on]
-    starts = np.sort(np.concatenate([begins[:0], *found]))
-    counted = np.searchsorted(starts, ends) - np.searchsorted(starts, begins)
-    return starts if bool((counted == counts).all()) else None
+    starts: Positions = np.sort(np.concatenate(found))
+    return starts
 
 
 def _chains(
@@ -219,13 +252,6 @@ def varints(data: Bytes, at: Positions, *, strict: bool = True) -> tuple[Positio
     unsigned = value.view(np.uint64)
     decoded: Positions = (unsigned >> np.uint64(1)).view(np.int64) ^ -(value & 1)
     return decoded, after
-
-
-def join(parts: Sequence[bytes | memoryview]) -> tuple[Bytes, Positions]:
-    """The parts in one buffer, and where each begins."""
-    sizes = np.array([len(part) for part in parts], dtype=np.int64)
-    data = np.frombuffer(b"".join(parts), dtype=np.uint8)
-    return data, np.cumsum(sizes) - sizes
 
 
 def _long_varint(body: bytes | bytearray, position: int) -> tuple[int, int]:

@@ -3,9 +3,10 @@
 What is fetched bounds nothing: 160 KB of zstd may be 467 MB of values, a kilobyte 444,000 empty records. So a slice is
 bounded by the bytes that come out and by the records, and so is everything that is made of it.
 
-    small batches   opened whole, many to a slice; their records are found all at once
-    a large batch   read as a stream through one window of the size of a slice, over and over
-    a large record  the window grows to hold it, up to a bound; beyond that there is a sentence and no record
+    as they lie       small batches that are not compressed: nothing is copied, many to a slice
+    into a window     others are read as streams, one behind the other while there is room in a window of a slice's size
+    through a window  a batch that does not fit: what was read of it so far is where its flow through the window begins
+    a large record    the window grows to hold it, up to a bound; beyond that there is a sentence and no record
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,13 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from odradek.records.batch import BATCH_OVERHEAD, CODEC_MASK, BatchHeader
-from odradek.records.compression import NONE, decompress_prefix
+from odradek.records.compression import NONE
 from odradek.records.errors import CorruptBatch
-from odradek.spark.opened import TooLarge, opened
+from odradek.spark.opened import Opened, TooLarge, opened
 from odradek.spark.record_positions import (
     Bytes,
     Positions,
-    join,
     record_size,
     record_starts,
     varints,
@@ -55,64 +55,102 @@ def slices(
     cannot be held.
     """
     view = memoryview(records)
-    together: list[tuple[BatchHeader, memoryview | bytes, int]] = []
+    if all(_lies_open(header, limits) for _, header in chosen):
+        yield from _as_they_lie(view, chosen, limits)
+    else:
+        yield from _into_a_window(view, chosen, limits)
+
+
+class _Batch(NamedTuple):
+    """Where the records of a batch lie, all of them."""
+
+    header: BatchHeader
+    begin: int
+    end: int
+
+
+def _lies_open(header: BatchHeader, limits: Limits) -> bool:
+    return (
+        header.attributes & CODEC_MASK == NONE
+        and header.record_count <= limits.slice_records
+        and header.size_bytes - BATCH_OVERHEAD <= limits.slice_bytes
+    )
+
+
+def _as_they_lie(
+    records: memoryview, chosen: Sequence[tuple[int, BatchHeader]], limits: Limits
+) -> Iterator[Slice]:
+    data = np.frombuffer(records, dtype=np.uint8)
+    together: list[_Batch] = []
     size_bytes = count = 0
     for position, header in chosen:
-        body = view[position + BATCH_OVERHEAD : position + header.size_bytes]
-        whole = _whole(header, body, limits)
-        does_fit = (
-            whole is not None
-            and size_bytes + len(whole) <= limits.slice_bytes
-            and count + header.record_count <= limits.slice_records
-        )
-        if together and not does_fit:
-            yield _slice(view, together)
-            # Let go of only now: given back before the columns are built, every page would be asked for anew.
-            together, size_bytes, count = [], 0, 0
-        if whole is None:
-            yield from _windows(header, body, limits)
-        else:
-            together.append((header, whole, position + BATCH_OVERHEAD))
-            size_bytes += len(whole)
-            count += header.record_count
+        batch = _Batch(header, position + BATCH_OVERHEAD, position + header.size_bytes)
+        size_bytes += batch.end - batch.begin
+        count += header.record_count
+        if together and (size_bytes > limits.slice_bytes or count > limits.slice_records):
+            yield _slice(data, together)
+            together, size_bytes, count = [], batch.end - batch.begin, header.record_count
+        together.append(batch)
     if together:
-        yield _slice(view, together)
+        yield _slice(data, together)
 
 
-def _whole(header: BatchHeader, body: memoryview, limits: Limits) -> memoryview | bytes | None:
-    """What comes out of the batch, or None if that is more than a slice."""
-    if header.record_count > limits.slice_records or len(body) > limits.slice_bytes:
-        return None
-    codec = header.attributes & CODEC_MASK
-    if codec == NONE:
-        return body
-    found, is_whole = decompress_prefix(codec, body, limits.slice_bytes)
-    return (found if isinstance(found, bytes) else memoryview(found)) if is_whole else None
+def _into_a_window(
+    records: memoryview, chosen: Sequence[tuple[int, BatchHeader]], limits: Limits
+) -> Iterator[Slice]:
+    buffer = bytearray(limits.slice_bytes)
+    window, data = memoryview(buffer), np.frombuffer(buffer, dtype=np.uint8)
+    together: list[_Batch] = []
+    filled = count = 0
+    for position, header in chosen:
+        body = records[position + BATCH_OVERHEAD : position + header.size_bytes]
+        stream = opened(header.attributes & CODEC_MASK, body, most_bytes=limits.record_bytes)
+        begin, filled = filled, filled + _read(stream, header, window[filled:])
+        count += header.record_count
+        if together and (filled == len(window) or count > limits.slice_records):
+            yield _slice(data[:begin], together)
+            rest = filled - begin
+            window[:rest] = window[begin:filled]
+            together, begin, count = [], 0, header.record_count
+            filled = rest + (_read(stream, header, window[rest:]) if filled == len(window) else 0)
+        if filled == len(window) or count > limits.slice_records:
+            yield from _through_a_window(header, stream, buffer, filled, limits)
+            filled = count = 0
+        else:
+            together.append(_Batch(header, begin, filled))
+    if together:
+        yield _slice(data[:filled], together)
 
 
-def _slice(records: memoryview, together: Sequence[tuple[BatchHeader, memoryview | bytes, int]]) -> Slice:
-    headers = [header for header, _, _ in together]
-    sizes = np.array([len(whole) for _, whole, _ in together], dtype=np.int64)
-    if any(header.attributes & CODEC_MASK for header in headers):
-        data, begins = join([whole for _, whole, _ in together])
-    else:
-        data = np.frombuffer(records, dtype=np.uint8)
-        begins = np.array([position for _, _, position in together], dtype=np.int64)
+def _read(stream: Opened, header: BatchHeader, target: memoryview) -> int:
+    try:
+        return stream.readinto(target)
+    except TooLarge as error:
+        raise TooLarge(
+            f"the batch of offsets {header.base_offset} to {header.last_offset} has {error}"
+        ) from None
+
+
+def _slice(data: Bytes, together: Sequence[_Batch]) -> Slice:
+    headers = [batch.header for batch in together]
+    begins = np.array([batch.begin for batch in together], dtype=np.int64)
+    ends_of_batches = np.array([batch.end for batch in together], dtype=np.int64)
     counts = np.array([header.record_count for header in headers], dtype=np.int64)
-    starts = record_starts(data, begins, begins + sizes, counts)
+    starts = record_starts(data, begins, ends_of_batches, counts)
     ends = np.empty_like(starts)
     ends[:-1] = starts[1:]
-    ends[np.cumsum(counts) - 1] = begins + sizes
+    ends[np.cumsum(counts) - 1] = ends_of_batches
     return Slice(data, starts, ends, headers, counts)
 
 
-def _windows(header: BatchHeader, body: memoryview, limits: Limits) -> Iterator[Slice]:
+def _through_a_window(
+    header: BatchHeader, stream: Opened, window: bytearray, filled: int, limits: Limits
+) -> Iterator[Slice]:
+    """The records of a batch of which the first `filled` bytes are in the window."""
     if header.record_count < 0:
         raise CorruptBatch(f"a batch of {header.record_count} records")
-    stream = opened(header.attributes & CODEC_MASK, body, most_bytes=limits.record_bytes)
-    window = bytearray(limits.slice_bytes)
-    position, filled = 0, 0
-    is_all_read = False
+    position = 0
+    is_all_read = filled < len(window)
     left = header.record_count
     while left:
         starts, after = whole_records(window, position, filled, min(left, limits.slice_records))
@@ -131,12 +169,7 @@ def _windows(header: BatchHeader, body: memoryview, limits: Limits) -> Iterator[
         if len(window) != max(size, limits.slice_bytes):
             window = bytearray(max(size, limits.slice_bytes))
         window[: len(rest)] = rest
-        try:
-            filled = len(rest) + stream.readinto(memoryview(window)[len(rest) :])
-        except TooLarge as error:
-            raise TooLarge(
-                f"the batch of offsets {header.base_offset} to {header.last_offset} has {error}"
-            ) from None
+        filled = len(rest) + _read(stream, header, memoryview(window)[len(rest) :])
         position = 0
         is_all_read = filled < len(window)
     if position < filled or (not is_all_read and stream.readinto(memoryview(bytearray(1)))):
