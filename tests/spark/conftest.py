@@ -41,13 +41,11 @@ def client(cluster: ProcessCluster) -> Iterator[SyncClient]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     from odradek.spark.session import local_session
-    from odradek.spark.sink import register
 
     with pytest.MonkeyPatch.context() as patch:
         for name, value in SHORT_LIVED_JAVA.items():
             patch.setenv(name, value)
         session = local_session("tests", memory="768m")
-    register(session)
     yield session
     session.stop()
 

@@ -3,7 +3,8 @@
 import pytest
 
 from odradek.model.errors import ConfigurationError
-from odradek.spark.options import SourceOptions, parse
+from odradek.spark.options import SourceOptions, check_batch, check_stream, parse
+from odradek.spark.source import OdradekSource
 
 NEEDED = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 
@@ -84,12 +85,58 @@ def test_options_of_a_consumer_group_are_accepted_and_mean_nothing() -> None:
         ({"kafka.security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
         ({"kafka.sasl.jaas.config": "secret"}, "only PLAINTEXT"),
         ({"columns": "value,colour"}, "there is no 'colour'"),
+        (
+            {"minOffsetsPerTrigger": "15", "maxOffsetsPerTrigger": "12"},
+            "minOffsetsPerTrigger=15 is above maxOffsetsPerTrigger=12",
+        ),
         ({"kafka.isolation.level": "strict"}, "want read_uncommitted or read_committed"),
     ],
 )
 def test_what_cannot_work_is_said(given: dict[str, str], sentence: str) -> None:
     with pytest.raises(ConfigurationError, match=sentence):
         parsed(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"startingOffsets": "latest"}, "startingOffsets=latest: a batch read ends there"),
+        ({"startingOffsets": '{"orders":{"1":0,"2":-1}}'}, r"startingOffsets has -1 \(latest\) for orders-2"),
+        ({"endingOffsets": "earliest"}, "endingOffsets=earliest: nothing lies before that"),
+        ({"endingOffsets": '{"orders":{"0":-2}}'}, r"endingOffsets has -2 \(earliest\) for orders-0"),
+    ],
+)
+def test_a_batch_refuses_what_would_read_nothing(given: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        check_batch(parsed(**given))
+    if "startingOffsets" in given:
+        check_stream(parsed(**given))
+    check_batch(parsed(startingOffsets='{"orders":{"0":-2}}', endingOffsets='{"orders":{"0":-1}}'))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"endingOffsets": "latest"},
+        {"endingTimestamp": "5"},
+        {"endingOffsetsByTimestamp": '{"orders":{"0":5}}'},
+    ],
+)
+def test_a_stream_refuses_an_end(given: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match=r"a stream has no end: .*availableNow"):
+        check_stream(parsed(**given))
+    check_batch(parsed(**given))
+
+
+def test_the_source_asks_for_what_a_batch_and_a_stream_refuse() -> None:
+    for fault, build in (("startingOffsets", "reader"), ("endingOffsets", "streamReader")):
+        source = OdradekSource({**NEEDED, fault: "latest"})
+        with pytest.raises(ConfigurationError, match=fault):
+            getattr(source, build)(source.schema())
+
+
+def test_a_delay_without_a_unit_is_in_milliseconds() -> None:
+    assert parsed(maxTriggerDelay="1500").max_trigger_delay_s == 1.5
 
 
 def test_a_secret_is_not_repeated_in_the_message() -> None:

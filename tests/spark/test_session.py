@@ -1,8 +1,11 @@
 """Which Java Spark runs on, and the sentence when there is none."""
 
+import importlib
 import os
+import pkgutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -113,3 +116,21 @@ def test_the_bundled_runtime_starts() -> None:
         env={**os.environ, "JAVA_HOME": ""},
     )
     assert answer.returncode == 0
+
+
+def test_every_source_and_sink_is_found_without_a_registration() -> None:
+    """As Spark looks for them, so that a Connect client finds them too: `DefaultSource` of every module `pyspark_*`."""
+    found = {
+        importlib.import_module(module.name).DefaultSource.name()
+        for module in pkgutil.iter_modules()
+        if module.name.startswith("pyspark_odradek")
+    }
+
+    assert found == {"odradek", "odradek-delta", "odradek-fused"}
+    packaged = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"][
+        "wheel"
+    ]["packages"]
+    assert {Path(path).name for path in packaged} == {
+        "odradek",
+        *(m.name for m in pkgutil.iter_modules(["src"]) if m.name.startswith("pyspark_")),
+    }

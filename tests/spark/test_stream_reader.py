@@ -103,7 +103,7 @@ def test_a_limit_is_kept_and_a_later_one_is_ignored_when_spark_says_so(
     assert offsets(stream.latestOffset(start, EVERYTHING), topic) == {"0": 10}
 
 
-def test_too_little_that_is_new_is_waited_for_but_not_for_ever(
+def test_too_little_that_is_new_is_waited_for_but_not_for_ever_and_not_at_first(
     cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
 ) -> None:
     topic = make_topic()
@@ -115,10 +115,14 @@ def test_too_little_that_is_new_is_waited_for_but_not_for_ever(
     limit = patient.getDefaultReadLimit()
 
     assert limit == ReadMinRows(15)
-    assert patient.latestOffset(start, limit) == start
-    assert offsets(impatient.latestOffset(start, limit), topic) == {"0": 10}
+    first = patient.latestOffset(start, limit)
+    assert offsets(first, topic) == {"0": 10}, "the first batch of a run waits for nothing"
+    assert impatient.latestOffset(start, limit) == first
     ten(client, topic)
-    assert offsets(patient.latestOffset(start, limit), topic) == {"0": 20}
+    assert patient.latestOffset(first, limit) == first
+    assert offsets(impatient.latestOffset(first, limit), topic) == {"0": 20}
+    ten(client, topic)
+    assert offsets(patient.latestOffset(first, limit), topic) == {"0": 30}
 
 
 def test_a_partition_that_came_later_is_read_from_its_beginning(
@@ -290,3 +294,25 @@ def test_timestamps_of_what_is_not_read_are_refused_and_all_that_is_read_wants_o
         ConfigurationError, match=f"startingOffsetsByTimestamp does not name {topic}-1, which is read"
     ):
         begins({topic: {"0": early}})
+
+
+def test_a_trigger_asks_for_all_topics_at_once(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = [make_topic() for _ in range(5)]
+    stream = reader(cluster, ",".join(topics), startingOffsets="earliest")
+    start = stream.initialOffset()
+    asked: list[object] = []
+    call = SyncClient.call
+
+    def counting(self: SyncClient, to: Any, request: Any, **more: Any) -> Any:
+        asked.append(request)
+        return call(self, to, request, **more)
+
+    monkeypatch.setattr(SyncClient, "call", counting)
+
+    end = stream.latestOffset(start, EVERYTHING)
+
+    assert sorted(end) == sorted(topics)
+    questions = [type(request).__name__ for request in asked]
+    assert questions.count("MetadataRequest") == 1 and len(questions) <= 3, questions

@@ -15,9 +15,12 @@ from typing import Any, NamedTuple
 
 from odradek.client.sync_connection import parse_addresses
 from odradek.model.errors import ConfigurationError
+from odradek.spark import offsets
+from odradek.spark.offsets import Offsets
 
 EARLIEST = "earliest"
 LATEST = "latest"
+_SYMBOLIC = {EARLIEST: offsets.EARLIEST, LATEST: offsets.LATEST}
 # topic -> partition -> offset or timestamp
 PerPartition = dict[str, dict[int, int]]
 
@@ -128,6 +131,10 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
         max_record_bytes=options.positive("maxRecordBytes") or 16 << 20,
     )
     parse_addresses(connection.bootstrap)
+    most, least = options.positive("maxOffsetsPerTrigger"), options.positive("minOffsetsPerTrigger")
+    if most is not None and least is not None and least > most:
+        # Taken, every batch would wait for what it may not read, until maxTriggerDelay.
+        raise ConfigurationError(f"minOffsetsPerTrigger={least} is above maxOffsetsPerTrigger={most}")
     subscribe, pattern, assign = _subscription(options)
     return SourceOptions(
         connection=connection,
@@ -141,8 +148,8 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
         latest_without_timestamp=options.choice(
             "startingOffsetsByTimestampStrategy", {"error": False, "latest": True}, "error"
         ),
-        max_offsets_per_trigger=options.positive("maxOffsetsPerTrigger"),
-        min_offsets_per_trigger=options.positive("minOffsetsPerTrigger"),
+        max_offsets_per_trigger=most,
+        min_offsets_per_trigger=least,
         max_trigger_delay_s=options.duration_s("maxTriggerDelay", 15 * 60.0),
         min_partitions=options.positive("minPartitions"),
         max_records_per_partition=options.positive("maxRecordsPerPartition"),
@@ -150,6 +157,32 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
         include_headers=options.flag("includeHeaders", False),
         columns=_columns(options),
     )
+
+
+def check_batch(options: SourceOptions) -> None:
+    """What a batch read cannot mean: it goes from somewhere to where the logs end, or before."""
+    _refuse_places(
+        "startingOffsets", options.starting, LATEST, "a batch read ends there and would read nothing"
+    )
+    _refuse_places("endingOffsets", options.ending, EARLIEST, "nothing lies before that")
+
+
+def check_stream(options: SourceOptions) -> None:
+    if options.ending is not None or options.ending_timestamps is not None:
+        raise ConfigurationError(
+            "a stream has no end: endingOffsets, endingOffsetsByTimestamp and endingTimestamp are for batch reads; "
+            "trigger(availableNow=True) stops at what is there when it starts"
+        )
+
+
+def _refuse_places(option: str, wanted: str | dict[str, Any] | None, refused: str, why: str) -> None:
+    if wanted == refused:
+        raise ConfigurationError(f"{option}={refused}: {why}")
+    if isinstance(wanted, dict):
+        number = _SYMBOLIC[refused]
+        places = Offsets.from_json(wanted, option).places
+        for partition in sorted(p for p, place in places.items() if place.offset == number):
+            raise ConfigurationError(f"{option} has {number} ({refused}) for {partition}: {why}")
 
 
 def _subscription(
@@ -251,10 +284,11 @@ class _Reader:
         value = self.text(name)
         if value is None:
             return default
-        match = re.fullmatch(r"(\d+)\s*(ms|s|m|min|h|d)", value)
+        match = re.fullmatch(r"(\d+)\s*(ms|s|m|min|h|d|)", value)
         if match is None:
             raise ConfigurationError(f"{name}={value!r}: want a duration as in 500ms, 10s, 15m, 1h")
-        units = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+        # A bare number is milliseconds, as Spark takes it.
+        units = {"": 0.001, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
         return int(match[1]) * units[match[2]]
 
     def json(self, name: str, example: str) -> dict[str, Any]:

@@ -39,7 +39,7 @@ from pyspark.sql.types import (
 
 from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.model.ids import NO_TOPIC_ID
-from odradek.spark.options import LATEST, SourceOptions, parse
+from odradek.spark.options import LATEST, SourceOptions, check_batch, check_stream, parse
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,20 +101,31 @@ class OdradekSource(DataSource):
     def name(cls) -> str:
         return "odradek"
 
+    @in_a_sentence
     def schema(self) -> StructType:
         return schema_of(parse(self.options))
 
+    @in_a_sentence
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(parse(self.options), checked(schema))
+        options = parse(self.options)
+        check_batch(options)
+        return BatchReader(options, checked(schema))
 
+    @in_a_sentence
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return StreamReader(parse(self.options), checked(schema))
+        return StreamReader(stream_options(self.options), checked(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         raise ConfigurationError(_NO_SINK)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         raise ConfigurationError(_NO_SINK)
+
+
+def stream_options(given: Mapping[str, str]) -> SourceOptions:
+    options = parse(given)
+    check_stream(options)
+    return options
 
 
 def checked(schema: StructType) -> StructType:
@@ -170,7 +181,8 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
         self._subscription: Any = None
         self._target: Offsets | None = None
         self._latest: Offsets | None = None
-        self._last_advance = time.monotonic()
+        # The first batch waits for nothing, as in Spark's connector.
+        self._last_advance: float | None = None
 
     @in_a_sentence
     def initialOffset(self) -> dict[str, Any]:
@@ -270,11 +282,12 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
     ) -> bool:
         """minOffsetsPerTrigger: too little is new, and maxTriggerDelay has not passed."""
         least = self._options.min_offsets_per_trigger
-        if least is None or self._target is not None or isinstance(limit, ReadAllAvailable):
+        is_bound = least is not None and self._target is None and not isinstance(limit, ReadAllAvailable)
+        if not is_bound or self._last_advance is None:
             return False
         new = sum(place.offset - (begin[p].offset if p in begin else 0) for p, place in after.items())
         waited_s = time.monotonic() - self._last_advance
-        return new < least and waited_s < self._options.max_trigger_delay_s
+        return new < (least or 0) and waited_s < self._options.max_trigger_delay_s
 
 
 def tasks_between(

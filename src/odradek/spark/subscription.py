@@ -102,7 +102,12 @@ class Subscription:
             option, wanted = (
                 ("subscribe", options.subscribe) if options.subscribe else ("assign", options.assign)
             )
-            topics = {name: existing_topic(self.client, name, option) for name in wanted or ()}
+            # One question for all of them; again, one by one and with patience, for those that are not there.
+            found = self.client.cluster(wanted).topics
+            topics = {
+                name: found[name] if name in found else existing_topic(self.client, name, option)
+                for name in wanted or ()
+            }
         ids = {name: topic.topic_id for name, topic in topics.items()}
         if options.assign is None:
             return ids, sorted(TopicPartition(name, p) for name in topics for p in topics[name].partitions)
