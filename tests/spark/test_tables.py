@@ -57,7 +57,8 @@ def rows(start: int, end: int, partition: int = 0) -> pa.RecordBatch:
 
 
 def written(table: Path, batch_id: int, *batches: pa.RecordBatch, app_id: str = "app") -> Written:
-    return write_rows(iter(batches), SCHEMA, TableOptions(str(table), app_id), batch_id=batch_id)
+    options = TableOptions(str(table), app_id, rows_are_records=True)
+    return write_rows(iter(batches), SCHEMA, options, batch_id=batch_id)
 
 
 def commit(table: Path, batch_id: int, *messages: Written, app_id: str = "app") -> bool:

@@ -16,6 +16,7 @@ second lane turns every word by 32 bits first: a product hides changes of a fact
 top in one lane is in the middle of the other.
 """
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -100,6 +101,41 @@ def of_arrow(key: pa.Array | pa.ChunkedArray, value: pa.Array | pa.ChunkedArray)
         low, high = hashes(key.slice(start, _BLOCK), value.slice(start, _BLOCK))
         total += _sum(low) + (_sum(high) << 64)
     return Fingerprint(count, total & _MASK_128)
+
+
+def of_rows(batch: pa.RecordBatch) -> Fingerprint:
+    """Of rows of any columns: by name, whatever their order. A null counts as no column at all, so that a column that
+    was added later changes nothing. Nested values are hashed as JSON, row by row: 2 us each instead of some 50 ns."""
+    total = 0
+    for start in range(0, batch.num_rows, _BLOCK):
+        piece = batch.slice(start, _BLOCK)
+        count = piece.num_rows
+        low, high = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
+        for name, column in zip(piece.schema.names, piece.columns, strict=True):
+            if column.null_count == count:
+                continue
+            texts = _texts(column)
+            lanes = hashes(pa.repeat(pa.scalar(name.encode(), pa.binary()), count), texts)
+            is_there = texts.is_valid().to_numpy(zero_copy_only=False)
+            low += np.where(is_there, lanes[0], np.uint64(0))
+            high += np.where(is_there, lanes[1], np.uint64(0))
+        # Mixed once more, so that two rows cannot swap the values of a column.
+        total += _sum(_mix_all(low)) + (_sum(_mix_all(high)) << 64)
+    return Fingerprint(batch.num_rows, total & _MASK_128)
+
+
+def _texts(column: pa.Array) -> pa.Array:
+    """One text a value, the same whoever wrote the file: OPTIMIZE of others may change Arrow's type, not the value."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()).cast(pa.string())
+    if pa.types.is_nested(kind):
+        values = [None if v is None else json.dumps(v, default=str) for v in column.to_pylist()]
+        return pa.array(values, pa.string())
+    is_text = (
+        pa.types.is_large_binary(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    )
+    return column.cast(pa.binary() if is_text else pa.string())
 
 
 def hashes(key: pa.Array, value: pa.Array) -> tuple[Words, Words]:

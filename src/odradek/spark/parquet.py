@@ -3,6 +3,7 @@
 import json
 import os
 import uuid
+from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from odradek.model.ids import NO_TOPIC_ID
+from odradek.model.ids import NO_TOPIC_ID, TopicPartition
 from odradek.spark.fingerprint import of_arrow
 from odradek.spark.parts import Part
 
@@ -106,19 +107,26 @@ class FileWriter:
 
 def parts_of(batch: pa.RecordBatch, topic_id: bytes = NO_TOPIC_ID) -> list[Part]:
     """What the rows of a batch say of each partition in them; nothing if columns for that are missing."""
-    if not {"key", "value", "topic", "partition", "offset"} <= set(batch.schema.names) or not batch.num_rows:
+    if not {"key", "value", "topic", "partition", "offset"} <= set(batch.schema.names):
         return []
+    return [_part(rows, *partition, topic_id) for partition, rows in of_each_partition(batch)]
+
+
+def of_each_partition(batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+    if not batch.num_rows:
+        return
     partitions = batch.column("partition").to_numpy(zero_copy_only=False)
     topics = batch.column("topic")
     if partitions.min() == partitions.max() and topics[0] == topics[-1] and len(pc.unique(topics)) == 1:
-        return [_part(batch, topics[0].as_py(), int(partitions[0]), topic_id)]
-    found = []
+        yield TopicPartition(topics[0].as_py(), int(partitions[0])), batch
+        return
     for topic in pc.unique(topics).to_pylist():
         of_topic = batch.filter(pc.equal(topics, topic))
         for partition in np.unique(of_topic.column("partition").to_numpy(zero_copy_only=False)).tolist():
-            rows = of_topic.filter(pc.equal(of_topic.column("partition"), partition))
-            found.append(_part(rows, topic, partition, topic_id))
-    return found
+            yield (
+                TopicPartition(topic, partition),
+                of_topic.filter(pc.equal(of_topic.column("partition"), partition)),
+            )
 
 
 def _part(batch: pa.RecordBatch, topic: str, partition: int, topic_id: bytes) -> Part:

@@ -3,7 +3,8 @@
 Options: `table` (the directory) and `appId` (who writes: one checkpoint, one id). Why it is exactly once stands
 in `odradek.spark.tables`. Two ways lead here.
 
-*Rows*: any stream of rows; the tasks that have them write the Parquet files.
+*Rows*: any stream of rows; the tasks that have them write the Parquet files. A commit notes their count and fingerprint,
+and with `rowsAreRecords=true`, where they are a topic's records as they are, which offsets of which partitions they are.
 
 *Fused*, from `readStream.format("odradek-fused")`: where no SQL stands between topic and table, the task that
 fetches also writes the Parquet. Only a description of the file crosses the JVM, and this sink commits what is
@@ -24,22 +25,23 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StringType, StructField, StructType
 
 from odradek.model.errors import ConfigurationError
-from odradek.spark.options import SourceOptions, parse
-from odradek.spark.source import OdradekSource, StreamReader, schema_of
+from odradek.spark.options import SourceOptions
+from odradek.spark.source import OdradekSource, StreamReader, in_a_sentence, schema_of, stream_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from odradek.spark.fingerprint import Fingerprint
     from odradek.spark.writing import TableOptions, Written
 
 # What the fused source yields instead of rows: the message of one task, as JSON.
 DESCRIPTION = StructType([StructField("odradek_written", StringType())])
-_OWN_OPTIONS = {"table", "appid", "killswitch"}
+_OWN_OPTIONS = {"table", "appid", "killswitch", "rowsarerecords"}
 
 
 def register(spark: "SparkSession") -> None:
-    """Makes `odradek-delta` and `odradek-fused` known; `odradek` itself is found without."""
+    """Makes sink and fused source known where our package is on no path of the driver's Python; else Spark finds them."""
     spark.dataSource.register(DeltaSink)
     spark.dataSource.register(FusedSource)
 
@@ -49,6 +51,7 @@ class DeltaSink(DataSource):
     def name(cls) -> str:
         return "odradek-delta"
 
+    @in_a_sentence
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         if overwrite:
             raise ConfigurationError("odradek-delta only appends: outputMode must be append")
@@ -56,7 +59,9 @@ class DeltaSink(DataSource):
             {name.lower() for name in self.options} - _OWN_OPTIONS - {"path", "checkpointlocation"}
         )
         if unknown:
-            raise ConfigurationError(f"odradek-delta has no option {unknown[0]}; it has table and appId")
+            raise ConfigurationError(
+                f"odradek-delta has no option {unknown[0]}; it has table, appId and rowsAreRecords"
+            )
         return DeltaWriter(table_options(self.options), schema)
 
 
@@ -92,6 +97,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
                 files=[file for w in written for file in w.files],
                 parts=[part for w in written for part in w.parts],
                 schema=to_arrow_schema(written[0].schema, timezone="UTC"),
+                rows=_sum_of_rows(written),
             )
         switch.at("after-commit", batchId)
         switch.when_gone("before-checkpoint", batchId, self)
@@ -113,8 +119,11 @@ class FusedSource(OdradekSource):
     def schema(self) -> StructType:
         return DESCRIPTION
 
+    @in_a_sentence
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        options = parse({name: v for name, v in self.options.items() if name.lower() not in _OWN_OPTIONS})
+        options = stream_options(
+            {name: v for name, v in self.options.items() if name.lower() not in _OWN_OPTIONS}
+        )
         return FusedReader(options, table_options(self.options))
 
 
@@ -148,7 +157,10 @@ def table_options(given: Mapping[str, str]) -> "TableOptions":
         if not options.get(name.lower()):
             raise ConfigurationError(f"the option {name} is missing: {what}")
     switch = KillSwitch.from_text(options.get("killswitch"))
-    return TableOptions(options["table"], options["appid"], switch)
+    are_records = options.get("rowsarerecords", "false").lower()
+    if are_records not in ("true", "false"):
+        raise ConfigurationError(f"rowsAreRecords={are_records!r}: want true or false")
+    return TableOptions(options["table"], options["appid"], switch, are_records == "true")
 
 
 def current_batch_id() -> int:
@@ -159,6 +171,13 @@ def current_batch_id() -> int:
     text = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
     assert text is not None, "a task of a stream knows its batch"
     return int(text)
+
+
+def _sum_of_rows(written: "Sequence[Written]") -> "Fingerprint | None":
+    from odradek.spark.fingerprint import EMPTY
+
+    known = [w.rows for w in written if w.rows is not None]
+    return sum(known, EMPTY) if known else None
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> "list[Written]":

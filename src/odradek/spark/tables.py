@@ -29,6 +29,7 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from odradek.model.errors import OdradekError
 from odradek.spark import parts as parts_of_batch
+from odradek.spark.fingerprint import Fingerprint
 from odradek.spark.parquet import TableFile, application_prefix, batch_of
 from odradek.spark.parts import Part, merged
 
@@ -55,6 +56,7 @@ class CommittedBatch(NamedTuple):
     app_id: str
     batch_id: int
     parts: tuple[Part, ...]
+    rows: Fingerprint | None = None  # where the rows are not the records of `parts` as they are
 
 
 def open_table(path: str) -> DeltaTable | None:
@@ -73,9 +75,18 @@ def commit(
     files: Sequence[TableFile],
     parts: Iterable[Part],
     schema: pa.Schema,
+    rows: Fingerprint | None = None,
 ) -> bool:
     """Adds the files to the table in one step, unless the batch is in it already; True if it was added now."""
     found = merged(parts)
+    note: dict[str, Any] = {
+        "appId": app_id,
+        "batchId": batch_id,
+        "parts": parts_of_batch.to_json(found),
+        "records": sum(file.records for file in files),
+    }
+    if rows is not None:
+        note["rows"] = {"count": rows.count, "hash": rows.hex}
     for _ in range(_ATTEMPTS):
         table = open_table(path)
         done = None if table is None else table.transaction_version(app_id)
@@ -84,7 +95,7 @@ def commit(
             delete_orphans(path, app_id=app_id, batch_id=batch_id)
             return False
         try:
-            _add(path, table, app_id, batch_id, files, found, schema)
+            _add(path, table, app_id, batch_id, files, note, schema)
         except DeltaError as error:
             if not (isinstance(error, CommitFailedError) or (table is None and open_table(path))):
                 raise
@@ -117,8 +128,17 @@ def committed_batches(table: DeltaTable, app_id: str | None = None) -> list[Comm
         note = entry.get(METADATA)
         if isinstance(note, dict) and app_id in (None, note["appId"]):
             parts = parts_of_batch.from_json(note["parts"])
-            found.append(CommittedBatch(entry["version"], note["appId"], note["batchId"], parts))
-    return sorted(found)
+            rows = note.get("rows")
+            found.append(
+                CommittedBatch(
+                    entry["version"],
+                    note["appId"],
+                    note["batchId"],
+                    parts,
+                    None if rows is None else Fingerprint.from_hex(rows["count"], rows["hash"]),
+                )
+            )
+    return sorted(found, key=lambda batch: batch.version)
 
 
 def delete_orphans(path: str, *, app_id: str, batch_id: int) -> list[str]:
@@ -173,19 +193,13 @@ def _add(
     app_id: str,
     batch_id: int,
     files: Sequence[TableFile],
-    parts: tuple[Part, ...],
+    note: dict[str, Any],
     schema: pa.Schema,
 ) -> None:
     now_ms = int(time.time() * 1000)
     actions: list[Any] = [
         AddAction(file.name, file.size_bytes, {}, now_ms, True, file.stats) for file in files
     ]
-    note: dict[str, Any] = {
-        "appId": app_id,
-        "batchId": batch_id,
-        "parts": parts_of_batch.to_json(parts),
-        "records": sum(file.records for file in files),
-    }
     properties = CommitProperties(
         custom_metadata={METADATA: note}, app_transactions=[Transaction(app_id, batch_id, now_ms)]
     )

@@ -1,31 +1,37 @@
-"""Is the table what the topic says? By count, by hash, by offset; three witnesses per partition.
+"""Is the table what the topic says? By count, by hash, by offset; three witnesses, batch by batch.
 
-    the topic    fetched again, from the first to the last offset that the table claims
+    the topic    fetched again, as far as it still holds what a batch read
     the table    its rows as they are read back from the Parquet files
     the commits  what each batch noted about itself when it was written
 
-All three must agree, no offset may be in the table twice, and no two batches may claim the same offsets.
+The table must agree with the commits on every batch, and the topic with the commits on every batch that it still holds
+whole; what retention has taken is counted, and proved by the commits. No offset may be in the table twice, and no two
+batches may claim the same offsets. Where the rows are not the records as they are (decoded values, the rows of a query),
+the commits' count and fingerprint of rows are compared instead.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlparse
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 
 from odradek.client.sync import SyncClient
 from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicPartition
 from odradek.spark import tables
 from odradek.spark.arrow_schema import rows_schema
-from odradek.spark.fingerprint import EMPTY, Fingerprint
+from odradek.spark.data_loss import DataLoss
+from odradek.spark.fingerprint import EMPTY, Fingerprint, of_arrow, of_rows
 from odradek.spark.options import ConnectionOptions
-from odradek.spark.parquet import parts_of
+from odradek.spark.parquet import of_each_partition, parts_of
 from odradek.spark.parts import Part, merged
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.reading import read_one
+from odradek.spark.tables import CommittedBatch
 
 _COLUMNS = ("key", "value", "topic", "partition", "offset")
 
@@ -37,15 +43,18 @@ class PartitionReport(NamedTuple):
     start: int
     end: int
     topic: Fingerprint
-    table: Fingerprint
+    table: Fingerprint | None  # None where the table's rows are not the records as they are
     commits: Fingerprint
     doubled: int  # offsets that are in the table more than once
     log_start_offset: int
     high_watermark: int
+    gone: Fingerprint = EMPTY  # of `commits`, the batches that the topic does not hold whole any more
+    different: tuple[tuple[int, int], ...] = ()  # the batches on which two witnesses disagree
 
     @property
     def is_equal(self) -> bool:
-        return self.topic == self.table == self.commits and self.doubled == 0
+        agree = self.topic + self.gone == self.commits and self.table in (None, self.commits)
+        return agree and not self.different and self.doubled == 0
 
     @property
     def is_complete(self) -> bool:
@@ -55,11 +64,31 @@ class PartitionReport(NamedTuple):
     def __str__(self) -> str:
         verdict = "equal" if self.is_equal else "DIFFERENT"
         behind = "" if self.is_complete else f", topic holds {self.log_start_offset} to {self.high_watermark}"
+        where = ", ".join(f"[{start}, {end})" for start, end in self.different)
+        gone = f", {self.gone.count} of them gone from the topic" if self.gone.count else ""
+        table = f"table {self.table.count} {self.table.hex[:8]}, " if self.table is not None else ""
         return (
             f"{self.partition} [{self.start}, {self.end}): topic {self.topic.count} {self.topic.hex[:8]}, "
-            f"table {self.table.count} {self.table.hex[:8]}, "
-            f"commits {self.commits.count} {self.commits.hex[:8]}, "
-            f"doubled {self.doubled}: {verdict}{behind}"
+            f"{table}commits {self.commits.count} {self.commits.hex[:8]}{gone}, "
+            f"doubled {self.doubled}: {verdict}{' in ' + where if where else ''}{behind}"
+        )
+
+
+class RowsReport(NamedTuple):
+    """Rows that are not the records as they are: what the files hold, and what the commits noted."""
+
+    table: Fingerprint
+    commits: Fingerprint
+
+    @property
+    def is_equal(self) -> bool:
+        return self.table == self.commits
+
+    def __str__(self) -> str:
+        verdict = "equal" if self.is_equal else "DIFFERENT"
+        return (
+            f"rows: table {self.table.count} {self.table.hex[:8]}, "
+            f"commits {self.commits.count} {self.commits.hex[:8]}: {verdict}"
         )
 
 
@@ -67,10 +96,11 @@ class Report(NamedTuple):
     table: str
     version: int
     partitions: tuple[PartitionReport, ...]
+    rows: RowsReport | None = None
 
     @property
     def is_equal(self) -> bool:
-        return bool(self.partitions) and all(p.is_equal for p in self.partitions)
+        return all(p.is_equal for p in self.partitions) and (self.rows is None or self.rows.is_equal)
 
     @property
     def is_complete(self) -> bool:
@@ -82,7 +112,13 @@ class Report(NamedTuple):
 
     @property
     def table_side(self) -> Fingerprint:
-        return sum((p.table for p in self.partitions), EMPTY)
+        if self.rows is not None:
+            return self.rows.table
+        return sum((p.table or EMPTY for p in self.partitions), EMPTY)
+
+    @property
+    def gone(self) -> Fingerprint:
+        return sum((p.gone for p in self.partitions), EMPTY)
 
     @property
     def doubled(self) -> int:
@@ -97,6 +133,8 @@ class Report(NamedTuple):
             "records": {"topic": self.topic_side.count, "table": self.table_side.count},
             "hash": {"topic": self.topic_side.hex, "table": self.table_side.hex},
             "doubled": self.doubled,
+            "gone": self.gone.count,
+            "rows": None if self.rows is None else str(self.rows),
             "partitions": [str(p) for p in self.partitions],
         }
 
@@ -110,39 +148,105 @@ def verify(table: str, bootstrap: str, *, app_id: str | None = None, read_commit
     opened = tables.open_table(table)
     if opened is None:
         raise CannotVerify(f"there is no Delta table at {table}")
-    version = opened.version()
     commits = tables.committed_batches(opened, app_id)
-    parts = merged(part for commit in commits for part in commit.parts)
-    if not parts:
+    if not any(commit.parts or commit.rows is not None for commit in commits):
         whose = f"application {app_id!r}" if app_id else "any odradek application"
         raise CannotVerify(
             f"the history of {table} tells of no batch of {whose}, so of no offsets to compare"
         )
-    found = _of_table(opened.file_uris())
     connection = ConnectionOptions(bootstrap=bootstrap, read_committed=read_committed)
+    noted = [commit.rows for commit in commits if commit.rows is not None]
+    if not noted:
+        return Report(
+            table, opened.version(), _of_records(opened, commits, connection, is_all=app_id is None)
+        )
+    if len(noted) < len(commits):
+        raise CannotVerify(
+            f"{table} holds rows of queries and records as they are, written by several applications: they cannot be told "
+            f"apart; name one application whose rows are the only ones of their kind"
+        )
+    rows = RowsReport(_of_all_rows(opened), sum(noted, EMPTY))
+    return Report(table, opened.version(), _of_decoded(commits, connection), rows)
+
+
+def _of_records(
+    opened: DeltaTable, commits: Sequence[CommittedBatch], connection: ConnectionOptions, *, is_all: bool
+) -> tuple[PartitionReport, ...]:
+    by_partition = _parts_by_partition(commits)
+    found = _of_table(opened.file_uris(), by_partition)
     reports = []
-    with SyncClient(bootstrap) as client:
-        partitions = [part.topic_partition for part in parts]
-        first, last = client.begin_offsets(partitions), client.end_offsets(partitions)
-        for part in parts:
-            table_side, doubled = found.pop(part.topic_partition, (EMPTY, 0))
-            reports.append(
-                PartitionReport(
-                    partition=part.topic_partition,
-                    start=part.start,
-                    end=part.end,
-                    topic=fingerprint_of_topic(part, connection),
-                    table=table_side,
-                    commits=part.fingerprint,
-                    doubled=doubled,
-                    log_start_offset=first[part.topic_partition],
-                    high_watermark=last[part.topic_partition],
-                )
-            )
-        # Rows of partitions that no commit tells of: in the table, and nobody knows from where.
-        for partition, (table_side, doubled) in sorted(found.items()) if app_id is None else ():
-            reports.append(PartitionReport(partition, 0, 0, EMPTY, table_side, EMPTY, doubled, 0, 0))
-    return Report(table, version, tuple(reports))
+    with SyncClient(connection.bootstrap) as client:
+        for partition, parts in by_partition.items():
+            table_side = found.pop(partition, _Rows(dict.fromkeys(parts, EMPTY), EMPTY, 0))
+            reports.append(_compared(client, partition, parts, table_side, connection))
+    # Rows of partitions that no commit tells of: in the table, and nobody knows from where.
+    for partition, rows in sorted(found.items()) if is_all else ():
+        reports.append(PartitionReport(partition, 0, 0, EMPTY, rows.total, EMPTY, rows.doubled, 0, 0))
+    return tuple(reports)
+
+
+def _of_decoded(
+    commits: Sequence[CommittedBatch], connection: ConnectionOptions
+) -> tuple[PartitionReport, ...]:
+    by_partition = _parts_by_partition(commits)
+    if not by_partition:
+        return ()
+    with SyncClient(connection.bootstrap) as client:
+        return tuple(_compared(client, p, parts, None, connection) for p, parts in by_partition.items())
+
+
+def _parts_by_partition(commits: Iterable[CommittedBatch]) -> dict[TopicPartition, list[Part]]:
+    parts = sorted(part for commit in commits for part in commit.parts)
+    merged(parts)  # raises where two batches claim the same offsets
+    by_partition: dict[TopicPartition, list[Part]] = {}
+    for part in parts:
+        by_partition.setdefault(part.topic_partition, []).append(part)
+    return by_partition
+
+
+def _compared(
+    client: SyncClient,
+    partition: TopicPartition,
+    parts: Sequence[Part],
+    rows: "_Rows | None",
+    connection: ConnectionOptions,
+) -> PartitionReport:
+    topic = gone = EMPTY
+    different = []
+    for part in parts:
+        held = _held_by_topic(client, part, connection)
+        if held is None:
+            gone += part.fingerprint
+        else:
+            topic += held
+        if held not in (None, part.fingerprint) or (rows and rows.by_part[part] != part.fingerprint):
+            different.append((part.start, part.end))
+    return PartitionReport(
+        partition=partition,
+        start=parts[0].start,
+        end=parts[-1].end,
+        topic=topic,
+        table=None if rows is None else rows.total,
+        commits=sum((part.fingerprint for part in parts), EMPTY),
+        doubled=0 if rows is None else rows.doubled,
+        log_start_offset=client.begin_offsets([partition])[partition],
+        high_watermark=client.end_offsets([partition])[partition],
+        gone=gone,
+        different=tuple(different),
+    )
+
+
+def _held_by_topic(client: SyncClient, part: Part, connection: ConnectionOptions) -> Fingerprint | None:
+    """None where the topic does not hold all of the part any more; retention may take it while it is read."""
+    partition = part.topic_partition
+    if client.begin_offsets([partition])[partition] > part.start:
+        return None
+    try:
+        return fingerprint_of_topic(part, connection)
+    except DataLoss:
+        if client.begin_offsets([partition])[partition] > part.start:
+            return None
+        raise
 
 
 def fingerprint_of_topic(part: Part, connection: ConnectionOptions) -> Fingerprint:
@@ -155,32 +259,48 @@ def fingerprint_of_topic(part: Part, connection: ConnectionOptions) -> Fingerpri
     return total
 
 
-def _of_table(uris: list[str]) -> dict[TopicPartition, tuple[Fingerprint, int]]:
-    """Per partition what the rows say, and how many offsets come more than once."""
+class _Rows(NamedTuple):
+    """What the table's rows of one partition say."""
+
+    by_part: dict[Part, Fingerprint]
+    total: Fingerprint
+    doubled: int  # offsets that come more than once
+
+
+def _of_table(
+    uris: Iterable[str], by_partition: Mapping[TopicPartition, Sequence[Part]]
+) -> dict[TopicPartition, _Rows]:
     totals: dict[TopicPartition, Fingerprint] = {}
+    of_parts: dict[TopicPartition, dict[Part, Fingerprint]] = {}
     offsets: dict[TopicPartition, list[Any]] = {}
-    for batch in _batches(uris):
-        for part in parts_of(batch):
-            totals[part.topic_partition] = totals.get(part.topic_partition, EMPTY) + part.fingerprint
-        topics = batch.column("topic").to_numpy(zero_copy_only=False)
-        numbers = batch.column("partition").to_numpy()
-        for topic in np.unique(topics).tolist():
-            for number in np.unique(numbers[topics == topic]).tolist():
-                chosen = (topics == topic) & (numbers == number)
-                offsets.setdefault(TopicPartition(topic, number), []).append(
-                    batch.column("offset").to_numpy()[chosen]
-                )
+    for batch in _batches(uris, rows_schema(_COLUMNS)):
+        for partition, rows in of_each_partition(batch):
+            found = of_arrow(rows.column("key"), rows.column("value"))
+            totals[partition] = totals.get(partition, EMPTY) + found
+            numbers = rows.column("offset").to_numpy(zero_copy_only=False)
+            offsets.setdefault(partition, []).append(numbers)
+            parts = by_partition.get(partition, ())
+            sums = of_parts.setdefault(partition, dict.fromkeys(parts, EMPTY))
+            for part in parts:
+                if part.end <= numbers.min() or part.start > numbers.max():
+                    continue
+                chosen = rows.filter(pa.array((numbers >= part.start) & (numbers < part.end)))
+                sums[part] += of_arrow(chosen.column("key"), chosen.column("value"))
     doubled = {}
     for partition, pieces in offsets.items():
         every = np.concatenate(pieces)
         doubled[partition] = len(every) - len(np.unique(every))
-    return {partition: (total, doubled[partition]) for partition, total in totals.items()}
+    return {p: _Rows(of_parts[p], totals[p], doubled[p]) for p in totals}
 
 
-def _batches(uris: list[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of Parquet files; those that others rewrote (OPTIMIZE) may have other Arrow types."""
-    schema = rows_schema(_COLUMNS)
+def _of_all_rows(opened: DeltaTable) -> Fingerprint:
+    return sum((of_rows(batch) for batch in _batches(opened.file_uris(), None)), EMPTY)
+
+
+def _batches(uris: Iterable[str], schema: pa.Schema | None) -> Iterator[pa.RecordBatch]:
+    """The rows of Parquet files, as `schema` types them: those that others rewrote (OPTIMIZE) may have other Arrow types."""
     for uri in sorted(uris):
         path = unquote(urlparse(uri).path) if "://" in uri else uri
-        for batch in pq.ParquetFile(path).iter_batches(batch_size=65_536, columns=list(_COLUMNS)):
-            yield batch.select(_COLUMNS).cast(schema)
+        columns = None if schema is None else schema.names
+        for batch in pq.ParquetFile(path).iter_batches(batch_size=65_536, columns=columns):
+            yield batch if schema is None else batch.select(schema.names).cast(schema)

@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from odradek.spark import parts as parts_json
+from odradek.spark.fingerprint import EMPTY, Fingerprint, of_rows
 from odradek.spark.kill_switch import KillSwitch
 from odradek.spark.options import ConnectionOptions
 from odradek.spark.parquet import FileWriter, TableFile, file_name, parts_of
@@ -27,15 +28,24 @@ class TableOptions(NamedTuple):
     table: str
     app_id: str
     kill_switch: KillSwitch = KillSwitch()
+    # Whether the rows of a query are the records of topics as they are, so that their offsets prove something.
+    rows_are_records: bool = False
 
 
 class Written(WriterCommitMessage):
     """What a task tells the driver: files and what is in them, never the rows."""
 
-    def __init__(self, schema: StructType, files: Iterable[TableFile], parts: Iterable[Part]) -> None:
+    def __init__(
+        self,
+        schema: StructType,
+        files: Iterable[TableFile],
+        parts: Iterable[Part],
+        rows: Fingerprint | None = None,
+    ) -> None:
         self.schema = schema
         self.files = tuple(files)
-        self.parts = tuple(parts)
+        self.parts = tuple(parts)  # what was read of topics, where that is known
+        self.rows = rows  # of the rows, where they are not the records of topics
 
     def to_text(self) -> str:
         value = {
@@ -82,10 +92,22 @@ def write_ranges(
 def write_rows(
     batches: Iterable[pa.RecordBatch], schema: StructType, options: TableOptions, *, batch_id: int
 ) -> Written:
-    """Writes the rows of a query; their parts are known as far as they still have the columns of a topic."""
+    """Writes the rows of a query. What a shuffle, a join or an explode has dealt out anew proves nothing by its offsets:
+    such rows are counted and hashed; only rows that are records as they are (`rows_are_records`) tell of ranges."""
     wanted = to_arrow_schema(schema, timezone="UTC")
     given = (batch.cast(wanted) for batch in batches)
-    return _write(((batch, parts_of(batch)) for batch in given), schema, options, batch_id)
+    if options.rows_are_records:
+        return _write(((batch, parts_of(batch)) for batch in given), schema, options, batch_id)
+    rows = EMPTY
+
+    def counted() -> Iterator[tuple[pa.RecordBatch, list[Part]]]:
+        nonlocal rows
+        for batch in given:
+            rows += of_rows(batch)
+            yield batch, []
+
+    written = _write(counted(), schema, options, batch_id)
+    return Written(written.schema, written.files, (), rows)
 
 
 def _write(

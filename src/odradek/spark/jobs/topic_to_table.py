@@ -47,9 +47,6 @@ class Job(NamedTuple):
 
 def start(spark: "SparkSession", job: Job, kill_switch: KillSwitch = OFF) -> "StreamingQuery":
     """The running query; it ends by itself when all that was there at its start is in the table."""
-    from odradek.spark.sink import register
-
-    register(spark)
     table = {"table": os.path.abspath(job.table), "appId": job.name, "killSwitch": kill_switch.to_text()}
     reader = spark.readStream.format("odradek-fused" if job.is_fused else "odradek").options(
         **{"kafka.bootstrap.servers": job.bootstrap},
@@ -63,7 +60,7 @@ def start(spark: "SparkSession", job: Job, kill_switch: KillSwitch = OFF) -> "St
     return (
         reader.load()
         .writeStream.format("odradek-delta")
-        .options(**table)
+        .options(**table, rowsAreRecords="true")
         .option("checkpointLocation", os.path.abspath(job.checkpoint))
         .outputMode("append")
         .trigger(availableNow=True)

@@ -1,0 +1,88 @@
+"""What `verify` says of a table whose topic has lost what the table holds. A real broker, no Spark."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from odradek.client.sync import SyncClient
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from odradek.spark import tables
+from odradek.spark.options import parse
+from odradek.spark.ranges import OffsetRange
+from odradek.spark.source import schema_of
+from odradek.spark.verify import verify
+from odradek.spark.writing import TableOptions, write_ranges
+from odradek.testing.process_cluster import ProcessCluster
+from tests.spark.conftest import fill
+
+MakeTopic = Callable[..., str]
+
+
+@pytest.fixture
+def table(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path
+) -> tuple[str, str]:
+    """Three batches of ten records each, and the topic they are from."""
+    topic = make_topic()
+    fill(client, topic, 0, [b"%d" % n for n in range(30)], batch=10)
+    options = parse({"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic})
+    path = str(tmp_path / "table")
+    for batch_id in range(3):
+        wanted = OffsetRange(topic, 0, 10 * batch_id, 10 * batch_id + 10)
+        done = write_ranges(
+            [wanted], options.connection, schema_of(options), TableOptions(path, "app"), batch_id=batch_id
+        )
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        schema = to_arrow_schema(done.schema, timezone="UTC")
+        tables.commit(
+            path, app_id="app", batch_id=batch_id, files=done.files, parts=done.parts, schema=schema
+        )
+    return path, topic
+
+
+def delete_below(client: SyncClient, topic: str, offset: int) -> None:
+    wanted = DeleteRecordsTopic(
+        name=topic, partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)]
+    )
+    leader = client.topic(topic).partitions[0].leader
+    answer = client.call(leader, DeleteRecordsRequest(topics=[wanted], timeout_ms=30_000))
+    assert answer.topics[0].partitions[0].error_code == 0
+    assert client.begin_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): offset}
+
+
+def test_what_retention_has_taken_is_counted_and_the_rest_compared_batch_by_batch(
+    cluster: ProcessCluster, client: SyncClient, table: tuple[str, str]
+) -> None:
+    path, topic = table
+    delete_below(client, topic, 13)
+
+    report = verify(path, cluster.bootstrap)
+
+    assert report.is_equal and report.is_complete
+    assert (report.gone.count, report.topic_side.count, report.table_side.count) == (20, 10, 30)
+    assert "20 of them gone from the topic" in str(report.partitions[0])
+    DeltaTable(path).delete("offset = 4")
+    harmed = verify(path, cluster.bootstrap)
+    assert not harmed.is_equal, "the commits prove what the topic no longer holds"
+    assert harmed.partitions[0].different == ((0, 10),)
+    assert "DIFFERENT in [0, 10)" in str(harmed.partitions[0])
+
+
+def test_all_of_a_topic_may_be_gone(
+    cluster: ProcessCluster, client: SyncClient, table: tuple[str, str]
+) -> None:
+    path, topic = table
+    delete_below(client, topic, 30)
+
+    report = verify(path, cluster.bootstrap)
+
+    assert report.is_equal and report.gone.count == 30
+    assert report.to_json()["gone"] == 30
