@@ -12,13 +12,13 @@ import time
 import tracemalloc
 from collections.abc import Callable
 
+from odradek.advisor.what_if import what_if
 from odradek.controller.context import ControllerSettings
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import Effects
 from odradek.controller.events import ControlledShutdownRequested, Elected
 from odradek.controller.failover import load_context
 from odradek.controller.settle import settle
-from odradek.controller.what_if import what_if
 from odradek.model.cluster import BrokerRegistration, Endpoint, LeaderAndIsr, ReplicaAssignment
 from odradek.model.facts import (
     BrokersChanged,

@@ -1,6 +1,6 @@
 """What would happen if broker 3 died? The controller's own step answers, without any cluster."""
 
-from odradek.controller.what_if import context_of, what_if
+from odradek.advisor.what_if import context_of, what_if
 from odradek.model.cluster import BrokerRegistration, LeaderAndIsr, ReplicaAssignment, TopicConfig
 from odradek.model.facts import MetadataLoaded, StoredPartitionState, TopicAssignment
 from odradek.model.ids import TopicPartition

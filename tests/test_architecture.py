@@ -18,12 +18,13 @@ ALLOWED: dict[str, set[str]] = {
     "replication": {"model", "protocol", "records", "log"},
     "coordinator": {"model", "protocol", "records"},
     "controller": {"model"},
+    "advisor": {"model", "controller"},
     "broker": {"model", "protocol", "records", "log", "replication", "coordinator"},
     "store": {"model"},
     "client": {"model", "protocol", "records"},
     "server": {
-        "model", "protocol", "records", "log", "replication", "coordinator", "controller", "broker", "store",
-        "client",
+        "model", "protocol", "records", "log", "replication", "coordinator", "controller", "advisor", "broker",
+        "store", "client",
     },
     "spark": {"model", "protocol", "records", "client"},
 }  # fmt: skip
@@ -31,7 +32,7 @@ ALLOWED: dict[str, set[str]] = {
 TOP = {"cli", "web", "testing", "sim", "demo"}
 
 FORBIDDEN_IN_PURE = {"asyncio", "logging", "time", "random", "os", "socket", "threading"}
-PURE = {"model", "protocol", "records", "replication", "coordinator", "controller", "broker"}
+PURE = {"model", "protocol", "records", "replication", "coordinator", "controller", "advisor", "broker"}
 PURE_FILES = {"store/api.py", "store/layout.py", "store/memory.py"}
 # Only this module may import the library.
 SOLE_IMPORTERS = {"kazoo": {"store/zookeeper/link.py"}, "sqlite3": {"store/"}}

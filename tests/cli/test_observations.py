@@ -6,8 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from odradek.advisor.timeline import outages, timeline
 from odradek.cli.observations import first_line, is_observed, lines_between, snapshot_at
-from odradek.controller.timeline import outages, timeline
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.facts import MetadataLoaded, TopicAssignment
 from odradek.model.ids import BrokerId

@@ -5,12 +5,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from odradek.advisor.reassignment_steps import STEPS
+from odradek.advisor.timeline import Moment, Outage
 from odradek.cli.pictures.drawing import Drawing, escaped, page, paragraph, table
 from odradek.cli.pictures.steps import status_svg
 from odradek.cli.pictures.timeline import timeline_page, timeline_svg
 from odradek.cli.reassign.rows import Row
-from odradek.controller.reassignment_steps import STEPS
-from odradek.controller.timeline import Moment, Outage
 from odradek.model.ids import BrokerId, TopicPartition
 
 NASTY = "<script>alert('x')</script> & \"quoted\" \x00\x1b ]]> \ud800"

@@ -16,7 +16,7 @@ from odradek.controller.context import ControllerContext
 from odradek.model.ids import BrokerId
 from odradek.store.api import ConditionalOps, Create
 from odradek.store.embedded import EmbeddedStore
-from tests.controller.test_replay import written_down
+from tests.advisor.test_replay import written_down
 from tests.controller.world import World, tp
 
 REGISTRATION = {

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from odradek.advisor.what_if_steps import CatchUp, Configure, Elect, Kill, Reassign, ShutDown, Start
 from odradek.cli.what_if import InOrder, parse_step
-from odradek.controller.what_if_steps import CatchUp, Configure, Elect, Kill, Reassign, ShutDown, Start
 from odradek.model.ids import TopicPartition
 from tests.cli.conftest import Shell
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from odradek.advisor.what_if import what_if
 from odradek.controller.broker_requests import AskEndOffsets
 from odradek.controller.effects import Effects, ElectLeadersAnswer
 from odradek.controller.events import (
@@ -13,7 +14,6 @@ from odradek.controller.events import (
 )
 from odradek.controller.states import PartitionState
 from odradek.controller.unclean import PATIENCE_MS
-from odradek.controller.what_if import what_if
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ConfigChanged, TopicsChanged, UnreadableNode
 from odradek.model.ids import BrokerId, LeaderEpoch, Offset

@@ -16,8 +16,8 @@ from odradek.cli.sources import open_source, source_options
 from odradek.model.counted import counted
 
 if TYPE_CHECKING:
+    from odradek.advisor.roll_plan import RollPlan
     from odradek.controller.context import ControllerContext
-    from odradek.controller.roll_plan import RollPlan
 
 SHOWN_EXAMPLES = 10
 # Moments times partitions, below which the check takes seconds.
@@ -56,7 +56,7 @@ def plan(
     as_json: bool,
 ) -> None:
     """Order and batches for restarting brokers, with certificate or counter-example."""
-    from odradek.controller.roll_plan import check, fragile, roll_plan
+    from odradek.advisor.roll_plan import check, fragile, roll_plan
 
     source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)
     context = source.decided()

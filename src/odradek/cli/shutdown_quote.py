@@ -16,7 +16,7 @@ from odradek.cli.sources import open_source, source_options
 from odradek.model.counted import counted
 
 if TYPE_CHECKING:
-    from odradek.controller.shutdown_quote import ShutdownQuote
+    from odradek.advisor.shutdown_quote import ShutdownQuote
 
 SHOWN_PARTITIONS = 20
 
@@ -42,8 +42,8 @@ def shutdown_quote(
     as_json: bool,
 ) -> None:
     """What a controlled shutdown of brokers would cost, and what makes it safe."""
+    from odradek.advisor.shutdown_quote import shutdown_quote as quote_of
     from odradek.cli.reassign.files import proposal
-    from odradek.controller.shutdown_quote import shutdown_quote as quote_of
 
     source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)
     context = source.decided()

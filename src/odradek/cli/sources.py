@@ -53,7 +53,7 @@ class Source:
 
     def observed(self) -> "ControllerContext":
         """As it is, nothing decided: for "why"."""
-        from odradek.controller.observed import observed_context
+        from odradek.advisor.observed import observed_context
         from odradek.model.ids import BrokerId
 
         if self.replayed is not None:
@@ -66,7 +66,7 @@ class Source:
 
     def decided(self) -> "ControllerContext":
         """A controller has taken over: for "what if"."""
-        from odradek.controller.what_if import context_of
+        from odradek.advisor.what_if import context_of
         from odradek.model.ids import BrokerId
 
         if self.replayed is not None:
@@ -418,9 +418,9 @@ def _finished(work: "Coroutine[Any, Any, T]") -> T:
 
 def from_journal(place: Path, at: str | None) -> Source:
     """What the controller remembered at the end of its journal, or at that time."""
+    from odradek.advisor.replay import replay
     from odradek.cli.journal.files import read_history, settings_of
     from odradek.cli.observations import is_observed
-    from odradek.controller.replay import replay
     from odradek.model.facts import MetadataLoaded
 
     history = read_history(place)

@@ -17,8 +17,8 @@ from odradek.cli.output import fail, json_option, print_json, print_table
 from odradek.cli.sources import Source, open_source, source_options
 
 if TYPE_CHECKING:
-    from odradek.controller.what_if import WhatIf
-    from odradek.controller.what_if_steps import Step
+    from odradek.advisor.what_if import WhatIf
+    from odradek.advisor.what_if_steps import Step
     from odradek.model.ids import BrokerId
 
 BAD = ("goes offline", "stays offline", "falls under min ISR", "stays under min ISR")
@@ -76,7 +76,7 @@ def what_if(
     **_steps: Any,
 ) -> None:
     """What the controller would do: brokers die, start, partitions move, settings change; one after another."""
-    from odradek.controller.what_if_steps import Kill, Start, ask
+    from odradek.advisor.what_if_steps import Kill, Start, ask
 
     steps = [parse_step(name, value) for name, value in ctx.meta["steps"]]
     if not steps:
@@ -109,7 +109,7 @@ def what_if(
 
 
 def parse_step(name: str, value: str) -> "Step":
-    from odradek.controller import what_if_steps as steps
+    from odradek.advisor import what_if_steps as steps
     from odradek.model.ids import TopicPartition
 
     if name == "--kill":

@@ -15,8 +15,8 @@ from odradek.cli.sources import Source, open_source, source_options
 from odradek.model.counted import counted, numbered
 
 if TYPE_CHECKING:
+    from odradek.advisor.explain import Why
     from odradek.controller.context import ControllerContext
-    from odradek.controller.explain import Why
     from odradek.model.ids import BrokerId, TopicPartition
 
 SHOWN_PARTITIONS = 5
@@ -61,8 +61,8 @@ def why(
 
 
 def answers_for(source: Source, target: str, bootstrap: str | None) -> list[Answer]:
-    from odradek.controller.explain_moves import why_not_deleted
-    from odradek.controller.explain_replication import partitions_led, why_partition, why_slow
+    from odradek.advisor.explain_moves import why_not_deleted
+    from odradek.advisor.explain_replication import partitions_led, why_partition, why_slow
 
     context = source.observed()
     is_controllers = source.replayed is not None
@@ -131,8 +131,8 @@ def _is_waiting(context: "ControllerContext", target: str) -> bool:
 
 def controllers_own(bootstrap: str) -> "ControllerContext | None":
     """What the controller remembers, read off its journal where that is at hand: a cluster of ours, on this machine."""
+    from odradek.advisor.replay import replay
     from odradek.cli.journal.files import local_history, settings_of
-    from odradek.controller.replay import replay
     from odradek.model.errors import OdradekError
 
     try:

@@ -24,9 +24,9 @@ from odradek.server.controlled_shutdown import was_hurried
 from odradek.store import api
 
 if TYPE_CHECKING:
+    from odradek.advisor.shutdown_quote import ShutdownQuote
     from odradek.controller.context import ControllerContext
     from odradek.controller.core import ControllerCore
-    from odradek.controller.shutdown_quote import ShutdownQuote
 
 logger = logging.getLogger("odradek.server")
 
@@ -119,8 +119,8 @@ async def _context(
     store: api.Store | None, core: "ControllerCore | None", settings: BrokerSettings
 ) -> "ControllerContext":
     # Not above: a broker that is never refused needs no controller for it.
+    from odradek.advisor.observed import observed_context
     from odradek.controller.context import ControllerSettings
-    from odradek.controller.observed import observed_context
     from odradek.store.facts import read_metadata
 
     if core is not None and core.context is not None and not core.is_writing:
@@ -131,7 +131,7 @@ async def _context(
 
 
 def _quote(context: "ControllerContext", broker: BrokerId) -> "ShutdownQuote":
-    from odradek.controller.shutdown_quote import shutdown_quote
+    from odradek.advisor.shutdown_quote import shutdown_quote
 
     return shutdown_quote(context, [broker])
 

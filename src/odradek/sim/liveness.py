@@ -7,7 +7,7 @@ lag time is over; and where nothing is produced any more nobody mends it by acci
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from odradek.controller.explain_replication import why_partition
+from odradek.advisor.explain_replication import why_partition
 from odradek.model.ids import TopicPartition
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.consumer import SimConsumer

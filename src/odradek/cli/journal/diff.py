@@ -75,8 +75,8 @@ def diff(
 def side_of(history: History, name: str, until_ms: int | None) -> Side:
     """As recorded; its end is what the code of today makes of it."""
     check_lines(history, ())
+    from odradek.advisor.replay import replay
     from odradek.cli.journal.files import settings_of
-    from odradek.controller.replay import replay
 
     _, core = replay(history.lines, settings=settings_of(history), as_recorded=True, until_ms=until_ms)
     changes = [
@@ -95,8 +95,8 @@ def side_of(history: History, name: str, until_ms: int | None) -> Side:
 def changed_side(
     history: History, drop: tuple[int, ...], pairs: tuple[str, ...], until_ms: int | None
 ) -> Side:
+    from odradek.advisor.replay import replay
     from odradek.controller.journal import as_json
-    from odradek.controller.replay import replay
 
     check_lines(history, drop)
     had, changed = changed_settings(history, pairs)

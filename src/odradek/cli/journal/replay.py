@@ -26,8 +26,8 @@ from odradek.cli.output import fail, json_option, print_json, print_table
 from odradek.model.counted import counted
 
 if TYPE_CHECKING:
+    from odradek.advisor.replay import Step
     from odradek.controller.context import ControllerContext
-    from odradek.controller.replay import Step
 
 SHOWN = 20
 
@@ -47,9 +47,9 @@ def replay(
     as_json: bool,
 ) -> None:
     """Play a journal again: does today's code decide the same, and how did the cluster stand then?"""
+    from odradek.advisor.replay import first_difference
+    from odradek.advisor.replay import replay as play
     from odradek.cli.sources import parse_time
-    from odradek.controller.replay import first_difference
-    from odradek.controller.replay import replay as play
 
     history = history_at(place, bootstrap)
     check_lines(history, drop)
@@ -79,8 +79,8 @@ def replay(
 
 
 def difference(history: History, step: "Step") -> dict[str, Any]:
+    from odradek.advisor.replay import is_the_same
     from odradek.controller.journal import effects_as_json
-    from odradek.controller.replay import is_the_same
 
     line = history.lines[step.line]
     now = effects_as_json(step.effects)

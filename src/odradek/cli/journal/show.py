@@ -21,7 +21,7 @@ from odradek.cli.quantities import shown_seconds
 from odradek.model.counted import counted
 
 if TYPE_CHECKING:
-    from odradek.controller.timeline import Moment
+    from odradek.advisor.timeline import Moment
     from odradek.model.ids import TopicPartition
 
 LATEST_STEPS = 50
@@ -129,10 +129,10 @@ def show_partition(
     html: Path | None,
     as_json: bool,
 ) -> None:
+    from odradek.advisor.reassignment_steps import as_json as moves_as_json
+    from odradek.advisor.reassignment_steps import reassignments
+    from odradek.advisor.timeline import outages, timeline
     from odradek.cli.what_if import partition_named
-    from odradek.controller.reassignment_steps import as_json as moves_as_json
-    from odradek.controller.reassignment_steps import reassignments
-    from odradek.controller.timeline import outages, timeline
 
     where: TopicPartition = partition_named(name, "--partition")
     moments = [m for m in timeline(lines, where) if m.at_ms >= begin_ms]

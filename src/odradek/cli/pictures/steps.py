@@ -8,8 +8,8 @@ from odradek.cli.journal.words import clock
 from odradek.cli.pictures.drawing import INK, PAPER, Drawing, page, paragraph, table, write
 
 if TYPE_CHECKING:
+    from odradek.advisor.reassignment_steps import Reassigned
     from odradek.cli.reassign.rows import Row
-    from odradek.controller.reassignment_steps import Reassigned
 
 WIDTH, LEFT, BOX, GAP, ROW = 960, 190, 34, 4, 62
 COLOURS = {"done": "#2f8f5b", "now": "#e0a526", "to come": "#e4e7eb"}
@@ -26,7 +26,7 @@ def draw_status(rows: "Sequence[Row]", *, svg: Path | None, html: Path | None) -
 
 
 def status_svg(rows: "Sequence[Row]") -> str:
-    from odradek.controller.reassignment_steps import STEPS
+    from odradek.advisor.reassignment_steps import STEPS
 
     drawing = Drawing(WIDTH, "reassignments by step")
     drawing.text(10, 22, f"{len(rows)} reassignments", 15)

@@ -14,8 +14,8 @@ from odradek.cli.pictures.steps import draw_moved, steps_table
 from odradek.cli.quantities import shown_seconds
 
 if TYPE_CHECKING:
-    from odradek.controller.reassignment_steps import Reassigned
-    from odradek.controller.timeline import Moment, Outage
+    from odradek.advisor.reassignment_steps import Reassigned
+    from odradek.advisor.timeline import Moment, Outage
     from odradek.model.ids import TopicPartition
 
 WIDTH, LEFT, RIGHT, TOP, LANE = 960, 90, 20, 70, 30

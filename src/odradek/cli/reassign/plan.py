@@ -17,7 +17,7 @@ from odradek.cli.sources import open_source, source_options
 from odradek.model.counted import counted
 
 if TYPE_CHECKING:
-    from odradek.controller.move_plan import MovePlan
+    from odradek.advisor.move_plan import MovePlan
     from odradek.model.ids import TopicPartition
 
 SHOWN_MOVES = 20
@@ -56,7 +56,7 @@ def plan(
     as_json: bool,
 ) -> None:
     """The fewest moves that reach a wish; nothing is started."""
-    from odradek.controller.move_plan import Wish, move_plan
+    from odradek.advisor.move_plan import Wish, move_plan
 
     if out is not None and rollback is not None and out.resolve() == rollback.resolve():
         raise click.UsageError("--out and --rollback name one file; the plan and the way back need one each")
@@ -109,7 +109,7 @@ def sizes_of(bootstrap: str, plan: "MovePlan") -> "dict[TopicPartition, int]":
 
 
 def as_dict(plan: "MovePlan", sizes: "dict[TopicPartition, int]", throttle: int | None) -> dict[str, Any]:
-    from odradek.controller.move_plan import bytes_by_broker
+    from odradek.advisor.move_plan import bytes_by_broker
 
     total, received, unknown = bytes_by_broker(plan, sizes)
     busiest = max(received.values(), default=0)

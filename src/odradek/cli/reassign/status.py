@@ -77,8 +77,8 @@ def look(
     client: "SyncClient", targets: "Mapping[TopicPartition, Any] | None" = None, *, measured: bool = False
 ) -> list[Row]:
     """Everything that runs, or what became of `targets`. `measured` also asks newcomers how far behind they are."""
+    from odradek.advisor.reassignment_steps import progress
     from odradek.cli.sources import running_reassignments
-    from odradek.controller.reassignment_steps import progress
     from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
     from odradek.model.ids import BrokerId, LeaderEpoch
 

@@ -7,6 +7,7 @@ reassignment is carried to its end, if it can end: the live newcomers copy, then
 
 from collections.abc import Mapping, Sequence
 
+from odradek.advisor.what_if import WhatIf, advance, compared, returned
 from odradek.controller.context import CLUSTER_DEFAULT, ControllerContext, ReassignmentPhase
 from odradek.controller.effects import StateChange
 from odradek.controller.events import (
@@ -20,7 +21,6 @@ from odradek.controller.events import (
     StopReplicaAnswered,
 )
 from odradek.controller.reassignment_requests import refusal
-from odradek.controller.what_if import WhatIf, advance, compared, returned
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import BrokersChanged, ConfigChanged
 from odradek.model.ids import NO_LEADER, UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition

@@ -12,8 +12,8 @@ controller's own step (`what_if`) about every one of them again.
 
 from collections.abc import Collection, Iterator
 
+from odradek.advisor.what_if import what_if
 from odradek.controller.context import ControllerContext
-from odradek.controller.what_if import what_if
 from odradek.model.counted import counted
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.values import dataclass

@@ -7,9 +7,9 @@ says how far behind one is. Without it the tree says what it cannot know.
 from collections import Counter
 from collections.abc import Mapping
 
+from odradek.advisor.explain import Why, why_offline
+from odradek.advisor.explain_moves import why_reassignment_stuck
 from odradek.controller.context import ControllerContext
-from odradek.controller.explain import Why, why_offline
-from odradek.controller.explain_moves import why_reassignment_stuck
 from odradek.controller.states import PartitionState
 from odradek.model.counted import counted
 from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition

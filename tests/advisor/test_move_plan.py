@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
+from odradek.advisor.move_plan import Move, MovePlan, Wish, bytes_by_broker, move_plan
 from odradek.controller.context import ControllerContext
-from odradek.controller.move_plan import Move, MovePlan, Wish, bytes_by_broker, move_plan
 from odradek.model.ids import BrokerId
 from odradek.model.values import replace
 from tests.controller.world import World, three, tp

@@ -3,8 +3,8 @@
 Both keep their phase in the context, so the tree is read off it: which step is open, who owes what since when.
 """
 
+from odradek.advisor.explain import Why
 from odradek.controller.context import ControllerContext, ReassignmentPhase
-from odradek.controller.explain import Why
 from odradek.controller.states import ReplicaState
 from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
 

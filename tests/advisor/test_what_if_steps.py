@@ -2,8 +2,7 @@
 
 import pytest
 
-from odradek.controller.context import ReassignmentPhase
-from odradek.controller.what_if_steps import (
+from odradek.advisor.what_if_steps import (
     CatchUp,
     Configure,
     Elect,
@@ -13,6 +12,7 @@ from odradek.controller.what_if_steps import (
     Start,
     ask,
 )
+from odradek.controller.context import ReassignmentPhase
 from odradek.model.ids import BrokerId
 from tests.controller.world import three, tp
 

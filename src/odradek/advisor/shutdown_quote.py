@@ -8,9 +8,9 @@ safe, in the form AlterPartitionReassignments and `/admin/reassign_partitions` t
 
 from collections.abc import Collection
 
+from odradek.advisor.what_if import PartitionOutcome, what_if_events
 from odradek.controller.context import ControllerContext
 from odradek.controller.events import ControlledShutdownRequested, Event
-from odradek.controller.what_if import PartitionOutcome, what_if_events
 from odradek.model.counted import counted
 from odradek.model.facts import BrokersChanged
 from odradek.model.ids import NO_LEADER, UNKNOWN_BROKER_EPOCH, BrokerId, TopicPartition

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from odradek.controller.timeline import Line, Moment, timeline
+from odradek.advisor.timeline import Line, Moment, timeline
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
 from odradek.model.values import dataclass

@@ -6,9 +6,9 @@ that would unblock it and the state that would follow, so that an operator knows
 
 from collections.abc import Iterator
 
+from odradek.advisor.what_if import what_if
 from odradek.controller.context import ControllerContext
 from odradek.controller.states import PartitionState
-from odradek.controller.what_if import what_if
 from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
 from odradek.model.values import dataclass
 

@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from odradek.controller.reassignment_steps import (
+from odradek.advisor.reassignment_steps import (
     STEPS,
     as_json,
     progress,
     reassignments,
 )
-from odradek.controller.timeline import outages, timeline
+from odradek.advisor.timeline import outages, timeline
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.ids import BrokerId, LeaderEpoch
-from tests.controller.test_replay import written_down
+from tests.advisor.test_replay import written_down
 from tests.controller.world import World, state, tp
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from odradek.advisor.replay import first_difference, replay
 from odradek.controller.broker_requests import StopReplicaRequest
 from odradek.controller.context import ControllerSettings
 from odradek.controller.events import Event, WritesAnswered
 from odradek.controller.journal import UnreadableJournal, as_json, effects_as_json, event_from_json
-from odradek.controller.replay import first_difference, replay
 from odradek.model.facts import ConfigChanged
 from tests.controller.world import World, state, tp
 

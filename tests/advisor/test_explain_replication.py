@@ -1,14 +1,14 @@
 """Why too few are in sync, why acks=all is refused, what makes a partition slow; and a cluster seen from outside."""
 
-from odradek.controller.context import ControllerContext, ReassignmentPhase
-from odradek.controller.explain import Why
-from odradek.controller.explain_replication import (
+from odradek.advisor.explain import Why
+from odradek.advisor.explain_replication import (
     why_partition,
     why_slow,
     why_under_min_isr,
     why_under_replicated,
 )
-from odradek.controller.observed import observed_context
+from odradek.advisor.observed import observed_context
+from odradek.controller.context import ControllerContext, ReassignmentPhase
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.facts import MetadataLoaded, TopicAssignment
 from odradek.model.ids import BrokerId

@@ -2,9 +2,9 @@
 
 import pytest
 
+from odradek.advisor.explain import Why
+from odradek.advisor.explain_moves import SLOW_LEAVER_MS, why_not_deleted, why_reassignment_stuck
 from odradek.controller.context import ControllerSettings
-from odradek.controller.explain import Why
-from odradek.controller.explain_moves import SLOW_LEAVER_MS, why_not_deleted, why_reassignment_stuck
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import DeleteTopicsRequested
 from tests.controller.world import World, three, tp

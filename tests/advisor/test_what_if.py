@@ -2,8 +2,8 @@
 
 import pytest
 
+from odradek.advisor.what_if import context_of, what_if
 from odradek.controller.context import ControllerSettings
-from odradek.controller.what_if import context_of, what_if
 from odradek.model.ids import BrokerId
 from tests.controller.world import World, moves, state, three, tp
 

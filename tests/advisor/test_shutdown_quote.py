@@ -2,8 +2,8 @@
 
 import pytest
 
-from odradek.controller.roll_plan import Moment, RollPlan, check, fragile, roll_plan
-from odradek.controller.shutdown_quote import shutdown_quote
+from odradek.advisor.roll_plan import Moment, RollPlan, check, fragile, roll_plan
+from odradek.advisor.shutdown_quote import shutdown_quote
 from odradek.model.ids import BrokerId
 from tests.controller.world import World, three, tp
 

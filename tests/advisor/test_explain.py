@@ -1,8 +1,8 @@
 """Why a partition is offline: a tree of what is missing, with the event that would mend it."""
 
+from odradek.advisor.explain import why_offline
+from odradek.advisor.observed import observed_context
 from odradek.controller.events import LeaderAndIsrAnswered
-from odradek.controller.explain import why_offline
-from odradek.controller.observed import observed_context
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import MetadataLoaded, TopicAssignment
