@@ -181,6 +181,8 @@ class Broker:
         planned = flushes.plan() if outbox.flushes else []
         if flushes.failed_directories or flushes.broken_logs:
             flushes.take_faults()
+        if self.replicas.role_changes:
+            self._tell_roles()
         if self.purgatory.ready:
             self.purgatory.sweep(self._now_ms)
         if outbox.proposals:
@@ -196,6 +198,11 @@ class Broker:
         taken = effects[:]
         effects.clear()
         return taken
+
+    def _tell_roles(self) -> None:
+        changes, self.replicas.role_changes[:] = self.replicas.role_changes[:], []
+        for organ in self.organs:
+            organ.roles_changed(changes, self._now_ms)
 
     # ------------------------------------------------------------------------------------------------ time
 

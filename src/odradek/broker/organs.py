@@ -5,7 +5,19 @@ between directories, later the coordinators of groups and transactions. It decid
 behind, asks under an id of `PendingCalls`, and is called again when there is an answer or when its time has come.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from odradek.model.ids import LeaderEpoch, TopicPartition
+
+
+class RoleChange(NamedTuple):
+    """This broker leads the partition from `epoch` on; or it does not, or no longer: it follows in `epoch`, or the replica
+    was stopped, deleted, or lost with its disk, and then `epoch` is the last it was told."""
+
+    partition: TopicPartition
+    leads: bool
+    epoch: LeaderEpoch
 
 
 class Organ:
@@ -17,6 +29,10 @@ class Organ:
 
     def tick(self, now_ms: int) -> None:
         """Time has passed: perhaps the organ is due, perhaps another one."""
+
+    def roles_changed(self, changes: Sequence[RoleChange], now_ms: int) -> None:
+        """What this broker was told since the last turn, in that order. A new epoch is a change too: whoever led in it has
+        perhaps appended meanwhile. Requests of the same turn may have been handled before."""
 
 
 class Periodic(Organ):

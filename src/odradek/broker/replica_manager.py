@@ -23,7 +23,7 @@ from odradek.broker.effects import (
 )
 from odradek.broker.log_moves import LogMoves
 from odradek.broker.metadata_cache import MetadataCache
-from odradek.broker.organs import Organ
+from odradek.broker.organs import Organ, RoleChange
 from odradek.broker.pending_calls import PendingCalls
 from odradek.broker.topic_configs import TopicConfigs, usable
 from odradek.log.errors import StorageError
@@ -106,6 +106,7 @@ class ReplicaManager(Organ):
         self.moves = LogMoves(logs, self.partitions, settings, effects, calls, self.wake_fetcher_of)
         # Hosted, their configuration still to be read. The object: a later topic of that name has another.
         self.unread_topics: dict[str, object] = {}
+        self.role_changes: list[RoleChange] = []  # emptied by the hub at the end of the turn
         self._by_id: dict[tuple[bytes, int], Partition] = {}
         self._of_topic: dict[str, dict[TopicPartition, Partition]] = {}  # all of `partitions`
         self._outbox = outbox
@@ -252,6 +253,7 @@ class ReplicaManager(Organ):
             self._stop_fetching(topic_partition)
         if leadership.leader == self.broker:
             partition.make_leader(leadership, told.assignment, now_ms)
+            self._note_role(partition, leads=True)
             self._tell_state(
                 f"Leader {topic_partition} with topic id {topic_id_to_text(partition.topic_id)} starts at leader "
                 f"epoch {leadership.leader_epoch} from offset {partition.leader_epoch_start_offset} with partition "
@@ -262,6 +264,7 @@ class ReplicaManager(Organ):
         else:
             previous = partition.leader
             partition.make_follower(leadership, told.assignment)
+            self._note_role(partition, leads=False)
             self._tell_state(
                 f"Follower {topic_partition} starts at leader epoch {leadership.leader_epoch} from offset "
                 f"{partition.log.log_end_offset} with partition epoch {leadership.partition_epoch} and high "
@@ -271,6 +274,9 @@ class ReplicaManager(Organ):
             if leadership.leader >= 0:
                 self._fetch(partition)
         return ErrorCode.NONE
+
+    def _note_role(self, partition: Partition, *, leads: bool) -> None:
+        self.role_changes.append(RoleChange(partition.topic_partition, leads, partition.leader_epoch))
 
     def _host(self, told: Leadership, now_ms: int) -> Partition:
         topic_partition = told.topic_partition
@@ -386,6 +392,7 @@ class ReplicaManager(Organ):
             return ErrorCode.FENCED_LEADER_EPOCH
         self._stop_fetching(topic_partition)
         partition.stop(deleted=stop.delete)
+        self._note_role(partition, leads=False)
         if stop.delete:
             self._forget(partition)
             self._delete(topic_partition, now_ms)
@@ -420,6 +427,7 @@ class ReplicaManager(Organ):
         partition = self.partitions.get(topic_partition)
         if partition is not None:
             partition.lose_disk()
+            self._note_role(partition, leads=False)
             self._forget(partition)
 
     def take_offline(self, topic_partitions: Iterable[TopicPartition], fault: StorageError) -> None:
