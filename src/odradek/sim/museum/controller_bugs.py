@@ -289,7 +289,7 @@ EXHIBITS = (
         (
             Change(
                 IsrChannel,
-                "answered",
+                "_answered",
                 "in_flight, self._in_flight = self._in_flight, {}",
                 "in_flight = self._in_flight",
             ),
