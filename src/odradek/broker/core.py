@@ -44,6 +44,7 @@ from odradek.broker.producer_ids import ProducerIds
 from odradek.broker.quotas import ClientQuotas, MutationQuota, MutationQuotas
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.request import ConnectionInfo, Request
+from odradek.broker.row_limits import RowLimits
 from odradek.broker.topic_config_reader import TopicConfigReader
 from odradek.broker.topic_configs import TopicConfigs
 from odradek.broker.unchecked_produces import UncheckedProduces
@@ -128,6 +129,7 @@ class Broker:
         self.flushes = LogFlushes(self.replicas, self.outbox, self.effects, self.calls)
         self.isr_channel = IsrChannel(self.broker_id, self.outbox, self.effects, self.calls)
         self.producer_ids = ProducerIds(self.broker_id, self.effects, self.calls)
+        self.row_limits = RowLimits(self.metadata, self.replicas.partitions)
         self.fetch_sessions = FetchSessionCache(settings.max_incremental_fetch_session_cache_slots)
         self.fetch_max_bytes: int = settings.fetch_max_bytes
         # Encoded, valid while the metadata's epoch is this one.
@@ -161,6 +163,7 @@ class Broker:
         if parked is not None and parked.session.replica_id >= 0:
             # A follower asks behind its parked fetch, whose answer the new one would have to wait for.
             parked.expire(now_ms)
+        request.budget = self.row_limits.budget(request)
         try:
             answer = self.handlers.answer(self, request, now_ms)
         except ProtocolError as error:

@@ -1,6 +1,7 @@
 """One request, and the connection it came over, as the shell hands them in."""
 
 from odradek.broker.fetch_sessions import ParkedFetch
+from odradek.protocol.primitives import ELEMENT_BUDGET
 
 
 class ConnectionInfo:
@@ -26,7 +27,7 @@ class ConnectionInfo:
 class Request:
     """One request as the shell read it: header fields, and the body as a view that dies with the call."""
 
-    __slots__ = ("api_key", "api_version", "body", "client_id", "connection", "correlation_id")
+    __slots__ = ("api_key", "api_version", "body", "budget", "client_id", "connection", "correlation_id")
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class Request:
         self.client_id = client_id
         self.body = body
         self.connection = connection
+        self.budget = ELEMENT_BUDGET  # of its elements: see `row_limits`
 
     def kept(self) -> "Request":
         """The same with a body of its own, which lives on."""

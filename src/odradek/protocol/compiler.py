@@ -33,19 +33,19 @@ _LENGTH = {"string": "h", "bytes": "i", "records": "i", "array": "i"}
 def compile_decoder(cls: type[Message], version: int) -> Decoder:
     source, names = decoder_source(cls, version)
     exec(compile(source, f"<decoder of {cls.__name__} version {version}>", "exec"), names)
-    body: Callable[[Buffer, int], tuple[Any, int]] = names["decode"]
+    body: Callable[[Buffer, int, int], tuple[Any, int]] = names["decode"]
     title = f"{cls.__name__} version {version}"
     # Records are handed on as slices of the frame; everything else is read faster from bytes.
     wants_view = has_records(cls, version)
 
-    def decode(buffer: Buffer, offset: int) -> Any:
+    def decode(buffer: Buffer, offset: int, budget: int) -> Any:
         if wants_view:
             if type(buffer) is not memoryview:
                 buffer = memoryview(buffer)
         elif type(buffer) is not bytes:
             buffer = bytes(buffer)
         try:
-            message, position = body(buffer, offset)
+            message, position = body(buffer, offset, budget)
         except (struct.error, IndexError):
             raise MalformedMessage(f"{title}: ends too early, after {len(buffer) - offset} bytes") from None
         except UnicodeDecodeError as error:
@@ -314,8 +314,7 @@ def decoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any
         over_budget=primitives.over_budget,
         wrong_tag_size=primitives.wrong_tag_size,
     )
-    budget = f"    budget = {primitives.ELEMENT_BUDGET}"
-    head = ["def decode(buffer, position):", "    end = len(buffer)", budget]
+    head = ["def decode(buffer, position, budget):", "    end = len(buffer)"]
     return "\n".join([*head, *source.lines, "    return message, position", ""]), source.names
 
 

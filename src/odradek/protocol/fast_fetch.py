@@ -95,13 +95,15 @@ _PARTITION_V12 = Struct(">iiqiqiB").unpack_from
 _REPLICA_STATE = Struct(">iq").unpack_from
 
 
-def decode_request(version: int, buffer: Buffer, offset: int = 0) -> FetchBody:
+def decode_request(
+    version: int, buffer: Buffer, offset: int = 0, *, budget: int = ELEMENT_BUDGET
+) -> FetchBody:
     # Fetch requests are small and have no records: bytes are quicker to read than a memoryview.
     data = buffer if type(buffer) is bytes else bytes(buffer)
     try:
         if version >= FIRST_FLEXIBLE:
-            return _decode_flexible(version, data, offset)
-        return _decode_classic(version, data, offset)
+            return _decode_flexible(version, data, offset, budget)
+        return _decode_classic(version, data, offset, budget)
     except (struct_error, IndexError):
         raise MalformedMessage(
             f"FetchRequest version {version}: ends too early, after {len(data) - offset} bytes"
@@ -110,9 +112,8 @@ def decode_request(version: int, buffer: Buffer, offset: int = 0) -> FetchBody:
         raise MalformedMessage(f"FetchRequest version {version}: a string is not UTF-8") from None
 
 
-def _decode_classic(version: int, data: bytes, position: int) -> FetchBody:
+def _decode_classic(version: int, data: bytes, position: int, budget: int) -> FetchBody:
     end = len(data)
-    budget = ELEMENT_BUDGET
     session_id, session_epoch = 0, -1
     if version >= 7:
         replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch = _HEAD_V7(
@@ -180,9 +181,8 @@ def _decode_classic(version: int, data: bytes, position: int) -> FetchBody:
     # fmt: on
 
 
-def _decode_flexible(version: int, data: bytes, position: int) -> FetchBody:
+def _decode_flexible(version: int, data: bytes, position: int, budget: int) -> FetchBody:
     end = len(data)
-    budget = ELEMENT_BUDGET
     replica_id = replica_epoch = -1
     cluster_id = None
     if version >= 15:

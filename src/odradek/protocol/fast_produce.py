@@ -29,7 +29,6 @@ from odradek.protocol.primitives import (
 )
 
 FIRST_FLEXIBLE = 9
-MAX_OBJECTS = ELEMENT_BUDGET // OBJECT_COST
 
 # (partition, records); the records are a slice of the request, None if the client sent null.
 PartitionRecords = tuple[int, memoryview | None]
@@ -55,12 +54,14 @@ _ACKS_TIMEOUT_BYTE = Struct(">hiB").unpack_from
 _FLEXIBLE_PARTITION = Struct(">iB").unpack_from
 
 
-def decode_request(version: int, buffer: Buffer, offset: int = 0) -> ProduceBody:
+def decode_request(
+    version: int, buffer: Buffer, offset: int = 0, *, budget: int = ELEMENT_BUDGET
+) -> ProduceBody:
     view = buffer if type(buffer) is memoryview else memoryview(buffer)
     try:
         if version >= FIRST_FLEXIBLE:
-            return _decode_flexible(view, offset)
-        return _decode_classic(view, offset)
+            return _decode_flexible(view, offset, budget // OBJECT_COST)
+        return _decode_classic(view, offset, budget // OBJECT_COST)
     except (struct_error, IndexError):
         raise MalformedMessage(
             f"ProduceRequest version {version}: ends too early, after {len(view) - offset} bytes"
@@ -69,7 +70,7 @@ def decode_request(version: int, buffer: Buffer, offset: int = 0) -> ProduceBody
         raise MalformedMessage(f"ProduceRequest version {version}: a string is not UTF-8") from None
 
 
-def _decode_classic(view: memoryview, position: int) -> ProduceBody:
+def _decode_classic(view: memoryview, position: int, most: int) -> ProduceBody:
     end = len(view)
     transactional_id = None
     name_length = _SHORT(view, position)[0]
@@ -88,7 +89,7 @@ def _decode_classic(view: memoryview, position: int) -> ProduceBody:
         raise bad_null("topicData", topic_count)
     if topic_count * 6 > end - position:
         check_count("topicData", topic_count, 6, end - position)
-    budget = MAX_OBJECTS - topic_count
+    budget = most - topic_count
     if budget < 0:
         raise over_budget("topicData")
     topics: list[TopicRecords] = []
@@ -130,7 +131,7 @@ def _decode_classic(view: memoryview, position: int) -> ProduceBody:
     return transactional_id, acks, timeout_ms, topics
 
 
-def _decode_flexible(view: memoryview, position: int) -> ProduceBody:
+def _decode_flexible(view: memoryview, position: int, most: int) -> ProduceBody:
     end = len(view)
     length, acks, timeout_ms, topic_count = _FLEXIBLE_START(view, position)
     position += 8
@@ -146,7 +147,7 @@ def _decode_flexible(view: memoryview, position: int) -> ProduceBody:
         raise bad_null("topicData", topic_count)
     if topic_count * 3 > end - position:
         check_count("topicData", topic_count, 3, end - position)
-    budget = MAX_OBJECTS - topic_count
+    budget = most - topic_count
     if budget < 0:
         raise over_budget("topicData")
     topics: list[TopicRecords] = []

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
 
 from odradek.protocol.errors import UnsupportedVersion
-from odradek.protocol.primitives import Buffer
+from odradek.protocol.primitives import ELEMENT_BUDGET, Buffer
 
 NEWEST = 32767
 # Tagged fields of our own begin here, far from Apache's, which count from 0 (decisions/0011).
@@ -269,7 +269,7 @@ def _constructor(cls: type[Struct]) -> Callable[..., None]:
     return constructor
 
 
-Decoder = Callable[[Buffer, int], Any]
+Decoder = Callable[[Buffer, int, int], Any]
 Encoder = Callable[[Any], bytes]
 
 
@@ -292,15 +292,16 @@ class Message(Struct):
             cls.ENCODERS = {}
 
     @classmethod
-    def decode(cls, version: int, buffer: Buffer, offset: int = 0) -> Self:
-        """The message that fills `buffer` from `offset` to its end; MalformedMessage if it does not."""
+    def decode(cls, version: int, buffer: Buffer, offset: int = 0, *, budget: int = ELEMENT_BUDGET) -> Self:
+        """The message that fills `buffer` from `offset` to its end; MalformedMessage if it does not, or if it has more
+        array elements than `budget`, a struct or string counting for four."""
         decoder = cls.DECODERS.get(version)
         if decoder is None:
             from odradek.protocol import compiler
 
             cls.check_version(version)
             decoder = cls.DECODERS[version] = compiler.compile_decoder(cls, version)
-        message: Self = decoder(buffer, offset)
+        message: Self = decoder(buffer, offset, budget)
         return message
 
     def encode(self, version: int) -> bytes:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = AllocateProducerIdsRequest.decode(version, request.body)
+    asked = AllocateProducerIdsRequest.decode(version, request.body, budget=request.budget)
     if not broker.is_controller:
         return Reply([AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER).encode(version)])
     park = Park()

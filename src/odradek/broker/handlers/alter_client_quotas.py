@@ -32,7 +32,7 @@ TYPES = ("user", "client-id", "ip")
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = AlterClientQuotasRequest.decode(version, request.body)
+    asked = AlterClientQuotasRequest.decode(version, request.body, budget=request.budget)
     errors: dict[int, Error] = {}
     entities: dict[int, Entity] = {}
     for place, entry in enumerate(asked.entries):

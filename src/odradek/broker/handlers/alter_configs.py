@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = AlterConfigsRequest.decode(version, request.body)
+    asked = AlterConfigsRequest.decode(version, request.body, budget=request.budget)
 
     def encode(rows: Sequence[tuple[Resource, Error]]) -> bytes:
         return AlterConfigsResponse(

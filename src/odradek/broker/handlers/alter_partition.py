@@ -43,7 +43,7 @@ FIRST_WITH_EPOCHS = 3
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = AlterPartitionRequest.decode(version, request.body)
+    asked = AlterPartitionRequest.decode(version, request.body, budget=request.budget)
     if not broker.is_controller:
         return Reply([AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER).encode(version)])
     by_id = version >= FIRST_BY_ID

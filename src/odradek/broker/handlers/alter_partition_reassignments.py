@@ -31,7 +31,7 @@ TIMED_OUT = AlterReassignmentsAnswered(
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = AlterPartitionReassignmentsRequest.decode(version, request.body)
+    asked = AlterPartitionReassignmentsRequest.decode(version, request.body, budget=request.budget)
     if not broker.is_controller:
         return Reply([_response(NOT_CONTROLLER).encode(version)])
     targets = {

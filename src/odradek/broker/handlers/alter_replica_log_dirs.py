@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = AlterReplicaLogDirsRequest.decode(version, request.body)
+    asked = AlterReplicaLogDirsRequest.decode(version, request.body, budget=request.budget)
     topics: dict[str, AlterReplicaLogDirTopicResult] = {}
     for directory in asked.dirs:
         for wanted in directory.topics:

@@ -30,7 +30,7 @@ _INNER = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = ApiVersionsRequest.decode(version, request.body)
+    asked = ApiVersionsRequest.decode(version, request.body, budget=request.budget)
     if version >= FIRST_WITH_SOFTWARE and not (
         _is_software_name(asked.client_software_name) and _is_software_name(asked.client_software_version)
     ):

@@ -40,7 +40,7 @@ STRICT_QUOTA_SINCE = 3
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = CreatePartitionsRequest.decode(version, request.body)
+    asked = CreatePartitionsRequest.decode(version, request.body, budget=request.budget)
     quota = broker.mutation_quota(request, strict_since=STRICT_QUOTA_SINCE, now_ms=now_ms)
     times = Counter(topic.name for topic in asked.topics)
     rows: dict[str, CreatePartitionsTopicResult] = {}

@@ -29,7 +29,7 @@ INVALID_LOW_WATERMARK = -1
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = DeleteRecordsRequest.decode(version, request.body)
+    asked = DeleteRecordsRequest.decode(version, request.body, budget=request.budget)
     response = DeleteRecordsResponse()
     open_rows: list[tuple[Partition, int, DeleteRecordsPartitionResult]] = []
     for topic in asked.topics:

@@ -34,7 +34,7 @@ STRICT_QUOTA_SINCE = 5
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = DeleteTopicsRequest.decode(version, request.body)
+    asked = DeleteTopicsRequest.decode(version, request.body, budget=request.budget)
     states = asked.topics
     if version < FIRST_BY_STATE:
         states = [DeleteTopicState(name=name) for name in dict.fromkeys(asked.topic_names)]

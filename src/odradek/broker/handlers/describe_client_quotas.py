@@ -34,7 +34,7 @@ Named = dict[str, str | None]  # entity type -> name, None: everybody else
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = DescribeClientQuotasRequest.decode(version, request.body)
+    asked = DescribeClientQuotasRequest.decode(version, request.body, budget=request.budget)
 
     def refused(code: ErrorCode, message: str) -> Reply:
         response = DescribeClientQuotasResponse(error_code=code, error_message=message, entries=None)

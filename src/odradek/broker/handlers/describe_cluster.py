@@ -26,7 +26,7 @@ CONTROLLERS = 2
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = DescribeClusterRequest.decode(version, request.body)
+    asked = DescribeClusterRequest.decode(version, request.body, budget=request.budget)
     if asked.endpoint_type != BROKERS:
         is_known = asked.endpoint_type == CONTROLLERS
         error = ErrorCode.MISMATCHED_ENDPOINT_TYPE if is_known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE

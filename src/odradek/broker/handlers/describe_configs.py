@@ -50,7 +50,7 @@ NOTHING_STORED = StoredConfig({}, -1)
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = DescribeConfigsRequest.decode(version, request.body)
+    asked = DescribeConfigsRequest.decode(version, request.body, budget=request.budget)
     if any(row.resource_type == BROKER_LOGGER for row in asked.resources):
         return loggers.when_known(broker, lambda levels: _answer(broker, version, asked, levels))
     return _answer(broker, version, asked, {})

@@ -33,7 +33,7 @@ LAG_UNKNOWN = -1
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = DescribeLogDirsRequest.decode(version, request.body)
+    asked = DescribeLogDirsRequest.decode(version, request.body, budget=request.budget)
     wanted: set[TopicPartition] | None = None
     if asked.topics is not None:
         wanted = {TopicPartition(row.topic, index) for row in asked.topics for index in row.partitions}

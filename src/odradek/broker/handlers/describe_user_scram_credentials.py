@@ -32,7 +32,7 @@ MECHANISMS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = DescribeUserScramCredentialsRequest.decode(version, request.body)
+    asked = DescribeUserScramCredentialsRequest.decode(version, request.body, budget=request.budget)
     times = Counter(user.name for user in asked.users or ())
     park = Park()
 

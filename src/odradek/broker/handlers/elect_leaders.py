@@ -36,7 +36,7 @@ Results = dict[TopicPartition, tuple[ErrorCode, str]]
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = ElectLeadersRequest.decode(version, request.body)
+    asked = ElectLeadersRequest.decode(version, request.body, budget=request.budget)
     partitions = _named(asked)
 
     def refuse(error: ErrorCode, message: str = "") -> Reply:

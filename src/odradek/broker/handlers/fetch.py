@@ -50,7 +50,7 @@ HAS_NEW_LEADER = (NOT_LEADER, int(ErrorCode.FENCED_LEADER_EPOCH))
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    body = decode_request(version, request.body)
+    body = decode_request(version, request.body, budget=request.budget)
     session = _session(broker, version, body, now_ms)
     if isinstance(session, ErrorCode):
         return Reply(encode_response(version, [], error_code=session, session_id=NO_SESSION))

@@ -31,7 +31,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = IncrementalAlterConfigsRequest.decode(version, request.body)
+    asked = IncrementalAlterConfigsRequest.decode(version, request.body, budget=request.budget)
 
     def encode(rows: Sequence[tuple[Resource, Error]]) -> bytes:
         return IncrementalAlterConfigsResponse(

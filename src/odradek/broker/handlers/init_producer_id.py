@@ -23,7 +23,7 @@ WAIT_MS = 10_000
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = InitProducerIdRequest.decode(version, request.body)
+    asked = InitProducerIdRequest.decode(version, request.body, budget=request.budget)
     if asked.transactional_id is not None:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         if not asked.transactional_id:

@@ -50,7 +50,7 @@ FIRST_WITH_OFFSET_NOT_AVAILABLE = 5
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = ListOffsetsRequest.decode(version, request.body)
+    asked = ListOffsetsRequest.decode(version, request.body, budget=request.budget)
     counts: dict[tuple[str, int], int] = {}
     for topic in asked.topics:
         for partition in topic.partitions:

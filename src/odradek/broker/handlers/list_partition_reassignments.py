@@ -31,7 +31,7 @@ MESSAGES = {
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = ListPartitionReassignmentsRequest.decode(version, request.body)
+    asked = ListPartitionReassignmentsRequest.decode(version, request.body, budget=request.budget)
     if not broker.is_controller:
         return Reply([_response(ListReassignmentsAnswered(ErrorCode.NOT_CONTROLLER)).encode(version)])
     partitions = None

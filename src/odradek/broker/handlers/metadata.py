@@ -46,7 +46,7 @@ CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = MetadataRequest.decode(version, _without_padding(version, request.body))
+    asked = MetadataRequest.decode(version, _without_padding(version, request.body), budget=request.budget)
     listener = request.connection.listener
     wanted = None if asked.topics is None or (version == 0 and not asked.topics) else asked.topics
     flags = asked.include_topic_authorized_operations, asked.include_cluster_authorized_operations

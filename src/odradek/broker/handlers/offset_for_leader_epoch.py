@@ -29,7 +29,7 @@ FIRST_WITH_REPLICA_ID = 3
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = OffsetForLeaderEpochRequest.decode(version, request.body)
+    asked = OffsetForLeaderEpochRequest.decode(version, request.body, budget=request.budget)
     # Before v3 the field is absent and reads as -2, but it is a consumer that asks.
     any_replica = version >= FIRST_WITH_REPLICA_ID and asked.replica_id == DEBUGGING
     response = OffsetForLeaderEpochResponse(

@@ -52,7 +52,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     if version < FIRST_PRODUCE_VERSION:
         return _refuse_old(request)
-    transactional_id, acks, timeout_ms, topics = decode_request(version, request.body)
+    transactional_id, acks, timeout_ms, topics = decode_request(version, request.body, budget=request.budget)
     if not -1 <= acks <= 1:
         return Reply([_all(version, topics, ErrorCode.INVALID_REQUIRED_ACKS)])
     if transactional_id is not None:
@@ -292,7 +292,7 @@ def _answer(acks: int, version: int, answers: TopicAnswers) -> Reply | NoReply |
 def _refuse_old(request: "Request") -> Answer:
     """Magic 0 and 1 travel in these. Their answer has no top-level error: every partition gets it."""
     version = request.api_version
-    message = ProduceRequest.decode(version, request.body)
+    message = ProduceRequest.decode(version, request.body, budget=request.budget)
     if message.acks == 0:
         return CloseConnection(f"produce version {version} with acks=0: batches of magic 2 need version 3")
     return Reply(

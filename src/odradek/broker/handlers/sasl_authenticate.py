@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
-    SaslAuthenticateRequest.decode(request.api_version, request.body)
+    SaslAuthenticateRequest.decode(request.api_version, request.body, budget=request.budget)
     response = SaslAuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE,
         error_message="SaslAuthenticate without a SaslHandshake; no mechanism is enabled on this listener.",

@@ -15,6 +15,6 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
-    SaslHandshakeRequest.decode(request.api_version, request.body)
+    SaslHandshakeRequest.decode(request.api_version, request.body, budget=request.budget)
     response = SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
     return Reply([response.encode(request.api_version)])

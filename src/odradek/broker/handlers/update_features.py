@@ -33,7 +33,7 @@ ATTEMPTS = 5
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = UpdateFeaturesRequest.decode(version, request.body)
+    asked = UpdateFeaturesRequest.decode(version, request.body, budget=request.budget)
     if not broker.is_controller:
         return Reply(
             [UpdateFeaturesResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=None).encode(version)]

@@ -31,7 +31,7 @@ WAIT_MS = 30_000
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = WriteTxnMarkersRequest.decode(version, request.body)
+    asked = WriteTxnMarkersRequest.decode(version, request.body, budget=request.budget)
     response = WriteTxnMarkersResponse()
     wait = MarkerWait(broker, version, response)
     for marker in asked.markers:

@@ -1,0 +1,48 @@
+"""How many rows one request may have: as many as there can be reasons for.
+
+A row costs two bytes on the wire and up to 7 us of the loop, whether it is obeyed or refused, so a request of a few
+megabytes could keep everybody else waiting for seconds. Nobody has a reason to name much more than there is: what
+a client asks about are partitions and topics that this broker knows, or new ones, of which one request makes few.
+
+Controllers may name what a broker does not know yet; theirs are bounded by ELEMENT_BUDGET alone, and obeyed in slices.
+"""
+
+from collections.abc import Sized
+
+from odradek.broker.metadata_cache import MetadataCache
+from odradek.broker.request import Request
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.primitives import ELEMENT_BUDGET, OBJECT_COST
+
+# Whatever is known: some 30 ms of the dearest.
+LEAST_ROWS = 5_000
+# The assignment of a large topic: a row and its replicas for each partition.
+LEAST_ROWS_OF_NEW = 20_000
+OF_NEW = frozenset((ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS))
+# A partition that is known is a row below its topic's; in these with a few more in it, its replicas or their epochs.
+ROWS_OF_A_PARTITION = 2
+ROWS_OF_ITS_REPLICAS = 8
+WITH_REPLICAS = frozenset((ApiKey.ALTER_PARTITION, ApiKey.ALTER_PARTITION_REASSIGNMENTS))
+# Fewer bytes than this have no more rows than LEAST_ROWS.
+FEW_BYTES = 2 * LEAST_ROWS
+OF_CONTROLLERS = frozenset((ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA))
+
+
+class RowLimits:
+    def __init__(self, metadata: MetadataCache, hosted: Sized) -> None:
+        self._metadata = metadata
+        self._hosted = hosted  # partitions, perhaps not in the metadata yet
+        self._epoch = -1
+        self._known = 0
+
+    def budget(self, request: Request) -> int:
+        """Array elements, for its decoder."""
+        if len(request.body) < FEW_BYTES or request.api_key in OF_CONTROLLERS:
+            return ELEMENT_BUDGET
+        metadata = self._metadata
+        if metadata.epoch != self._epoch:
+            self._epoch, self._known = metadata.epoch, metadata.partition_count
+        each = ROWS_OF_ITS_REPLICAS if request.api_key in WITH_REPLICAS else ROWS_OF_A_PARTITION
+        least = LEAST_ROWS_OF_NEW if request.api_key in OF_NEW else LEAST_ROWS
+        rows = max(least, each * max(self._known, len(self._hosted)))
+        return min(rows * OBJECT_COST, ELEMENT_BUDGET)

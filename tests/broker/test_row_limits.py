@@ -1,0 +1,156 @@
+"""A request with more rows than there can be reasons for is refused before it is taken apart."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.broker import row_limits
+from odradek.broker.answers import Answer, CloseConnection
+from odradek.broker.handlers.create_topics import MOST_TOPICS
+from odradek.broker.handlers.table import HANDLERS
+from odradek.broker.request import Request
+from odradek.broker.row_limits import LEAST_ROWS, LEAST_ROWS_OF_NEW, OF_CONTROLLERS
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.api_keys import APIS, ApiKey
+from odradek.protocol.messages import create_topics as ct
+from odradek.protocol.messages import list_offsets as lo
+from odradek.protocol.messages import offset_for_leader_epoch as ofle
+from odradek.protocol.messages import request_class
+from odradek.protocol.messages import update_metadata as um
+from odradek.protocol.primitives import ELEMENT_BUDGET, OBJECT_COST
+from odradek.protocol.schema import FIXED, Struct, fields_at
+from tests.broker.world import World
+
+LAST = {key: APIS[ApiKey(key)].last_version for key in HANDLERS}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path, brokers=(1,))
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    return world
+
+
+def give(world: World, key: int, version: int, body: bytes) -> Answer:
+    connection = world.connection()
+    request = Request(key, version, connection.id, "many", memoryview(bytearray(body)), connection)
+    return world[1].broker.handle(request, world.now_ms)
+
+
+def arrays(cls: type[Struct], version: int, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Where its arrays are, however deep."""
+    for line in fields_at(cls, version)[0]:
+        if line.kind == "array":
+            yield (*path, line.name)
+            if isinstance(line.of, type):
+                yield from arrays(line.of, version, (*path, line.name))
+
+
+def filled(cls: type[Struct], version: int, path: tuple[str, ...], count: int) -> Any:
+    """One of it with `count` elements in the array at `path`, and one in each array above that."""
+    message = cls()
+    line = next(line for line in fields_at(cls, version)[0] if line.name == path[0])
+    if len(path) > 1:
+        elements = [filled(line.struct, version, path[1:], count)]
+    elif isinstance(line.of, type):
+        elements = [line.of()] * count
+    else:
+        elements = [{"string": "x", "uuid": bytes(16)}.get(line.of or "", 0)] * count
+    setattr(message, line.name, elements)
+    return message
+
+
+WAYS = [
+    (key, path)
+    for key in sorted(HANDLERS)
+    if key not in OF_CONTROLLERS
+    for path in arrays(request_class(key), LAST[key])
+]
+
+
+@pytest.mark.parametrize(("key", "path"), WAYS, ids=lambda value: str(value))
+def test_too_many_rows_in_any_array_of_any_request_are_refused(
+    world: World, key: int, path: tuple[str, ...]
+) -> None:
+    world[1].broker.controller_status(True, 1, world.now_ms)
+    cls = request_class(key)
+    line: Any = None
+    holder: type[Struct] = cls
+    for name in path:
+        line = next(line for line in fields_at(holder, LAST[key])[0] if line.name == name)
+        holder = line.of
+    # Numbers count one each, anything else four.
+    each = 1 if isinstance(line.of, str) and line.of in FIXED else OBJECT_COST
+    count = LEAST_ROWS_OF_NEW * OBJECT_COST // each + 1
+    answer = give(world, key, LAST[key], filled(cls, LAST[key], path, count).encode(LAST[key]))
+    assert isinstance(answer, CloseConnection) and "more elements" in answer.reason
+
+
+def test_there_are_such_requests() -> None:
+    keys = {key for key, _ in WAYS}
+    assert {
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.METADATA,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.ALTER_CONFIGS,
+    } <= keys
+
+
+def epochs(count: int) -> bytes:
+    rows = [ofle.OffsetForLeaderPartition(partition=index, leader_epoch=0) for index in range(count)]
+    topic = ofle.OffsetForLeaderTopic(topic="t", partitions=rows)
+    return ofle.OffsetForLeaderEpochRequest(topics=[topic]).encode(4)
+
+
+def test_as_many_as_there_are_partitions_are_answered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice: a row for each of them, and one for its topic where that has no other."""
+    monkeypatch.setattr(row_limits, "LEAST_ROWS", 10)
+    monkeypatch.setattr(row_limits, "FEW_BYTES", 0)
+    broker = world[1].broker
+
+    def is_answered(count: int) -> bool:
+        return not isinstance(give(world, ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, epochs(count)), CloseConnection)
+
+    assert is_answered(9) and not is_answered(10), "the topic is a row too"
+    states = [um.UpdateMetadataPartitionState(partition_index=index, leader=1) for index in range(20)]
+    topic = um.UpdateMetadataTopicState(topic_name="t", topic_id=bytes(16), partition_states=states)
+    broker.metadata.commit_update(um.UpdateMetadataRequest(controller_id=1, topic_states=[topic]))
+    assert is_answered(39) and not is_answered(40)
+
+
+def test_few_bytes_are_not_counted_and_a_controller_is_not_bounded(world: World) -> None:
+    limits = world[1].broker.row_limits
+    connection = world.connection()
+
+    def budget(key: int, size: int) -> int:
+        return limits.budget(Request(key, 0, 1, None, memoryview(bytes(size)), connection))
+
+    assert budget(ApiKey.PRODUCE, 2 * LEAST_ROWS - 1) == ELEMENT_BUDGET
+    assert budget(ApiKey.PRODUCE, 2 * LEAST_ROWS) == LEAST_ROWS * OBJECT_COST
+    assert budget(ApiKey.CREATE_TOPICS, 1 << 20) == LEAST_ROWS_OF_NEW * OBJECT_COST
+    for key in OF_CONTROLLERS:
+        assert budget(key, 1 << 20) == ELEMENT_BUDGET
+
+
+def test_a_row_that_is_refused_is_refused_as_ever(world: World) -> None:
+    rows = [lo.ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(1, LEAST_ROWS)]
+    request = lo.ListOffsetsRequest(replica_id=-1, topics=[lo.ListOffsetsTopic(name="t", partitions=rows)])
+    answer = world.send(1, request, 6)
+    assert {row.error_code for row in answer.message.topics[0].partitions} == {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    }
+
+
+def test_so_many_topics_are_not_made_at_once(world: World) -> None:
+    """Each that is taken costs ten times what one that is refused does."""
+    world[1].broker.controller_status(True, 1, world.now_ms)
+    topics = [
+        ct.CreatableTopic(name=f"n{number}", num_partitions=1, replication_factor=1)
+        for number in range(MOST_TOPICS + 1)
+    ]
+    world.tell_metadata()
+    answer = world.send(1, ct.CreateTopicsRequest(topics=topics, timeout_ms=1000), 5)
+    assert {row.error_code for row in answer.message.topics} == {ErrorCode.POLICY_VIOLATION}
