@@ -41,7 +41,7 @@ class CleanedSegment:
         position = segment.file.size_bytes
         segment.file.append(batch)
         segment.note_batch(
-            position, len(batch), header.next_offset, header.max_timestamp, self._index_interval_bytes
+            position, len(batch), header.next_offset, header.largest_timestamp, self._index_interval_bytes
         )
 
     def add_transaction(self, transaction: AbortedTransaction) -> None:

@@ -11,6 +11,7 @@ class LogConfig:
         "cleanup_policy",
         "compression_level",
         "compression_type",
+        "delete_retention_ms",
         "file_delete_delay_ms",
         "flush_messages",
         "flush_ms",
@@ -19,7 +20,10 @@ class LogConfig:
         "is_compacted",
         "is_deleted",
         "log_append_time",
+        "max_compaction_lag_ms",
         "max_message_bytes",
+        "min_cleanable_dirty_ratio",
+        "min_compaction_lag_ms",
         "opens_batches",
         "producer_id_expiration_ms",
         "retention_bytes",
@@ -48,6 +52,13 @@ class LogConfig:
         self.cleanup_policy: tuple[str, ...] = tuple(settings.cleanup_policy)
         self.is_compacted = "compact" in self.cleanup_policy
         self.is_deleted = "delete" in self.cleanup_policy
+        self.min_cleanable_dirty_ratio: float = settings.min_cleanable_dirty_ratio
+        self.min_compaction_lag_ms: int = settings.min_compaction_lag_ms
+        self.max_compaction_lag_ms: int = settings.max_compaction_lag_ms
+        self.delete_retention_ms: int = settings.delete_retention_ms
+        if self.is_compacted:
+            # What has to be cleaned within that time must not stay in the active segment for longer (KIP-354).
+            self.segment_ms = min(self.segment_ms, self.max_compaction_lag_ms)
         self.log_append_time: bool = settings.message_timestamp_type == "LogAppendTime"
         self.timestamp_before_max_ms: int = settings.message_timestamp_before_max_ms
         self.timestamp_after_max_ms: int = settings.message_timestamp_after_max_ms

@@ -25,6 +25,7 @@ class LogDirectory:
         self.recovery_points: dict[TopicPartition, int] = {}  # as the checkpoint file has them
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
+        self.cleaned_to: dict[TopicPartition, int] = {}  # where the dirty part of a compacted log begins
         self.log_count = 0  # see `Homes`
         self.put_aside: set[TopicPartition] = set()  # gone, and perhaps still named in the files
         self.unsynced_deletions: list[TopicPartition] = []  # renamed, and a power cut may take that back
@@ -43,6 +44,7 @@ class LogDirectory:
         self.recovery_points = self._read_offsets(checkpoints.RECOVERY_POINT, notes)
         self.high_watermarks = self._read_offsets(checkpoints.HIGH_WATERMARK, notes)
         self.log_starts = self._read_offsets(checkpoints.LOG_START, notes)
+        self.cleaned_to = self._read_offsets(checkpoints.CLEANER, notes)
 
     def _read_offsets(self, name: str, notes: list[str]) -> dict[TopicPartition, int]:
         data = self.root.read(name)
@@ -76,6 +78,16 @@ class LogDirectory:
             if self.log_starts.get(topic_partition, 0) > log_start_offset:
                 self.log_starts[topic_partition] = log_start_offset
                 self.write_offsets(checkpoints.LOG_START, self.log_starts)
+            if self.cleaned_to.get(topic_partition, 0) > offset:
+                # What will stand above the cut was never cleaned.
+                self.cleaned_to[topic_partition] = offset
+                self.write_offsets(checkpoints.CLEANER, self.cleaned_to)
+
+    def is_cleaned_to(self, topic_partition: TopicPartition, offset: int) -> None:
+        """A cleaning of this log is in place up to `offset`. Blocks."""
+        with self.checkpointing:
+            self.cleaned_to = {**self.cleaned_to, topic_partition: offset}
+            self.write_offsets(checkpoints.CLEANER, self.cleaned_to)
 
     def expect(
         self,
@@ -101,7 +113,7 @@ class LogDirectory:
     def leave_out(self, topic_partition: TopicPartition) -> None:
         """The log is put aside: nothing is said of it any more, from the next time on that the files are written."""
         with self.checkpointing:
-            for offsets in (self.recovery_points, self.high_watermarks, self.log_starts):
+            for offsets in (self.recovery_points, self.high_watermarks, self.log_starts, self.cleaned_to):
                 if offsets.pop(topic_partition, None) is not None:
                     self.put_aside.add(topic_partition)
 
@@ -117,6 +129,7 @@ class LogDirectory:
                 (checkpoints.RECOVERY_POINT, self.recovery_points),
                 (checkpoints.LOG_START, self.log_starts),
                 (checkpoints.HIGH_WATERMARK, self.high_watermarks),
+                (checkpoints.CLEANER, self.cleaned_to),
             ):
                 if offsets.pop(topic_partition, None) is not None or is_stale:
                     self.write_offsets(name, offsets)

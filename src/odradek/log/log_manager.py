@@ -475,6 +475,19 @@ class LogManager:
                 directory.high_watermarks = values
                 directory.write_offsets(checkpoints.HIGH_WATERMARK, values)
 
+    def cleaned_to(self, log: PartitionLog) -> int | None:
+        """Where its dirty part begins, by the checkpoint; None: it was never cleaned, or is not in use here any more."""
+        directory = self._home.get(log.topic_partition)
+        if directory is None or self.logs.get(log.topic_partition) is not log:
+            return None
+        return directory.cleaned_to.get(log.topic_partition)
+
+    def is_cleaned_to(self, log: PartitionLog, offset: int) -> None:
+        """Blocks. After a crash before, the same is cleaned again, to the same end."""
+        directory = self._home.get(log.topic_partition)
+        if directory is not None and self.logs.get(log.topic_partition) is log:
+            directory.is_cleaned_to(log.topic_partition, offset)
+
     def checkpoint_recovery_points(self) -> None:
         for directory in self._online():
             with directory.checkpointing:

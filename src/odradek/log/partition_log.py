@@ -300,7 +300,7 @@ class PartitionLog:
                 offset = header.base_offset
             size_bytes = header.size_bytes
             next_offset = offset + header.last_offset_delta + 1
-            active.note_batch(position, size_bytes, next_offset, header.max_timestamp, interval)
+            active.note_batch(position, size_bytes, next_offset, header.largest_timestamp, interval)
             if header.producer_id >= 0:
                 if header.attributes & CONTROL:
                     self._note_marker(header, markers[at], offset, now_ms, aborts)

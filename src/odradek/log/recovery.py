@@ -438,7 +438,7 @@ class _Opening:
             assert not isinstance(header, str)
             expected = header.next_offset
             end = position + header.size_bytes
-            segment.note_batch(position, header.size_bytes, expected, header.max_timestamp, interval)
+            segment.note_batch(position, header.size_bytes, expected, header.largest_timestamp, interval)
             epoch = header.leader_epoch
             if epoch != self.scanned_epoch:
                 self.scanned_epoch = epoch

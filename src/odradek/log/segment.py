@@ -364,13 +364,13 @@ class Segment:
         if timestamp < 0 or relative_offset < 0 or not self._is_time_of(timestamp, relative_offset):
             return False
         return all(
-            header.max_timestamp <= timestamp for _, header in self.headers(self.last_indexed_position())
+            header.largest_timestamp <= timestamp for _, header in self.headers(self.last_indexed_position())
         )
 
     def _is_time_of(self, timestamp: int, relative_offset: int) -> bool:
         position = self.position_of(self.base_offset + relative_offset)
         for _, header in self.headers(position):
-            return header.max_timestamp == timestamp
+            return header.largest_timestamp == timestamp
         return False
 
     def offset_before_timestamp(self, timestamp: int) -> int:
@@ -435,7 +435,11 @@ class Segment:
         self.make_index_in_memory()
         for position, header in headers:
             self.note_batch(
-                position, header.size_bytes, header.next_offset, header.max_timestamp, index_interval_bytes
+                position,
+                header.size_bytes,
+                header.next_offset,
+                header.largest_timestamp,
+                index_interval_bytes,
             )
         if self.end_offset >= 0:
             self.become_inactive(self.end_offset)
@@ -488,10 +492,10 @@ class Segment:
         is_time_known = False
         for _, header in self.headers(position):
             last = header
-            if header.max_timestamp > largest:
+            if header.largest_timestamp > largest:
                 return False, None
             if header.last_offset - self.base_offset == largest_relative:
-                is_time_known = header.max_timestamp == largest
+                is_time_known = header.largest_timestamp == largest
         if largest >= 0:
             if not is_time_known and not self._is_time_of(largest, largest_relative):
                 return False, None
@@ -522,8 +526,8 @@ class Segment:
         offset_of_largest = self.base_offset + relative if largest >= 0 else -1
         # The time index knows the largest timestamp up to the last batch that has an index entry; here is the rest.
         for _, header in scan_headers(self.file, offsets.last()[1], position):
-            if header.max_timestamp > largest:
-                largest, offset_of_largest = header.max_timestamp, header.last_offset
+            if header.largest_timestamp > largest:
+                largest, offset_of_largest = header.largest_timestamp, header.last_offset
         times.maybe_append(largest, offset_of_largest - self.base_offset)
         files.write(self.name(INDEX_SUFFIX), offsets.to_bytes())
         files.write(self.name(TIME_INDEX_SUFFIX), times.to_bytes())

@@ -106,6 +106,11 @@ class BatchHeader(NamedTuple):
         return bool(self.attributes & LOG_APPEND_TIME)
 
     @property
+    def largest_timestamp(self) -> int:
+        """Of its records; -1 if it has none: a batch that compaction emptied keeps the timestamp they had."""
+        return self.max_timestamp if self.record_count else NO_TIMESTAMP
+
+    @property
     def delete_horizon_ms(self) -> int | None:
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 

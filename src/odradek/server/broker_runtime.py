@@ -19,6 +19,7 @@ from odradek.client.receive_buffers import BufferPool
 from odradek.log.errors import StorageError
 from odradek.log.files import Directory, OsDirectory
 from odradek.log.log_manager import LogManager
+from odradek.log.partition_log import PartitionLog
 from odradek.model.cluster import BrokerRegistration, Endpoint
 from odradek.model.entity_names import escape_entity
 from odradek.model.ids import BrokerId, ControllerEpoch, TopicPartition
@@ -26,6 +27,7 @@ from odradek.model.settings import BrokerSettings
 from odradek.model.settings_unserved import check_served
 from odradek.server import state_change_log
 from odradek.server.broker_effects import BrokerEffects, check_directories
+from odradek.server.cleaning import LogCleaning
 from odradek.server.controlled_shutdown import hand_over
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.controller_runtime import ControllerRuntime
@@ -274,6 +276,13 @@ class BrokerRuntime:
             settings,
             on_flushed=self._log_flushed,
             high_watermarks=self._high_watermarks,
+            cleaning=LogCleaning(
+                logs,
+                seams,
+                lambda: broker.settings,
+                high_watermark_of=self._high_watermark_of,
+                log=self._log,
+            ),
             log=self._log,
         )
         self._sessions = StoreSessions(
@@ -348,6 +357,10 @@ class BrokerRuntime:
 
     def _high_watermarks(self) -> dict[TopicPartition, int]:
         return {tp: partition.high_watermark for tp, partition in self.broker.replicas.partitions.items()}
+
+    def _high_watermark_of(self, log: PartitionLog) -> int | None:
+        partition = self.broker.replicas.partitions.get(log.topic_partition)
+        return None if partition is None else partition.high_watermark
 
     def _housekeep(self) -> None:
         if self._is_stopping:

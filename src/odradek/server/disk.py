@@ -15,6 +15,7 @@ from odradek.log.log_manager import LogManager
 from odradek.log.partition_log import PartitionLog
 from odradek.model.ids import TopicPartition
 from odradek.model.settings import BrokerSettings
+from odradek.server.cleaning import LogCleaning
 from odradek.server.log_limits import LimitedLog
 from odradek.server.seams import Seams
 
@@ -33,6 +34,7 @@ class Disk:
         *,
         on_flushed: Callable[[FlushLog, str | None], None],
         high_watermarks: Callable[[], Mapping[TopicPartition, int]],
+        cleaning: LogCleaning,
         log: LimitedLog,
     ) -> None:
         self._logs = logs
@@ -58,6 +60,9 @@ class Disk:
         self._look_at_ms = now_ms + LOOK_MS
         self._scrub_bytes: int = settings.odradek_log_scrub_bytes_per_second
         self._is_looking = False
+        self._cleaning = cleaning
+        self._clean_at_ms = now_ms + cleaning.backoff_ms
+        self._is_cleaning = False
 
     # --- asked for by the broker
 
@@ -107,6 +112,18 @@ class Disk:
             self._look_at_ms = now_ms + LOOK_MS
             self._is_looking = True
             self._spawn(self._look(now_ms))
+        if now_ms >= self._clean_at_ms and not self._is_cleaning:
+            self._is_cleaning = True
+            self._spawn(self._clean())
+
+    async def _clean(self) -> None:
+        """As long as there is something to be cleaned; then again after the pause."""
+        try:
+            while await self._cleaning.round():
+                pass
+        finally:
+            self._clean_at_ms = self._seams.clock.now_ms() + self._cleaning.backoff_ms
+            self._is_cleaning = False
 
     async def _look(self, now_ms: int) -> None:
         try:
@@ -175,6 +192,7 @@ class Disk:
         self._log.failure("disk", f"work on the log directories failed: {mistake!r}", mistake)
 
     async def finish(self) -> None:
-        """Waits for what is under way."""
+        """Waits for what is under way; a cleaning is abandoned."""
+        self._cleaning.stop()
         while self._tasks:
             await asyncio.wait(self._tasks)

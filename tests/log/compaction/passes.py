@@ -45,12 +45,12 @@ def clean(
     rewriting = Rewriting(
         offsets,
         end_offset=end_offset,
-        segment_end=max((header.next_offset for _, header in iter_batches(data)), default=0),
         now_ms=now_ms,
         delete_retention_ms=delete_retention_ms,
         last_entries=last_entries,
         droppable_below=droppable_below,
     )
+    rewriting.segment_end = max((header.next_offset for _, header in iter_batches(data)), default=0)
     rewriting.transactions.add(aborted or [])
     left = [
         bytes(rewriting.rewritten(header, data[position : position + header.size_bytes]))

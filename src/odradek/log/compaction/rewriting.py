@@ -9,7 +9,7 @@
 | a batch of an aborted transaction | goes at once |
 | a marker | `transactions.py` |
 | a batch with the last sequence of a producer that the log knows | stays, if need be without records |
-| the last batch of what is cleaned | stays, if need be without records, or the log could end earlier (KAFKA-17076) |
+| the last batch of a segment that is made | stays, if need be without records, or the log could end earlier (KAFKA-17076) |
 
 Offsets, timestamps, producer, sequence and leader epoch of what stays never change. A batch in which all stays is copied byte for byte.
 """
@@ -49,7 +49,10 @@ class LastEntry(NamedTuple):
 
 
 class Rewriting:
-    """One pass over the batches of a log, in their order, from its start to the end of a segment."""
+    """One pass over the batches of a log, in their order, from its start on.
+
+    `segment_end` is where the segment ends that is being made: the batch that ends there stays.
+    """
 
     __slots__ = (
         "_delete_retention_ms",
@@ -58,7 +61,7 @@ class Rewriting:
         "_last_entries",
         "_map",
         "_now_ms",
-        "_segment_end",
+        "segment_end",
         "transactions",
     )
 
@@ -67,19 +70,17 @@ class Rewriting:
         offsets: OffsetMap,
         *,
         end_offset: int,
-        segment_end: int,
         now_ms: int,
         delete_retention_ms: int,
         last_entries: Mapping[int, LastEntry],
         droppable_below: int,
     ) -> None:
-        """`end_offset` is the map's end: what is below was looked at. `segment_end` is where the last segment ends that is
-        written anew: it is larger where the map was full. Tombstones and markers at or above `droppable_below` stay
+        """`end_offset` is the map's end: what is below was looked at. Tombstones and markers at or above `droppable_below` stay
         whatever their horizon says: not every replica has passed them yet, and one that leads without them would show a deleted
         key, or an aborted record, again."""
         self._map = offsets
         self._end_offset = end_offset
-        self._segment_end = segment_end
+        self.segment_end = end_offset
         self._now_ms = now_ms
         self._delete_retention_ms = delete_retention_ms
         self._last_entries = last_entries
@@ -135,7 +136,7 @@ class Rewriting:
         )
 
     def _must_keep(self, header: BatchHeader) -> bool:
-        if header.next_offset == self._segment_end:
+        if header.next_offset == self.segment_end:
             return True
         if header.producer_id == NO_PRODUCER_ID:
             return False

@@ -1,0 +1,140 @@
+"""Which log is cleaned next: the one with the largest dirty share, if it is worth it, and one at a time."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from odradek.log.compaction.cleaning import Cleaning
+from odradek.log.compaction.offset_map import SLOT_BYTES, OffsetMap
+from odradek.log.compaction.planning import DirtyPart, Limits, SegmentFacts, dirty_part, grouped
+from odradek.log.compaction.rewriting import LastEntry
+from odradek.log.indexes import OFFSET_ENTRY, TIME_ENTRY
+from odradek.log.partition_log import PartitionLog
+from odradek.log.scan import scan_headers
+from odradek.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from odradek.records.batch import BatchHeader
+
+NO_LIMIT = 2**63 - 1
+
+
+class Found(NamedTuple):
+    """A log that is due, as it was when it was looked at."""
+
+    log: PartitionLog
+    part: DirtyPart
+    segments: tuple[Segment, ...]
+    facts: list[SegmentFacts]
+
+
+class Cleaner:
+    """`candidates` and `most_dirty` look at files: for a thread. What they need of the moment is handed to them by the loop."""
+
+    def __init__(
+        self,
+        logs: Callable[[], Iterable[PartitionLog]],
+        cleaned_to: Callable[[PartitionLog], int | None],
+        secret: bytes = b"",
+    ) -> None:
+        self._logs = logs
+        self._cleaned_to = cleaned_to
+        self._secret = secret
+        # Until the next start: tried again and again they would only cost (as with Apache Kafka).
+        self.uncleanable: dict[PartitionLog, str] = {}
+
+    def candidates(self) -> list[PartitionLog]:
+        """Compacted, and with a closed segment that was not cleaned."""
+        logs = list(self._logs())
+        if self.uncleanable:
+            here = set(logs)
+            self.uncleanable = {log: why for log, why in self.uncleanable.items() if log in here}
+        return [log for log in logs if self._has_dirty_segment(log)]
+
+    def _has_dirty_segment(self, log: PartitionLog) -> bool:
+        if not log.config.is_compacted or log.failure is not None or log in self.uncleanable:
+            return False
+        end = log.segments.active.base_offset
+        return (self._cleaned_to(log) or 0) < end and log.log_start_offset < end
+
+    def most_dirty(self, stable: Iterable[tuple[PartitionLog, int]], now_ms: int) -> Found | None:
+        """Of logs with their last stable offsets."""
+        found = [self._looked_at(log, offset, now_ms) for log, offset in stable]
+        return max((one for one in found if one.part.is_due), key=lambda one: one.part.ratio, default=None)
+
+    def _looked_at(self, log: PartitionLog, last_stable_offset: int, now_ms: int) -> Found:
+        segments = log.segments[:]
+        closed, active = segments[:-1], segments[-1]
+        limits = limits_of(log)
+        facts = [facts_of(segment, limits) for segment in closed]
+        part = dirty_part(
+            facts,
+            limits,
+            checkpoint=self._cleaned_to(log),
+            log_start_offset=log.log_start_offset,
+            active_base_offset=active.base_offset,
+            last_stable_offset=last_stable_offset,
+            now_ms=now_ms,
+        )
+        count = sum(one.end_offset <= part.end for one in facts)
+        return Found(log, part, closed[:count], facts[:count])
+
+    def cleaning_of(
+        self,
+        found: Found,
+        *,
+        now_ms: int,
+        map_bytes: int,
+        load_factor: float,
+        droppable_below: int = NO_LIMIT,
+    ) -> Cleaning:
+        """On the loop: what the log knows of its producers is of this moment. The map takes `map_bytes` at most."""
+        log, part = found.log, found.part
+        most_keys = part.end - part.first_dirty
+        needed = int(most_keys / load_factor + 1) * SLOT_BYTES
+        return Cleaning(
+            log,
+            found.segments,
+            grouped(found.facts, limits_of(log)),
+            part,
+            offsets=OffsetMap(min(needed, map_bytes), load_factor, self._secret),
+            now_ms=now_ms,
+            delete_retention_ms=log.config.delete_retention_ms,
+            last_entries={
+                producer.producer_id: LastEntry(producer.last_offset, producer.producer_epoch)
+                for producer in log.active_producers
+            },
+            droppable_below=droppable_below,
+        )
+
+
+def limits_of(log: PartitionLog) -> Limits:
+    config = log.config
+    return Limits(
+        config.min_cleanable_dirty_ratio,
+        config.min_compaction_lag_ms,
+        config.max_compaction_lag_ms,
+        config.segment_bytes,
+        config.segment_index_bytes,
+    )
+
+
+def facts_of(segment: Segment, limits: Limits) -> SegmentFacts:
+    """Of a closed one. Timestamps are looked up only where a limit asks for them."""
+    first = largest = -1
+    if limits.max_lag_ms < NO_LIMIT:
+        first = next((header.max_timestamp for _, header in _headers(segment)), -1)
+    if limits.min_lag_ms > 0:
+        largest = max((header.max_timestamp for _, header in _headers(segment)), default=-1)
+    directory = segment.directory
+    return SegmentFacts(
+        segment.base_offset,
+        segment.end_offset,
+        segment.size_bytes,
+        directory.size(segment.name(INDEX_SUFFIX)) or OFFSET_ENTRY.size,
+        directory.size(segment.name(TIME_INDEX_SUFFIX)) or TIME_ENTRY.size,
+        first,
+        largest,
+    )
+
+
+def _headers(segment: Segment) -> Iterator[tuple[int, BatchHeader]]:
+    file = segment.file_apart()
+    return scan_headers(file, 0, file.size_bytes)

@@ -1,0 +1,140 @@
+"""Compaction at work: one log at a time, by a thread, in slices and at a rate.
+
+`log.compaction` decides what stays; the loop hands it what is true at this moment (last stable offsets, producers), and puts
+in place what was made. A loop that is busy waits for no more than one rename.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Generator, Iterator
+
+from odradek.log.compaction.cleaner import Cleaner, Found
+from odradek.log.compaction.cleaning import Cleaning, Uncleanable
+from odradek.log.errors import CorruptLog, MissingFile, StorageError
+from odradek.log.log_manager import LogManager
+from odradek.log.partition_log import PartitionLog
+from odradek.model.settings import BrokerSettings
+from odradek.server.log_limits import LimitedLog
+from odradek.server.seams import Seams
+
+logger = logging.getLogger("odradek.server")
+
+# Read by the thread before it asks whether the broker is stopping, and whether it is ahead of its rate.
+SLICE_BYTES = 4 << 20
+
+
+class LogCleaning:
+    """`round` is called from time to time, one call at a time."""
+
+    def __init__(
+        self,
+        logs: LogManager,
+        seams: Seams,
+        settings: Callable[[], BrokerSettings],
+        *,
+        high_watermark_of: Callable[[PartitionLog], int | None],
+        log: LimitedLog,
+    ) -> None:
+        self._logs = logs
+        self._seams = seams
+        self._settings = settings
+        self._high_watermark_of = high_watermark_of
+        self._log = log
+        self._is_stopping = False
+        self.cleaner = Cleaner(lambda: list(logs.logs.values()), logs.cleaned_to, seams.random_bytes(16))
+
+    @property
+    def backoff_ms(self) -> int:
+        backoff_ms: int = self._settings().log_cleaner_backoff_ms
+        return max(backoff_ms, 1)
+
+    def stop(self) -> None:
+        """What is under way is abandoned at the end of its slice."""
+        self._is_stopping = True
+
+    async def round(self) -> bool:
+        """Cleans the log that needs it most; whether there was one."""
+        if self._is_stopping or not self._settings().log_cleaner_enable:
+            return False
+        candidates = await self._seams.run_blocking(self.cleaner.candidates)
+        stable = []
+        for log in candidates:
+            high_watermark = self._high_watermark_of(log)
+            if high_watermark is not None:
+                stable.append((log, log.last_stable_offset(high_watermark)))
+        if not stable or self._is_stopping:
+            return False
+        now_ms = self._seams.clock.now_ms()
+        try:
+            found = await self._seams.run_blocking(self.cleaner.most_dirty, stable, now_ms)
+        except MissingFile:
+            return False  # retention was faster; the next round sees what is left
+        if found is None or found.log.failure is not None:
+            return False
+        return await self._clean(found)
+
+    async def _clean(self, found: Found) -> bool:
+        log = found.log
+        settings = self._settings()
+        started_ms = self._seams.clock.now_ms()
+        cleaning = self.cleaner.cleaning_of(
+            found,
+            now_ms=started_ms,
+            map_bytes=settings.log_cleaner_dedupe_buffer_size,
+            load_factor=settings.log_cleaner_io_buffer_load_factor,
+        )
+        try:
+            done = await self._walk(cleaning.build_map())
+            while done and not cleaning.is_done:
+                done = await self._walk(cleaning.write_segment()) and cleaning.put()
+        except Uncleanable as error:
+            self.cleaner.uncleanable[log] = str(error)
+            logger.error("%s; the log is not compacted any more until this broker is started again", error)
+            return True
+        except (CorruptLog, MissingFile) as error:
+            # Either it was damaged, or cut or deleted meanwhile; that tells itself by another segment.
+            if all(segment in log.segments for segment in found.segments):
+                log.broken(error)
+            return True
+        except StorageError as error:
+            self._log.warning(f"disk {error}", f"{error}")
+            return False
+        if done:
+            await self._seams.run_blocking(self._logs.is_cleaned_to, log, cleaning.end_offset)
+            self._say(cleaning, self._seams.clock.now_ms() - started_ms)
+        return done
+
+    async def _walk(self, steps: Generator[int]) -> bool:
+        """To its end, at the rate of `log.cleaner.io.max.bytes.per.second`. False: the broker stops."""
+        while True:
+            started_ms = self._seams.clock.now_ms()
+            count = await self._seams.run_blocking(_slice, steps)
+            if count is None:
+                return True
+            rate = self._settings().log_cleaner_io_max_bytes_per_second
+            ahead_ms = 1000 * count / rate - (self._seams.clock.now_ms() - started_ms)
+            if ahead_ms >= 1:
+                await asyncio.sleep(ahead_ms / 1000)
+            if self._is_stopping:
+                await self._seams.run_blocking(steps.close)
+                return False
+
+    def _say(self, cleaning: Cleaning, took_ms: int) -> None:
+        logger.info(
+            "%s: compacted up to offset %d in %d ms, %d bytes became %d",
+            cleaning.log.topic_partition,
+            cleaning.end_offset,
+            took_ms,
+            cleaning.bytes_read,
+            cleaning.bytes_written,
+        )
+
+
+def _slice(steps: Iterator[int]) -> int | None:
+    """How many bytes were read; None: that was all."""
+    left = SLICE_BYTES
+    for count in steps:
+        left -= count
+        if left <= 0:
+            return SLICE_BYTES - left
+    return None

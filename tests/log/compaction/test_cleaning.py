@@ -1,0 +1,311 @@
+"""A cleaning of a log on a disk: what is read before and after, what happens beside it, and what a crash leaves."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from odradek.log.compaction.cleaner import Cleaner, Found
+from odradek.log.compaction.cleaning import Cleaning, Uncleanable
+from odradek.log.errors import CorruptLog, MissingFile
+from odradek.log.files import OsDirectory
+from odradek.log.log_manager import LogManager
+from odradek.log.partition_log import PartitionLog
+from odradek.model.settings import BrokerSettings, TopicSettings
+from odradek.records.batch import iter_batches
+from odradek.records.reader import decode_batch
+from tests.log.logs import (
+    NOW,
+    TOPIC_ID,
+    TP,
+    assert_index_answers_as_a_scan,
+    batch,
+    contents,
+    headers,
+    idempotent,
+    marker,
+    produce,
+)
+
+LARGE_MAP = 1 << 20
+
+
+class Compacted:
+    """`orders-0`, compacted, in segments of about 1,000 bytes, under a manager."""
+
+    def __init__(self, path: Path, **overrides: str) -> None:
+        self.path = path
+        texts = {"cleanup.policy": "compact", "segment.bytes": "1000", "index.interval.bytes": "100"}
+        self.settings = BrokerSettings({"log.dirs": str(path)})
+        self.topic = TopicSettings(
+            self.settings, texts | {k.replace("_", "."): v for k, v in overrides.items()}
+        )
+        self.open()
+
+    def open(self) -> None:
+        self.manager = LogManager(
+            [OsDirectory(str(self.path))], self.settings, topic_settings=lambda topic: self.topic
+        )
+        self.report = self.manager.load(NOW)
+        self.log: PartitionLog = self.manager.get_or_create(TP, TOPIC_ID, now_ms=NOW)
+        self.cleaner = Cleaner(lambda: list(self.manager.logs.values()), self.manager.cleaned_to)
+
+    def write(self, key: str, value: str | None = "v") -> None:
+        encoded = None if value is None else value.encode() * 60
+        produce(self.log, batch(key=key.encode(), value=encoded))
+
+    def found(self, now_ms: int = NOW) -> Found | None:
+        stable = [(log, log.last_stable_offset(log.log_end_offset)) for log in self.cleaner.candidates()]
+        return self.cleaner.most_dirty(stable, now_ms)
+
+    def begin(self, now_ms: int = NOW, map_bytes: int = LARGE_MAP) -> Cleaning:
+        found = self.found(now_ms)
+        assert found is not None
+        return self.cleaner.cleaning_of(found, now_ms=now_ms, map_bytes=map_bytes, load_factor=0.9)
+
+    def clean(self, now_ms: int = NOW, map_bytes: int = LARGE_MAP) -> Cleaning:
+        cleaning = self.begin(now_ms, map_bytes)
+        walk(cleaning.build_map())
+        while not cleaning.is_done:
+            walk(cleaning.write_segment())
+            assert cleaning.put()
+        self.manager.is_cleaned_to(self.log, cleaning.end_offset)
+        return cleaning
+
+    def values(self) -> dict[str, str | None]:
+        """As a reader of committed records has them at the end."""
+        log = self.log
+        aborted = log.aborted_transactions(0, log.log_end_offset)
+        found: dict[str, str | None] = {}
+        data = contents(log)
+        for position, header in iter_batches(data):
+            of_aborted = any(
+                a.producer_id == header.producer_id and a.first_offset <= header.base_offset <= a.last_offset
+                for a in aborted
+            )
+            if header.is_control or (header.is_transactional and of_aborted):
+                continue
+            for record in decode_batch(data, position):
+                assert record.key is not None
+                found[record.key.decode()] = None if record.value is None else record.value.decode()[:1]
+        return found
+
+
+def walk(steps: Iterator[int]) -> None:
+    for count in steps:
+        assert count > 0
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Compacted:
+    return Compacted(tmp_path)
+
+
+def filled(disk: Compacted, rounds: int = 12) -> Compacted:
+    for n in range(rounds):
+        for key in "abcd":
+            disk.write(f"{key}{n % 3 if key == 'd' else ''}", chr(ord("A") + n))
+    return disk
+
+
+def test_of_every_key_the_last_record_is_left_and_the_rest_is_gone(disk: Compacted) -> None:
+    before = filled(disk).values()
+    size, end = disk.log.size_bytes, disk.log.log_end_offset
+
+    cleaning = disk.clean()
+
+    assert disk.values() == before
+    assert disk.log.size_bytes < size / 2
+    assert (disk.log.log_end_offset, cleaning.end_offset) == (end, disk.log.segments.active.base_offset)
+    assert cleaning.bytes_written < cleaning.bytes_read
+    assert_index_answers_as_a_scan(disk.log)
+
+
+def test_segments_that_got_small_become_one_at_the_next_cleaning(disk: Compacted) -> None:
+    filled(disk).clean()
+    before = filled(disk).values()
+    segments = len(disk.log.segments)
+
+    disk.clean()
+
+    assert len(disk.log.segments) < segments
+    assert disk.values() == before
+    assert_index_answers_as_a_scan(disk.log)
+
+
+def test_a_log_that_was_cleaned_is_not_due_until_more_is_written(disk: Compacted) -> None:
+    filled(disk).clean()
+
+    assert disk.cleaner.candidates() == []
+    filled(disk, 3)
+    assert disk.cleaner.candidates() == [disk.log]
+    found = disk.found()
+    assert found is not None and found.part.first_dirty > 0
+
+
+def test_the_next_life_knows_how_far_it_was_cleaned(disk: Compacted) -> None:
+    before = filled(disk).values()
+    end = disk.clean().end_offset
+    disk.manager.close({})
+    disk.open()
+
+    assert disk.manager.cleaned_to(disk.log) == end
+    assert disk.cleaner.candidates() == []
+    assert (disk.values(), disk.manager.refused) == (before, {})
+
+
+def test_a_full_map_ends_the_round_and_the_next_one_goes_on(disk: Compacted) -> None:
+    before = filled(disk).values()
+    ends = []
+    while disk.cleaner.candidates():
+        ends.append(disk.clean(map_bytes=24 * 3).end_offset)
+
+    assert ends == sorted(set(ends)) and len(ends) > 3
+    assert disk.values() == before
+
+
+def test_a_batch_with_more_keys_than_the_map_takes_is_uncleanable(disk: Compacted) -> None:
+    produce(disk.log, batch(30, value=b"v"))
+    filled(disk, 2)
+    cleaning = disk.begin(map_bytes=24 * 3)
+
+    with pytest.raises(
+        Uncleanable, match=r"orders-0: the batch at offset 0: its 30 keys .* takes 2 .*dedupe.buffer.size"
+    ):
+        walk(cleaning.build_map())
+
+
+def test_records_of_an_open_transaction_are_not_cleaned_and_of_an_aborted_one_they_go(
+    disk: Compacted,
+) -> None:
+    disk.write("a", "1")
+    produce(disk.log, idempotent(0, key=b"a", value=b"x" * 60, is_transactional=True))
+    filled(disk, 6)
+    assert disk.found() is None, "everything dirty is behind the open transaction, or in one segment with it"
+    produce(disk.log, marker(commit=False), from_coordinator=True)
+    filled(disk, 6)
+    before = disk.values()
+
+    disk.clean()
+
+    assert disk.values() == before
+    assert b"x" * 60 not in contents(disk.log)
+
+
+def test_a_cut_below_the_checkpoint_takes_it_back(disk: Compacted) -> None:
+    end = filled(disk).clean().end_offset
+    disk.log.truncate_to(end - 3, NOW)
+    assert disk.manager.cleaned_to(disk.log) == end - 3
+    filled(disk, 4)
+
+    found = disk.found()
+    assert found is not None and found.part.first_dirty == end - 3
+
+
+def test_a_log_that_is_cut_meanwhile_is_left_as_it_is(disk: Compacted) -> None:
+    filled(disk)
+    cleaning = disk.begin()
+    walk(cleaning.build_map())
+    walk(cleaning.write_segment())
+    disk.log.truncate_to(5, NOW)
+    before = contents(disk.log)
+
+    assert not cleaning.put()
+    assert contents(disk.log) == before
+    assert not [path for path in disk.path.glob("*/*") if ".cleaned" in path.name]
+
+
+def test_a_log_whose_segments_are_removed_meanwhile_is_left_alone(disk: Compacted) -> None:
+    filled(disk)
+    disk.manager.close({})
+    disk.open()  # no segment holds a descriptor now
+    cleaning = disk.begin()
+    steps = cleaning.build_map()
+    next(steps)
+    end = disk.log.log_end_offset
+    disk.log.delete_records_before(end)
+    disk.log.drop_segments_below(end)
+    disk.log.segments.purge()
+
+    with pytest.raises(MissingFile):
+        walk(steps)
+    assert (disk.log.log_start_offset, disk.log.failure) == (end, None)
+
+
+def test_an_abandoned_cleaning_leaves_no_file(disk: Compacted) -> None:
+    filled(disk)
+    cleaning = disk.begin()
+    walk(cleaning.build_map())
+    steps = cleaning.write_segment()
+    next(steps)
+    assert [path for path in disk.path.glob("*/*.cleaned")]
+
+    steps.close()
+
+    assert not [path for path in disk.path.glob("*/*.cleaned")]
+
+
+def test_damage_is_not_written_anew_under_a_right_checksum(disk: Compacted) -> None:
+    filled(disk)
+    cleaning = disk.begin()
+    walk(cleaning.build_map())
+    segment = disk.path / "orders-0" / f"{0:020d}.log"
+    data = bytearray(segment.read_bytes())
+    data[80] ^= 1
+    segment.write_bytes(data)
+
+    with pytest.raises(CorruptLog, match="CRC of the batch at offset 0"):
+        walk(cleaning.write_segment())
+    assert not [path for path in disk.path.glob("*/*.cleaned")]
+
+
+def test_a_largest_timestamp_of_which_no_record_is_left_is_not_found(disk: Compacted) -> None:
+    """The last batch of a segment stays without records, and with its timestamp."""
+    produce(disk.log, batch(key=b"a", value=b"x" * 850, at=NOW + 500))
+    produce(disk.log, batch(key=b"a", value=b"x" * 850, at=NOW + 100))
+    produce(disk.log, batch(key=b"b", value=b"x" * 850, at=NOW + 50))
+    disk.clean()
+    assert [header.record_count for header in headers(disk.log)] == [0, 1, 1]
+
+    latest = disk.log.offset_of_max_timestamp()
+    searched = disk.log.offset_for_timestamp(NOW + 200)
+
+    assert (latest.offset if latest else None, searched) == (1, None)
+
+
+def test_an_offset_that_was_acknowledged_is_still_known_of_its_producer(disk: Compacted) -> None:
+    """A retry after the cleaning is recognised, in this life and in the next."""
+    for n in range(3):
+        produce(disk.log, idempotent(n, key=b"a", value=b"x" * 60))
+    filled(disk, 6)
+    disk.clean()
+    retried = produce(disk.log, idempotent(2, key=b"a", value=b"x" * 60))
+    assert retried.base_offset == 2
+    (disk.path / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    for snapshot in disk.path.glob("*/*.snapshot"):
+        snapshot.unlink()
+    disk.manager.release()
+    disk.open()
+
+    assert produce(disk.log, idempotent(2, key=b"a", value=b"x" * 60)).base_offset == 2
+
+
+def test_what_waited_longer_than_max_compaction_lag_is_rolled_and_due(tmp_path: Path) -> None:
+    disk = Compacted(
+        tmp_path, max_compaction_lag_ms="60000", min_cleanable_dirty_ratio="1.0", segment_bytes="100000"
+    )
+    disk.write("a", "1")
+    disk.write("a", "2")
+    assert disk.cleaner.candidates() == []
+    produce(disk.log, batch(key=b"b", at=NOW + 60_001), now_ms=NOW + 60_001)
+
+    assert len(disk.log.segments) == 2
+    assert disk.found(NOW + 60_000) is None
+    assert disk.found(NOW + 60_001) is not None
+
+
+def test_what_is_younger_than_min_compaction_lag_is_left_alone(tmp_path: Path) -> None:
+    disk = filled(Compacted(tmp_path, min_compaction_lag_ms="60000"))
+
+    assert disk.found(NOW + 59_999) is None
+    assert disk.found(NOW + 60_000) is not None
