@@ -1,0 +1,132 @@
+"""Compaction in running brokers: clients as they are see the last value of every key, and the other records go from every replica."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from odradek.log.checkpoints import CLEANER, read_offsets
+from odradek.model.ids import TopicPartition as Partition
+from odradek.testing.running_cluster import RunningCluster, running_cluster
+from tests.support import eventually
+
+KEYS = 40
+ROUNDS = 60
+SETTINGS = {"log.cleaner.backoff.ms": "50", "log.cleaner.dedupe.buffer.size": "1048577"}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[RunningCluster]:
+    with running_cluster(brokers=2, directory=tmp_path, settings=SETTINGS) as running:
+        topic = NewTopic(
+            "orders",
+            num_partitions=1,
+            replication_factor=2,
+            config={
+                "cleanup.policy": "compact",
+                "segment.bytes": "10000",
+                "min.cleanable.dirty.ratio": "0.1",
+            },
+        )
+        admin = AdminClient({"bootstrap.servers": running.bootstrap})
+        for made in admin.create_topics([topic]).values():
+            made.result(30)
+        yield running
+
+
+def produce(cluster: RunningCluster, rounds: range, codec: str = "none") -> None:
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "compression.type": codec,
+            "linger.ms": 5,
+            "batch.size": 8000,
+        }
+    )
+    errors: list[object] = []
+    for n in rounds:
+        for key in range(KEYS):
+            producer.produce(
+                "orders",
+                key=b"key-%d" % key,
+                value=json.dumps([n, "x" * 80]).encode(),
+                on_delivery=lambda error, _: errors.append(error) if error else None,
+            )
+    assert producer.flush(60) == 0
+    assert errors == []
+
+
+def consume(cluster: RunningCluster) -> list[tuple[int, bytes, int]]:
+    """Offset, key and round of every record there is."""
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap, "group.id": "none", "enable.partition.eof": True}
+    )
+    consumer.assign([TopicPartition("orders", 0, OFFSET_BEGINNING)])
+    found = []
+    while (message := consumer.poll(30)) is not None:
+        if message.error():
+            break
+        key, value = message.key(), message.value()
+        assert isinstance(key, bytes) and value is not None
+        found.append((message.offset(), key, json.loads(value)[0]))
+    consumer.close()
+    return found
+
+
+def checkpoints(cluster: RunningCluster) -> list[int]:
+    found = []
+    for broker in cluster.cluster.ids:
+        file = cluster.cluster.directory / f"broker-{broker}" / CLEANER
+        data = file.read_bytes() if file.exists() else b""
+        found.append(read_offsets(data, CLEANER).get(Partition("orders", 0), -1))
+    return found
+
+
+def closed_end(cluster: RunningCluster) -> list[int]:
+    """Where the active segment begins, broker by broker."""
+    logs = [runtime.logs.logs[Partition("orders", 0)] for runtime in cluster.cluster.runtimes.values()]
+    return [log.segments.active.base_offset for log in logs]
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_of_every_key_the_last_value_is_left_on_every_replica(cluster: RunningCluster, codec: str) -> None:
+    produce(cluster, range(ROUNDS), codec)
+    eventually(
+        lambda: checkpoints(cluster) == closed_end(cluster) and min(checkpoints(cluster)) > 0,
+        60,
+        "all is cleaned",
+    )
+
+    found = consume(cluster)
+
+    last = {key: n for _, key, n in found}
+    assert last == {b"key-%d" % key: ROUNDS - 1 for key in range(KEYS)}
+    assert [offset for offset, _, _ in found] == sorted({offset for offset, _, _ in found})
+    behind = closed_end(cluster)[0]
+    assert len([offset for offset, _, _ in found if offset < behind]) <= KEYS
+    assert len(found) < ROUNDS * KEYS / 2
+
+
+def test_a_broker_goes_on_from_its_checkpoint_after_a_restart(cluster: RunningCluster) -> None:
+    produce(cluster, range(ROUNDS))
+    eventually(
+        lambda: checkpoints(cluster) == closed_end(cluster) and min(checkpoints(cluster)) > 0,
+        60,
+        "all is cleaned",
+    )
+    before = checkpoints(cluster)
+    cluster.kill(1)
+    cluster.start(1)
+    produce(cluster, range(ROUNDS, 2 * ROUNDS))
+
+    eventually(
+        lambda: checkpoints(cluster) == closed_end(cluster) and min(checkpoints(cluster)) > max(before),
+        60,
+        "the rest too",
+    )
+    assert {key: n for _, key, n in consume(cluster)} == {
+        b"key-%d" % key: 2 * ROUNDS - 1 for key in range(KEYS)
+    }
