@@ -56,6 +56,24 @@ listener.security.protocol.map STRING SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:
     Security protocol behind each listener name, as NAME:PROTOCOL pairs.
 listeners STRING PLAINTEXT://:9092 HIGH dynamic
     Addresses to listen on, as NAME://host:port; an empty host is every interface, port 0 a free one.
+log.cleaner.backoff.ms LONG 15000 MEDIUM dynamic [0,...]
+    Pause of the cleaner when nothing is dirty.
+log.cleaner.dedupe.buffer.size LONG 134217728 MEDIUM dynamic
+    Memory for the keys of one cleaning.
+log.cleaner.delete.retention.ms LONG 86400000 MEDIUM dynamic [0,...]
+    How long a tombstone stays after its cleaning.
+log.cleaner.enable BOOLEAN true MEDIUM static
+    Compacted topics are cleaned.
+log.cleaner.io.buffer.load.factor DOUBLE 0.9 MEDIUM dynamic
+    How full the key table may get.
+log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308 MEDIUM dynamic
+    Ceiling of the cleaner's reads and writes.
+log.cleaner.max.compaction.lag.ms LONG 9223372036854775807 MEDIUM dynamic [1,...]
+    A record is compacted at the latest after this time.
+log.cleaner.min.cleanable.ratio DOUBLE 0.5 MEDIUM dynamic [0,...,1]
+    Dirty share of a log that makes it worth cleaning.
+log.cleaner.min.compaction.lag.ms LONG 0 MEDIUM dynamic [0,...]
+    A record is left alone by the cleaner for this time.
 log.cleanup.policy LIST delete MEDIUM dynamic [compact, delete]
     What becomes of old records: deleted by age and size, compacted by key, or both.
 log.dir STRING /tmp/kafka-logs HIGH static
@@ -240,6 +258,8 @@ compression.type STRING producer MEDIUM compression.type [uncompressed, zstd, lz
     Codec of stored batches; `producer` keeps whatever the producer chose.
 compression.zstd.level INT 3 MEDIUM compression.zstd.level [-131072,...,22]
     Effort of zstd when the broker compresses.
+delete.retention.ms LONG 86400000 MEDIUM log.cleaner.delete.retention.ms [0,...]
+    How long a tombstone stays after its cleaning.
 file.delete.delay.ms LONG 60000 MEDIUM log.segment.delete.delay.ms [0,...]
     How long a file marked as deleted stays on disk.
 flush.messages LONG 9223372036854775807 MEDIUM log.flush.interval.messages [1,...]
@@ -252,6 +272,8 @@ index.interval.bytes INT 4096 MEDIUM log.index.interval.bytes [0,...]
     Bytes of log between two entries of the offset index.
 leader.replication.throttled.replicas LIST "" MEDIUM null $throttled
     Replicas whose serving of followers is throttled, as partition:broker pairs, or `*`.
+max.compaction.lag.ms LONG 9223372036854775807 MEDIUM log.cleaner.max.compaction.lag.ms [1,...]
+    A record is compacted at the latest after this time.
 max.message.bytes INT 1048588 MEDIUM message.max.bytes [0,...]
     Largest record batch accepted, its header included.
 message.timestamp.after.max.ms LONG 9223372036854775807 MEDIUM log.message.timestamp.after.max.ms [0,...]
@@ -262,6 +284,10 @@ message.timestamp.difference.max.ms LONG 9223372036854775807 MEDIUM log.message.
     The older setting for both directions.
 message.timestamp.type STRING CreateTime MEDIUM log.message.timestamp.type [CreateTime, LogAppendTime]
     Whose clock dates a record: the producer's or the leader's.
+min.cleanable.dirty.ratio DOUBLE 0.5 MEDIUM log.cleaner.min.cleanable.ratio [0,...,1]
+    Dirty share of the log that makes it worth cleaning.
+min.compaction.lag.ms LONG 0 MEDIUM log.cleaner.min.compaction.lag.ms [0,...]
+    A record is left alone by the cleaner for this time.
 min.insync.replicas INT 1 MEDIUM min.insync.replicas [1,...]
     Members the ISR must have for a write with acks=all to be taken.
 retention.bytes LONG -1 MEDIUM log.retention.bytes

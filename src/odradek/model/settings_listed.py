@@ -131,26 +131,8 @@ kafka.metrics.polling.interval.secs INT 10 LOW static [1,...]
     How often a reporter is called.
 kafka.metrics.reporters LIST "" LOW static
     Classes that report the older metrics.
-log.cleaner.backoff.ms LONG 15000 MEDIUM dynamic [0,...]
-    Pause of the cleaner when nothing is dirty.
-log.cleaner.dedupe.buffer.size LONG 134217728 MEDIUM dynamic
-    Memory for the keys of one cleaning.
-log.cleaner.delete.retention.ms LONG 86400000 MEDIUM dynamic [0,...]
-    How long a tombstone stays after its cleaning.
-log.cleaner.enable BOOLEAN true MEDIUM static
-    Compacted topics are cleaned.
-log.cleaner.io.buffer.load.factor DOUBLE 0.9 MEDIUM dynamic
-    How full the key table may get.
 log.cleaner.io.buffer.size INT 524288 MEDIUM dynamic [0,...]
     Buffer of the cleaner's reads and writes.
-log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308 MEDIUM dynamic
-    Ceiling of the cleaner's reads and writes.
-log.cleaner.max.compaction.lag.ms LONG 9223372036854775807 MEDIUM dynamic [1,...]
-    A record is compacted at the latest after this time.
-log.cleaner.min.cleanable.ratio DOUBLE 0.5 MEDIUM dynamic [0,...,1]
-    Dirty share of a log that makes it worth cleaning.
-log.cleaner.min.compaction.lag.ms LONG 0 MEDIUM dynamic [0,...]
-    A record is left alone by the cleaner for this time.
 log.cleaner.threads INT 1 MEDIUM dynamic [0,...]
     Logs cleaned at one time.
 log.dir.failure.timeout.ms LONG 30000 LOW static [1,...]
@@ -445,22 +427,14 @@ odradek.compaction.coordination.timeout.ms LONG 86400000 LOW dynamic [0,...]
 TOPIC = """
 compression.lz4.level INT 9 MEDIUM compression.lz4.level [1,...,17]
     Effort of lz4 when the broker compresses.
-delete.retention.ms LONG 86400000 MEDIUM log.cleaner.delete.retention.ms [0,...]
-    How long a tombstone stays after its cleaning.
 local.retention.bytes LONG -2 MEDIUM log.local.retention.bytes [-2,...]
     Tiered storage: bytes kept on local disk; -2 = as retention.bytes.
 local.retention.ms LONG -2 MEDIUM log.local.retention.ms [-2,...]
     Tiered storage: age kept on local disk; -2 = as retention.ms.
-max.compaction.lag.ms LONG 9223372036854775807 MEDIUM log.cleaner.max.compaction.lag.ms [1,...]
-    A record is compacted at the latest after this time.
 message.downconversion.enable BOOLEAN true LOW log.message.downconversion.enable
     Older record formats for older readers; only magic 2 is stored and served here.
 message.format.version STRING 3.0-IV1 MEDIUM log.message.format.version $versions
     Record format of the log; always magic 2 here.
-min.cleanable.dirty.ratio DOUBLE 0.5 MEDIUM log.cleaner.min.cleanable.ratio [0,...,1]
-    Dirty share of the log that makes it worth cleaning.
-min.compaction.lag.ms LONG 0 MEDIUM log.cleaner.min.compaction.lag.ms [0,...]
-    A record is left alone by the cleaner for this time.
 preallocate BOOLEAN false MEDIUM log.preallocate
     New segments get their full size on disk at once.
 remote.log.copy.disable BOOLEAN false MEDIUM null

@@ -81,7 +81,7 @@ class LogCleaning:
             found,
             now_ms=started_ms,
             map_bytes=settings.log_cleaner_dedupe_buffer_size,
-            load_factor=settings.log_cleaner_io_buffer_load_factor,
+            load_factor=min(max(settings.log_cleaner_io_buffer_load_factor, 0.01), 0.99),
         )
         try:
             done = await self._walk(cleaning.build_map())
@@ -111,7 +111,7 @@ class LogCleaning:
             count = await self._seams.run_blocking(_slice, steps)
             if count is None:
                 return True
-            rate = self._settings().log_cleaner_io_max_bytes_per_second
+            rate = max(self._settings().log_cleaner_io_max_bytes_per_second, 1.0)
             ahead_ms = 1000 * count / rate - (self._seams.clock.now_ms() - started_ms)
             if ahead_ms >= 1:
                 await asyncio.sleep(ahead_ms / 1000)
