@@ -310,6 +310,23 @@ def test_9_a_swap_that_was_complete_takes_the_place_of_what_it_was_made_from(dis
     assert [s.base_offset for s in result.log.segments] == [0, 20, 30]
 
 
+@pytest.mark.parametrize("damage", ["a bit turned", "cut short", "noise behind it"])
+def test_9_a_swap_that_is_damaged_takes_nobodys_place(disk: Disk, damage: str) -> None:
+    """It was synced before it got its name, so this is rot: what it was made from is not thrown away for it."""
+    filled(disk)
+    whole = disk.file(file_name(0, ".log")).read_bytes()
+    damaged = {
+        "a bit turned": whole[:-1] + bytes([whole[-1] ^ 1]),
+        "cut short": whole[:-1],
+        "noise behind it": whole + b"\1" * 100,
+    }[damage]
+    disk.file(file_name(0, ".log.swap")).write_bytes(damaged)
+    names = set(disk.names())
+    with pytest.raises(CorruptLog, match=r"00000000000000000000\.log\.swap at"):
+        disk.open()
+    assert set(disk.names()) == names
+
+
 @pytest.mark.parametrize("damage", ["torn", "empty", "noise", "missing"])
 def test_11_a_producer_snapshot_of_no_use_is_replayed(disk: Disk, damage: str) -> None:
     before = state(filled(disk))

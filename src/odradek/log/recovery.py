@@ -240,9 +240,14 @@ class _Opening:
     def _end_of_swapped(self, name: str, base_offset: int) -> int:
         file = self.directory.open(name)
         end_offset = base_offset
-        for position, header, _ in scan_batches(file, 0, file.size_bytes):
+        for position, header, batch in scan_batches(file, 0, file.size_bytes):
             if isinstance(header, str):
                 raise CorruptLog(f"{file.name} at {position}: {header}")
+            # What it was made from is removed in a moment: a recovery that finds this later has nothing to go back to.
+            if crc32c(batch[ATTRIBUTES_OFFSET:]) != header.crc:
+                raise CorruptLog(
+                    f"{file.name} at {position}: the CRC of the batch at offset {header.base_offset} does not fit"
+                )
             end_offset = header.next_offset
         return end_offset
 
