@@ -120,6 +120,18 @@ def test_it_arrives_with_everything_the_log_in_use_knows(world: Directories) -> 
     assert world.manager.purge(LATER) == 1 and world.names(0) == []
 
 
+def test_how_far_it_was_replicated_is_known_in_the_new_directory_before_the_next_checkpoint(
+    world: Directories,
+) -> None:
+    world.move_to("/b")
+    world.copy()
+    world.manager.futures.prepare(TP)
+    world.future.flush()
+    world.manager.futures.swap(TP, 7, NOW)
+    world.start()
+    assert world.path == "/b" and world.manager.high_watermark_of(TP) == 7
+
+
 def test_a_producer_whose_records_are_deleted_is_known_in_the_new_directory(world: Directories) -> None:
     produce(world.log, idempotent(0, 1), epoch=5)
     produce(world.log, batch(), epoch=5)

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odradek.log import lookups
+from odradek.log.errors import CorruptLog
 from odradek.log.indexes import AbortedTransaction
 from odradek.log.partition_log import PartitionLog
 from odradek.log.producers import MalformedSnapshot, Producers, read_snapshot
@@ -118,6 +120,29 @@ def test_the_last_stable_offset_stays_below_open_and_undelivered_transactions(lo
     produce(log, marker(commit=False, producer_id=8), from_coordinator=True)  # 8
     assert log.last_stable_offset(9) == 9
     assert log.aborted_transactions(0, 9) == [AbortedTransaction(8, 6, 8, 9)]
+
+
+def test_a_transaction_below_the_logs_start_holds_nothing_back(log: PartitionLog) -> None:
+    """Its marker was replicated, or nothing at it could have been deleted; the mark heard of may be older than that."""
+    produce(log, idempotent(0, 3, is_transactional=True))
+    produce(log, marker(commit=True), from_coordinator=True)
+    assert log.last_stable_offset(2) == 0
+    log.delete_records_before(4)
+    assert log.last_stable_offset(2) == 2
+
+
+def test_what_cannot_be_said_of_aborted_transactions_is_a_failure_of_the_log(
+    log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A consumer that is told of none would take the records of all of them for good."""
+
+    def lost(*arguments: object) -> None:
+        raise CorruptLog("the file of the transactions is not what was written")
+
+    monkeypatch.setattr(lookups, "aborted_transactions", lost)
+    with pytest.raises(CorruptLog):
+        log.aborted_transactions(0, 10)
+    assert log.failure is not None
 
 
 def test_a_batch_outside_the_open_transaction_is_refused(log: PartitionLog) -> None:

@@ -1,5 +1,6 @@
 """Who is in sync: who is proposed to join or to leave, and what the controller's answer makes of it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from odradek.replication.isr import (
     PendingShrinkIsr,
     move,
 )
-from odradek.replication.partition import AWAIT_LEADERSHIP_MS, REFUSED_RETRY_MS, UNSETTLED_RETRY_MS
+from odradek.replication.partition import AWAIT_LEADERSHIP_MS, REFUSED_RETRY_MS, UNSETTLED_RETRY_MS, Partition
 from tests.replication.partitions import LAG_MS, Led, answer, b, expanding, leadership
 
 STATES: list[IsrState] = [
@@ -172,6 +173,15 @@ def test_a_stale_fetch_is_refused_also_by_the_next_leadership_of_the_same_broker
     led.lead((1, 2, 3))
     with pytest.raises(ProtocolError, match="stale fetch of broker 2: epoch 19, known 20"):
         led.fetched(2, 2, broker_epoch=19)
+
+
+@pytest.mark.parametrize("end", [Partition.stop, Partition.lose_disk])
+def test_who_leads_no_more_proposes_nothing_though_it_had_begun_to(
+    tmp_path: Path, end: Callable[[Partition], None]
+) -> None:
+    led = expanding(tmp_path)
+    end(led.partition)
+    assert led.partition.proposal(BrokerEpoch(7)) is None
 
 
 def test_only_replicas_count_as_followers(tmp_path: Path) -> None:

@@ -99,6 +99,18 @@ def test_a_deadline_can_only_be_brought_forward() -> None:
     assert waiter.story == ["expired at 400"]
 
 
+def test_whose_deadline_stays_in_its_grain_keeps_its_turn() -> None:
+    purgatory = Purgatory()
+    first, second = Parked(purgatory), Parked(purgatory)
+    turns: list[Parked] = []
+    for waiter in (first, second):
+        waiter.expire = lambda now_ms, waiter=waiter: turns.append(waiter)  # type: ignore[method-assign]
+        purgatory.park(waiter, deadline_ms=1_000)
+    purgatory.hasten(first, deadline_ms=1_000 - DEADLINE_GRAIN_MS + 1)
+    assert purgatory.expire(1_000) == 2
+    assert turns == [first, second]
+
+
 def test_completing_twice_is_our_own_mistake() -> None:
     purgatory = Purgatory()
     waiter = Parked(purgatory)
