@@ -48,7 +48,6 @@ from odradek.broker.row_limits import RowLimits
 from odradek.broker.topic_config_reader import TopicConfigReader
 from odradek.broker.topic_configs import TopicConfigs
 from odradek.broker.unchecked_produces import UncheckedProduces
-from odradek.model.cluster import Endpoint
 from odradek.model.entity_names import escape_entity
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -264,10 +263,6 @@ class Broker:
         if self.metadata.controller_id != broker_id:
             self.metadata.controller_id = None if broker_id is None else BrokerId(broker_id)
             self.metadata.epoch += 1
-
-    def controller_endpoint(self) -> Endpoint | None:
-        controller = self.metadata.controller_id
-        return None if controller is None else self.metadata.endpoint(controller, self.inter_broker_listener)
 
     def topic_config_changed(self, topic: str, overrides: dict[str, str], now_ms: int) -> None:
         self.replicas.set_topic_overrides(topic, overrides, now_ms)

@@ -154,10 +154,7 @@ def replace_segments(log: "PartitionLog", old: Sequence[Segment], cleaned: Clean
     return True
 
 
-def drop_segments_below(log: "PartitionLog", offset: int) -> int:
-    count = 0
+def drop_segments_below(log: "PartitionLog", offset: int) -> None:
     while len(log.segments) > 1 and 0 <= log.segments[0].end_offset <= offset:
         segment = log.segments.drop_first()
         log.directory.remove(segment.name(SNAPSHOT_SUFFIX))
-        count += 1
-    return count

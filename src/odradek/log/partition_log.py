@@ -555,10 +555,10 @@ class PartitionLog:
         """
         return cutting.replace_segments(self, old, cleaned)
 
-    def drop_segments_below(self, offset: int) -> int:
-        """Takes the segments out that end at `offset` or before it. The active one stays. Returns how many."""
+    def drop_segments_below(self, offset: int) -> None:
+        """Takes the segments out that end at `offset` or before it. The active one stays."""
         try:
-            return cutting.drop_segments_below(self, offset)
+            cutting.drop_segments_below(self, offset)
         except StorageError as error:
             raise self.broken(error) from None
 

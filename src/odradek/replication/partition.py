@@ -113,14 +113,13 @@ class Partition(Replica):
 
     # ---------------------------------------------------------------------------------------------- roles
 
-    def make_leader(self, leadership: LeaderAndIsr, assignment: ReplicaAssignment, now_ms: int) -> bool:
-        """Lead in this epoch. True if we did not lead before.
+    def make_leader(self, leadership: LeaderAndIsr, assignment: ReplicaAssignment, now_ms: int) -> None:
+        """Lead in this epoch.
 
         The epoch's start is written to the epoch file before anything is served (KAFKA-7415): a leader that
         forgot it would answer a follower's truncation question with an older epoch's end.
         """
         self._assert_newer(leadership)
-        was_leader = self.is_leader
         self.log.assign_epoch(leadership.leader_epoch, self.log.log_end_offset)
         self._take_epochs(leadership, assignment)
         self.leader_epoch_start_offset = self.log.log_end_offset
@@ -143,10 +142,9 @@ class Partition(Replica):
         self._answer_if_under_min_isr()
         self._advance_high_watermark(now_ms)
         self._wake_readers()
-        return not was_leader
 
-    def make_follower(self, leadership: LeaderAndIsr, assignment: ReplicaAssignment) -> bool:
-        """Follow in this epoch (leader -1: nobody leads, wait). True if leader or epoch are new to us.
+    def make_follower(self, leadership: LeaderAndIsr, assignment: ReplicaAssignment) -> None:
+        """Follow in this epoch (leader -1: nobody leads, wait).
 
         Every parked acks=all request is answered NOT_LEADER_OR_FOLLOWER and every parked fetch woken: what
         they wait for is no longer decided here.
@@ -155,7 +153,6 @@ class Partition(Replica):
         self._take_epochs(leadership, assignment)
         self._resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._set_state(Committed(leadership.isr))
-        return True
 
     def stop(self, *, deleted: bool = False) -> None:
         """StopReplica: neither lead nor follow. With `deleted`, whoever waits hears that it is unknown."""

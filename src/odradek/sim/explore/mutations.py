@@ -46,9 +46,9 @@ def cut_to_high_watermark() -> Iterator[None]:
     """Before KIP-101: a new follower cuts its log to its own high watermark, and trusts what is left."""
 
     def become(old: Any) -> Any:
-        def make_follower(self: Partition, leadership: Any, assignment: Any) -> bool:
+        def make_follower(self: Partition, leadership: Any, assignment: Any) -> None:
             self.truncate_to(self.high_watermark, 0)
-            return bool(old(self, leadership, assignment))
+            old(self, leadership, assignment)
 
         return make_follower
 
