@@ -11,8 +11,6 @@ from odradek.model.error_codes import ErrorCode
 from odradek.protocol.api_keys import APIS, SERVED, ApiKey
 from odradek.protocol.headers import encode_request
 from odradek.protocol.messages import api_versions as av
-from odradek.protocol.messages import find_coordinator as fc
-from odradek.protocol.messages import offset_commit as oc
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
 from tests.broker.world import Pending, World, told
 from tests.support import golden_lines
@@ -24,7 +22,7 @@ def test_every_served_key_has_a_handler_and_api_versions_says_so(world: World) -
     assert listed == dict(SERVED)
     assert listed.keys() == HANDLERS.keys()
     assert listed[0] == (0, 11), "some librdkafka releases compress only when Produce starts at 0"
-    assert not listed.keys() & {8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 25, 26, 28, 42, 47}
+    assert not listed.keys() & {24, 25, 26, 28}
 
 
 def test_a_handler_that_is_read_when_it_is_asked_for_is_kept_by_its_broker_alone(world: World) -> None:
@@ -50,11 +48,11 @@ def test_api_versions_refuses_a_software_name_that_is_none(world: World, name: s
     assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
-WITHOUT_COORDINATOR = [8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 25, 26, 28, 42, 47]
+WITHOUT_COORDINATOR = [24, 25, 26, 28]
 
 
 @pytest.mark.parametrize("key", WITHOUT_COORDINATOR)
-def test_group_and_transaction_requests_get_unsupported_version_in_every_version_and_one_log_line(
+def test_transaction_requests_get_unsupported_version_in_every_version_and_one_log_line(
     world: World, key: int
 ) -> None:
     from importlib import import_module
@@ -104,17 +102,3 @@ def test_a_request_nobody_could_read_an_answer_to_closes_the_connection(
     frame = key.to_bytes(2, "big") + version.to_bytes(2, "big") + b"\0\0\0\1" + b"\xff\xff\0"
     pending = world.send_frame(1, frame, Pending(None, 0), world.connection())
     assert isinstance(pending.result, CloseConnection)
-
-
-def test_find_coordinator_and_offset_commit_say_what_was_asked_for(world: World) -> None:
-    answer = world.call(1, fc.FindCoordinatorRequest(coordinator_keys=["g"]), 4)
-    assert [(c.key, c.error_code) for c in answer.coordinators] == [("g", ErrorCode.UNSUPPORTED_VERSION)]
-    commit = oc.OffsetCommitRequest(
-        topics=[
-            oc.OffsetCommitRequestTopic(
-                name="t", partitions=[oc.OffsetCommitRequestPartition(partition_index=4)]
-            )
-        ]
-    )
-    rows = world.call(1, commit, 8).topics
-    assert [(t.name, p.partition_index, p.error_code) for t in rows for p in t.partitions] == [("t", 4, 35)]

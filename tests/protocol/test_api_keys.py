@@ -46,12 +46,12 @@ def test_all_that_a_zookeeper_mode_broker_serves_has_a_table_but_delegation_toke
     assert served_by_apache - set(APIS) == {38, 39, 40, 41}
 
 
-def test_groups_and_transactions_are_not_served_yet() -> None:
-    not_yet = {8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 25, 26, 28, 42, 47}
+def test_transactions_are_not_served_yet() -> None:
+    not_yet = {24, 25, 26, 28}
     clients = {0, 1, 2, 3, *range(8, 29), *range(32, 38), *range(42, 51), 57, 60}
     brokers = {4, 5, 6, 7, 27, 56, 58, 67}
     assert set(SERVED) == (clients | brokers) - not_yet
-    assert not is_served(9, 9) and not is_served(38, 0)
+    assert is_served(9, 9) and not is_served(28, 3) and not is_served(38, 0)
     assert is_served(1, 4) and is_served(1, 17) and not is_served(1, 3) and not is_served(1, 18)
 
 

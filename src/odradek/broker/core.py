@@ -35,6 +35,7 @@ from odradek.broker.effects import (
     StoreRequest,
 )
 from odradek.broker.fetch_sessions import FetchSessionCache, ParkedFetch
+from odradek.broker.group_shards import GroupShards
 from odradek.broker.isr_channel import IsrChannel
 from odradek.broker.log_flushes import LogFlushes
 from odradek.broker.metadata_cache import MetadataCache
@@ -139,6 +140,15 @@ class Broker:
         self.being_created: set[str] = set()  # by Metadata, until the store has answered
         self._parked_fetches: dict[int, ParkedFetch] = {}
         self.config_reader = TopicConfigReader(self.replicas, self.effects, self.calls)
+        self.groups = GroupShards(
+            settings=lambda: self.settings,
+            replicas=self.replicas,
+            metadata=self.metadata,
+            purgatory=self.purgatory,
+            aside=self.aside,
+            draws=self.draws,
+            effects=self.effects,
+        )
         # In the order in which they are called. The assembly may add others.
         self.organs: list[Organ] = [
             self._shrinks_isrs(now_ms),
@@ -149,6 +159,7 @@ class Broker:
             self.producer_ids,
             self.control_gate,
             self.config_reader,
+            self.groups,
         ]
 
     # -------------------------------------------------------------------------------------------- requests

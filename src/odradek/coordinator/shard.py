@@ -39,6 +39,7 @@ class Shard:
         self.pending_ids = 0
         self.pending_bytes = 0
         self._in_flight: dict[int, tuple[Append, After]] = {}
+        self._late: dict[int, Append] = {}  # whoever waited was told so; the records may be committed yet
         self._append_count = 0
         self._appends: list[Append] = []
         self._answers: list[Answer] = []
@@ -73,20 +74,32 @@ class Shard:
     # ---------------------------------------------------------------------------------------------- records
 
     def committed(self, append_id: int, base_offset: int, now_ms: int) -> None:
-        append, after = self._in_flight.pop(append_id)
+        late = self._late.pop(append_id, None)
+        append, after = (late, None) if late is not None else self._in_flight.pop(append_id)
         producer_id = append.producer.producer_id if append.producer is not None else NO_PRODUCER
         for position, record in enumerate(append.records, base_offset):
-            if isinstance(record, OffsetRecord):
-                self.offsets.came(record.key)
             self.stored.replay(record, position, producer_id)
-        after.committed(self, now_ms)
+        self._came(append)
+        if after is not None:
+            after.committed(self, now_ms)
 
     def failed(self, append_id: int, error: ErrorCode, now_ms: int) -> None:
+        """After REQUEST_TIMED_OUT the append is still under way, and its fate comes as a second event."""
+        late = self._late.pop(append_id, None)
+        if late is not None:
+            return self._came(late)
         append, after = self._in_flight.pop(append_id)
+        if error == ErrorCode.REQUEST_TIMED_OUT:
+            self._late[append_id] = append
+        else:
+            self._came(append)
+        after.failed(self, error, now_ms)
+        return None
+
+    def _came(self, append: Append) -> None:
         for record in append.records:
             if isinstance(record, OffsetRecord):
                 self.offsets.came(record.key)
-        after.failed(self, error, now_ms)
 
     def fail_all(self, error: ErrorCode, now_ms: int) -> None:
         for append_id in sorted(self._in_flight):

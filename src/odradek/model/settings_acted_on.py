@@ -46,6 +46,14 @@ delete.topic.enable BOOLEAN true HIGH static
     When false, DeleteTopics is refused with TOPIC_DELETION_DISABLED.
 fetch.max.bytes INT 57671680 MEDIUM static [1024,...]
     Upper bound of one Fetch answer, whatever the reader asks for; its first batch comes even if larger.
+group.initial.rebalance.delay.ms INT 3000 MEDIUM static
+    An empty group waits this long for more members before its first rebalance.
+group.max.session.timeout.ms INT 1800000 MEDIUM static
+    Longest session timeout a member may ask for.
+group.max.size INT 2147483647 MEDIUM static [1,...]
+    Members a group may have.
+group.min.session.timeout.ms INT 6000 MEDIUM static
+    Shortest session timeout a member may ask for.
 inter.broker.listener.name STRING null MEDIUM static
     Listener the brokers talk over; unset means the one of security.inter.broker.protocol.
 leader.imbalance.check.interval.seconds LONG 300 HIGH static [1,...]
@@ -144,6 +152,20 @@ num.partitions INT 1 MEDIUM static [1,...]
     Partitions of a topic that was created without saying how many.
 num.replica.alter.log.dirs.threads INT null HIGH static
     Replicas copied at once between log directories; unset, as many as there are directories.
+offset.metadata.max.bytes INT 4096 HIGH static
+    Longest text stored with a committed offset.
+offsets.commit.timeout.ms INT 5000 HIGH static [1,...]
+    Longest wait of an offset commit.
+offsets.retention.check.interval.ms LONG 600000 HIGH static [1,...]
+    How often expired offsets are looked for.
+offsets.retention.minutes INT 10080 HIGH static [1,...]
+    Time an empty group's offsets are kept.
+offsets.topic.num.partitions INT 50 HIGH static [1,...]
+    Partitions of the offsets topic; fixed once it exists.
+offsets.topic.replication.factor SHORT 3 HIGH static [1,...]
+    Replicas of the offsets topic.
+offsets.topic.segment.bytes INT 104857600 HIGH static [1,...]
+    Segment size of the offsets topic.
 producer.id.expiration.ms INT 86400000 LOW dynamic [1,...]
     A producer silent for this long is forgotten, its sequence numbers with it.
 queued.max.requests INT 500 HIGH static [1,...]

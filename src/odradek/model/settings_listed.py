@@ -89,14 +89,6 @@ group.coordinator.rebalance.protocols LIST classic MEDIUM static [consumer, clas
     Group protocols offered.
 group.coordinator.threads INT 1 MEDIUM static [1,...]
     Threads of the newer coordinator.
-group.initial.rebalance.delay.ms INT 3000 MEDIUM static
-    An empty group waits this long for more members before its first rebalance.
-group.max.session.timeout.ms INT 1800000 MEDIUM static
-    Longest session timeout a member may ask for.
-group.max.size INT 2147483647 MEDIUM static [1,...]
-    Members a group may have.
-group.min.session.timeout.ms INT 6000 MEDIUM static
-    Shortest session timeout a member may ask for.
 group.share.delivery.count.limit INT 5 MEDIUM static [2,...,10]
     Share groups: attempts to deliver a record.
 group.share.heartbeat.interval.ms INT 5000 MEDIUM static [1,...]
@@ -181,26 +173,12 @@ num.recovery.threads.per.data.dir INT 1 HIGH dynamic [1,...]
     Threads that open logs at start-up.
 num.replica.fetchers INT 1 HIGH dynamic
     Connections to each leader over which this broker follows.
-offset.metadata.max.bytes INT 4096 HIGH static
-    Longest text stored with a committed offset.
 offsets.commit.required.acks SHORT -1 HIGH static
     Acknowledgement an offset commit waits for.
-offsets.commit.timeout.ms INT 5000 HIGH static [1,...]
-    Longest wait of an offset commit.
 offsets.load.buffer.size INT 5242880 HIGH static [1,...]
     Read size when a coordinator loads its offsets.
-offsets.retention.check.interval.ms LONG 600000 HIGH static [1,...]
-    How often expired offsets are looked for.
-offsets.retention.minutes INT 10080 HIGH static [1,...]
-    Time an empty group's offsets are kept.
 offsets.topic.compression.codec INT 0 HIGH static
     Codec number of the offsets topic.
-offsets.topic.num.partitions INT 50 HIGH static [1,...]
-    Partitions of the offsets topic; fixed once it exists.
-offsets.topic.replication.factor SHORT 3 HIGH static [1,...]
-    Replicas of the offsets topic.
-offsets.topic.segment.bytes INT 104857600 HIGH static [1,...]
-    Segment size of the offsets topic.
 password.encoder.cipher.algorithm STRING AES/CBC/PKCS5Padding LOW static
     Cipher of secrets in the store.
 password.encoder.iterations INT 4096 LOW static [1024,...]

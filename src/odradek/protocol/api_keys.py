@@ -146,8 +146,8 @@ APIS: dict[int, Api] = {
     )
 }
 
-# Groups and transactions: the tables stand, the coordinators do not yet.
-_WITHOUT_COORDINATOR = frozenset((8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 25, 26, 28, 42, 47))
+# Transactions: the tables stand, the coordinator does not yet.
+_WITHOUT_COORDINATOR = frozenset((24, 25, 26, 28))
 # The second row of spec/wire.md: administration that comes later.
 _LATER = frozenset((29, 30, 31, 51, 61, 65, 66, 68, 69, 75))
 

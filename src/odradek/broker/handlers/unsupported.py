@@ -1,6 +1,6 @@
 """What is not served: a key without a handler, or a version outside its range.
 
-A key whose message is known (groups and transactions, until their coordinators exist) is answered
+A key whose message is known (transactions, until their coordinator exists) is answered
 UNSUPPORTED_VERSION in its own form, wherever that form has room for an error. Anything else closes the
 connection, as nothing the peer could read can be said. Either way one log line per connection and key, and not more
 than one in a while per address.
@@ -69,7 +69,7 @@ def _whole(name: str) -> Callable[[int, memoryview], bytes]:
 
 
 def _per_partition(name: str) -> Callable[[int, memoryview], bytes]:
-    """OffsetCommit, TxnOffsetCommit."""
+    """TxnOffsetCommit."""
 
     def answer(version: int, body: memoryview) -> bytes:
         module, request, response = _messages(name)
@@ -88,53 +88,6 @@ def _per_partition(name: str) -> Callable[[int, memoryview], bytes]:
         return encoded
 
     return answer
-
-
-def _offset_fetch(version: int, body: memoryview) -> bytes:
-    from odradek.protocol.messages import offset_fetch as m
-
-    asked = m.OffsetFetchRequest.decode(version, body)
-    groups = [m.OffsetFetchResponseGroup(group_id=row.group_id, error_code=ERROR) for row in asked.groups]
-    topics = [
-        m.OffsetFetchResponseTopic(
-            name=row.name,
-            partitions=[
-                m.OffsetFetchResponsePartition(partition_index=index, committed_offset=-1, error_code=ERROR)
-                for index in row.partition_indexes
-            ],
-        )
-        for row in asked.topics or []
-    ]
-    return m.OffsetFetchResponse(topics=topics, error_code=ERROR, groups=groups).encode(version)
-
-
-def _find_coordinator(version: int, body: memoryview) -> bytes:
-    from odradek.protocol.messages import find_coordinator as m
-
-    asked = m.FindCoordinatorRequest.decode(version, body)
-    rows = [
-        m.Coordinator(key=key, node_id=-1, port=-1, error_code=ERROR, error_message=None)
-        for key in asked.coordinator_keys
-    ]
-    return m.FindCoordinatorResponse(
-        error_code=ERROR, error_message=None, node_id=-1, port=-1, coordinators=rows
-    ).encode(version)
-
-
-def _describe_groups(version: int, body: memoryview) -> bytes:
-    from odradek.protocol.messages import describe_groups as m
-
-    asked = m.DescribeGroupsRequest.decode(version, body)
-    rows = [m.DescribedGroup(error_code=ERROR, group_id=group) for group in asked.groups]
-    return m.DescribeGroupsResponse(groups=rows).encode(version)
-
-
-def _delete_groups(version: int, body: memoryview) -> bytes:
-    from odradek.protocol.messages import delete_groups as m
-
-    asked = m.DeleteGroupsRequest.decode(version, body)
-    rows = [m.DeletableGroupResult(group_id=group, error_code=ERROR) for group in asked.groups_names]
-    return m.DeleteGroupsResponse(results=rows).encode(version)
 
 
 def _add_partitions_to_txn(version: int, body: memoryview) -> bytes:
@@ -167,19 +120,8 @@ def _add_partitions_to_txn(version: int, body: memoryview) -> bytes:
 
 
 ANSWERS: dict[int, Callable[[int, memoryview], bytes]] = {
-    ApiKey.OFFSET_COMMIT: _per_partition("offset_commit"),
-    ApiKey.OFFSET_FETCH: _offset_fetch,
-    ApiKey.FIND_COORDINATOR: _find_coordinator,
-    ApiKey.JOIN_GROUP: _whole("join_group"),
-    ApiKey.HEARTBEAT: _whole("heartbeat"),
-    ApiKey.LEAVE_GROUP: _whole("leave_group"),
-    ApiKey.SYNC_GROUP: _whole("sync_group"),
-    ApiKey.DESCRIBE_GROUPS: _describe_groups,
-    ApiKey.LIST_GROUPS: _whole("list_groups"),
     ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions_to_txn,
     ApiKey.ADD_OFFSETS_TO_TXN: _whole("add_offsets_to_txn"),
     ApiKey.END_TXN: _whole("end_txn"),
     ApiKey.TXN_OFFSET_COMMIT: _per_partition("txn_offset_commit"),
-    ApiKey.DELETE_GROUPS: _delete_groups,
-    ApiKey.OFFSET_DELETE: _whole("offset_delete"),
 }

@@ -1,0 +1,25 @@
+"""DeleteGroups (key 42), versions 0-2.
+
+Removes groups without members, and their offsets. v1 answers before it throttles. v2 flexible.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.answers import Answer
+from odradek.broker.group_calls import ask_each, by_partition
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    asked = DeleteGroupsRequest.decode(request.api_version, request.body)
+    places = by_partition(broker, dict.fromkeys(asked.groups_names))
+    parts = {index: DeleteGroupsRequest(groups_names=names) for index, names in places.items()}
+
+    def merge(answers: list[Any]) -> DeleteGroupsResponse:
+        return DeleteGroupsResponse(results=[row for answer in answers for row in answer.results])
+
+    return ask_each(broker, request, parts, merge, now_ms)

@@ -1,0 +1,31 @@
+"""DescribeGroups (key 15), versions 0-5.
+
+What classic groups look like at this moment: state, members, assignments. An unknown group is Dead.
+v1 throttle time. v3 operations the asker may do. v4 static members. v5 flexible.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.answers import Answer
+from odradek.broker.group_calls import ask_each, by_partition
+from odradek.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    asked = DescribeGroupsRequest.decode(request.api_version, request.body)
+    parts = {
+        index: DescribeGroupsRequest(
+            groups=names, include_authorized_operations=asked.include_authorized_operations
+        )
+        for index, names in by_partition(broker, asked.groups).items()
+    }
+
+    def merge(answers: list[Any]) -> DescribeGroupsResponse:
+        found = {group.group_id: group for answer in answers for group in answer.groups}
+        return DescribeGroupsResponse(groups=[found[name] for name in asked.groups])
+
+    return ask_each(broker, request, parts, merge, now_ms)

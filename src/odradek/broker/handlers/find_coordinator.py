@@ -1,0 +1,103 @@
+"""FindCoordinator (key 10), versions 0-6.
+
+Which broker coordinates a group: the leader of its partition of `__consumer_offsets`, which the first such request
+makes. Until that has leaders, and for transactional ids, which nobody coordinates here: COORDINATOR_NOT_AVAILABLE.
+v1 key type (group 0, transaction 1), error message, throttle time. v2 answers before it throttles. v3 flexible.
+v4 several keys at once (KIP-699). v5 may answer TRANSACTION_ABORTABLE. v6 share groups (KIP-932).
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer, Reply
+from odradek.broker.effects import CreateTopics, LogLine, StoreResult
+from odradek.broker.topic_creation import plan_topic
+from odradek.coordinator.partitioning import GROUPS_TOPIC, partition_of
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
+
+FIRST_WITH_KEYS = 4
+FIRST_WITH_SHARE_GROUPS = 6
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = FindCoordinatorRequest.decode(version, request.body)
+    keys = asked.coordinator_keys if version >= FIRST_WITH_KEYS else [asked.key]
+    rows = [_find(broker, request, asked.key_type, key) for key in keys]
+    if version >= FIRST_WITH_KEYS:
+        return Reply([FindCoordinatorResponse(coordinators=rows).encode(version)])
+    only = rows[0]
+    response = FindCoordinatorResponse(
+        error_code=only.error_code,
+        error_message=only.error_message if only.error_code else "NONE",
+        node_id=only.node_id,
+        host=only.host,
+        port=only.port,
+    )
+    return Reply([response.encode(version)])
+
+
+def _find(broker: "Broker", request: "Request", key_type: int, key: str) -> Coordinator:
+    if key_type == SHARE and request.api_version >= FIRST_WITH_SHARE_GROUPS:
+        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if key_type not in (GROUP, TRANSACTION):
+        return _refused(key, ErrorCode.INVALID_REQUEST)
+    if key_type == TRANSACTION:
+        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    partitions = broker.metadata.topics.get(GROUPS_TOPIC)
+    if not partitions:
+        _create(broker)
+        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    found = partitions.get(partition_of(key, len(partitions)))
+    endpoint = None if found is None else broker.metadata.endpoint(found.leader, request.connection.listener)
+    if found is None or endpoint is None:
+        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return Coordinator(
+        key=key, node_id=found.leader, host=endpoint.host, port=endpoint.port, error_message=""
+    )
+
+
+def _refused(key: str, error: ErrorCode) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=error.name)
+
+
+def _create(broker: "Broker") -> None:
+    """As any broker may; the client asks again until there are leaders."""
+    if GROUPS_TOPIC in broker.being_created or not broker.metadata.brokers:
+        return
+    settings = broker.settings
+    replicas = settings.offsets_topic_replication_factor
+    if settings.odradek_cluster_size:
+        replicas = min(replicas, settings.odradek_cluster_size)
+    try:
+        topic = plan_topic(
+            broker,
+            GROUPS_TOPIC,
+            partitions=settings.offsets_topic_num_partitions,
+            replication_factor=replicas,
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(settings.offsets_topic_segment_bytes),
+            },
+        )
+    except ProtocolError as refusal:
+        said = f"{GROUPS_TOPIC} cannot be created, so no group is served: {refusal} Start more brokers, or set offsets.topic.replication.factor."
+        broker.effects.append(LogLine("warning", said, key="uncreated groups"))
+        return
+    broker.being_created.add(GROUPS_TOPIC)
+
+    def answered(result: StoreResult, now_ms: int) -> None:
+        broker.being_created.discard(GROUPS_TOPIC)
+
+    broker.ask_store(CreateTopics((topic,)), answered)

@@ -1,0 +1,20 @@
+"""Heartbeat (key 12), versions 0-4.
+
+Keeps a member's session, and tells it whether it has to join again.
+v1 throttle time. v3 static members. v4 flexible.
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer
+from odradek.broker.group_calls import ask_group
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    asked = HeartbeatRequest.decode(request.api_version, request.body)
+    return ask_group(broker, request, asked, asked.group_id, now_ms)

@@ -1,0 +1,20 @@
+"""LeaveGroup (key 13), versions 0-5.
+
+Members that go on their own.
+v1 throttle time. v3 several members, by id or instance. v4 flexible. v5 a reason (KIP-800).
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer
+from odradek.broker.group_calls import ask_group
+from odradek.protocol.messages.leave_group import LeaveGroupRequest
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    asked = LeaveGroupRequest.decode(request.api_version, request.body)
+    return ask_group(broker, request, asked, asked.group_id, now_ms)

@@ -1,0 +1,27 @@
+"""ListGroups (key 16), versions 0-5.
+
+The groups that this broker coordinates; COORDINATOR_LOAD_IN_PROGRESS while some are still being loaded.
+v1 throttle time. v3 flexible. v4 states, and a filter of them. v5 types.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.answers import Answer
+from odradek.broker.group_calls import ask_each
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    asked = ListGroupsRequest.decode(request.api_version, request.body)
+
+    def merge(answers: list[Any]) -> ListGroupsResponse:
+        errors = [answer.error_code for answer in answers if answer.error_code]
+        groups = [group for answer in answers for group in answer.groups]
+        return ListGroupsResponse(error_code=errors[0] if errors else ErrorCode.NONE, groups=groups)
+
+    return ask_each(broker, request, dict.fromkeys(broker.groups.shards, asked), merge, now_ms)

@@ -1,0 +1,38 @@
+"""OffsetFetch (key 9), versions 1-9.
+
+How far groups have read, as far as that is committed.
+v2 an error of the whole, null for all topics. v3 throttle time. v5 leader epochs. v6 flexible. v7 may insist on offsets
+that no open transaction is about to change (KIP-447). v8 several groups (KIP-709). v9 epochs of KIP-848.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.answers import Answer
+from odradek.broker.group_calls import ask_each, ask_group, by_partition
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
+
+FIRST_WITH_GROUPS = 8
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = OffsetFetchRequest.decode(version, request.body)
+    if version < FIRST_WITH_GROUPS:
+        return ask_group(broker, request, asked, asked.group_id, now_ms)
+    places = by_partition(broker, dict.fromkeys(group.group_id for group in asked.groups))
+    parts = {
+        index: OffsetFetchRequest(
+            groups=[group for group in asked.groups if group.group_id in set(names)],
+            require_stable=asked.require_stable,
+        )
+        for index, names in places.items()
+    }
+
+    def merge(answers: list[Any]) -> OffsetFetchResponse:
+        return OffsetFetchResponse(groups=[group for answer in answers for group in answer.groups])
+
+    return ask_each(broker, request, parts, merge, now_ms)

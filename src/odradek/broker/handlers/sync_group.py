@@ -1,0 +1,20 @@
+"""SyncGroup (key 14), versions 0-5.
+
+The leader brings the assignment, everybody takes his part of it; parked until it is stored.
+v1 throttle time. v3 static members. v4 flexible. v5 protocol type and name.
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer
+from odradek.broker.group_calls import ask_group
+from odradek.protocol.messages.sync_group import SyncGroupRequest
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    asked = SyncGroupRequest.decode(request.api_version, request.body)
+    return ask_group(broker, request, asked, asked.group_id, now_ms)
