@@ -13,6 +13,7 @@ class Mutation(NamedTuple):
 
 CONTEXT, PLAN, CORE = "controller/context.py", "controller/plan.py", "controller/core.py"
 PARTITIONS, REPLICAS = "controller/partition_states.py", "controller/replica_states.py"
+LEADERSHIP = "controller/leadership.py"
 ELECTION, BROKERS, TOPICS = (
     "controller/election.py",
     "controller/broker_changes.py",

@@ -5,6 +5,7 @@ from tests.mutations.mutation import (
     CONTEXT,
     DELETION,
     FAILOVER,
+    LEADERSHIP,
     LEAVERS,
     LOG,
     REPLICAS,
@@ -118,7 +119,7 @@ OF_REPLICAS: tuple[Mutation, ...] = (
     Mutation(
         (70, 168),
         "the last member leaves the ISR too",
-        REPLICAS,
+        LEADERSHIP,
         "isr = tuple([member for member in isr if member != broker]) or isr",
         "isr = tuple([member for member in isr if member != broker])",
     ),

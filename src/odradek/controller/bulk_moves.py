@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from odradek.controller.effects import StateChange
 from odradek.controller.election import Election
+from odradek.controller.leadership import Brokers, departed, elected, is_enough
 from odradek.controller.partition_states import TRANSITIONS as PARTITION_MOVES
 from odradek.controller.partition_states import (
     LeaderSelector,
@@ -23,8 +24,7 @@ from odradek.controller.plan import NO_REPLICAS, Plan
 from odradek.controller.replica_states import TRANSITIONS as REPLICA_MOVES
 from odradek.controller.replica_states import LeaveIsr, Return, plan_replica_move
 from odradek.controller.states import DELETED, PartitionState, ReplicaState
-from odradek.model.cluster import LeaderAndIsr
-from odradek.model.ids import NO_LEADER, BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
+from odradek.model.ids import BrokerId, TopicPartition
 
 # Fewer are moved one by one: what is small should be read, and stepped through, where the rules stand.
 WORTH_IT = 32
@@ -39,8 +39,8 @@ ELECTABLE = frozenset(
 # What LeaderAndIsr may say to such a replica is the same whatever else happens to it.
 ORDINARY = frozenset(ReplicaState) - {ReplicaState.NEW} - DELETED
 NONE: Mapping[BrokerId, ReplicaState] = {}
+NOBODY: tuple[Brokers, Brokers] = ((), ())
 
-Brokers = tuple[BrokerId, ...]
 _change = tuple.__new__  # StateChange without its constructor, which costs as much again
 
 
@@ -58,7 +58,8 @@ def plan_departures(plan: Plan, broker: BrokerId, partitions: Sequence[TopicPart
     deleting = context.topics_to_delete
     stops = plan.telling.stops.setdefault(broker, {}) if broker in context.brokers else None
     offline = {broker: OFFLINE}
-    without: dict[Brokers, Brokers] = {}  # ISR -> what stays of it
+    # Leader and ISR -> what stays of them
+    without: dict[tuple[BrokerId, Brokers], tuple[BrokerId, Brokers]] = {}
     to_tell: dict[Brokers, list[dict[TopicPartition, bool]]] = {}  # replicas -> what the other ones are told
     topic, minimum, is_deleted = "", 0, False
     for topic_partition in partitions:
@@ -84,26 +85,20 @@ def plan_departures(plan: Plan, broker: BrokerId, partitions: Sequence[TopicPart
             plan_replica_move(plan, topic_partition, broker, OFFLINE)
             continue
         assert current is not None
-        leader = current.leader
-        isr = without.get(current.isr)
-        if isr is None:
-            isr = tuple([member for member in current.isr if member != broker]) or current.isr
-            without[current.isr] = isr
-        is_leader = leader == broker
-        if is_leader or isr != current.isr:
+        before = current.leader, current.isr
+        remaining = without.get(before)
+        if remaining is None:
+            remaining = without[before] = departed(current, broker)
+        if remaining != before:
             if draft is not None or stored is None:  # drafts fold: one by one
                 plan_replica_move(plan, topic_partition, broker, OFFLINE)
                 continue
-            is_enough = len(isr) >= minimum or len(isr) >= len(replicas)
-            elr, known = ((), ()) if is_enough else plan.eligible_outside(topic_partition, current, isr)
-            after = drafts[topic_partition] = LeaderAndIsr(
-                NO_LEADER if is_leader else leader,
-                LeaderEpoch(current.leader_epoch + 1),
-                isr,
-                PartitionEpoch(current.partition_epoch + 1),
-                current.leader_recovery_state,
-                elr,
-                known,
+            leader, isr = remaining
+            elr, known = NOBODY
+            if not is_enough(isr, replicas=replicas, minimum=minimum):
+                elr, known = plan.eligible_outside(topic_partition, current, isr)
+            after = drafts[topic_partition] = elected(
+                current, current, leader, isr, elr=elr, last_known_elr=known
             )
             changes.append(
                 _change(
@@ -223,18 +218,13 @@ def plan_elections(
             continue
         election, reason, hearers = found
         isr = election.isr
-        is_enough = len(isr) >= minimum or len(isr) >= len(replicas)
-        elr, known = ((), ()) if is_enough else plan.eligible_outside(topic_partition, current, isr)
+        elr, known = NOBODY
+        if not is_enough(isr, replicas=replicas, minimum=minimum):
+            elr, known = plan.eligible_outside(topic_partition, current, isr)
         if draft is not None:
             plan.redrafted.add(topic_partition)
-        after = drafts[topic_partition] = LeaderAndIsr(
-            election.leader,
-            LeaderEpoch(before.leader_epoch + 1),
-            isr,
-            PartitionEpoch(before.partition_epoch + 1),
-            current.leader_recovery_state,
-            elr,
-            known,
+        after = drafts[topic_partition] = elected(
+            before, current, election.leader, isr, elr=elr, last_known_elr=known
         )
         planned_states[topic_partition] = PartitionState.ONLINE
         changes.append(

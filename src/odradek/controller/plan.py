@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import CreatePartitionState, StateChange, Write, WritePartitionState
 from odradek.controller.election import Election
+from odradek.controller.leadership import elected, is_enough
 from odradek.controller.states import DELETED, PartitionState, ReplicaState
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.facts import StoredPartitionState
@@ -21,7 +22,6 @@ from odradek.model.ids import (
     BrokerEpoch,
     BrokerId,
     LeaderEpoch,
-    PartitionEpoch,
     TopicPartition,
     in_order,
 )
@@ -243,16 +243,16 @@ class Plan:
         if drafted is not None:
             self.redrafted.add(topic_partition)
         latest = drafted if drafted is not None else stored
-        raised = raise_epoch or latest.leader_epoch > stored.leader_epoch
         elr, last_known = self.eligible_outside(topic_partition, latest, isr)
-        self.leaderships[topic_partition] = LeaderAndIsr(
+        self.leaderships[topic_partition] = elected(
+            stored,
+            latest,
             leader,
-            LeaderEpoch(stored.leader_epoch + 1) if raised else stored.leader_epoch,
             isr,
-            PartitionEpoch(stored.partition_epoch + 1),
-            latest.leader_recovery_state if recovery_state is None else recovery_state,
-            elr,
-            last_known,
+            elr=elr,
+            last_known_elr=last_known,
+            recovery_state=recovery_state,
+            raise_epoch=raise_epoch,
         )
 
     def eligible_outside(
@@ -260,7 +260,7 @@ class Plan:
     ) -> tuple[tuple[BrokerId, ...], tuple[BrokerId, ...]]:
         """Who may lead without loss although it is not in the new ISR (see `eligible`)."""
         assigned = self.assignment(topic_partition).replicas
-        if len(isr) >= self.minimum_of(topic_partition.topic) or len(isr) >= len(assigned):
+        if is_enough(isr, replicas=assigned, minimum=self.minimum_of(topic_partition.topic)):
             return (), ()
         was_enough = min(self.minimum_of(topic_partition.topic), len(assigned))
         if (before.elr or before.last_known_elr) and len(before.isr) >= was_enough:

@@ -9,9 +9,10 @@ The last four states exist for deletion alone (row 60). Everything that moves a 
 
 from typing import TYPE_CHECKING
 
+from odradek.controller.leadership import departed
 from odradek.controller.states import ReplicaState
 from odradek.controller.transitions import IllegalTransition
-from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
+from odradek.model.ids import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from odradek.controller.plan import Plan
@@ -80,8 +81,7 @@ class Return:
 class LeaveIsr:
     """-> Offline. StopReplica without deletion to it; out of the ISR; the others hear of the smaller ISR.
 
-    The last member of the ISR is kept, with leader -1: an empty ISR would forget who has the records
-    (C13, row 168). No leader known: only the state and UpdateMetadata (C14). Other replicas get no
+    What stays of the ISR says `leadership.departed`. No leader known: only the state and UpdateMetadata (C14). Other replicas get no
     LeaderAndIsr when the topic is being deleted (row 71).
     """
 
@@ -91,10 +91,7 @@ class LeaveIsr:
         plan.tell_stop(broker, topic_partition, delete=False)
         current = plan.leadership(topic_partition)
         if current is not None:
-            leader = NO_LEADER if current.leader == broker else current.leader
-            isr = current.isr
-            if broker in isr:
-                isr = tuple([member for member in isr if member != broker]) or isr
+            leader, isr = departed(current, broker)
             if leader != current.leader or isr != current.isr:
                 plan.lead(topic_partition, leader=leader, isr=isr)
                 plan.note_departure(topic_partition, broker, current)

@@ -6,6 +6,7 @@ from odradek.broker.replica_manager import ReplicaManager
 from odradek.controller import (
     alter_partition,
     broker_changes,
+    leadership,
     reassignment,
     reassignment_start,
     topic_changes,
@@ -13,7 +14,6 @@ from odradek.controller import (
 )
 from odradek.controller.alter_partition import AlterPartition
 from odradek.controller.context import ControllerContext
-from odradek.controller.replica_states import LeaveIsr
 from odradek.server.controller_runtime import ControllerRuntime
 from odradek.server.store_sessions import StoreSessions
 from odradek.sim.museum import stories
@@ -28,8 +28,8 @@ EXHIBITS = (
         "when all replicas are dead the store goes on naming a dead leader",
         (
             Change(
-                LeaveIsr,
-                "plan",
+                leadership,
+                "departed",
                 "leader = NO_LEADER if current.leader == broker else current.leader",
                 "leader = current.leader",
             ),
