@@ -27,17 +27,15 @@ from odradek.log.namesakes import Namesake
 from odradek.log.partition_log import PartitionLog
 from odradek.log.prepared_files import PreparedFiles
 from odradek.log.recovery import create_log
+from odradek.log.retired_logs import DELETE_SUFFIX, LONGEST_NAME, STRAY_SUFFIX, unique_name
 from odradek.log.tails import TAILS
 from odradek.model.ids import NO_TOPIC_ID, TopicPartition
 
 if TYPE_CHECKING:
     from odradek.log.log_manager import LogManager
 
-DELETE_SUFFIX = "-delete"
-STRAY_SUFFIX = "-stray"
 FUTURE_SUFFIX = "-future"
 UNIQUE_LENGTH = len(".") + 32
-LONGEST_NAME = 255
 
 
 class FutureLog(NamedTuple):
@@ -84,7 +82,7 @@ class FutureLogs:
         current = manager.logs[topic_partition]
         assert topic_partition not in self.logs, f"{topic_partition} is on its way already"
         assert manager.home_of(current) is not directory, f"{topic_partition} is in {directory.path}"
-        name = manager._aside_name(directory, topic_partition, FUTURE_SUFFIX, now_ms)
+        name = unique_name(directory.root, topic_partition, FUTURE_SUFFIX, now_ms)
         directory.forget_former(topic_partition)
         log = create_log(
             directory.root,
@@ -102,7 +100,7 @@ class FutureLogs:
     def _keep(
         self, topic_partition: TopicPartition, directory: LogDirectory, name: str, log: PartitionLog
     ) -> FutureLog:
-        log.before_cut_below = self._manager._before_cut_below
+        log.before_cut_below = self._manager.before_cut_below
         future = self.logs[topic_partition] = FutureLog(directory, name, log)
         return future
 
@@ -178,7 +176,7 @@ class FutureLogs:
         found = Namesake(
             directory, NO_TOPIC_ID, log or StorageError(f"{topic_partition}: the move was cancelled")
         )
-        return self._manager._set_aside(topic_partition, found, suffix, now_ms, name=name)
+        return self._manager.retire(topic_partition, found, suffix, now_ms, name=name)
 
     # ------------------------------------------------------------------------------------------------ arrived
 
@@ -244,13 +242,13 @@ class FutureLogs:
             raise
         del self.logs[topic_partition]
         log.renamed(str(topic_partition))
-        manager._adopt(topic_partition, directory, log)
+        manager.adopt(topic_partition, directory, log)
         lines = [f"{topic_partition} has moved from {home.path} to {directory.path}"]
         # Tails that an unclean election cut off are for a person to look at: they do not go with the log.
         has_tails = home.is_online and home.root.child(str(topic_partition)).is_directory(TAILS)
         former = Namesake(home, current.topic_id, current)
         try:
-            line = manager._set_aside(
+            line = manager.retire(
                 topic_partition, former, STRAY_SUFFIX if has_tails else DELETE_SUFFIX, now_ms
             )
             if has_tails:

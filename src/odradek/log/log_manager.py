@@ -15,7 +15,7 @@ from odradek.log import checkpoints, log_directory
 from odradek.log.config import LogConfig
 from odradek.log.errors import DirectoryOffline, StorageError
 from odradek.log.files import Directory
-from odradek.log.future_logs import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX, FutureLogs, moves_of
+from odradek.log.future_logs import FUTURE_SUFFIX, FutureLogs, moves_of
 from odradek.log.log_directory import Homes
 from odradek.log.log_directory import LogDirectory as LogDirectory
 from odradek.log.log_directory import parse_directory_name as parse_directory_name
@@ -23,6 +23,7 @@ from odradek.log.namesakes import Namesake, meant, topic_id_in, why_both_cannot_
 from odradek.log.partition_log import PartitionLog
 from odradek.log.recovery import Recovered, create_log, open_log
 from odradek.log.retention import drop_expired_segments
+from odradek.log.retired_logs import DELETE_SUFFIX, STRAY_SUFFIX, RetiredLogs
 from odradek.log.scrubbing import Scrubber
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings, TopicSettings
@@ -34,12 +35,6 @@ class LoadReport(NamedTuple):
     logs: int
     clean_directories: list[str]
     notes: list[str]  # lines for the log file
-
-
-class _Removal(NamedTuple):
-    directory: Directory
-    name: str
-    due_ms: int
 
 
 class LogManager:
@@ -69,7 +64,7 @@ class LogManager:
         self.on_directory_failure: Callable[[str, StorageError], None] | None = None
         self.on_broken_log: Callable[[TopicPartition, StorageError], None] | None = None
         self.scrubber = Scrubber(lambda: list(self.logs.values()))
-        self._removals: list[_Removal] = []
+        self._retired = RetiredLogs(lambda topic: self.config_of(topic).file_delete_delay_ms)
         for directory in self.directories:
             directory.root.health.on_failure = self._failure_of(directory)
 
@@ -123,7 +118,7 @@ class LogManager:
         for name in names:
             if name.endswith(LEFTOVER_SUFFIXES):
                 if name.endswith(DELETE_SUFFIX):
-                    self._removals.append(_Removal(root, name, now_ms))
+                    self._retired.found(directory, name, now_ms)
                 elif name.endswith(FUTURE_SUFFIX):
                     self.futures.found.append((directory, name, was_clean))
                 continue
@@ -164,7 +159,7 @@ class LogManager:
                 if here > there:
                     former = self._take(topic_partition, first)
                     self._load_log(directory, topic_partition, was_clean, now_ms, notes)
-                notes.append(self._set_aside(topic_partition, former, STRAY_SUFFIX, now_ms))
+                notes.append(self.retire(topic_partition, former, STRAY_SUFFIX, now_ms))
                 return
         known = self.contested.get(topic_partition, ())
         others = [(other.directory, other.topic_id) for other in known]
@@ -215,7 +210,7 @@ class LogManager:
             notes.append(f"{topic_partition} is refused: {error.message}")
             return
         notes += [f"{topic_partition}: {note}" for note in recovered.notes]
-        self._adopt(topic_partition, directory, recovered.log)
+        self.adopt(topic_partition, directory, recovered.log)
 
     def open_log(
         self,
@@ -238,8 +233,9 @@ class LogManager:
             name=name,
         )
 
-    def _adopt(self, topic_partition: TopicPartition, directory: LogDirectory, log: PartitionLog) -> None:
-        log.before_cut_below = self._before_cut_below
+    def adopt(self, topic_partition: TopicPartition, directory: LogDirectory, log: PartitionLog) -> None:
+        """It is the log in use from now on."""
+        log.before_cut_below = self.before_cut_below
         log.on_broken = self._log_broken
         self.logs[topic_partition] = log
         self._home[topic_partition] = directory
@@ -293,7 +289,7 @@ class LogManager:
             config = self.config_of(topic_partition.topic)
             directory.forget_former(topic_partition)
             log = create_log(directory.root, topic_partition, topic_id, config, now_ms=now_ms)
-            self._adopt(topic_partition, directory, log)
+            self.adopt(topic_partition, directory, log)
         elif topic_id != NO_TOPIC_ID:
             log.assign_topic_id(topic_id)
         return log
@@ -328,14 +324,14 @@ class LogManager:
                 self.refused[topic_partition] = found.log
             else:
                 self.logs[topic_partition] = found.log
-        return [self._set_aside(topic_partition, stray, STRAY_SUFFIX, now_ms) for stray in strays]
+        return [self.retire(topic_partition, stray, STRAY_SUFFIX, now_ms) for stray in strays]
 
     def begin_anew(self, topic_partition: TopicPartition, now_ms: int) -> str:
         """Sets a log that is refused aside, so that an empty one can take its place. For whoever knows that nobody
         counts on what is in it. A line that says where it lies.
         """
         assert topic_partition in self.refused
-        return self._set_aside(
+        return self.retire(
             topic_partition, self._take(topic_partition, self._home[topic_partition]), STRAY_SUFFIX, now_ms
         )
 
@@ -386,16 +382,16 @@ class LogManager:
             # Namesakes: the request names no topic id, so which one it means nobody knows.
             namesakes = self.contested.pop(topic_partition, ())
             for namesake in namesakes:
-                self._set_aside(topic_partition, namesake, STRAY_SUFFIX, now_ms)
+                self.retire(topic_partition, namesake, STRAY_SUFFIX, now_ms)
             return bool(namesakes)
         if not home.is_online:
             # Said to be gone, it would be back with its directory, in the way of the next topic of that name
             # (KAFKA-16157).
             raise DirectoryOffline(f"{topic_partition} is in log directory {home.path}, which is offline")
-        self._set_aside(topic_partition, self._take(topic_partition, home), suffix, now_ms)
+        self.retire(topic_partition, self._take(topic_partition, home), suffix, now_ms)
         return True
 
-    def _set_aside(
+    def retire(
         self,
         topic_partition: TopicPartition,
         found: Namesake,
@@ -404,25 +400,16 @@ class LogManager:
         *,
         name: str | None = None,
     ) -> str:
-        """Renames the directory of a log that was taken out; a line that says where it lies. `name`: what it is called
-        where it has not the partition's name.
-        """
-        home, _, log = found
-        # What the checkpoints say is of the log in use, if that is here as well.
-        if name is None or self._home.get(topic_partition) is not home:
-            home.leave_out(topic_partition)
-        if not isinstance(log, StorageError):
-            log.fail(StorageError(f"{topic_partition}: the log was deleted"))
-        if not home.is_online:
-            return f"{topic_partition}: what lies of another topic in {home.path} stays there: it is offline"
-        aside = self._aside_name(home, topic_partition, suffix, now_ms)
-        if not home.root.rename(name or str(topic_partition), aside):
-            return f"{topic_partition}: there was nothing left of it to set aside in {home.path}"
-        home.unsynced_deletions.append(topic_partition)
-        if suffix == DELETE_SUFFIX:
-            delay_ms = self.config_of(topic_partition.topic).file_delete_delay_ms
-            self._removals.append(_Removal(home.root, aside, now_ms + delay_ms))
-        return f"{topic_partition}: set aside as {home.path}/{aside}"
+        """See `RetiredLogs.retire`. `name`: of its directory, where that is not the partition's: a future log."""
+        return self._retired.retire(
+            topic_partition,
+            found,
+            suffix,
+            now_ms,
+            name=name or str(topic_partition),
+            # They are of the log in use, if that is here as well.
+            keeps_checkpoints=name is not None and self._home.get(topic_partition) is found.directory,
+        )
 
     def sync_deletions(self) -> dict[TopicPartition, StorageError]:
         """What was deleted stays so when this returns: one sync for each directory; what could not be synced, and why.
@@ -440,18 +427,6 @@ class LogManager:
             except StorageError as error:
                 failed.update(dict.fromkeys(deleted, error))
         return failed
-
-    def _aside_name(
-        self, home: LogDirectory, topic_partition: TopicPartition, suffix: str, now_ms: int
-    ) -> str:
-        """`topic-partition.<32 hex digits>-delete`, as Apache's; the name must fit into 255 bytes."""
-        number = now_ms << 16
-        while True:
-            unique = f".{number:032x}{suffix}"
-            name = f"{str(topic_partition)[: 255 - len(unique)]}{unique}"
-            if not home.root.exists(name):
-                return name
-            number += 1
 
     # ------------------------------------------------------------------------------------------------ checkpoints
 
@@ -520,7 +495,7 @@ class LogManager:
             or any(namesake.directory is directory for namesake in self.contested.get(key, ()))
         }
 
-    def _before_cut_below(self, log: PartitionLog, offset: int, log_start_offset: int) -> None:
+    def before_cut_below(self, log: PartitionLog, offset: int, log_start_offset: int) -> None:
         self.home_of(log).before_cut_below(log.topic_partition, offset, log_start_offset)
 
     # ---------------------------------------------------------------------------------------- retention, removal
@@ -558,12 +533,7 @@ class LogManager:
         for log in [*self.logs.values(), *self._future_logs()]:
             if log.segments.discarded and log.failure is None:
                 count += log.segments.purge()
-        for removal in [removal for removal in self._removals if removal.due_ms <= now_ms]:
-            if removal.directory.health.failure is None:
-                removal.directory.remove(removal.name)
-                count += 1
-            self._removals.remove(removal)
-        return count
+        return count + self._retired.purge(now_ms)
 
     # ----------------------------------------------------------------------------------------------------- ending
 

@@ -62,7 +62,7 @@ EXHIBITS = (
             Change(
                 LogManager,
                 "settle",
-                "return [self._set_aside(topic_partition, stray, STRAY_SUFFIX, now_ms) for stray in strays]",
+                "return [self.retire(topic_partition, stray, STRAY_SUFFIX, now_ms) for stray in strays]",
                 "raise StorageError(f'{topic_partition} is here already, of another topic')",
             ),
         ),
