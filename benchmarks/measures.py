@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks import librdkafka, raw_frames, raw_load
+from benchmarks import calibration, librdkafka, raw_frames, raw_load
 from benchmarks.clusters import Cluster
 from benchmarks.figures import Figure
 
@@ -47,9 +47,10 @@ def produce(
     raw_frames.create_topic(
         cluster.bootstrap, topic, partitions=PARTITIONS, replication=replication, configs=minimum
     )
+    size = records.count * records.size
+    calibration.memory_at_hand(2 * replication * size)
     meter = Meter(cluster)
     run = librdkafka.produce(",".join(cluster.bootstrap), topic, records, {"acks": acks})
-    size = records.count * records.size
     figure = Figure(size / 1e6 / run.seconds, meter.cpu_s_per_gb(size), cluster.rss_mb())
     if run.failed:
         figure.problem = f"{run.failed} records failed"
