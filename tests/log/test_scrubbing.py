@@ -10,7 +10,9 @@ from odradek.log.errors import CorruptLog, MissingFile, StorageError
 from odradek.log.memory_files import MemoryDisk
 from odradek.log.partition_log import PartitionLog
 from odradek.log.recovery import create_log
-from odradek.log.scrubbing import MOST_BATCHES, Scrubber
+from odradek.log.scrubbing import BATCHES_A_SEGMENT, MOST_BATCHES, Scrubber
+from odradek.log.segment import Segment
+from odradek.model.ids import TopicPartition
 from odradek.records.batch import iter_batches
 from tests.log.logs import NOW, TOPIC_ID, TP, batch, config, produce
 
@@ -67,6 +69,30 @@ def test_a_segment_that_is_gone_is_noticed() -> None:
     disk.root.child(str(TP)).remove(f"{3:020d}.log")
     (error,) = found_by(Scrubber(lambda: [log]), log)
     assert isinstance(error, MissingFile)
+
+
+def test_thousands_of_idle_logs_are_not_all_looked_at_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = MemoryDisk()
+    logs = [
+        create_log(disk.root, TopicPartition("idle", index), TOPIC_ID, config(), now_ms=NOW)
+        for index in range(250)
+    ]
+    looked_at: list[object] = []
+    file_apart = Segment.file_apart
+
+    def counted(self: Segment) -> object:
+        looked_at.append(self)
+        return file_apart(self)
+
+    monkeypatch.setattr(Segment, "file_apart", counted)
+    scrubber = Scrubber(lambda: logs)
+    counts = []
+    while not scrubber.rounds:
+        scrubber.look(EVERYTHING)
+        counts.append(len(looked_at))
+    most = MOST_BATCHES // BATCHES_A_SEGMENT
+    assert counts == [most, 2 * most, 250]
+    assert set(looked_at) == {segment for log in logs for segment in log.segments}
 
 
 def test_a_look_does_as_much_as_it_may_and_the_next_one_goes_on() -> None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 # Small batches cost more than their bytes say: this many a look are a few milliseconds.
 MOST_BATCHES = 1000
+# A segment counts as so many, were it empty: thousands of idle logs would all be looked at every second, in a thread that
+# takes the interpreter away from the loop.
+BATCHES_A_SEGMENT = 10
 
 
 def why_damaged(
@@ -140,7 +143,7 @@ class Scrubber:
         if error is not None and _is_still(log, segment, limit):
             log.broken(error)
         self._base_offset += 1  # the next segment, wherever it begins
-        return most_bytes, most_batches
+        return most_bytes, most_batches - BATCHES_A_SEGMENT
 
 
 def _is_still(log: "PartitionLog", segment: "Segment", limit: int) -> bool:
