@@ -11,7 +11,7 @@ from odradek.records.compression import CODEC_NAMES, decompress
 from odradek.records.errors import InvalidRecord
 from odradek.records.reader import decode_batch, decode_records
 from odradek.records.search import FIRST_BYTES, first_record_at
-from odradek.records.survey import is_plain, survey, survey_first
+from odradek.records.survey import _plain_starts, is_plain, survey, survey_first
 from tests.records.test_reader import with_block
 
 optional_bytes = st.none() | st.binary(max_size=200)
@@ -109,3 +109,31 @@ def test_a_search_does_not_open_a_bomb_beyond_its_first_match() -> None:
     assert first_record_at(header, block, timestamp=1500, offset=0) == (1, 2000)  # its beginning is enough
     with pytest.raises(InvalidRecord):
         first_record_at(header, block, timestamp=2500, offset=0)
+
+
+@pytest.mark.parametrize("size", [1, 10, 56, 57, 62, 63, 64, 65, 100, 8_000])
+def test_a_size_that_was_seen_before_is_looked_at_as_closely(size: int) -> None:
+    """The only record of a batch, plain or with one byte changed: the start that is kept decides as reading it does."""
+    good = build_batch([NewRecord(None, b"v" * size, 1_000)])[BATCH_OVERHEAD:]
+    changed = [good]
+    for at in [*range(min(12, len(good))), len(good) - 1]:
+        for byte in (0, 1, 2, 0x7F, 0x80, 0x81, 0xFF):
+            changed.append(good[:at] + bytes([byte]) + good[at + 1 :])
+    verdicts = []
+    for block in changed:
+        _plain_starts.clear()
+        read = is_plain(memoryview(block), 0, len(block), 1)
+        assert is_plain(memoryview(good), 0, len(good), 1)
+        assert (len(good) in _plain_starts) is (len(good) >= 8)
+        assert is_plain(memoryview(block), 0, len(block), 1) is read
+        verdicts.append(read)
+    assert True in verdicts and False in verdicts
+
+
+def test_the_starts_that_are_kept_take_a_bounded_room() -> None:
+    _plain_starts.clear()
+    for size in range(3_000):
+        block = build_batch([NewRecord(None, b"v" * size, 1_000)])[BATCH_OVERHEAD:]
+        assert is_plain(memoryview(block), 0, len(block), 1)
+    assert len(_plain_starts) == 1_000
+    _plain_starts.clear()

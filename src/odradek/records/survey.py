@@ -13,6 +13,11 @@ from odradek.records.reader import skip_headers, varint
 SMALLEST_RECORD_BYTES = 7  # length, attributes, two deltas, no key, no value, no headers
 
 _SIX_BYTES = Struct("6B").unpack_from
+_EIGHT_BYTES = Struct(">Q").unpack_from
+# How the only record of a batch begins that `is_plain` and has no key follows from how many bytes it has: up to its value,
+# as a number that lacks the last so many of eight bytes' bits. Kept for the sizes seen first.
+_plain_starts: dict[int, tuple[int, int]] = {}
+_MOST_PLAIN_STARTS = 1000
 
 
 class Survey(NamedTuple):
@@ -39,6 +44,11 @@ def is_plain(view: memoryview, at: int, end: int, count: int) -> bool:
     attributes, no deltas, and a length that leaves room for the others. A single one is looked at to its end, and has
     no headers. No is no verdict: they may still be records.
     """
+    if count == 1:
+        known = _plain_starts.get(end - at)
+        if known is not None and _EIGHT_BYTES(view, at)[0] >> known[1] == known[0]:
+            return not view[end - 1]
+    start = at
     first, second, third, fourth, fifth, sixth = _SIX_BYTES(view, at)
     # Lengths of up to 13 bits, and even: a zigzag number is odd when it is negative.
     if first < 0x80:
@@ -71,7 +81,12 @@ def is_plain(view: memoryview, at: int, end: int, count: int) -> bool:
             return False
         at += 1
         value = value & 0x7F | second << 7
-    return bool(not value & 1 and at + (value >> 1) == end - 1 and not view[end - 1])
+    if value & 1 or at + (value >> 1) != end - 1 or view[end - 1]:
+        return False
+    if key == 1 and end - start >= 8 and len(_plain_starts) < _MOST_PLAIN_STARTS:
+        behind_value_length = 8 * (8 - (at - start))
+        _plain_starts[end - start] = _EIGHT_BYTES(view, start)[0] >> behind_value_length, behind_value_length
+    return True
 
 
 def _walk(data: Buffer, count: int, looked_at: int) -> Survey:
