@@ -256,13 +256,67 @@ def test_a_replica_that_cannot_begin_an_epoch_for_want_of_a_descriptor_is_not_of
     with monkeypatch.context() as patch:
         patch.setattr(files.os, "open", no_descriptor)
         world.lead(2, isr=(1, 2, 3), tell=(2,))
-    assert T0 not in world[2].broker.replicas.partitions
-    assert registered_again(world, 2) == ["the log of t-0 is damaged"]
+        assert T0 not in world[2].broker.replicas.partitions
+        for _ in range(2):
+            pass_time(world, 2)
+            assert registered_again(world, 2) == [], "not as long as the want lasts"
+    pass_time(world, 2)
+    assert registered_again(world, 2) == ["t-0 could not be used at first"]
     register(world, 2)
     world.lead(1, isr=(1, 3))
     world.advance(1_000)
     assert world[2].values() == world[1].values() == [b"a", b"b"]
     assert world.leadership[T0]["isr"] == [1, 3, 2]
+
+
+def pass_time(world: World, broker: int) -> None:
+    """Until it does something by itself that has to do with logs it could not use."""
+    due_ms = world[broker].broker.replicas.due_ms
+    assert due_ms is not None and due_ms > world.now_ms
+    world.now_ms = due_ms
+    world[broker].broker.tick(world.now_ms)
+    world.settle()
+
+
+def test_the_last_member_of_an_isr_leads_again_once_there_are_descriptors(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else has what it holds. Its log is as it was, so it is not given up, and nothing of it is set aside."""
+
+    def no_descriptor(*arguments: object, **options: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "open", no_descriptor)
+        world.lead(2, isr=(2,), tell=(2,))
+        assert T0 in world[2].broker.replicas.offline
+    pass_time(world, 2)
+    assert registered_again(world, 2) == ["t-0 could not be used at first"]
+    register(world, 2)
+    world.lead(2, isr=(2,))
+    assert world.produced(world.produce(2, b"c", acks=1))[0] == ErrorCode.NONE
+    assert world[2].values() == [b"a", b"b", b"c"] and strays(world, 2) == []
+
+
+def test_a_want_that_comes_back_is_looked_at_ever_more_rarely(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One descriptor is enough to look and too few to lead: registering anew is not free for anybody."""
+
+    def no_descriptor(*arguments: object, **options: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    waited = []
+    for _ in range(8):
+        with monkeypatch.context() as patch:
+            patch.setattr(files.os, "open", no_descriptor)
+            world.lead(2, isr=(2,), tell=(2,))
+        before = world.now_ms
+        pass_time(world, 2)
+        waited.append(world.now_ms - before)
+        assert registered_again(world, 2) == ["t-0 could not be used at first"]
+        register(world, 2)
+    assert waited == [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -286,15 +340,10 @@ def test_a_log_that_cannot_be_made_for_want_of_a_descriptor_is_made_later_and_it
         assert T0 in world[2].broker.replicas.offline
         # What a controller tells a replica that is offline to it.
         world[2].broker.replicas.commit_stops([Stop(T0, NO_EPOCH, False)], world.now_ms)
-        due_ms = world[2].broker.next_deadline_ms()
-        world.now_ms = due_ms
-        world[2].broker.tick(world.now_ms)
-        world.settle()
+        pass_time(world, 2)
         assert registered_again(world, 2) == [], "not as long as the want lasts"
-    world.now_ms += 1_000
-    world[2].broker.tick(world.now_ms)
-    world.settle()
-    assert registered_again(world, 2) == ["t-0 could not be made at first"]
+    pass_time(world, 2)
+    assert registered_again(world, 2) == ["t-0 could not be used at first"]
     register(world, 2)
     world.lead(1, isr=(1, 3))
     world.advance(1_000)

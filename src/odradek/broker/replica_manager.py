@@ -26,7 +26,8 @@ from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.organs import Organ, RoleChange
 from odradek.broker.pending_calls import PendingCalls
 from odradek.broker.topic_configs import TopicConfigs, usable
-from odradek.log.errors import StorageError
+from odradek.log.checkpoints import PARTITION_METADATA
+from odradek.log.errors import NoDescriptor, StorageError
 from odradek.log.partition_log import PartitionLog
 from odradek.model.cluster import Endpoint, LeaderAndIsr, ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from odradek.log.log_manager import LogManager
 
 MAKE_AGAIN_MS = 1_000
+MOST_MAKE_AGAIN_MS = 60_000
 
 
 class Leadership(NamedTuple):
@@ -100,8 +102,10 @@ class ReplicaManager(Organ):
         self.partitions: dict[TopicPartition, Partition] = {}
         self.offline: dict[TopicPartition, str] = {}  # hosted, but the disk is gone: why
         self.damaged = DamagedLogs(broker, logs, metadata, effects, broker_epoch)
-        # Told to be hosted, and their log could not be made though the disk is well: to be tried again.
+        # Told to be hosted, and their log could not be made or used though the disk is well: to be tried again.
         self.unmade: dict[TopicPartition, TopicId] = {}
+        self._make_again_ms = MAKE_AGAIN_MS
+        self._wanted_at_ms = 0
         self.due_ms = None
         self.moves = LogMoves(logs, self.partitions, settings, effects, calls, self.wake_fetcher_of)
         # Hosted, their configuration still to be read. The object: a later topic of that name has another.
@@ -196,9 +200,11 @@ class ReplicaManager(Organ):
                 errors[topic_partition] = refusal.code
                 self._effects.append(LogLine("error", f"{topic_partition}: LeaderAndIsr refused: {refusal}"))
                 if isinstance(refusal, StorageError):
+                    # The controller asks no second time: to it this replica is offline until we register anew.
                     log = self.logs.logs.get(topic_partition)
-                    if log is not None:
-                        # The controller asks no second time: to it this replica is offline until we register anew.
+                    if log is not None and log.failure is None and isinstance(refusal, NoDescriptor):
+                        self._try_again_later(topic_partition, leadership.topic_id, now_ms)
+                    elif log is not None:
                         log.give_up(refusal)
                     self._take_offline(topic_partition, refusal)
         return errors
@@ -321,9 +327,18 @@ class ReplicaManager(Organ):
             return self.logs.get_or_create(topic_partition, topic_id, now_ms=now_ms)
         except StorageError:
             if topic_partition not in self.logs.refused and not self.logs.offline_directories:
-                self.unmade[topic_partition] = topic_id
-                self.due_ms = now_ms + MAKE_AGAIN_MS
+                self._try_again_later(topic_partition, topic_id, now_ms)
             raise
+
+    def _try_again_later(self, topic_partition: TopicPartition, topic_id: TopicId, now_ms: int) -> None:
+        self.unmade[topic_partition] = topic_id
+        if self.due_ms is not None:
+            return
+        if now_ms - self._wanted_at_ms > 2 * MOST_MAKE_AGAIN_MS:  # another want than the last one
+            self._make_again_ms = MAKE_AGAIN_MS
+        self._wanted_at_ms = now_ms
+        self.due_ms = now_ms + self._make_again_ms
+        self._make_again_ms = min(2 * self._make_again_ms, MOST_MAKE_AGAIN_MS)
 
     def tick(self, now_ms: int) -> None:
         if self.due_ms is not None and now_ms >= self.due_ms:
@@ -331,19 +346,24 @@ class ReplicaManager(Organ):
             self._make_again(now_ms)
 
     def _make_again(self, now_ms: int) -> None:
-        """Logs that could not be made for want of a descriptor. To the controller these replicas are offline until this broker
-        registers anew, so it does once they are there: not before, or it would do nothing else as long as the want lasts.
+        """Logs that could not be made or used for want of a descriptor. To the controller these replicas are offline until this
+        broker registers anew, so it does once there are descriptors: not before, or it would do nothing else as long as the
+        want lasts; and ever more rarely, for there may be enough to look and too few to go on.
         """
         made = []
         for topic_partition, topic_id in list(self.unmade.items()):
             try:
-                self._get_or_create(topic_partition, topic_id, now_ms)
+                log = self._get_or_create(topic_partition, topic_id, now_ms)
+                log.directory.read(PARTITION_METADATA)
+            except NoDescriptor:
+                self._try_again_later(topic_partition, topic_id, now_ms)
+                continue
             except ProtocolError:
                 continue
             self.offline.pop(topic_partition, None)
             made.append(str(topic_partition))
         if made:
-            self._effects.append(RegisterAgain(f"{', '.join(made)} could not be made at first"))
+            self._effects.append(RegisterAgain(f"{', '.join(made)} could not be used at first"))
 
     def _assign_topic_id(self, partition: Partition, topic_id: TopicId) -> None:
         """The topic was made by an old tool and got its id now."""

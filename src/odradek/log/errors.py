@@ -25,6 +25,10 @@ class DiskReadOnly(StorageError):
     """The file system refuses writes: mounted read-only, or no permission."""
 
 
+class NoDescriptor(StorageError):
+    """The process, or the machine, has no descriptor left. Nothing has happened, and the disk is well."""
+
+
 class MissingFile(StorageError):
     """A file that must be there is not: somebody else removed it."""
 
@@ -47,15 +51,18 @@ class WrongDirectory(OdradekError):
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _REFUSED = (errno.EROFS, errno.EACCES, errno.EPERM)
+NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
 def named(error: OSError, doing: str) -> StorageError:
     """The error by its own name, with what was being done when it came."""
     text = f"{doing}: {error.strerror or error}"
     if error.errno in _FULL:
-        return DiskFull(text)
+        return DiskFull(f"{text}. Make room, then restart this broker: nothing is tried again before")
     if error.errno in _REFUSED:
         return DiskReadOnly(text)
+    if error.errno in NO_DESCRIPTOR:
+        return NoDescriptor(text)
     if error.errno == errno.ENOENT:
         return MissingFile(text)
     return DiskFault(text)

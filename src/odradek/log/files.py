@@ -18,7 +18,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
-from odradek.log.errors import DirectoryInUse, DirectoryOffline, MissingFile, StorageError, named
+from odradek.log.errors import (
+    NO_DESCRIPTOR,
+    DirectoryInUse,
+    DirectoryOffline,
+    MissingFile,
+    StorageError,
+    named,
+)
 
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
@@ -31,8 +38,6 @@ _fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)  # macOS 
 _fsync = os.fsync
 _sendfile = os.sendfile
 
-# The table of the process, or that of the machine, is full.
-NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 LOCK_NAME = ".lock"
 TEMPORARY_SUFFIX = ".tmp"
 

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar, Union
 
-from odradek.log.errors import DirectoryInUse, MissingFile, named
-from odradek.log.files import LOCK_NAME, NO_DESCRIPTOR, TEMPORARY_SUFFIX, Buffer, Health
+from odradek.log.errors import NO_DESCRIPTOR, DirectoryInUse, MissingFile, named
+from odradek.log.files import LOCK_NAME, TEMPORARY_SUFFIX, Buffer, Health
 
 PAGE_BYTES = 4096
 UNLIMITED = 1 << 62
