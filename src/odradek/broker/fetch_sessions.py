@@ -36,7 +36,12 @@ class ParkedFetch(Waiter):
 
 
 class WantedPartition(Reader):
-    """One partition of a session: where the reader stands, and what it was told last."""
+    """One partition of a session: where the reader stands, and what it was told last.
+
+    Invariants: `is_watching` means that `partition` has it among its readers, consumers' or followers' by the session's
+    `replica_id`. What is not in `session.pending` has nothing new, and will say when it has. `sent_high_watermark` and
+    `sent_log_start` are what the reader has from an answer of this session; -1: nothing, or not to be relied on.
+    """
 
     __slots__ = (
         "current_leader_epoch",

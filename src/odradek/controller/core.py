@@ -6,6 +6,16 @@ After the last write of the event - not before - its requests, answers and chang
 (rows 30, 77, 78, 151): a controller that dies in between has told nobody, and its successor reads the
 decision from the store.
 
+Whoever runs it (`server.controller_term`; without waiting, `settle`) has five duties:
+
+1. `step(event, now_ms)` for every event, one at a time, in the order in which the store told them.
+2. If there are `writes`: write them in their order, each over the version it names and under the fence, and hand
+   `WritesAnswered`, one answer for each, to the next `step`. No other event comes in between.
+3. `requests`, `changes` and `answers` may leave at once, for all that they depend on is stored: the requests to each
+   broker in their order. What a broker answers comes back as an event.
+4. `follow_up` are events to hand to `step` next, in their order, before any other.
+5. After `resign`: send nothing of this term any more and give the controller node up; `Elected` begins another term.
+
 Any doubt about our own state ends in `resign`: an illegal transition, a fenced write, a state node of a later
 controller, an exception. Memory is dropped; elected again, everything is read anew (rows 24, 31, 37, 145).
 """

@@ -6,6 +6,10 @@ logs. An effect's `plan` writes what it wants on a `Plan`; memory changes when t
 
     NonExistentPartition -> NewPartition -> OnlinePartition <-> OfflinePartition -> NonExistentPartition
 
+The table does not hold every change of a state. Three pass it by: `bulk_moves`, which writes for many what the effects here
+would write one by one, and takes from the table which sources are legal; `failover.commit_initial_states`, which gives a
+new controller the states that the store implies; and `topic_changes`, which does so for partitions that already have a leader.
+
 (S0; S1 for the self-transitions of Online and Offline. New -> Offline exists in both.)
 """
 

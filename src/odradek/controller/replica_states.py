@@ -4,7 +4,12 @@
     OfflineReplica -> ReplicaDeletionStarted -> ReplicaDeletionSuccessful -> NonExistentReplica
     OfflineReplica, ReplicaDeletionStarted -> ReplicaDeletionIneligible -> OnlineReplica, OfflineReplica
 
-The last four states exist for deletion alone (row 60). Everything that moves a replica lives in this file.
+The last four states exist for deletion alone (row 60).
+
+The table does not hold every change of a state. Three pass it by: `bulk_moves`, which writes for many what the effects here
+would write one by one, and takes from the table which sources are legal; `failover.commit_initial_states`, which gives a
+new controller the states that store and live brokers imply; and `Plan.forget_replica`, for a replica that will never answer:
+from any state to NonExistent.
 """
 
 from typing import TYPE_CHECKING

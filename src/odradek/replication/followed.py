@@ -65,9 +65,10 @@ class FollowedPartition:
         log = partition.log
         knows_its_end = log.latest_epoch >= 0 or log.log_end_offset == log.log_start_offset
         self.state = FETCHING if knows_its_end else TRUNCATING
-        self.delayed_until_ms = 0
+        self.delayed_until_ms = 0  # Invariant: LATER exactly while an answer about our log's end is awaited
         self.backoff_ms = FIRST_BACKOFF_MS
         self.in_session = False
+        # Numbers of requests. Invariant: named_in <= named_at.
         self.named_in = 1 << 62  # the first request that named it; answers to earlier ones are not about this
         self.named_at = 1 << 62  # the last one: answers to earlier ones are about an end our log had before
         self.answered_in = -1  # the last request whose answer had a row for it
@@ -75,7 +76,8 @@ class FollowedPartition:
         # tells it once. It holds for our log as soon as that is known to be a prefix of the leader's.
         self.heard_mark = -1
         self.is_prefix = False
-        # What the session at the leader has for us: where our log ended when we last named the partition.
+        # What the session at the leader has for us: where our log ended and began when we last named the partition.
+        # Invariant: while our log is still like that, and `in_session`, the next request need not name it.
         self.asked_end = -1
         self.asked_epoch = -1
         self.asked_start = -1

@@ -52,17 +52,21 @@ class FollowerState:
     def __init__(self, broker: BrokerId) -> None:
         self.broker = broker
         self.broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
-        self.is_in_maximal_isr = False
+        self.is_in_maximal_isr = False  # as the partition's state says; set with it, here for speed
         self.reset(caught_up_at_ms=NEVER_MS)
 
     def reset(self, *, caught_up_at_ms: int) -> None:
         """A new leader epoch: what was heard in an earlier one does not count (KAFKA-7128)."""
+        # Invariant: UNKNOWN_OFFSET until `has_fetched`, from then on both are what its last fetch said.
         self.log_end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
         self.has_fetched = False
+        # Invariant: it held all that the leader held then.
         self.last_caught_up_time_ms = caught_up_at_ms
         self.last_fetch_time_ms = NEVER_MS
+        # Where the leader's log ended at its last fetch: reaching that later proves that it was caught up then.
         self.last_fetch_leader_end = UNKNOWN_OFFSET
+        # Invariant: None, or the session whose later fetches stand for this partition as well.
         self.source: FetchSource | None = None
 
     @property
