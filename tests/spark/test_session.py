@@ -134,3 +134,22 @@ def test_every_source_and_sink_is_found_without_a_registration() -> None:
         "odradek",
         *(m.name for m in pkgutil.iter_modules(["src"]) if m.name.startswith("pyspark_")),
     }
+
+
+def test_sparks_python_takes_pyspark_from_where_it_is_compiled() -> None:
+    """From pyspark.zip, which Spark puts first on the path, each new process would compile it."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    zipped = home / "python" / "lib" / "pyspark.zip"
+    environment = {**os.environ, "PYTHONPATH": f"{zipped}:/somewhere else:{zipped}"}
+    command = [
+        session._python(),
+        "-c",
+        "import sys, pyspark; print(sys.executable, pyspark.__file__, sys.path)",
+    ]
+
+    answer = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+
+    assert answer.stdout.startswith(f"{sys.executable} {home / '__init__.py'} ")
+    assert "/somewhere else" in answer.stdout and "pyspark.zip" not in answer.stdout
