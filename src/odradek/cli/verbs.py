@@ -30,6 +30,7 @@ VERBS: Verbs = {
     "sim": ("odradek.cli.sim", "sim", "A whole simulated cluster, with faults, from one seed."),
     "store": ("odradek.cli.store", "store", "Read the metadata store."),
     "log": ("odradek.cli.log_verbs", "log", "Read segment files; see log directories."),
+    "spark": ("odradek.cli.spark", "spark", "Topics become tables, exactly once, and proof of it."),
     "wire": ("odradek.cli.wire", "wire", "Decode and encode protocol messages."),
 }
 

@@ -105,7 +105,7 @@ def of_arrow(key: pa.Array | pa.ChunkedArray, value: pa.Array | pa.ChunkedArray)
 
 def of_rows(batch: pa.RecordBatch) -> Fingerprint:
     """Of rows of any columns: by name, whatever their order. A null counts as no column at all, so that a column that
-    was added later changes nothing. Nested values are hashed as JSON, row by row: 2 us each instead of some 50 ns."""
+    was added later changes nothing. Nested values are hashed as JSON, row by row, and not some 70 ns a column."""
     total = 0
     for start in range(0, batch.num_rows, _BLOCK):
         piece = batch.slice(start, _BLOCK)

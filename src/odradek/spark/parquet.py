@@ -19,8 +19,17 @@ from odradek.spark.parts import Part
 
 # Columns with few values in a row; values themselves rarely repeat, and their dictionary would only be built
 # to be thrown away.
-_DICTIONARY = ("topic", "partition", "timestampType", "leaderEpoch")
-_STATISTICS = ("partition", "offset", "timestamp")
+_DICTIONARY = (
+    "topic",
+    "partition",
+    "timestampType",
+    "leaderEpoch",
+    "__topic",
+    "__partition",
+    "__leaderEpoch",
+)
+_STATISTICS = ("partition", "offset", "timestamp", "__partition", "__offset", "__timestamp")
+_BOUNDED = ("partition", "offset", "__partition", "__offset")  # in Delta's own statistics
 
 
 class TableFile(NamedTuple):
@@ -60,7 +69,8 @@ class FileWriter:
         self._schema = schema
         self._writer: pq.ParquetWriter | None = None
         self._records = 0
-        self._nulls = dict.fromkeys(schema.names, 0)
+        # Of a struct Delta wants them field by field; nobody needs them.
+        self._nulls = {field.name: 0 for field in schema if not pa.types.is_struct(field.type)}
         self._least: dict[str, int] = {}
         self._greatest: dict[str, int] = {}
 
@@ -69,6 +79,7 @@ class FileWriter:
             return
         if self._writer is None:
             names = self._schema.names
+            self._path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = pq.ParquetWriter(
                 self._path,
                 self._schema,
@@ -79,8 +90,9 @@ class FileWriter:
         self._writer.write_batch(batch)
         self._records += batch.num_rows
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            self._nulls[name] += column.null_count
-            if name in ("partition", "offset"):
+            if name in self._nulls:
+                self._nulls[name] += column.null_count
+            if name in _BOUNDED:
                 found = pc.min_max(column).as_py()
                 self._least[name] = min(self._least.get(name, found["min"]), found["min"])
                 self._greatest[name] = max(self._greatest.get(name, found["max"]), found["max"])

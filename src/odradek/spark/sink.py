@@ -12,7 +12,7 @@ described. Several times faster, same table.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -32,12 +32,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from odradek.spark.fingerprint import Fingerprint
     from odradek.spark.writing import TableOptions, Written
 
 # What the fused source yields instead of rows: the message of one task, as JSON.
 DESCRIPTION = StructType([StructField("odradek_written", StringType())])
-_OWN_OPTIONS = {"table", "appid", "killswitch", "rowsarerecords"}
+_OWN_OPTIONS = {"table", "appid", "killswitch", "rowsarerecords", "shape"}
 
 
 def register(spark: "SparkSession") -> None:
@@ -73,31 +72,41 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         self._schema = schema
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> "Written":
-        from odradek.spark.writing import Written, write_rows
+        from odradek.spark.writing import Written, together, write_rows
 
         if self._schema == DESCRIPTION:
             told = [Written.from_text(text) for batch in iterator for text in batch.column(0).to_pylist()]
-            schema = told[0].schema if told else DESCRIPTION
-            return Written(schema, [f for t in told for f in t.files], [p for t in told for p in t.parts])
+            return together(told, told[0].schema if told else DESCRIPTION)
         return write_rows(iterator, self._schema, self._options, batch_id=current_batch_id())
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         from odradek.spark import tables
+        from odradek.spark.shape import LETTERS
+        from odradek.spark.writing import together
 
         written = _written(messages)
         switch = self._options.kill_switch
         switch.at("before-commit", batchId)
         if written:
+            whole = together(written, written[0].schema)
+            who: dict[str, Any] = {"app_id": self._options.app_id, "batch_id": batchId}
+            if whole.letters:
+                # Before the rows: a batch that is in the table has its letters, whatever happens in between.
+                tables.commit(self._options.letters, **who, files=whole.letters, parts=(), schema=LETTERS)
             tables.commit(
                 self._options.table,
-                app_id=self._options.app_id,
-                batch_id=batchId,
-                files=[file for w in written for file in w.files],
-                parts=[part for w in written for part in w.parts],
-                schema=to_arrow_schema(written[0].schema, timezone="UTC"),
-                rows=_sum_of_rows(written),
+                **who,
+                files=whole.files,
+                parts=whole.parts,
+                schema=to_arrow_schema(whole.schema, timezone="UTC"),
+                rows=whole.rows,
+                note={
+                    "letters": sum(file.records for file in whole.letters),
+                    "newestMs": whole.newest_ms,
+                    "files": len(whole.files),
+                },
             )
         switch.at("after-commit", batchId)
         switch.when_gone("before-checkpoint", batchId, self)
@@ -105,8 +114,12 @@ class DeltaWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         from odradek.spark import tables
 
-        files = [file for w in _written(messages) for file in w.files]
-        tables.abort(self._options.table, app_id=self._options.app_id, batch_id=batchId, files=files)
+        written = _written(messages)
+        for table, files in (
+            (self._options.table, [file for w in written for file in w.files]),
+            (self._options.letters, [file for w in written for file in w.letters]),
+        ):
+            tables.abort(table, app_id=self._options.app_id, batch_id=batchId, files=files)
 
 
 class FusedSource(OdradekSource):
@@ -150,6 +163,7 @@ class FusedReader(StreamReader):
 
 def table_options(given: Mapping[str, str]) -> "TableOptions":
     from odradek.spark.kill_switch import KillSwitch
+    from odradek.spark.shape import Shape
     from odradek.spark.writing import TableOptions
 
     options = {name.lower(): value for name, value in given.items()}
@@ -160,7 +174,8 @@ def table_options(given: Mapping[str, str]) -> "TableOptions":
     are_records = options.get("rowsarerecords", "false").lower()
     if are_records not in ("true", "false"):
         raise ConfigurationError(f"rowsAreRecords={are_records!r}: want true or false")
-    return TableOptions(options["table"], options["appid"], switch, are_records == "true")
+    shape = Shape.from_text(options["shape"]) if options.get("shape") else None
+    return TableOptions(options["table"], options["appid"], switch, are_records == "true", shape)
 
 
 def current_batch_id() -> int:
@@ -171,13 +186,6 @@ def current_batch_id() -> int:
     text = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
     assert text is not None, "a task of a stream knows its batch"
     return int(text)
-
-
-def _sum_of_rows(written: "Sequence[Written]") -> "Fingerprint | None":
-    from odradek.spark.fingerprint import EMPTY
-
-    known = [w.rows for w in written if w.rows is not None]
-    return sum(known, EMPTY) if known else None
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> "list[Written]":

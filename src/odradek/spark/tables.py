@@ -18,7 +18,7 @@ batch, and a table at version n refuses every batch up to n.
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 # Our key in a commit's metadata.
 METADATA = "odradek"
 _ATTEMPTS = 20
+_RECENT = 50  # commits, others' among them, behind which the last batch of ours is not looked for
 
 
 class WrongCheckpoint(OdradekError):
@@ -76,17 +77,22 @@ def commit(
     parts: Iterable[Part],
     schema: pa.Schema,
     rows: Fingerprint | None = None,
+    note: Mapping[str, Any] | None = None,
 ) -> bool:
-    """Adds the files to the table in one step, unless the batch is in it already; True if it was added now."""
+    """Adds the files to the table in one step, unless the batch is in it already; True if it was added now.
+
+    `note` is kept in the commit beside what proves the batch.
+    """
     found = merged(parts)
-    note: dict[str, Any] = {
+    noted: dict[str, Any] = {
+        **(note or {}),
         "appId": app_id,
         "batchId": batch_id,
         "parts": parts_of_batch.to_json(found),
         "records": sum(file.records for file in files),
     }
     if rows is not None:
-        note["rows"] = {"count": rows.count, "hash": rows.hex}
+        noted["rows"] = {"count": rows.count, "hash": rows.hex}
     for _ in range(_ATTEMPTS):
         table = open_table(path)
         done = None if table is None else table.transaction_version(app_id)
@@ -95,7 +101,7 @@ def commit(
             delete_orphans(path, app_id=app_id, batch_id=batch_id)
             return False
         try:
-            _add(path, table, app_id, batch_id, files, note, schema)
+            _add(path, table, app_id, batch_id, files, noted, schema)
         except DeltaError as error:
             if not (isinstance(error, CommitFailedError) or (table is None and open_table(path))):
                 raise
@@ -121,6 +127,13 @@ def abort(path: str, *, app_id: str, batch_id: int, files: Sequence[TableFile]) 
     return True
 
 
+def arrow_schema(table: DeltaTable) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    return to_arrow_schema(StructType.fromJson(json.loads(table.schema().to_json())), timezone="UTC")
+
+
 def committed_batches(table: DeltaTable, app_id: str | None = None) -> list[CommittedBatch]:
     """What applications have committed, oldest first, as far back as the table's history reaches."""
     found = []
@@ -139,6 +152,16 @@ def committed_batches(table: DeltaTable, app_id: str | None = None) -> list[Comm
                 )
             )
     return sorted(found, key=lambda batch: batch.version)
+
+
+def noted(path: str, app_id: str, batch_id: int) -> dict[str, Any] | None:
+    """What the commit of a batch noted; None if the table's last commits have none of it."""
+    table = open_table(path)
+    for entry in [] if table is None else table.history(_RECENT):
+        note = entry.get(METADATA)
+        if isinstance(note, dict) and (note["appId"], note["batchId"]) == (app_id, batch_id):
+            return note
+    return None
 
 
 def delete_orphans(path: str, *, app_id: str, batch_id: int) -> list[str]:

@@ -300,7 +300,11 @@ def _of_all_rows(opened: DeltaTable) -> Fingerprint:
 def _batches(uris: Iterable[str], schema: pa.Schema | None) -> Iterator[pa.RecordBatch]:
     """The rows of Parquet files, as `schema` types them: those that others rewrote (OPTIMIZE) may have other Arrow types."""
     for uri in sorted(uris):
-        path = unquote(urlparse(uri).path) if "://" in uri else uri
         columns = None if schema is None else schema.names
-        for batch in pq.ParquetFile(path).iter_batches(batch_size=65_536, columns=columns):
+        for batch in pq.ParquetFile(path_of(uri)).iter_batches(batch_size=65_536, columns=columns):
             yield batch if schema is None else batch.select(schema.names).cast(schema)
+
+
+def path_of(uri: str) -> str:
+    """Of a table's file on this machine."""
+    return unquote(urlparse(uri).path) if "://" in uri else uri

@@ -5,13 +5,13 @@ Runs on executors, in both ways to a table: `write_ranges` fetches and writes wi
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from odradek.spark import parts as parts_json
@@ -22,6 +22,10 @@ from odradek.spark.parquet import FileWriter, TableFile, file_name, parts_of
 from odradek.spark.parts import Part, merged
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.reading import read_one
+from odradek.spark.shape import LETTERS, Shape, newest_ms
+
+# Of ours below a table. Names that begin so are nobody's data to Delta: VACUUM leaves them alone.
+OWN_DIRECTORY = "_odradek"
 
 
 class TableOptions(NamedTuple):
@@ -30,6 +34,17 @@ class TableOptions(NamedTuple):
     kill_switch: KillSwitch = KillSwitch()
     # Whether the rows of a query are the records of topics as they are, so that their offsets prove something.
     rows_are_records: bool = False
+    # What becomes of the values; None: the records as they are.
+    shape: Shape | None = None
+
+    @property
+    def letters(self) -> str:
+        """The table of dead letters, where it takes part in nothing that is done to the table itself."""
+        return dead_letters_of(self.table)
+
+
+def dead_letters_of(table: str) -> str:
+    return str(Path(table) / OWN_DIRECTORY / "dead_letters")
 
 
 class Written(WriterCommitMessage):
@@ -41,17 +56,24 @@ class Written(WriterCommitMessage):
         files: Iterable[TableFile],
         parts: Iterable[Part],
         rows: Fingerprint | None = None,
+        letters: Iterable[TableFile] = (),
+        newest_ms: int = -1,
     ) -> None:
         self.schema = schema
         self.files = tuple(files)
         self.parts = tuple(parts)  # what was read of topics, where that is known
         self.rows = rows  # of the rows, where they are not the records of topics
+        self.letters = tuple(letters)  # files of dead letters
+        self.newest_ms = newest_ms  # timestamp of the newest record, -1 where nobody knows
 
     def to_text(self) -> str:
         value = {
             "schema": self.schema.jsonValue(),
             "files": [list(file) for file in self.files],
             "parts": parts_json.to_json(self.parts),
+            "rows": None if self.rows is None else [self.rows.count, self.rows.hex],
+            "letters": [list(file) for file in self.letters],
+            "newestMs": self.newest_ms,
         }
         return json.dumps(value)
 
@@ -59,7 +81,27 @@ class Written(WriterCommitMessage):
     def from_text(cls, text: str) -> "Written":
         value: dict[str, Any] = json.loads(text)
         files = [TableFile(*file) for file in value["files"]]
-        return cls(StructType.fromJson(value["schema"]), files, parts_json.from_json(value["parts"]))
+        return cls(
+            StructType.fromJson(value["schema"]),
+            files,
+            parts_json.from_json(value["parts"]),
+            None if value["rows"] is None else Fingerprint.from_hex(*value["rows"]),
+            [TableFile(*file) for file in value["letters"]],
+            value["newestMs"],
+        )
+
+
+def together(written: Sequence[Written], schema: StructType) -> Written:
+    """What several tasks have to say, as one."""
+    rows = [w.rows for w in written if w.rows is not None]
+    return Written(
+        schema,
+        [file for w in written for file in w.files],
+        [part for w in written for part in w.parts],
+        sum(rows, EMPTY) if rows else None,
+        [file for w in written for file in w.letters],
+        max((w.newest_ms for w in written), default=-1),
+    )
 
 
 def write_ranges(
@@ -71,11 +113,15 @@ def write_ranges(
     batch_id: int,
 ) -> Written:
     """Fetches the ranges and writes them into one file; the parts are the ranges, whatever is in them."""
+    newest = -1
 
     def rows() -> Iterator[tuple[pa.RecordBatch, list[Part]]]:
         for wanted in ranges:
             place = wanted.start
             for next_offset, batch in read_one(wanted, source, to_arrow_schema(schema, timezone="UTC")):
+                nonlocal newest
+                if "timestamp" in batch.schema.names:
+                    newest = max(newest, newest_ms(batch))
                 # The border of a part is where reading stood, not the last record: a gap is read, too.
                 yield (
                     batch,
@@ -86,7 +132,36 @@ def write_ranges(
             if place < wanted.end:
                 yield pa.RecordBatch.from_pylist([], to_arrow_schema(schema, timezone="UTC")), [rest]
 
-    return _write(rows(), schema, options, batch_id)
+    if options.shape is None:
+        written = _write(rows(), schema, options, batch_id)
+    else:
+        written = _write_shaped(rows(), options.shape, options, batch_id)
+    written.newest_ms = newest
+    return written
+
+
+def _write_shaped(
+    batches: Iterable[tuple[pa.RecordBatch, list[Part]]], shape: Shape, options: TableOptions, batch_id: int
+) -> Written:
+    """The parts are of the records, so that the topic can be compared; the fingerprint of rows is of what became of them."""
+    letters = FileWriter(options.letters, file_name(options.app_id, batch_id), LETTERS)
+    found = EMPTY
+
+    def rows() -> Iterator[tuple[pa.RecordBatch, list[Part]]]:
+        nonlocal found
+        for batch, parts in batches:
+            good, bad = shape.applied(batch)
+            letters.write(bad)
+            found += of_rows(good)
+            yield good, parts
+
+    try:
+        written = _write(rows(), from_arrow_schema(shape.schema), options, batch_id)
+        file = letters.close()
+    except BaseException:
+        letters.discard()
+        raise
+    return Written(written.schema, written.files, written.parts, found, [] if file is None else [file])
 
 
 def write_rows(

@@ -18,10 +18,12 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.model.errors import OdradekError
 from odradek.spark.kill_switch import OFF, STEPS, KillSwitch
+from odradek.spark.sentence import sentence_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,7 +117,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         require_pyspark()
         print(f"{find_java()}", file=sys.stderr)
         check_topics(job)
-        spark = local_session("topic_to_table", cores=options.cores, memory=options.memory)
+        log = Path(os.path.abspath(job.checkpoint)).with_suffix(".log")
+        spark = local_session("topic_to_table", cores=options.cores, memory=options.memory, log=log)
         switch = OFF
         if options.die_at:
             # The JVM first: it must not live to see that its Python is gone, and tidy up.
@@ -124,7 +127,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 options.die_at, options.die_batch, tuple(p for p in (jvm, os.getpid()) if p is not None)
             )
         query = start(spark, job, switch)
-        query.awaitTermination()
+        try:
+            query.awaitTermination()
+        except Exception as error:  # whatever Spark made of it in its two hundred lines
+            print(f"topic_to_table: {sentence_of(error)} (all that Spark says of it: {log})", file=sys.stderr)
+            return 1
         print(json.dumps(summary(job)))
     except OdradekError as error:
         print(f"topic_to_table: {error}", file=sys.stderr)

@@ -1,0 +1,29 @@
+"""`odradek spark run job.toml`: the jobs of a file, in one session; all of it checked before Spark starts."""
+
+from pathlib import Path
+
+import click
+
+from odradek.cli.output import json_option
+from odradek.cli.spark.running import explain, run_until_stopped
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--once", "is_once", is_flag=True, help="Stop when all that is there now is in the tables.")
+@click.option("--explain", "is_explained", is_flag=True, help="Say what would happen, and start nothing.")
+@json_option
+def run(file: Path, is_once: bool, is_explained: bool, as_json: bool) -> None:
+    """The jobs of a TOML file: a [[tables]] each, with the options of `odradek spark tables` as keys."""
+    from odradek.spark.session import require_pyspark
+
+    require_pyspark()
+    from odradek.spark.job_file import jobs_of
+    from odradek.spark.jobs.tables import planned
+
+    jobs = jobs_of(file)
+    plans = [planned(job._replace(is_once=job.is_once or is_once)) for job in jobs]
+    if is_explained:
+        explain(plans, as_json=as_json)
+    else:
+        run_until_stopped(plans, as_json=as_json)

@@ -1,0 +1,70 @@
+"""How a job is told of and ended: a line a batch, Ctrl-C after the batch, one sentence of what failed."""
+
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Event
+from typing import TYPE_CHECKING
+
+from odradek.cli.output import fail, print_json
+
+if TYPE_CHECKING:
+    from odradek.spark.jobs.tables import Batch, Plan, TablesJob
+
+
+def explain(plans: "Sequence[Plan]", *, as_json: bool) -> None:
+    if as_json:
+        print_json([dict(plan.lines()) for plan in plans])
+        return
+    for plan in plans:
+        for name, text in plan.lines():
+            print(f"{name:8} {text}")
+        if plan is not plans[-1]:
+            print()
+
+
+def run_until_stopped(plans: "Sequence[Plan]", *, as_json: bool) -> None:
+    from odradek.spark.jobs.tables import run
+    from odradek.spark.session import find_java, require_pyspark
+
+    require_pyspark()
+    java = find_java()
+    if not as_json:
+        print(f"{java}", file=sys.stderr)
+
+    def tell(job: "TablesJob", batch: "Batch") -> None:
+        if as_json:
+            print_json({"table": job.table, **batch._asdict()})
+        else:
+            print(f"{job.table}  {batch}" if len(plans) > 1 else str(batch), flush=True)
+
+    with _asked_to_stop() as stop:
+        failed = run(plans, tell, stop.is_set)
+    if failed:
+        log = plans[0].job.log
+        if len(plans) == 1:
+            fail(f"{next(iter(failed.values()))} (all that Spark says of it: {log})")
+        fail(
+            "; ".join(f"{name}: {sentence}" for name, sentence in failed.items())
+            + f" (Spark's own words: {log})"
+        )
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[Event]:
+    """The first signal asks for the end after the batch; the second ends at once, which loses nothing either."""
+    stop = Event()
+
+    def ask(number: int, _frame: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        print("ends after this batch; once more ends at once", file=sys.stderr)
+        stop.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,102 @@
+"""`odradek spark tables`: a topic becomes a Delta table, exactly once, and stays fresh until Ctrl-C."""
+
+import click
+
+from odradek.cli.output import bootstrap_option, json_option
+from odradek.cli.spark.running import explain, run_until_stopped
+
+
+@click.command()
+@click.option("--topic", required=True, metavar="NAME,...", help="One topic, or several separated by commas.")
+@click.option(
+    "--table", required=True, type=click.Path(), help="Directory of the Delta table; made if it is not there."
+)
+@click.option(
+    "--format",
+    "form",
+    default="raw",
+    show_default=True,
+    help="raw: the records as they are. json: a column a field.",
+)
+@click.option(
+    "--schema", default="", metavar="COLUMNS", help='As "id BIGINT, name STRING"; else learnt from the topic.'
+)
+@click.option(
+    "--meta",
+    type=click.Choice(["on", "off"]),
+    default="on",
+    show_default=True,
+    help="Columns __topic, __offset, ...",
+)
+@click.option(
+    "--on-error",
+    default="dlq",
+    show_default=True,
+    help="A value that does not fit: dlq keeps it aside, skip, pause stops.",
+)
+@click.option("--trigger", default="10s", show_default=True, help="How often a batch is begun.")
+@click.option("--once", "is_once", is_flag=True, help="Stop when all that is there now is in the table.")
+@click.option("--starting-offsets", default="earliest", show_default=True, help="earliest, latest, or JSON.")
+@click.option(
+    "--max-offsets-per-trigger", type=click.IntRange(min=1), help="At most so many records a batch."
+)
+@click.option("--allow-data-loss", is_flag=True, help="Go on where records are gone, and count them.")
+@click.option("--app-id", default="", help="Name of this writer in the table; else by its topics.")
+@click.option("--checkpoint", default="", type=click.Path(), help="Its directory; else below the table.")
+@click.option("--cores", default="2", show_default=True, help="Cores of this machine, * for all.")
+@click.option("--memory", default="1g", show_default=True, help="Of Spark's JVM.")
+@click.option("--explain", "is_explained", is_flag=True, help="Say what would happen, and start nothing.")
+@bootstrap_option
+@json_option
+def tables(
+    topic: str,
+    table: str,
+    form: str,
+    schema: str,
+    meta: str,
+    on_error: str,
+    trigger: str,
+    is_once: bool,
+    starting_offsets: str,
+    max_offsets_per_trigger: int | None,
+    allow_data_loss: bool,
+    app_id: str,
+    checkpoint: str,
+    cores: str,
+    memory: str,
+    is_explained: bool,
+    bootstrap: str,
+    as_json: bool,
+) -> None:
+    """A topic becomes a table, and the table stays fresh: a line a batch, until Ctrl-C. The same line again goes on.
+
+    Killed at any point, no row is lost or doubled. `odradek spark verify` proves it.
+    """
+    from odradek.spark.session import require_pyspark
+
+    require_pyspark()
+    from odradek.spark.jobs.tables import TablesJob, planned
+
+    job = TablesJob(
+        bootstrap=bootstrap,
+        topics=tuple(name.strip() for name in topic.split(",")),
+        table=table,
+        format=form,
+        schema=schema,
+        has_meta=meta == "on",
+        on_error=on_error,
+        trigger=trigger,
+        is_once=is_once,
+        starting_offsets=starting_offsets,
+        max_offsets_per_trigger=max_offsets_per_trigger,
+        fails_on_data_loss=not allow_data_loss,
+        app_id=app_id,
+        checkpoint=checkpoint,
+        cores=cores,
+        memory=memory,
+    )
+    plans = [planned(job)]
+    if is_explained:
+        explain(plans, as_json=as_json)
+    else:
+        run_until_stopped(plans, as_json=as_json)

@@ -1,0 +1,127 @@
+"""Columns as people write them: `id BIGINT, at TIMESTAMP, lines ARRAY<STRUCT<sku: STRING, n: INT>>`.
+
+Spark's own words for types, read without a session, so that a job is checked before Spark starts.
+"""
+
+import re
+
+import pyarrow as pa
+
+from odradek.model.errors import ConfigurationError
+
+_SIMPLE = {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "integer": pa.int32(),
+    "bigint": pa.int64(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+}
+_WORDS = re.compile(r"\s*([A-Za-z_][\w$-]*|`[^`]+`|\d+|[<>(),:])")
+
+
+def schema_of(text: str) -> pa.Schema:
+    words = _Words(text)
+    fields = [words.field(may_have_colon=False)]
+    while words.take_if(","):
+        fields.append(words.field(may_have_colon=False))
+    words.end()
+    twice = [f.name for f in fields if sum(g.name.lower() == f.name.lower() for g in fields) > 1]
+    if twice:
+        raise ConfigurationError(f"schema {text!r}: column {twice[0]} comes twice")
+    return pa.schema(fields)
+
+
+def text_of(schema: pa.Schema) -> str:
+    """The other way: what `schema_of` reads as this schema."""
+    return ", ".join(f"{_quoted(field.name)} {_type_text(field.type)}" for field in schema)
+
+
+def _type_text(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"ARRAY<{_type_text(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        inner = ", ".join(f"{_quoted(f.name)}: {_type_text(f.type)}" for f in kind)
+        return f"STRUCT<{inner}>"
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    return next((name.upper() for name, known in _SIMPLE.items() if known == kind), str(kind))
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else f"`{name}`"
+
+
+class _Words:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def field(self, *, may_have_colon: bool) -> pa.Field:
+        name = self._name()
+        if may_have_colon:
+            self.take_if(":")
+        return pa.field(name, self._type())
+
+    def _type(self) -> pa.DataType:
+        word = self._name().lower()
+        if word == "array":
+            self._want("<")
+            inner = self._type()
+            self._want(">")
+            return pa.list_(inner)
+        if word == "struct":
+            self._want("<")
+            fields = [self.field(may_have_colon=True)]
+            while self.take_if(","):
+                fields.append(self.field(may_have_colon=True))
+            self._want(">")
+            return pa.struct(fields)
+        if word == "decimal":
+            self._want("(")
+            precision = int(self._next())
+            self._want(",")
+            scale = int(self._next())
+            self._want(")")
+            return pa.decimal128(precision, scale)
+        if word not in _SIMPLE:
+            raise self._wrong(
+                f"no type {word}; there are {', '.join(_SIMPLE)}, decimal(p, s), array<> and struct<>"
+            )
+        return _SIMPLE[word]
+
+    def take_if(self, word: str) -> bool:
+        before = self._at
+        if self._next() == word:
+            return True
+        self._at = before
+        return False
+
+    def end(self) -> None:
+        if self._text[self._at :].strip():
+            raise self._wrong("want a comma or the end")
+
+    def _name(self) -> str:
+        word = self._next()
+        if not word or not (word[0].isalpha() or word[0] in "_`"):
+            raise self._wrong("want a name, as in id BIGINT, name STRING")
+        return word.strip("`")
+
+    def _want(self, word: str) -> None:
+        if not self.take_if(word):
+            raise self._wrong(f"want {word}")
+
+    def _next(self) -> str:
+        found = _WORDS.match(self._text, self._at)
+        if found is None:
+            return ""
+        self._at = found.end()
+        return found[1]
+
+    def _wrong(self, why: str) -> ConfigurationError:
+        near = self._text[max(0, self._at - 20) : self._at]
+        return ConfigurationError(f"schema {self._text!r}, behind {near!r}: {why}")

@@ -1,0 +1,346 @@
+"""Topics into a Delta table that stays fresh: `odradek spark tables`.
+
+`planned` looks at topics and table and knows what will happen, without Spark; `start` begins it; `followed` tells of
+every batch what came of it. The same job again goes on where its checkpoint stands.
+"""
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from odradek.client.sync import SyncClient
+from odradek.model.counted import counted
+from odradek.model.errors import ConfigurationError
+from odradek.model.ids import TopicPartition
+from odradek.spark import ddl, tables
+from odradek.spark.arrow_schema import rows_schema
+from odradek.spark.json_values import inferred
+from odradek.spark.options import ConnectionOptions, parse
+from odradek.spark.ranges import OffsetRange
+from odradek.spark.reading import read_one
+from odradek.spark.sentence import sentence_of
+from odradek.spark.shape import COLUMNS, META, ON_ERROR, Shape
+from odradek.spark.subscription import existing_topic
+from odradek.spark.writing import OWN_DIRECTORY, dead_letters_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+    from pyspark.sql.streaming.query import StreamingQuery
+
+FORMATS = ("raw", "json")
+POLL_S = 0.2
+SAMPLE = 1_000  # values that columns are learnt from
+_TRIGGER = re.compile(r"\d+\s*(ms|s|m|min|h)")
+
+
+class TablesJob(NamedTuple):
+    bootstrap: str
+    topics: tuple[str, ...]
+    table: str
+    format: str = "raw"
+    schema: str = ""  # as `odradek.spark.ddl` reads it; "" learns it
+    has_meta: bool = True
+    on_error: str = "dlq"
+    trigger: str = "10s"
+    is_once: bool = False
+    starting_offsets: str = "earliest"
+    max_offsets_per_trigger: int | None = None
+    fails_on_data_loss: bool = True
+    app_id: str = ""
+    checkpoint: str = ""
+    cores: str = "2"
+    memory: str = "1g"
+
+    @property
+    def name(self) -> str:
+        """Without an id of its own the job is named by what it reads: a lost checkpoint is then noticed."""
+        return self.app_id or f"tables:{','.join(sorted(self.topics))}"
+
+    @property
+    def own_directory(self) -> Path:
+        return Path(os.path.abspath(self.table)) / OWN_DIRECTORY
+
+    @property
+    def checkpoint_directory(self) -> str:
+        return os.path.abspath(self.checkpoint) if self.checkpoint else str(self.own_directory / "checkpoint")
+
+    @property
+    def log(self) -> Path:
+        return self.own_directory / "spark.log"
+
+    def check(self) -> "TablesJob":
+        """What can be known to be wrong before anybody is asked."""
+        for name, value, known in (("format", self.format, FORMATS), ("on-error", self.on_error, ON_ERROR)):
+            if value not in known:
+                raise ConfigurationError(f"--{name} {value}: there are {', '.join(known)}")
+        if not self.topics or not all(self.topics):
+            raise ConfigurationError("--topic is missing: one topic, or several separated by commas")
+        if self.format == "raw" and self.schema:
+            raise ConfigurationError("--schema is for values with fields: --format json")
+        if not _TRIGGER.fullmatch(self.trigger):
+            raise ConfigurationError(f"--trigger {self.trigger}: want a duration as in 500ms, 10s, 5m")
+        if not re.fullmatch(r"[1-9]\d*|\*", self.cores):
+            raise ConfigurationError(f"--cores {self.cores}: want a number, or * for all of them")
+        if self.schema:
+            Shape(ddl.schema_of(self.schema), self.has_meta).check()
+        parse(self.source_options())
+        return self
+
+    def source_options(self) -> dict[str, str]:
+        options = {
+            "kafka.bootstrap.servers": self.bootstrap,
+            "subscribe": ",".join(self.topics),
+            "startingOffsets": self.starting_offsets,
+            "failOnDataLoss": str(self.fails_on_data_loss).lower(),
+        }
+        if self.max_offsets_per_trigger is not None:
+            options["maxOffsetsPerTrigger"] = str(self.max_offsets_per_trigger)
+        if self.format != "raw":
+            options["columns"] = ",".join(COLUMNS)
+        return options
+
+
+class Plan(NamedTuple):
+    """What will happen, known before Spark starts."""
+
+    job: TablesJob
+    shape: Shape | None
+    learnt_from: int  # values; 0 where nothing had to be learnt
+    refused: int  # of them
+    version: int | None  # of the table, None if there is none yet
+    begin: dict[TopicPartition, int]
+    end: dict[TopicPartition, int]
+
+    @property
+    def is_new(self) -> bool:
+        return not Path(self.job.checkpoint_directory).exists()
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        job = self.job
+        held = sum(self.end[p] - self.begin[p] for p in self.end)
+        where = f"begins at {job.starting_offsets}" if self.is_new else "goes on where its checkpoint stands"
+        yield (
+            "topics",
+            f"{', '.join(job.topics)}: {counted(len(self.end), 'partition')}, {held:,} offsets; {where}",
+        )
+        if self.shape is None:
+            yield "columns", "the records as they are"
+        else:
+            how = "as the table has them" if self.version is not None else "as given"
+            if self.learnt_from:
+                how = f"learnt from {counted(self.learnt_from, 'value')}, of which {self.refused} are no JSON objects"
+            yield "columns", f"{ddl.text_of(self.shape.columns)} ({how})"
+            yield "beside", ", ".join(META) if self.shape.has_meta else "no columns of ours"
+            told = {
+                "dlq": f"dead letters into {dead_letters_of(job.table)}",
+                "skip": "left out",
+                "pause": "the job stops",
+            }
+            yield "errors", f"values that do not fit: {told[self.shape.on_error]}"
+        yield (
+            "table",
+            f"{job.table}: " + ("new" if self.version is None else f"version {self.version}, appended to"),
+        )
+        yield "fused", "yes: no SQL stands in between, so the tasks that fetch also write the files"
+        yield "commits", f"one a batch, by {job.name!r}; checkpoint in {job.checkpoint_directory}"
+        when = "until all is in, then it stops" if job.is_once else f"every {job.trigger}, until Ctrl-C"
+        yield "runs", f"{when}; on local[{job.cores}]; what Spark says is in {job.log}"
+
+
+def planned(job: TablesJob) -> Plan:
+    """Asks cluster and table. Whatever is wrong with either is a sentence now, and not a hundred lines of Spark's later."""
+    job.check()
+    with SyncClient(job.bootstrap) as client:
+        topics = {name: existing_topic(client, name, "--topic") for name in job.topics}
+        partitions = [TopicPartition(name, p) for name, topic in topics.items() for p in topic.partitions]
+        begin, end = client.begin_offsets(partitions), client.end_offsets(partitions)
+    table = tables.open_table(job.table)
+    version = None if table is None else table.version()
+    there = None if table is None else tables.arrow_schema(table)
+    shape, learnt, refused = None, 0, 0
+    if job.format == "json":
+        shape, learnt, refused = _shape(job, there, begin, end)
+    elif there is not None and "value" not in there.names:
+        raise ConfigurationError(f"{job.table} has columns of values; --format json appends to it")
+    return Plan(job, shape, learnt, refused, version, begin, end)
+
+
+def _shape(
+    job: TablesJob, there: pa.Schema | None, begin: dict[TopicPartition, int], end: dict[TopicPartition, int]
+) -> tuple[Shape, int, int]:
+    if there is not None:
+        if {"topic", "partition", "offset", "value"} <= set(there.names):
+            raise ConfigurationError(f"{job.table} holds records as they are; --format raw appends to it")
+        columns = pa.schema([field for field in there if field.name not in META])
+        if job.schema and ddl.schema_of(job.schema) != columns:
+            raise ConfigurationError(
+                f"--schema is not what {job.table} has, which is {ddl.text_of(columns)}; leave it out to append to it"
+            )
+        return Shape(columns, "__offset" in there.names, job.on_error).check(), 0, 0
+    if job.schema:
+        return Shape(ddl.schema_of(job.schema), job.has_meta, job.on_error).check(), 0, 0
+    values = sample(job, begin, end)
+    if not values:
+        raise ConfigurationError(
+            f"{', '.join(job.topics)}: there is no record to learn columns from; give them with --schema, "
+            f'as in --schema "id BIGINT, name STRING"'
+        )
+    columns, refused = inferred(values)
+    return Shape(columns, job.has_meta, job.on_error).check(), len(values), refused
+
+
+def sample(
+    job: TablesJob, begin: dict[TopicPartition, int], end: dict[TopicPartition, int]
+) -> list[bytes | None]:
+    """The first values of each partition, some `SAMPLE` in all."""
+    held = [p for p in sorted(end) if end[p] > begin[p]]
+    found: list[bytes | None] = []
+    for partition in held:
+        last = min(end[partition], begin[partition] + -(-SAMPLE // len(held)))
+        wanted = OffsetRange(*partition, begin[partition], last)
+        for _, batch in read_one(wanted, ConnectionOptions(job.bootstrap), rows_schema(("value",))):
+            found.extend(batch.column(0).to_pylist())
+    return found
+
+
+def start(spark: "SparkSession", plan: Plan) -> "StreamingQuery":
+    job = plan.job
+    table = {"table": os.path.abspath(job.table), "appId": job.name}
+    if plan.shape is not None:
+        table["shape"] = plan.shape.to_text()
+    when: dict[str, Any] = (
+        {"availableNow": True} if job.is_once else {"processingTime": spark_duration(job.trigger)}
+    )
+    return (
+        spark.readStream.format("odradek-fused")
+        .options(**job.source_options(), **table)
+        .load()
+        .writeStream.format("odradek-delta")
+        .options(**table)
+        .option("checkpointLocation", job.checkpoint_directory)
+        .outputMode("append")
+        .trigger(**when)
+        .start()
+    )
+
+
+def spark_duration(text: str) -> str:
+    """Spark wants its units spelt out."""
+    units = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "min": "minutes", "h": "hours"}
+    number, unit = re.fullmatch(r"(\d+)\s*(\w+)", text).groups()  # type: ignore[union-attr]
+    return f"{number} {units[unit]}"
+
+
+class Batch(NamedTuple):
+    """What came of a batch."""
+
+    number: int
+    rows: int
+    lag_records: int
+    lag_s: float
+    dead_letters: int
+    files: int
+    skipped: int  # offsets between the batch before and this one, which were lost and allowed to be
+    took_s: float
+
+    def __str__(self) -> str:
+        skipped = f"  {self.skipped:,} offsets lost" if self.skipped else ""
+        return (
+            f"batch {self.number}: {counted(self.rows, 'row')}  lag {counted(self.lag_records, 'record')}, "
+            f"{self.lag_s:.1f} s  {counted(self.dead_letters, 'dead letter')}  {counted(self.files, 'file')}  "
+            f"({self.took_s:.1f} s){skipped}"
+        )
+
+
+def run(
+    plans: Sequence[Plan], tell: Callable[[TablesJob, Batch], None], is_asked_to_stop: Callable[[], bool]
+) -> dict[str, str]:
+    """All of them in one session, until each has ended. Of those that failed the sentence, by table; others go on."""
+    from odradek.spark.session import local_session
+
+    first = plans[0].job
+    spark = local_session("odradek", cores=first.cores, memory=first.memory, log=first.log)
+    failed: dict[str, str] = {}
+    try:
+        running = {plan.job: followed(start(spark, plan), plan, is_asked_to_stop) for plan in plans}
+        while running:
+            for job, batches in list(running.items()):
+                try:
+                    batch = next(batches, _ENDED)
+                except (
+                    Exception
+                ) as error:  # whatever Spark made of it: the sentence is for who started the job
+                    failed[job.table] = sentence_of(error)
+                    batch = _ENDED
+                if batch is _ENDED:
+                    del running[job]
+                elif isinstance(batch, Batch):
+                    tell(job, batch)
+    finally:
+        spark.stop()
+    return failed
+
+
+_ENDED = object()
+
+
+def followed(
+    query: "StreamingQuery", plan: Plan, is_asked_to_stop: Callable[[], bool]
+) -> "Iterator[Batch | None]":
+    """Every batch that was committed, until the query ends, and None now and then while there is none to tell of.
+
+    Asked to stop, the query ends after the batch it is at.
+    """
+    told = -1
+    while True:
+        is_active = query.isActive
+        for progress in query.recentProgress:
+            if progress["batchId"] > told:
+                told = progress["batchId"]
+                note = tables.noted(plan.job.table, plan.job.name, told) if progress["numInputRows"] else None
+                if note is not None:
+                    yield _batch(progress, note)
+        if not is_active:
+            failure = query.exception()
+            if failure is not None:
+                raise failure
+            return
+        if is_asked_to_stop() and not query.status["isTriggerActive"]:
+            query.stop()
+        query.awaitTermination(POLL_S)  # type: ignore[arg-type]  # takes a part of a second, too
+        yield None
+
+
+def _batch(progress: "StreamingQueryProgress", note: dict[str, Any]) -> Batch:
+    (source,) = progress["sources"]
+    before, after, latest = (_offsets(source[name]) for name in ("startOffset", "endOffset", "latestOffset"))
+    lag = sum(max(0, latest.get(p, end) - end) for p, end in after.items())
+    newest = note["newestMs"]
+    starts = {(part["topic"], str(part["partition"])): part["start"] for part in note["parts"]}
+    return Batch(
+        number=progress["batchId"],
+        rows=note["records"],
+        lag_records=lag,
+        lag_s=max(0.0, time.time() - newest / 1000) if lag and newest >= 0 else 0.0,
+        dead_letters=note["letters"],
+        files=note["files"],
+        skipped=sum(max(0, first - before[p]) for p, first in starts.items() if p in before),
+        took_s=progress["durationMs"]["triggerExecution"] / 1000,
+    )
+
+
+def _offsets(value: Any) -> dict[tuple[str, str], int]:
+    """Of Spark's own text of our offsets; nothing of what it does not know yet."""
+    found = json.loads(value) if isinstance(value, str) else value
+    return {
+        (topic, partition): offset
+        for topic, entry in (found or {}).items()
+        for partition, offset in entry["offsets"].items()
+    }

@@ -1,0 +1,325 @@
+"""Topics into tables with columns: what is known before Spark starts, what tasks and driver do, and one whole run."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql.types import StructType
+
+from odradek.client.sync import SyncClient
+from odradek.model.errors import ConfigurationError
+from odradek.model.ids import TopicPartition
+from odradek.spark import tables
+from odradek.spark.dead_letters import NoTable, dead_letters
+from odradek.spark.job_file import jobs_of
+from odradek.spark.jobs.tables import Batch, TablesJob, followed, planned, start
+from odradek.spark.kill_switch import OFF
+from odradek.spark.options import parse
+from odradek.spark.ranges import OffsetRange
+from odradek.spark.sentence import sentence_of
+from odradek.spark.shape import BadValue, Shape
+from odradek.spark.sink import DeltaWriter
+from odradek.spark.source import schema_of
+from odradek.spark.verify import verify
+from odradek.spark.writing import TableOptions, Written, write_ranges
+from odradek.testing.process_cluster import ProcessCluster
+from tests.spark.conftest import fill
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MakeTopic = Callable[..., str]
+GOOD = [b'{"id":%d,"name":"n%d"}' % (n, n) for n in range(6)]
+BAD = [b"no json", b'{"id":"seven"}']
+
+
+@pytest.fixture
+def job(cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path) -> TablesJob:
+    """Of a topic of two partitions, with six values that fit, and two that do not."""
+    topic = make_topic(partitions=2)
+    fill(client, topic, 0, [*GOOD[:4], BAD[0]])
+    fill(client, topic, 1, [*GOOD[4:], BAD[1]])
+    return TablesJob(
+        cluster.bootstrap,
+        (topic,),
+        str(tmp_path / "table"),
+        format="json",
+        schema="id BIGINT, name STRING",
+        is_once=True,
+    )
+
+
+def task(
+    job: TablesJob, shape: Shape, partition: int, end: int, *, batch_id: int = 0, begin: int = 0
+) -> Written:
+    options = parse(job.source_options())
+    table = TableOptions(job.table, job.name, OFF, shape=shape)
+    wanted = OffsetRange(job.topics[0], partition, begin, end)
+    done = write_ranges([wanted], options.connection, schema_of(options), table, batch_id=batch_id)
+    return Written.from_text(done.to_text())
+
+
+def writer(job: TablesJob, shape: Shape) -> DeltaWriter:
+    return DeltaWriter(TableOptions(job.table, job.name, OFF, shape=shape), StructType())
+
+
+def columns_of(job: TablesJob) -> Shape:
+    shape = planned(job).shape
+    assert shape is not None
+    return shape
+
+
+def test_a_batch_is_rows_and_dead_letters_each_once_and_verify_proves_it(job: TablesJob) -> None:
+    shape = columns_of(job)
+    done = [task(job, shape, 0, 5), task(job, shape, 1, 3)]
+    again = [task(job, shape, 0, 5), task(job, shape, 1, 3)]
+
+    writer(job, shape).commit(done, 0)
+    writer(job, shape).commit(again, 0)  # as after a crash behind the commit
+
+    rows = sorted(DeltaTable(job.table).to_pyarrow_table().to_pylist(), key=lambda row: row["id"])
+    assert [(row["id"], row["name"]) for row in rows] == [(n, f"n{n}") for n in range(6)]
+    assert [(row["__partition"], row["__offset"]) for row in rows] == [
+        (0, 0),
+        (0, 1),
+        (0, 2),
+        (0, 3),
+        (1, 0),
+        (1, 1),
+    ]
+    topic = job.topics[0]
+    assert [(x.topic, x.partition, x.offset, x.value) for x in dead_letters(job.table)] == [
+        (topic, 0, 4, BAD[0]),
+        (topic, 1, 2, BAD[1]),
+    ]
+    assert dead_letters(job.table)[1].error == "field (id) changed from number to string"
+    note = tables.noted(job.table, job.name, 0)
+    assert note is not None and (note["records"], note["letters"], note["files"]) == (6, 2, 2)
+    assert note["newestMs"] == 1_700_000_000_004
+    report = verify(job.table, job.bootstrap)
+    assert report.is_equal and report.rows is not None and report.topic_side.count == 8
+    every = {path.name for path in Path(job.table).rglob("*.parquet") if "_odradek" not in path.parts}
+    assert every == {uri.rsplit("/", 1)[-1] for uri in DeltaTable(job.table).file_uris()}
+
+
+def test_a_batch_that_fails_leaves_neither_rows_nor_letters(job: TablesJob) -> None:
+    shape = columns_of(job)
+    done = [task(job, shape, 0, 5)]
+
+    writer(job, shape).abort(done, 0)
+
+    assert not list(Path(job.table).rglob("*.parquet"))
+
+
+def test_letters_are_in_before_the_rows_and_a_crash_between_doubles_none(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape = columns_of(job)
+    commit = tables.commit
+
+    def dies_at_the_rows(path: str, **more: Any) -> bool:
+        if path == job.table:
+            raise OSError("power is gone")
+        return commit(path, **more)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="power"):
+        patch.setattr(tables, "commit", dies_at_the_rows)
+        writer(job, shape).commit([task(job, shape, 0, 5)], 0)
+    writer(job, shape).commit([task(job, shape, 0, 5)], 0)
+
+    assert len(dead_letters(job.table)) == 1
+    assert DeltaTable(job.table).to_pyarrow_table().num_rows == 4
+
+
+def test_a_job_may_skip_what_does_not_fit_or_stop_at_it(job: TablesJob) -> None:
+    shape = columns_of(job)
+
+    writer(job, shape).commit([task(job, shape._replace(on_error="skip"), 0, 5)], 0)
+    assert dead_letters(job.table) == []
+    with pytest.raises(
+        BadValue, match=rf"{job.topics[0]}-1, offset 2: field \(id\) changed .* --on-error dlq or skip"
+    ):
+        task(job, shape._replace(on_error="pause"), 1, 3)
+
+
+def test_columns_are_learnt_or_given_or_those_of_the_table(
+    job: TablesJob, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(partitions=2)
+    fill(client, topic, 1, [*GOOD, BAD[0]])
+    learnt = planned(job._replace(schema="", topics=(topic,)))
+    assert (learnt.shape, learnt.learnt_from, learnt.refused) == (columns_of(job), 7, 1)
+    with pytest.raises(
+        ConfigurationError, match=r"field id is a number in one value and a string .* --schema"
+    ):
+        planned(job._replace(schema=""))
+    shape = columns_of(job._replace(has_meta=False))
+    assert shape.schema.names == ["id", "name"]
+    writer(job, shape).commit([task(job, shape, 0, 5)], 0)
+
+    again = planned(job._replace(schema=""))
+    assert again.shape == shape and again.version == 0
+    said = dict(again.lines())
+    assert said["columns"] == "id BIGINT, name STRING (as the table has them)"
+    assert said["table"].endswith("version 0, appended to") and said["fused"].startswith("yes")
+    with pytest.raises(
+        ConfigurationError, match=r"--schema is not what .* has, which is id BIGINT, name STRING"
+    ):
+        planned(job._replace(schema="id INT"))
+    with pytest.raises(ConfigurationError, match="has columns of values; --format json appends"):
+        planned(job._replace(schema="", format="raw"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        ({"format": "xml"}, "--format xml: there are raw, json"),
+        ({"on_error": "panic"}, "--on-error panic: there are dlq, skip, pause"),
+        ({"trigger": "soon"}, "--trigger soon: want a duration"),
+        ({"format": "raw"}, "--schema is for values with fields"),
+        (
+            {"schema": "__offset BIGINT"},
+            "a field __offset, which is the name of a column of ours; --meta off",
+        ),
+        ({"cores": "0"}, "--cores 0: want a number"),
+        ({"topics": ("",)}, "--topic is missing"),
+        ({"starting_offsets": "yesterday"}, "startingOffsets='yesterday' is no JSON"),
+        ({"topics": ("no-such-topic",)}, "--topic names the topic no-such-topic, and the cluster has none"),
+    ],
+)
+def test_what_cannot_work_is_said_before_spark_starts(
+    job: TablesJob, fault: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        planned(job._replace(**fault))
+
+
+def test_a_topic_without_a_record_teaches_no_columns(job: TablesJob, make_topic: MakeTopic) -> None:
+    with pytest.raises(
+        ConfigurationError, match="there is no record to learn columns from; give them with --schema"
+    ):
+        planned(job._replace(topics=(make_topic(),), schema=""))
+    with pytest.raises(NoTable, match="there is no Delta table at"):
+        dead_letters(job.table)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "there is no job in it"),
+        ("bootstrap = ", "Invalid value"),
+        ('[[tables]]\ntopic = "a"\ntable = "t"', "line 1: bootstrap is missing"),
+        (
+            'bootstrap = "h:1"\n[[tables]]\ntopic = "a"\ntable = "t"\nformt = "json"',
+            "line 5: no key formt; did you mean format?",
+        ),
+        (
+            'bootstrap = "h:1"\n[[tables]]\ntopic = "a"\ntable = "t"\nmeta = "off"',
+            "line 5: meta = 'off': want true or false",
+        ),
+        (
+            'bootstrap = "h:1"\n[[tables]]\ntopic = "a"\ntable = "t"\n[[tables]]\ntopic = "b"\n\ntable = "./t"',
+            "line 8: table .* another job",
+        ),
+        (
+            'bootstrap = "h:1"\n[[tables]]\ntopic = "a"\ntable = "t"\ntrigger = "soon"',
+            "line 5: --trigger soon",
+        ),
+        (
+            'bootstrap = "h:1"\n[[tables]]\ntopic = "a"\ntable = "t"\ncores = "2"',
+            "line 5: cores stands above the jobs",
+        ),
+        ('bootstap = "h:1"\n[[tables]]\ntopic = "a"\ntable = "t"', "line 1: no key bootstap of all jobs"),
+    ],
+)
+def test_a_job_file_is_refused_with_the_line(tmp_path: Path, text: str, why: str) -> None:
+    file = tmp_path / "job.toml"
+    file.write_text(text)
+
+    with pytest.raises(ConfigurationError, match=f"job.toml.*{why}"):
+        jobs_of(file)
+
+
+def test_a_job_file_has_the_options_of_the_command(tmp_path: Path) -> None:
+    file = tmp_path / "job.toml"
+    file.write_text(
+        'bootstrap = "h:1"\ncores = "*"\n[[tables]]\ntopic = "a, b"\ntable = "t"\nformat = "json"\nallow-data-loss = true\n'
+        '[[tables]]\ntopic = "c"\ntable = "u"\nonce = true\nmax-offsets-per-trigger = 5\n'
+    )
+
+    assert jobs_of(file) == [
+        TablesJob("h:1", ("a", "b"), "t", format="json", fails_on_data_loss=False, cores="*"),
+        TablesJob("h:1", ("c",), "u", is_once=True, max_offsets_per_trigger=5, cores="*"),
+    ]
+
+
+def test_the_sentence_of_a_failure_is_ours_where_there_is_one() -> None:
+    text = (
+        "[STREAM_FAILED] Query [id = c3] terminated with exception: [PYTHON_EXCEPTION] An exception was thrown from the "
+        "Python worker: Traceback (most recent call last):\n"
+        '  File "worker.py", line 3, in main\n'
+        "    process()\n"
+        "odradek.spark.shape.BadValue: orders-0, offset 4: no JSON object\n"
+        "\n"
+        "\tat org.apache.spark.Task.run(Task.scala:1)\n"
+        "Traceback (most recent call last):\n"
+        "  File x\n"
+        "RuntimeError: a worker has failed\n"
+    )
+
+    assert sentence_of(Exception(text)) == "orders-0, offset 4: no JSON object"
+    assert (
+        sentence_of(Exception(text.replace("odradek.spark.shape.", "")))
+        == "RuntimeError: a worker has failed"
+    )
+    assert sentence_of(Exception("only this\nand that")) == "only this"
+
+
+@pytest.mark.spark
+def test_what_stops_a_job_is_one_sentence(spark: "SparkSession", job: TablesJob) -> None:
+    plan = planned(job._replace(on_error="pause"))
+
+    with pytest.raises(Exception, match="STREAM_FAILED") as caught:
+        list(followed(start(spark, plan), plan, lambda: False))
+
+    assert re.fullmatch(
+        rf"{job.topics[0]}-\d, offset \d: .*; the job stops here: .* --on-error dlq or skip",
+        sentence_of(caught.value),
+    )
+
+
+@pytest.mark.spark
+def test_a_job_tells_of_every_batch_and_goes_on_with_what_is_new(
+    spark: "SparkSession", client: SyncClient, job: TablesJob
+) -> None:
+    plan = planned(job)
+
+    def run() -> list[Batch]:
+        return [batch for batch in followed(start(spark, plan), plan, lambda: False) if batch is not None]
+
+    (first,) = run()
+    client.produce(TopicPartition(job.topics[0], 0), one_more())
+    assert not plan.is_new, "the checkpoint stands below the table"
+    (second,) = run()
+
+    assert (first.rows, first.dead_letters, first.lag_records, first.lag_s, first.skipped) == (
+        6,
+        2,
+        0,
+        0.0,
+        0,
+    )
+    assert str(first).startswith("batch 0: 6 rows  lag 0 records, 0.0 s  2 dead letters  ")
+    assert (second.number, second.rows, second.dead_letters, second.files) == (1, 1, 0, 1)
+    assert DeltaTable(job.table).to_pyarrow_table().num_rows == 7
+    assert verify(job.table, job.bootstrap).is_complete
+
+
+def one_more() -> bytes:
+    from odradek.records.builder import NewRecord, build_batch
+
+    return build_batch([NewRecord(None, json.dumps({"id": 9}).encode())])

@@ -1,0 +1,160 @@
+"""Values that are JSON objects become columns, each row where it belongs, and a bad one spoils no other."""
+
+import json
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odradek.model.errors import ConfigurationError
+from odradek.spark import json_values
+from odradek.spark.ddl import schema_of, text_of
+from odradek.spark.json_values import decoded, inferred
+
+SCHEMA = schema_of("id BIGINT, name STRING, tags ARRAY<STRING>, place STRUCT<x: DOUBLE, y: DOUBLE>")
+
+
+def rows(
+    *values: bytes | None, schema: pa.Schema = SCHEMA
+) -> tuple[list[tuple[int, dict[str, object]]], dict[int, str]]:
+    found = decoded(pa.array(values, pa.binary()), schema)
+    return list(zip(found.good.tolist(), found.columns.to_pylist(), strict=True)), found.bad
+
+
+def test_fields_become_columns_by_name() -> None:
+    good, bad = rows(
+        b'{"name":"a","id":1,"tags":["x",null],"place":{"y":2.5,"z":1},"unknown":{"deep":[1,"2"]}}',
+        b"  {\n}\t",
+        None,
+        '{"name":"\\u00e9 é","id":null}'.encode(),
+    )
+    none = {"id": None, "name": None, "tags": None, "place": None}
+    assert not bad
+    assert good == [
+        (0, {"id": 1, "name": "a", "tags": ["x", None], "place": {"x": None, "y": 2.5}}),
+        (1, none),
+        (2, none),
+        (3, {**none, "name": "é é"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (b"", "no JSON object"),
+        (b"   ", "no JSON object"),
+        (b"17", "no JSON object"),
+        (b"[]", "no JSON object"),
+        (b'{"id":1', "no JSON object"),
+        (b'{"id":1}}', "something stands behind"),
+        (b'{"id":"one"}', "field (id) changed from number to string"),
+        (b'{"id":1.5}', "convert JSON to int64"),
+        (b'{"id":99999999999999999999}', "convert JSON to int64"),
+        (b'{"place":{"x":"far"}}', "field (place/x) changed"),
+        (b'{"id":1,"id":2}', "field (id) was specified twice"),
+        (b'{"name":"\xff"}', "no UTF-8"),
+        (b'{"name":"a\nb","id":}', "Invalid value"),
+        (b'{"id":1}{"id":2}', "Missing"),
+        (b'{"id":1},"n":7}\n{"n":8,"v":{"id":2}', "more than one JSON object"),
+        (b'{"id":1}}\n{"n":0,"v":{"id":2}', "more than one JSON object"),
+    ],
+)
+def test_a_value_that_cannot_be_read_says_why_and_moves_no_other(value: bytes, why: str) -> None:
+    around = [b'{"id":%d}' % n for n in range(7)]
+
+    good, bad = rows(*around[:3], value, *around[3:])
+
+    assert [(row, fields["id"]) for row, fields in good] == [
+        (0, 0),
+        (1, 1),
+        (2, 2),
+        (4, 3),
+        (5, 4),
+        (6, 5),
+        (7, 6),
+    ]
+    assert list(bad) == [3] and why in bad[3]
+
+
+def test_two_values_that_make_up_for_each_other_shift_nothing() -> None:
+    """One with two objects and one with none: the number of rows alone would be right."""
+    good, bad = rows(b'{"id":0}', b'{"id":1},"n":1}\n{"n":2,"v":{"id":9}', b'{"id":', b'{"id":3}')
+
+    assert [(row, fields["id"]) for row, fields in good] == [(0, 0), (3, 3)]
+    assert sorted(bad) == [1, 2]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.binary(max_size=12)
+        | st.sampled_from([b'{"id":5}', b"{}", b'{"id":"x"}', b'{"id":1}{', b"}", b'"', b"\\"]),
+        max_size=20,
+    )
+)
+def test_what_is_read_is_what_the_standard_library_reads(values: list[bytes]) -> None:
+    schema = schema_of("id BIGINT")
+    good, bad = rows(*values, schema=schema)
+
+    assert sorted([row for row, _ in good] + list(bad)) == list(range(len(values)))
+    for row, fields in good:
+        assert json.loads(values[row]).get("id") == fields["id"]
+
+
+def test_blocks_are_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_values, "BLOCK_VALUES", 3)
+    values = [b'{"id":%d}' % n if n % 4 else b"bad" for n in range(20)]
+
+    good, bad = rows(*values)
+
+    assert [(row, fields["id"]) for row, fields in good] == [(n, n) for n in range(20) if n % 4]
+    assert sorted(bad) == [0, 4, 8, 12, 16]
+
+
+def test_columns_are_learnt_from_values() -> None:
+    schema, refused = inferred(
+        [
+            b'{"id":1,"x":1,"n":null,"deep":{"a":[]},"list":[{"b":1}]}',
+            b"none",
+            b"[1]",
+            None,
+            b'{"x":1.5,"s":"2026-01-31","deep":{"a":["t"],"c":true},"list":[{"b":null,"d":"e"}]}',
+        ]
+    )
+
+    assert refused == 2
+    assert schema == schema_of(
+        "id BIGINT, x DOUBLE, deep STRUCT<a: ARRAY<STRING>, c: BOOLEAN>, list ARRAY<STRUCT<b: BIGINT, d: STRING>>, s STRING"
+    )
+    with pytest.raises(
+        ConfigurationError, match=r"field a\.b is a number in one value and a string in another; .* --schema"
+    ):
+        inferred([b'{"a":{"b":1}}', b'{"a":{"b":"x"}}'])
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "want a name"),
+        ("id", "want a name"),
+        ("id BIGINT name STRING", "want a comma or the end"),
+        ("id NUMBER", "no type number; there are string"),
+        ("id BIGINT, ID STRING", "column id comes twice"),
+        ("a ARRAY<INT", "want >"),
+        ("a DECIMAL(10)", "want ,"),
+    ],
+)
+def test_columns_that_are_none_are_refused_with_the_place(text: str, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        schema_of(text)
+
+
+def test_every_type_is_read() -> None:
+    schema = schema_of("`a b` TIMESTAMP, c decimal(10, 2), d STRUCT<e INT, f: ARRAY<BOOLEAN>>")
+    good, bad = rows(b'{"a b":"2026-01-31T10:00:00+02:00","c":"12.50","d":{"e":3,"f":[true]}}', schema=schema)
+
+    assert schema_of(text_of(schema)) == schema
+    assert text_of(schema) == "`a b` TIMESTAMP, c DECIMAL(10, 2), d STRUCT<e: INT, f: ARRAY<BOOLEAN>>"
+    assert not bad and good[0][1]["d"] == {"e": 3, "f": [True]}
+    assert str(good[0][1]["c"]) == "12.50"
