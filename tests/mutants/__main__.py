@@ -30,9 +30,7 @@ Verdicts = dict[str, dict[str, Any]]
 @click.option("--seed", default=1, show_default=True, help="Which mutations are drawn.")
 @click.option("--count", default=100, show_default=True, help="How many, over all rooms.")
 @click.option("--rooms", default=",".join(ROOMS), show_default=True, help="Of which rooms.")
-@click.option(
-    "--only", default="", help="Only those whose name holds this, tried again whatever is known of them."
-)
+@click.option("--only", default="", help="Only those whose name holds this.")
 @click.option("--judges", default=",".join(JUDGES), show_default=True, help="Who judges.")
 @click.option("--seeds", default=200, show_default=True, help="Seeds of the simulator for each.")
 @click.option(
@@ -86,13 +84,11 @@ def mutants(
         if "tests" in by:
             survived = {name for name, verdict in verdicts.items() if verdict.get("test", "") is None}
             left = [
-                s
-                for s in sites
-                if only or "test" not in verdicts.get(s.name, {}) or (again and s.name in survived)
+                s for s in sites if "test" not in verdicts.get(s.name, {}) or (again and s.name in survived)
             ]
             _by_tests(left, results.with_suffix(".reached"), workers, budget, keep)
         if "simulator" in by:
-            left = [site for site in sites if only or "seed" not in verdicts.get(site.name, {})]
+            left = [site for site in sites if "seed" not in verdicts.get(site.name, {})]
             _by_simulator(left, seeds, quiet_after, keep)
     for row in table(sites, verdicts, explained()):
         click.echo(row)

@@ -151,7 +151,10 @@ def seeds_of(site: Site, seeds: Sequence[int], hashes: Mapping[int, str], quiet_
     from odradek.sim.run import run
 
     def work(tell: Tell) -> None:
-        patch(site)
+        try:
+            patch(site)
+        except CannotPatch:
+            return
         others = 0
         for count, seed in enumerate(seeds, start=1):
             tell({"begun": seed})
@@ -165,7 +168,7 @@ def seeds_of(site: Site, seeds: Sequence[int], hashes: Mapping[int, str], quiet_
     done = [line for line in heard.lines if "code" in line]
     failed = next((line["seed"] for line in done if line["code"]), None)
     code = next((line["code"] for line in done if line["code"]), None)
-    if failed is None and not heard.is_whole:
+    if failed is None and not heard.is_whole:  # it died, or hangs
         failed, code = next(line["begun"] for line in reversed(heard.lines) if "begun" in line), -1
     return {
         "seed": failed,

@@ -104,6 +104,21 @@ def test_a_record_that_would_go_on_behind_its_block_is_told_by_its_length() -> N
         decode_batch(with_block(bytes([2 * len(GOOD)]) + GOOD[1:], 1))
 
 
+@pytest.mark.parametrize(
+    ("delta", "reason"),
+    [
+        (b"\x80" * 9 + b"\x02", "record 0: a varint does not fit into 64 bits"),
+        (b"\x80" * 10 + b"\x01", "record 0: a varint has more than ten bytes"),
+    ],
+)
+def test_a_delta_beyond_64_bits_is_told_as_such(delta: bytes, reason: str) -> None:
+    """Wrapped, it would be the timestamp of another record, or none that can be written down."""
+    rest = b"\x00\x01\x01\x00"  # offset delta 0, neither key nor value, no headers
+    size = 1 + len(delta) + len(rest)
+    with pytest.raises(InvalidRecord, match=reason):
+        decode_batch(with_block(bytes([2 * size]) + b"\x00" + delta + rest, 1))
+
+
 def test_the_index_of_the_broken_record_is_told() -> None:
     records = [NewRecord(None, b"v", 0)] * 3
     block = bytearray(build_batch(records)[BATCH_OVERHEAD:])

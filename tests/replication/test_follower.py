@@ -178,6 +178,19 @@ def test_a_topic_without_an_id_is_fetched_by_name(follows: Follows) -> None:
     assert partition.log.log_end_offset == 1
 
 
+def test_a_session_by_ids_is_closed_and_one_by_names_opened_for_a_topic_without_an_id(
+    follows: Follows,
+) -> None:
+    follows.partition("t")
+    follows.asks()
+    follows.answer_fetch(("t", 1, row()))
+    follows.partition("u", number=0)
+    request = follows.asks()
+    assert follows.sent[-1][:2] == (1, 12)
+    assert (request.session_id, request.session_epoch) == (SESSION, 0), "closes the one, and opens another"
+    assert {topic.topic for topic in request.topics} == {"t", "u"}
+
+
 def test_a_new_partition_does_not_wait_behind_the_parked_fetch(follows: Follows) -> None:
     follows.partition("t")
     follows.asks()

@@ -84,9 +84,7 @@ class FollowedPartition:
 
     def note_asked(self) -> None:
         """A question about our log's end is on its way; nothing else until the answer."""
-        log = self.partition.log
-        self.asked_end = log.log_end_offset
-        self.asked_epoch = log.latest_epoch
+        self.asked_end = self.partition.log.log_end_offset
         self.delayed_until_ms = LATER
 
     def truncate(
