@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,10 +24,17 @@ class Load:
         records_per_second: int,
         options: Mapping[str, Any] | None = None,
     ) -> None:
+        self.complaints: deque[str] = deque(maxlen=5)  # what the client said last of itself
         self._partitions = partitions
         self._records_per_second = records_per_second
         self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 2, **(options or {})}
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 2,
+                "error_cb": lambda error: self.complaints.append(str(error)),
+                **(options or {}),
+            }
         )
         self._topic = topic
         self._books = books

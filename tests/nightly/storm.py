@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from confluent_kafka import Producer
+
 from odradek.client.sync import SyncClient
 from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicPartition
@@ -98,7 +100,8 @@ def _round(
         _judge(cluster, topic, books, load)
     except (AssertionError, ClusterNotReady, OdradekError, subprocess.TimeoutExpired) as error:
         load.abandon()
-        wrong.append(f"{topic}: {error}\n{_why(cluster, topic)}")
+        told = f"the producer: {books.count} of {load.sent} answered, refused {books.failed[-3:]}, says {list(load.complaints)}"
+        wrong.append(f"{topic}: {error}\n{told}\n{_probed(cluster, topic)}\n{_why(cluster, topic)}")
     return Round(injected, books.count, books.longest_gap_s(), wrong)
 
 
@@ -155,6 +158,21 @@ def _judge(cluster: ProxiedCluster, topic: str, books: Books, load: Load) -> Non
             f"all replicas of {topic}-{index} hold the same batches up to {end}",
             deadline_s=HEALED_WITHIN_S,
         )
+
+
+def _probed(cluster: ProxiedCluster, topic: str) -> str:
+    """Whether somebody else is answered, where the one producer is not."""
+    said: dict[int, str] = {}
+    producer = Producer({**PRODUCER, "bootstrap.servers": cluster.bootstrap, "message.timeout.ms": 10_000})
+    for index in range(PARTITIONS):
+        producer.produce(
+            topic,
+            b"probe",
+            partition=index,
+            on_delivery=lambda error, message: said.update({message.partition(): str(error or "taken")}),
+        )
+    producer.flush(20.0)
+    return f"a record of another producer, by partition: {dict(sorted(said.items()))}"
 
 
 def _why(cluster: ProxiedCluster, topic: str) -> str:
