@@ -18,7 +18,7 @@ from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.organs import Organ, RoleChange
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.coordinator.effects import Append
-from odradek.coordinator.events import AppendFailed, Asked, Committed, Event, Tick, Unloaded
+from odradek.coordinator.events import AppendFailed, Asked, Committed, Event, Tick, TopicsDeleted, Unloaded
 from odradek.coordinator.group_coordinator import GroupCoordinator
 from odradek.coordinator.member import Client
 from odradek.coordinator.partitioning import GROUPS_TOPIC, partition_of
@@ -243,6 +243,10 @@ class GroupShards(Organ):
         for number in [number for number, call in self._calls.items() if call.shard is shard]:
             call = self._calls.pop(number)
             call.done(refuse(call.request, call.version, ErrorCode.NOT_COORDINATOR))
+
+    def topics_deleted(self, topics: frozenset[str], now_ms: int) -> None:
+        for shard in list(self.shards.values()):
+            self._tell(shard, TopicsDeleted(topics), now_ms)
 
     # -------------------------------------------------------------------------------------------------- time
 

@@ -1,0 +1,181 @@
+"""The group coordinators of a broker: found, loaded, asked, and given up with the lead of their partition."""
+
+import pytest
+
+from odradek.broker import effects as fx
+from odradek.coordinator.partitioning import GROUPS_TOPIC
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from tests.broker.world import World, told
+
+
+def led_by(world: World, broker: int) -> None:
+    world.lead(broker, topic=GROUPS_TOPIC, topic_id=b"o" * 16)
+
+
+def go_on(world: World, broker: int, ms: int = 10) -> None:
+    """What was loaded may have to be committed first; a broker looks again soon."""
+    world.now_ms += ms
+    world[broker].broker.tick(world.now_ms)
+    world.settle()
+
+
+def ready(world: World, broker: int = 1) -> None:
+    world.lead(1)
+    led_by(world, broker)
+
+
+def commit(offset: int, group: str = "g") -> OffsetCommitRequest:
+    row = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    return OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name="t", partitions=[row])])
+
+
+def code_of(answer: object) -> int:
+    return int(answer.topics[0].partitions[0].error_code)  # type: ignore[attr-defined]
+
+
+def fetched(world: World, broker: int, *groups: str) -> dict[str, tuple[int, list[int]]]:
+    request = OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup(group_id=one, topics=None) for one in groups]
+    )
+    return {
+        row.group_id: (
+            row.error_code,
+            [one.committed_offset for topic in row.topics for one in topic.partitions],
+        )
+        for row in world.call(broker, request, 8).groups
+    }
+
+
+@pytest.mark.behaviour("G40")
+def test_a_coordinator_is_the_leader_of_the_groups_partition_and_every_key_is_answered(world: World) -> None:
+    request = FindCoordinatorRequest(coordinator_keys=["a", "", "b"])
+    rows = world.call(2, request, 4).coordinators
+    assert [(row.key, row.error_code) for row in rows] == [(key, 15) for key in ("a", "", "b")]
+    (made,) = [
+        one for one in told(world, fx.StoreRequest, broker=2) if isinstance(one.question, fx.CreateTopics)
+    ]
+    (topic,) = made.question.topics
+    assert topic.topic == GROUPS_TOPIC and topic.config["cleanup.policy"] == "compact"
+    assert len(topic.assignment) == 50 and {len(replicas) for replicas in topic.assignment.values()} == {3}
+
+    led_by(world, 3)
+
+    rows = world.call(2, request, 4).coordinators
+    assert [(row.key, row.node_id, row.error_message) for row in rows] == [
+        (key, 3, "") for key in ("a", "", "b")
+    ]
+    old = world.call(1, FindCoordinatorRequest(key="a", key_type=0), 2)
+    assert (old.node_id, old.error_message) == (3, "NONE")
+    codes = [
+        world.call(1, FindCoordinatorRequest(coordinator_keys=["a"], key_type=kind), 6) for kind in (1, 2, 3)
+    ]
+    assert [answer.coordinators[0].error_code for answer in codes] == [15, 15, 42]
+
+
+def test_a_commit_is_answered_when_it_is_committed_and_another_broker_sends_its_client_away(
+    world: World,
+) -> None:
+    ready(world)
+
+    assert code_of(world.call(2, commit(5), 8)) == ErrorCode.NOT_COORDINATOR
+    pending = world.send(1, commit(5), 8)
+    assert not pending.is_answered, "its followers do not have it yet"
+    world.settle()
+
+    assert code_of(pending.message) == 0
+    assert fetched(world, 1, "g", "h") == {"g": (0, [5]), "h": (0, [])}
+
+
+def test_the_next_leader_loads_what_was_committed(world: World) -> None:
+    ready(world)
+    for number in range(300):
+        world.call(1, commit(number, f"g{number % 7}"), 8)
+
+    led_by(world, 2)
+    go_on(world, 2)
+
+    assert fetched(world, 2, "g3", "g5") == {"g3": (0, [297]), "g5": (0, [299])}
+    assert fetched(world, 1, "g3") == {"g3": (ErrorCode.NOT_COORDINATOR, [])}
+    names = {row.group_id for row in world.call(2, ListGroupsRequest(), 4).groups}
+    assert names == {f"g{number}" for number in range(7)}
+    assert world.call(1, ListGroupsRequest(), 4).groups == []
+
+
+def test_while_it_loads_a_coordinator_says_so(world: World) -> None:
+    ready(world)
+    world.call(1, commit(5), 8)
+    world.works = False
+
+    led_by(world, 2)
+
+    assert code_of(world.call(2, commit(6), 8)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert world.call(2, HeartbeatRequest(group_id="g"), 4).error_code == 0
+    assert world.call(2, ListGroupsRequest(), 4).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    (work,) = told(world, fx.RunAside, broker=2)
+    world[2].broker.answered(work.request_id, work.work.run(), world.now_ms)
+    go_on(world, 2)
+    assert fetched(world, 2, "g") == {"g": (0, [5])}
+
+
+def test_whoever_waits_is_sent_away_when_the_lead_goes(world: World) -> None:
+    ready(world)
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range")],
+    )
+    pending = world.send(1, join, 3)
+    world.settle()
+    assert not pending.is_answered
+
+    led_by(world, 2)
+
+    assert pending.message.error_code == ErrorCode.NOT_COORDINATOR
+    assert world[1].broker.groups.due_ms is None
+
+
+def test_a_load_that_fails_is_begun_again(world: World) -> None:
+    ready(world)
+    world.call(1, commit(5), 8)
+    world.works = False
+    led_by(world, 2)
+    (work,) = told(world, fx.RunAside, broker=2)
+    world[2].broker.answered(work.request_id, "the disk says no", world.now_ms)
+    world.works = True
+
+    go_on(world, 2, 1_000)
+    go_on(world, 2)
+
+    assert fetched(world, 2, "g") == {"g": (0, [5])}
+
+
+def test_a_mistake_of_ours_costs_a_load_and_not_the_groups(world: World) -> None:
+    ready(world)
+    world.call(1, commit(5), 8)
+    (shard,) = world[1].broker.groups.shards.values()
+    assert shard.coordinator is not None
+    shard.coordinator.shard.groups["g"] = None  # type: ignore[assignment]
+
+    assert world.call(1, DescribeGroupsRequest(groups=["g"]), 5).groups[0].group_state == "Dead"
+    assert code_of(world.call(1, commit(6), 8)) == 0
+    shard.coordinator.shard.groups["g"] = 7  # type: ignore[assignment]
+    (row,) = world.call(1, DeleteGroupsRequest(groups_names=["g"]), 2).results
+
+    assert row.error_code == ErrorCode.NOT_COORDINATOR
+    world.settle()
+    assert fetched(world, 1, "g") == {"g": (0, [6])}
+    assert any("a mistake of ours" in line.text for line in told(world, fx.LogLine))

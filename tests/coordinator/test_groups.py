@@ -1,0 +1,261 @@
+"""Rules of classic groups that no trace shows whole: what 3.9 forgets, limits, and what an append that fails leaves."""
+
+import pytest
+
+from odradek.coordinator.group_states import TRANSITIONS, GroupState, IllegalGroupTransition
+from odradek.coordinator.partitioning import partition_of, utf16_units
+from odradek.coordinator.settings import MINUTE_MS, MOST_PENDING_IDS, NEW_MEMBER_JOIN_TIMEOUT_MS
+from odradek.coordinator.subscription import subscribed_topics
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
+from odradek.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from tests.coordinator.groups import GROUP, Bench, join_request
+
+
+def test_only_moves_of_the_table_are_made() -> None:
+    bench = Bench()
+    bench.stable()
+
+    with pytest.raises(IllegalGroupTransition, match=r"Stable -> Empty; legal: PreparingRebalance"):
+        bench.group.move_to(GroupState.EMPTY, bench.now_ms)
+    assert set(TRANSITIONS) == set(GroupState)
+
+
+@pytest.mark.parametrize(
+    ("name", "hashed"), [("", 0), ("a", 97), ("ab", 97 * 31 + 98), ("\U0001f600", 0xD83D * 31 + 0xDE00)]
+)
+def test_a_group_belongs_to_the_partition_of_javas_hash(name: str, hashed: int) -> None:
+    assert partition_of(name, 50) == (hashed & 0x7FFFFFFF) % 50
+    assert partition_of("polygenelubricants", 50) == 0  # its hash is -2^31
+    assert utf16_units("a\U0001f600") == 3
+
+
+@pytest.mark.behaviour("G11")
+def test_below_version_7_a_refused_join_has_an_empty_protocol_and_from_there_on_none() -> None:
+    bench = Bench()
+
+    old = bench.call(join_request("made-up"), 6)
+    new = bench.call(join_request("made-up"), 7)
+
+    assert (old.protocol_name, new.protocol_name) == ("", None)
+    assert old.encode(6) and new.encode(7)
+    assert new.member_id == "made-up"
+    assert bench.call(join_request(kind=""), 9).member_id == ""
+
+
+@pytest.mark.behaviour("G14")
+def test_a_first_join_that_stays_silent_is_dropped_after_five_minutes_and_no_sooner() -> None:
+    bench = Bench(initial_rebalance_delay_ms=NEW_MEMBER_JOIN_TIMEOUT_MS * 3)
+    member, call = bench.new_member(session_ms=6_000, rebalance_ms=NEW_MEMBER_JOIN_TIMEOUT_MS * 3)
+
+    bench.wait(NEW_MEMBER_JOIN_TIMEOUT_MS - 1)
+    assert member in bench.group.members
+    bench.wait(1)
+
+    assert bench.answers[call].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert bench.state() == "Empty"
+
+
+@pytest.mark.behaviour("G15")
+def test_a_superseded_join_and_a_superseded_sync_are_answered() -> None:
+    bench = Bench()
+    leader, follower = bench.stable(2)
+    bench.join(leader)
+    first = bench.join(follower, protocols={"range": b"changed"})
+    first_sync = bench.sync(follower, bench.group.generation)
+    second_sync = bench.sync(follower, bench.group.generation)
+
+    assert bench.answers[first].error_code == 0
+    assert bench.answers[first_sync].error_code == ErrorCode.NOT_COORDINATOR
+    assert second_sync not in bench.answers
+
+
+@pytest.mark.behaviour("G26")
+def test_a_group_without_members_is_empty_whatever_ids_are_pending() -> None:
+    bench = Bench()
+    (only,) = bench.stable()
+    bench.call(join_request(), 9)
+
+    bench.leave(only)
+
+    assert bench.state() == "Empty"
+    assert bench.call(join_request(kind="connect"), 9).error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+
+LIES = [
+    b"",
+    b"\0",
+    b"\0\1",
+    b"\0\1\xff\xff\xff\xff",
+    b"\0\1\x7f\xff\xff\xff",
+    b"\0\1\0\0\0\1\x7f\xff",
+    b"\xff\xff" * 9,
+]
+LIES += [b"\0\1\0\0\0\2\0\1t", b"\0\1\0\0\0\1\0\1\xff"]
+
+
+@pytest.mark.behaviour("G37")
+@pytest.mark.parametrize("metadata", LIES)
+def test_metadata_that_cannot_be_read_is_an_unknown_subscription_and_ends_no_join(metadata: bytes) -> None:
+    assert subscribed_topics(metadata) is None
+    bench = Bench()
+
+    bench.stable(2, protocols={"range": metadata})
+
+    request = OffsetDeleteRequest(
+        group_id=GROUP,
+        topics=[
+            OffsetDeleteRequestTopic(name="t", partitions=[OffsetDeleteRequestPartition(partition_index=0)])
+        ],
+    )
+    (row,) = bench.call(request, 0).topics[0].partitions
+    assert row.error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+
+
+@pytest.mark.behaviour("G38")
+def test_a_generation_that_was_handed_out_and_not_stored_is_not_used_by_the_next_coordinator() -> None:
+    bench = Bench()
+    leader, _ = bench.stable(2)
+    stored = bench.group.generation
+    bench.join(leader)
+    bench.wait(10_000)  # the follower is gone, the leader knows generation stored + 1
+    handed_out = bench.group.generation
+
+    bench.move()
+    assert bench.heartbeat(leader, handed_out) == ErrorCode.ILLEGAL_GENERATION
+    call = bench.join(leader)
+    bench.wait(10_000)
+
+    assert handed_out == stored + 1
+    assert bench.answers[call].generation_id == stored + 2
+
+
+@pytest.mark.behaviour("G39")
+def test_a_group_that_was_loaded_with_too_many_members_prepares_so_that_the_surplus_is_refused() -> None:
+    bench = Bench()
+    members = bench.stable(3)
+    bench.settings = type(bench.settings)(max_size=2, initial_rebalance_delay_ms=0)
+
+    bench.move()
+
+    assert bench.state() == "PreparingRebalance"
+    calls = [bench.join(one) for one in members]
+    assert bench.answers[calls[2]].error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert [bench.answers[one].error_code for one in calls[:2]] == [0, 0]
+
+
+@pytest.mark.behaviour("G42")
+def test_the_check_removes_an_empty_group_without_offsets_and_spares_one_with_a_pending_id() -> None:
+    bench = Bench()
+    (only,) = bench.stable()
+    bench.leave(only)
+    spared = bench.call(join_request(group="spared", session_ms=15 * MINUTE_MS), 9)
+
+    bench.wait(10 * MINUTE_MS)
+
+    assert set(bench.coordinator.shard.groups) == {"spared"}
+    assert bench.log[-1][1] is None, "a tombstone"
+    assert bench.call(join_request(spared.member_id, group="spared"), 9).error_code == 0
+
+
+def test_ids_cost_nothing_so_only_so_many_are_given() -> None:
+    bench = Bench()
+    for number in range(MOST_PENDING_IDS):
+        assert bench.call(join_request(group=f"g{number}"), 9).error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+    assert bench.call(join_request(group="one more"), 9).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert "one more" not in bench.coordinator.shard.groups
+    bench.wait(10_000)
+    assert bench.call(join_request(group="one more"), 9).error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert bench.coordinator.shard.pending_ids == 1
+
+
+def test_a_member_id_fits_a_string_whatever_the_client_is_called() -> None:
+    bench = Bench()
+
+    given = bench.call(join_request(), 9, client="\u20ac" * 10_000)
+
+    assert given.encode(9)
+
+
+# ------------------------------------------------------------------------------------------- appends that fail
+
+
+def test_nobody_hears_of_an_assignment_before_it_is_committed() -> None:
+    bench = Bench(held=True)
+    member, call = bench.new_member()
+    sync = bench.sync(member, bench.answers[call].generation_id, {member: b"all"})
+
+    assert sync not in bench.answers
+    assert bench.state() == "CompletingRebalance"
+    bench.commit()
+
+    assert bench.answers[sync].assignment == b"all"
+    assert bench.state() == "Stable"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REBALANCE_IN_PROGRESS),
+        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_an_assignment_that_could_not_be_stored_makes_everybody_join_again(
+    error: ErrorCode, told: ErrorCode
+) -> None:
+    bench = Bench(held=True)
+    member, call = bench.new_member()
+    generation = bench.answers[call].generation_id
+    sync = bench.sync(member, generation, {member: b"all"})
+
+    bench.fail(error)
+
+    assert bench.answers[sync].error_code == told
+    assert bench.state() == "PreparingRebalance"
+    assert bench.heartbeat(member, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+    again = bench.join(member)
+    assert bench.answers[again].generation_id == generation + 1
+
+
+@pytest.mark.behaviour("G28")
+def test_a_static_member_that_came_back_takes_its_place_when_that_is_committed_and_not_before() -> None:
+    bench = Bench(held=True)
+    first = bench.answers.pop(bench.join(instance="i"))
+    bench.sync(first.member_id, 1, {first.member_id: b"all"})
+    bench.commit()
+
+    back = bench.join(instance="i")
+    assert back not in bench.answers
+    assert bench.heartbeat(first.member_id) == 0, "its former life is the member until then"
+    bench.fail()
+
+    assert bench.answers[back].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert bench.heartbeat(first.member_id) == 0
+    again = bench.join(instance="i")
+    bench.commit()
+    assert bench.answers[again].member_id != first.member_id
+    assert bench.heartbeat(first.member_id) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_deletion_that_fails_leaves_the_group_as_it_was() -> None:
+    from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+
+    bench = Bench(held=True)
+    bench.commit_offset(5)
+    bench.commit()
+    call = bench.ask(DeleteGroupsRequest(groups_names=[GROUP]), 2)
+    assert bench.call(join_request(), 9).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    bench.fail()
+
+    assert bench.answers[call].results[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert bench.call(DescribeGroupsRequest(groups=[GROUP]), 5).groups[0].group_state == "Empty"
+    assert bench.coordinator.shard.offsets.of(GROUP, ("t", 0)) is not None

@@ -1,0 +1,186 @@
+"""Committed offsets: transactions, expiry, deleted topics, and commits that do not fit."""
+
+from typing import Any
+
+import pytest
+
+from odradek.coordinator.events import TopicsDeleted
+from odradek.coordinator.records import CommittedOffset
+from odradek.coordinator.settings import MINUTE_MS
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from odradek.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.coordinator.groups import GROUP, Bench
+
+WEEK_MS = 7 * 24 * 60 * MINUTE_MS
+
+
+def transactional(bench: Bench, offset: int, producer_id: int = 9) -> None:
+    row = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    request = TxnOffsetCommitRequest(
+        group_id=GROUP,
+        producer_id=producer_id,
+        topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[row])],
+    )
+    bench.ask(request, 3)
+
+
+def fetched(bench: Bench, *, stable: bool = False) -> Any:
+    """(offset, error) of all that is there."""
+    request = OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=None)], require_stable=stable
+    )
+    (group,) = bench.call(request, 8).groups
+    return [(one.committed_offset, one.error_code) for topic in group.topics for one in topic.partitions]
+
+
+@pytest.mark.behaviour("O11")
+@pytest.mark.parametrize("is_later", [False, True])
+def test_of_two_commits_the_later_in_the_log_stands_also_for_who_loads(is_later: bool) -> None:
+    bench = Bench()
+    if is_later:
+        bench.commit_offset(6)
+        transactional(bench, 8)
+    else:
+        transactional(bench, 8)
+        bench.commit_offset(6)
+
+    bench.end_transaction(9, is_commit=True)
+
+    assert fetched(bench) == [(8 if is_later else 6, 0)]
+    loaded = bench.loaded()
+    loaded.end_transaction(9, is_commit=True)
+    found = loaded.offsets.of(GROUP, ("t", 0))
+    assert isinstance(found, CommittedOffset) and found.offset == (8 if is_later else 6)
+
+
+@pytest.mark.behaviour("O14")
+def test_what_a_transaction_committed_is_there_in_the_turn_of_its_marker() -> None:
+    bench = Bench()
+    transactional(bench, 8)
+    assert fetched(bench, stable=True) == [(-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)]
+
+    bench.end_transaction(9, is_commit=True)
+
+    assert fetched(bench, stable=True) == [(8, 0)]
+
+
+@pytest.mark.behaviour("O16")
+def test_offsets_expire_a_retention_after_the_group_became_empty() -> None:
+    bench = Bench()
+    (only,) = bench.stable()
+    bench.commit_offset(5, member=only, generation=bench.group.generation)
+    bench.leave(only)
+
+    bench.wait(WEEK_MS - 1)
+    assert fetched(bench) == [(5, 0)]
+    bench.wait(10 * MINUTE_MS)
+
+    assert fetched(bench) == []
+    assert bench.state() == "none"
+    assert bench.loaded().groups == {}
+
+
+@pytest.mark.behaviour("O16")
+def test_offsets_that_a_live_group_uses_never_expire_and_those_it_left_behind_do() -> None:
+    bench = Bench()
+    (only,) = bench.stable(session_ms=30 * MINUTE_MS)
+    for topic in ("t", "u"):
+        bench.commit_offset(5, member=only, generation=bench.group.generation, topic=topic)
+    for _ in range(WEEK_MS // (20 * MINUTE_MS) + 1):
+        bench.wait(20 * MINUTE_MS)
+        assert bench.heartbeat(only) == 0
+
+    offsets = bench.coordinator.shard.offsets
+    assert offsets.of(GROUP, ("u", 0)) is None
+    assert offsets.of(GROUP, ("t", 0)) is not None
+
+
+@pytest.mark.behaviour("O17")
+def test_offsets_of_a_deleted_topic_go_and_those_of_the_next_of_its_name_stay() -> None:
+    bench = Bench()
+    bench.commit_offset(5)
+    bench.commit_offset(6, topic="u")
+    bench.wait(1)
+    bench.step(TopicsDeleted(frozenset(("t",))))
+    bench.wait(1)
+    bench.commit_offset(7, partition=1)
+    bench.wait(1)
+
+    offsets = bench.coordinator.shard.offsets
+    assert offsets.of(GROUP, ("t", 0)) is None
+    assert offsets.of(GROUP, ("t", 1)) is not None and offsets.of(GROUP, ("u", 0)) is not None
+
+
+@pytest.mark.behaviour("O18")
+def test_a_group_that_only_an_open_transaction_knows_is_not_expired() -> None:
+    bench = Bench()
+    transactional(bench, 8)
+
+    bench.wait(WEEK_MS * 2)
+    assert bench.state() == "Empty"
+    bench.end_transaction(9, is_commit=True)
+
+    assert fetched(bench) == [(8, 0)]
+
+
+@pytest.mark.behaviour("G36")
+def test_what_a_transaction_holds_goes_with_the_group_that_is_deleted() -> None:
+    bench = Bench()
+    transactional(bench, 8)
+
+    (row,) = bench.call(DeleteGroupsRequest(groups_names=[GROUP]), 2).results
+    bench.end_transaction(9, is_commit=True)
+
+    assert row.error_code == 0
+    assert fetched(bench) == []
+
+
+def test_a_commit_that_is_under_way_is_deleted_with_its_group() -> None:
+    bench = Bench(held=True)
+    bench.commit_offset(5)
+    deletion = bench.ask(DeleteGroupsRequest(groups_names=[GROUP]), 2)
+    bench.commit()
+    bench.commit()
+
+    assert bench.answers[deletion].results[0].error_code == 0
+    assert fetched(bench) == []
+    assert not bench.loaded().offsets.by_group
+
+
+def test_a_commit_that_fits_no_batch_is_refused_before_it_is_written() -> None:
+    bench = Bench(max_append_bytes=10_000)
+    rows = [OffsetCommitRequestPartition(partition_index=0, committed_offset=1) for _ in range(200)]
+    request = OffsetCommitRequest(
+        group_id=GROUP, topics=[OffsetCommitRequestTopic(name="t", partitions=rows)]
+    )
+
+    answer = bench.call(request, 8)
+
+    codes = {one.error_code for topic in answer.topics for one in topic.partitions}
+    assert codes == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
+    assert bench.log == []
+
+
+def test_a_commit_whose_time_ran_out_counts_when_it_is_committed_after_all() -> None:
+    bench = Bench(held=True)
+    call = bench.commit_offset(5)
+    append, base_offset = bench.waiting.pop()
+    from odradek.coordinator.events import AppendFailed, Committed
+
+    bench.step(AppendFailed(append.append_id, ErrorCode.REQUEST_TIMED_OUT))
+    assert bench.answers[call].topics[0].partitions[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert fetched(bench) == []
+    bench.step(Committed(append.append_id, base_offset))
+
+    assert fetched(bench) == [(5, 0)]

@@ -1,0 +1,19 @@
+"""docs/coordinator-behaviours.md is complete and up to date."""
+
+from tests.coordinator.rows import PAGE, page, rows, ticked
+from tests.coordinator.test_traces import ALL
+
+
+def test_every_row_is_shown_by_a_trace_that_is_played_or_by_a_test() -> None:
+    assert len(rows()) == 60
+    assert [name for name, row in rows().items() if not row.traces and not row.tests] == []
+
+
+def test_the_rows_name_traces_that_are_played_and_the_tests_name_rows_that_are_there() -> None:
+    played = {f"{trace.folder}/{trace.name}" for trace in ALL}
+    assert {trace for row in rows().values() for trace in row.traces} <= played
+    assert set(ticked()) <= set(rows())
+
+
+def test_the_page_says_what_the_markers_say() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.coordinator.rows"
