@@ -218,7 +218,7 @@ def test_a_connection_has_one_fetch_parked(world: World) -> None:
     first = world.send(1, request, 13, connection=connection)
     second = world.send(1, request, 13, connection=connection)
     assert (first.is_answered, second.is_answered) == (True, False)
-    world[1].broker.connection_closed(connection.id, world.now_ms)
+    world[1].broker.connection_closed(connection, world.now_ms)
     assert len(world[1].broker.purgatory) == 0
     assert world[1].partition().consumer_readers == {}
 
@@ -235,7 +235,7 @@ def test_a_closed_connection_leaves_nothing_parked(world: World) -> None:
     )
     waiting = world.send(1, request, 13, connection=reader.connection)
     assert len(world[1].broker.purgatory) == 1
-    world[1].broker.connection_closed(connection.id, world.now_ms)
+    world[1].broker.connection_closed(connection, world.now_ms)
     assert len(world[1].broker.purgatory) == 0
     assert world[1].partition().consumer_readers == {}
     world.produce(1, b"a")

@@ -292,7 +292,7 @@ def test_once_the_newer_connection_is_closed_an_older_one_is_believed_at_once(tw
     older, newer = Follower(two_in_sync), Follower(two_in_sync)
     newer.fetch(0)
     newer.fetch(1)
-    two_in_sync[1].broker.connection_closed(newer.connection.id, two_in_sync.now_ms)
+    two_in_sync[1].broker.connection_closed(newer.connection, two_in_sync.now_ms)
     older.fetch(0)
     assert held(two_in_sync) == 0
 

@@ -97,14 +97,15 @@ def test_a_producer_that_waits_for_its_followers(world: World) -> None:
 def test_a_fetch_that_is_over_is_not_parked_for_ever(world: World) -> None:
     world.lead(1, is_new=True)
     world.settle()
-    asked = world.consume(1, 0, max_wait_ms=5_000)
-    assert not asked.is_answered
+    connection = world.connection()
+    asked = world.consume(1, 0, max_wait_ms=5_000, connection=connection)
+    assert not asked.is_answered and connection.parked is not None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fetch, "encode_response", fail)
         world[1].broker.tick(world.now_ms + 5_004)
 
     assert isinstance(closed_with(asked), Unencodable)
-    assert not world[1].broker._parked_fetches
+    assert connection.parked is None
 
 
 def test_a_refusal_with_a_name_as_long_as_a_string_may_be_is_said(world: World) -> None:

@@ -257,6 +257,7 @@ class World:
         version: int = 13,
         topic: str = "t",
         last_fetched_epoch: int = -1,
+        connection: ConnectionInfo | None = None,
     ) -> Pending:
         request = fm.FetchRequest(
             max_wait_ms=max_wait_ms,
@@ -278,7 +279,7 @@ class World:
                 )
             ],
         )
-        return self.send(to, request, version)
+        return self.send(to, request, version, connection=connection)
 
     # ------------------------------------------------------------------------------------- the controller
 

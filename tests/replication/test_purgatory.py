@@ -12,15 +12,14 @@ class Parked(Waiter):
         self.can_complete = ready
         self.story: list[str] = []
 
-    def try_complete(self, now_ms: int) -> bool:
+    def is_over(self, now_ms: int) -> bool:
         self.story.append(f"tried at {now_ms}")
-        if self.can_complete:
-            self.purgatory.leave(self)
         return self.can_complete
 
-    def expire(self, now_ms: int) -> None:
-        self.story.append(f"expired at {now_ms}")
-        self.purgatory.leave(self)
+    def finish(self, now_ms: int, *, is_late: bool) -> None:
+        assert self.is_done, "who answers is booked out already"
+        if is_late:
+            self.story.append(f"expired at {now_ms}")
 
 
 def test_a_waiter_is_tried_once_however_often_it_is_woken() -> None:
@@ -125,9 +124,9 @@ def test_one_completion_may_wake_another_in_the_same_sweep() -> None:
     second = Parked(purgatory)
 
     class First(Parked):
-        def try_complete(self, now_ms: int) -> bool:
+        def is_over(self, now_ms: int) -> bool:
             purgatory.wake(second)
-            return super().try_complete(now_ms)
+            return super().is_over(now_ms)
 
     first = First(purgatory)
     purgatory.park(first, deadline_ms=100)

@@ -58,10 +58,10 @@ class Scene:
 
 
 class Mistaken(Waiter):
-    def try_complete(self, now_ms: int) -> bool:
+    def is_over(self, now_ms: int) -> bool:
         raise AssertionError("our own mistake")
 
-    def expire(self, now_ms: int) -> None:
+    def finish(self, now_ms: int, *, is_late: bool) -> None:
         raise AssertionError("our own mistake")
 
 

@@ -11,7 +11,7 @@ import pytest
 from odradek.broker.answers import Answer, Park, Reply
 from odradek.broker.client_throttles import ClientThrottles
 from odradek.broker.quotas import PRODUCE_RATE, REQUEST_PERCENTAGE, ClientQuotas
-from odradek.broker.request import Request
+from odradek.broker.request import ConnectionInfo, Request
 from odradek.client.receive_buffers import BufferPool
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -35,7 +35,7 @@ class Door:
         self.requests: list[Request] = []
         self.decide: Callable[[Request], Answer] = lambda request: Reply([b"ok"])
         self.effects: list[Callable[[], None]] = []
-        self.closed: list[int] = []
+        self.closed: list[ConnectionInfo] = []
         self.metrics = Metrics()
         self.quotas = ClientQuotas()
         self.throttles = ClientThrottles(self.quotas, BrokerSettings({}))

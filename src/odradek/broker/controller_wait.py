@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.effects import ControllerAsk
-from odradek.replication.purgatory import Waiter
+from odradek.replication.purgatory import Purgatory, Waiter
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker
@@ -18,27 +18,27 @@ LONGEST_WAIT_MS = 60_000
 
 
 class ControllerWait(Waiter):
-    __slots__ = ("_answered", "_broker", "_timed_out")
+    __slots__ = ("_answer", "_answered", "_purgatory", "_timed_out")
 
     def __init__(
-        self, broker: "Broker", answered: Callable[[Any, int], None], timed_out: Callable[[], None]
+        self, purgatory: Purgatory, answered: Callable[[Any, int], None], timed_out: Callable[[], None]
     ) -> None:
         super().__init__()
-        self._broker = broker
+        self._purgatory = purgatory
         self._answered = answered
         self._timed_out = timed_out
+        self._answer: Any = None
 
     def answered(self, answer: Any, now_ms: int) -> None:
         if not self.is_done:
-            self._broker.purgatory.leave(self)
-            self._answered(answer, now_ms)
+            self._answer = answer
+            self._purgatory.complete(self, now_ms)
 
-    def try_complete(self, now_ms: int) -> bool:
-        return self.is_done
-
-    def expire(self, now_ms: int) -> None:
-        self._broker.purgatory.leave(self)
-        self._timed_out()
+    def finish(self, now_ms: int, *, is_late: bool) -> None:
+        if is_late:
+            self._timed_out()
+        else:
+            self._answered(self._answer, now_ms)
 
 
 def ask_controller(
@@ -55,6 +55,6 @@ def ask_controller(
     if timeout_ms <= 0:
         broker.ask_controller(ask, answered)
         return
-    wait = ControllerWait(broker, answered, timed_out)
+    wait = ControllerWait(broker.purgatory, answered, timed_out)
     broker.purgatory.park(wait, deadline_ms=now_ms + timeout_ms)
     broker.ask_controller(ask, wait.answered)

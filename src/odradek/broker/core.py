@@ -34,7 +34,7 @@ from odradek.broker.effects import (
     StoreQuestion,
     StoreRequest,
 )
-from odradek.broker.fetch_sessions import FetchSessionCache, ParkedFetch
+from odradek.broker.fetch_sessions import FetchSessionCache
 from odradek.broker.group_shards import GroupShards
 from odradek.broker.isr_channel import IsrChannel
 from odradek.broker.log_flushes import LogFlushes
@@ -138,7 +138,6 @@ class Broker:
         self._now_ms = now_ms
         self.handlers = handlers
         self.being_created: set[str] = set()  # by Metadata, until the store has answered
-        self._parked_fetches: dict[int, ParkedFetch] = {}
         self.config_reader = TopicConfigReader(self.replicas, self.effects, self.calls)
         self.groups = GroupShards(
             settings=lambda: self.settings,
@@ -172,7 +171,7 @@ class Broker:
         parked = request.connection.parked
         if parked is not None and parked.session.replica_id >= 0:
             # A follower asks behind its parked fetch, whose answer the new one would have to wait for.
-            parked.expire(now_ms)
+            self.purgatory.cut_short(parked, now_ms)
         request.budget = self.row_limits.budget(request)
         try:
             answer = self.handlers.answer(self, request, now_ms)
@@ -308,8 +307,8 @@ class Broker:
         self._cached_answers.clear()
         self._now_ms = now_ms
 
-    def connection_closed(self, connection_id: int, now_ms: int) -> None:
-        wait = self._parked_fetches.get(connection_id)
+    def connection_closed(self, connection: ConnectionInfo, now_ms: int) -> None:
+        wait = connection.parked
         if wait is not None:
             wait.session.connection_id = NO_CONNECTION
             wait.leave()
@@ -388,17 +387,6 @@ class Broker:
         from odradek.broker.config_description import BrokerLayers  # only who describes pays for it
 
         return BrokerLayers(self.dynamic.static, self.dynamic.of_broker, self.dynamic.of_all)
-
-    def park_fetch(self, connection: ConnectionInfo, wait: ParkedFetch) -> None:
-        if connection.parked is not None:
-            connection.parked.expire(self._now_ms)  # a connection that closes knows of one
-        connection.parked = wait
-        self._parked_fetches[connection.id] = wait
-
-    def unpark_fetch(self, connection: ConnectionInfo, wait: ParkedFetch) -> None:
-        if connection.parked is wait:
-            connection.parked = None
-            del self._parked_fetches[connection.id]
 
     def recall(self, key: object) -> bytes | None:
         """An encoded answer, if it was made since the metadata changed last."""

@@ -255,7 +255,7 @@ class FetchSessionCache:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             if session.parked is not None:
-                session.parked.expire(now_ms)
+                session.purgatory.cut_short(session.parked, now_ms)
             session.close()
 
     def has_room(self, *, for_follower: bool, now_ms: int) -> bool:

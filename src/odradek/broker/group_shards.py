@@ -107,17 +107,15 @@ class AppendWait(AckWaiter):
         self.is_settled = True
         self.owner.purgatory.wake(self)
 
-    def try_complete(self, now_ms: int) -> bool:
-        if not self.is_settled:
-            return False
-        self.owner.purgatory.leave(self)
-        self.owner.settled(self, now_ms)
-        return True
+    def is_over(self, now_ms: int) -> bool:
+        return self.is_settled
 
-    def expire(self, now_ms: int) -> None:
-        self.owner.purgatory.leave(self)
-        self.shard.partition.forget_expired_waiters()
-        self.owner.late(self, now_ms)
+    def finish(self, now_ms: int, *, is_late: bool) -> None:
+        if is_late:
+            self.shard.partition.forget_expired_waiters()
+            self.owner.late(self, now_ms)
+        else:
+            self.owner.settled(self, now_ms)
 
 
 class GroupShards(Organ):

@@ -13,6 +13,7 @@ from odradek.broker.replica_manager import ReplicaManager
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicPartition
+from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Purgatory
 from odradek.replication.waiting import AckWaiter
 
@@ -50,7 +51,7 @@ class LeaderLog:
         """
         partition = self._replicas.hosted(*topic_partition)
         result = partition.append(records, acks=ALL, now_ms=now_ms, from_coordinator=True)
-        waiter = CommitWaiter(self._purgatory, settled)
+        waiter = CommitWaiter(partition, self._purgatory, settled)
         self._purgatory.park(waiter, deadline_ms=now_ms + timeout_ms)
         required = result.last_offset + 1
         if partition.high_watermark < required:
@@ -80,10 +81,11 @@ class LeaderLog:
 class CommitWaiter(AckWaiter):
     """One append, until it is committed."""
 
-    __slots__ = ("_error", "_purgatory", "_settled")
+    __slots__ = ("_error", "_partition", "_purgatory", "_settled")
 
-    def __init__(self, purgatory: Purgatory, settled: Settled) -> None:
+    def __init__(self, partition: Partition, purgatory: Purgatory, settled: Settled) -> None:
         super().__init__()
+        self._partition = partition
         self._purgatory = purgatory
         self._settled = settled
         self._error = ErrorCode.NONE
@@ -92,11 +94,10 @@ class CommitWaiter(AckWaiter):
         self._error = error
         self._purgatory.wake(self)
 
-    def try_complete(self, now_ms: int) -> bool:
-        self._purgatory.leave(self)
-        self._settled(self._error, now_ms)
-        return True
+    def is_over(self, now_ms: int) -> bool:
+        return True  # it is woken by `settle` alone
 
-    def expire(self, now_ms: int) -> None:
-        self._purgatory.leave(self)
-        self._settled(ErrorCode.REQUEST_TIMED_OUT, now_ms)
+    def finish(self, now_ms: int, *, is_late: bool) -> None:
+        if is_late:
+            self._partition.forget_expired_waiters()
+        self._settled(ErrorCode.REQUEST_TIMED_OUT if is_late else self._error, now_ms)

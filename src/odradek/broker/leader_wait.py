@@ -46,22 +46,15 @@ class TopicWait(Waiter):
         self._broker.purgatory.park(
             self, deadline_ms=deadline_ms, keys=[topic_key(topic) for topic in self.open]
         )
-        self.try_complete(now_ms)
+        self._broker.purgatory.attempt(self, now_ms)
 
-    def try_complete(self, now_ms: int) -> bool:
+    def is_over(self, now_ms: int) -> bool:
         self.open = [topic for topic in self.open if not self._is_over(topic)]
-        if self.open:
-            return False
-        self._finish(now_ms)
-        return True
+        return not self.open
 
-    def expire(self, now_ms: int) -> None:
-        self.try_complete(now_ms)
-        if not self.is_done:
-            self._finish(now_ms)
-
-    def _finish(self, now_ms: int) -> None:
-        self._broker.purgatory.leave(self)
+    def finish(self, now_ms: int, *, is_late: bool) -> None:
+        if is_late:
+            self.is_over(now_ms)
         self.park.answer(lambda: self._reply(self.open, now_ms))
 
 

@@ -4,8 +4,9 @@ A waiter is parked with a deadline and, where nobody else knows when to wake it,
 shall get its leaders, a partition whose records shall go). Partitions and fetch sessions keep their own
 short lists of waiters, so a wake-up there costs no lookup; they put the waiter on `ready`.
 
-Everything in `ready` is tried once at the end of the call that put it there: an append and a follower's
-fetch complete what they make true before they return, and no waiter is tried in the middle of a change.
+Everything in `ready` is tried once at the end of the turn of the loop in which it was put there; no waiter is tried in
+the middle of a change. The purgatory keeps the books alone: a waiter says whether it is over, and answers once it has been
+booked out.
 
 Deadlines are kept in buckets of DEADLINE_GRAIN_MS, rounded up: parking and leaving cost one dictionary
 operation each, and a request that was answered leaves nothing behind (a heap would keep 30 s of them).
@@ -18,7 +19,7 @@ DEADLINE_GRAIN_MS = 4
 
 
 class Waiter:
-    """Something parked. Subclasses say what completes it; `leave` is called by whoever completes it."""
+    """Something parked. Subclasses say when it is over, and answer."""
 
     __slots__ = ("_bucket", "_keys", "is_done", "is_ready")
 
@@ -28,12 +29,13 @@ class Waiter:
         self._bucket = -1
         self._keys: tuple[Hashable, ...] = ()
 
-    def try_complete(self, now_ms: int) -> bool:
-        """Answers if it can. Called when something the waiter depends on has changed."""
+    def is_over(self, now_ms: int) -> bool:
+        """Whether what it waits for has come true. Asked when something that it depends on has changed."""
         raise NotImplementedError
 
-    def expire(self, now_ms: int) -> None:
-        """Answers with what there is: the deadline has passed."""
+    def finish(self, now_ms: int, *, is_late: bool) -> None:
+        """Answers, with what there is where `is_late`: the deadline has passed, or nobody would wait that long. Called
+        once, when the purgatory has it in its books no more."""
         raise NotImplementedError
 
 
@@ -67,8 +69,24 @@ class Purgatory:
             waiter._bucket = -1
             self.park(waiter, deadline_ms=deadline_ms)  # its keys stay
 
+    def attempt(self, waiter: Waiter, now_ms: int) -> None:
+        """Perhaps it is over."""
+        if not waiter.is_done and waiter.is_over(now_ms):
+            self.leave(waiter)
+            waiter.finish(now_ms, is_late=False)
+
+    def complete(self, waiter: Waiter, now_ms: int) -> None:
+        """It is over, as whoever calls knows."""
+        self.leave(waiter)
+        waiter.finish(now_ms, is_late=False)
+
+    def cut_short(self, waiter: Waiter, now_ms: int) -> None:
+        """Its time is up."""
+        self.leave(waiter)
+        waiter.finish(now_ms, is_late=True)
+
     def leave(self, waiter: Waiter) -> None:
-        """The waiter is answered, or its connection is gone. A second call is our own mistake."""
+        """Nobody waits for the answer any more, or it is being given. A second call is our own mistake."""
         assert not waiter.is_done, "a parked request was completed twice"
         waiter.is_done = True
         number = waiter._bucket
@@ -99,8 +117,9 @@ class Purgatory:
             waiter = ready[position]
             position += 1
             waiter.is_ready = False
-            if not waiter.is_done:
-                waiter.try_complete(now_ms)
+            if not waiter.is_done and waiter.is_over(now_ms):
+                self.leave(waiter)
+                waiter.finish(now_ms, is_late=False)
         ready.clear()
 
     def expire(self, now_ms: int) -> int:
@@ -112,7 +131,7 @@ class Purgatory:
             for waiter in bucket:
                 if not waiter.is_done:
                     waiter._bucket = -1
-                    waiter.expire(now_ms)
+                    self.cut_short(waiter, now_ms)
                     expired += 1
         return expired
 

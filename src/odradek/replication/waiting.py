@@ -36,7 +36,7 @@ class Reader:
 
 
 class AckWaiter(Waiter):
-    """A parked Produce: `settle` is called once for each of its partitions."""
+    """Waits for offsets to be committed, or flushed: `settle` is called once for each, with the slot it was added with."""
 
     __slots__ = ()
 

@@ -225,9 +225,7 @@ class BrokerRuntime:
             pool=pool,
             handle=broker.handle,
             drain_effects=lambda: self._effects is not None and self._effects.drain(),
-            on_connection_closed=lambda connection_id: broker.connection_closed(
-                connection_id, self._now_ms()
-            ),
+            on_connection_closed=lambda connection: broker.connection_closed(connection, self._now_ms()),
             log=self._log,
             metrics=self.metrics,
             address_rate=lambda address: broker.quotas.connection_rate(escape_entity(address)),

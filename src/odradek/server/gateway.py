@@ -58,7 +58,7 @@ class Gateway:
         pool: BufferPool,
         handle: Callable[[Request, int], Answer],
         drain_effects: Callable[[], bool],
-        on_connection_closed: Callable[[int], None],
+        on_connection_closed: Callable[[ConnectionInfo], None],
         log: LimitedLog,
         metrics: Metrics,
         address_rate: Callable[[str], float | None] = lambda address: None,
@@ -149,7 +149,7 @@ class Gateway:
             self._is_empty.set()
         if connection.is_of_broker or connection.info.is_follower:
             self.held.trouble()
-        self._on_connection_closed(connection.connection_id)
+        self._on_connection_closed(connection.info)
 
     def start_closing_idle(self) -> None:
         """connections.max.idle.ms, looked at ten times in that span."""

@@ -52,7 +52,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         deadline_ms=now_ms + max(asked.timeout_ms, 0),
         keys={partition.topic_partition for partition, _, _ in open_rows},
     )
-    wait.try_complete(now_ms)
+    broker.purgatory.attempt(wait, now_ms)
     return wait.park
 
 
@@ -87,19 +87,13 @@ class DeleteRecordsWait(Waiter):
                 still_open.append((partition, offset, row))
         self._open = still_open
 
-    def try_complete(self, now_ms: int) -> bool:
+    def is_over(self, now_ms: int) -> bool:
         self._look()
-        if self._open:
-            return False
-        self._finish()
-        return True
+        return not self._open
 
-    def expire(self, now_ms: int) -> None:
-        self._look()
-        for _, _, row in self._open:
-            row.error_code = ErrorCode.REQUEST_TIMED_OUT
-        self._finish()
-
-    def _finish(self) -> None:
-        self._broker.purgatory.leave(self)
+    def finish(self, now_ms: int, *, is_late: bool) -> None:
+        if is_late:
+            self._look()
+            for _, _, row in self._open:
+                row.error_code = ErrorCode.REQUEST_TIMED_OUT
         self.park.answer(lambda: Reply([self._response.encode(self._version)]))

@@ -67,7 +67,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     deadline_ms = now_ms + (min(body.max_wait_ms, NEWS_MS) if wait.has_news else body.max_wait_ms)
     if 0 <= wait.held_until_ms < deadline_ms:
         deadline_ms = wait.held_until_ms
-    return wait.park_until(deadline_ms)
+    return wait.park_until(deadline_ms, now_ms)
 
 
 def _session(broker: "Broker", version: int, body: FetchBody, now_ms: int) -> FetchSession | ErrorCode:
@@ -103,7 +103,7 @@ def _session(broker: "Broker", version: int, body: FetchBody, now_ms: int) -> Fe
         session = found
         if session.parked is not None:
             # The reader asks again before it was answered. The first answer is about the old positions.
-            session.parked.expire(now_ms)
+            broker.purgatory.cut_short(session.parked, now_ms)
         session.next_epoch()
         session.is_full = False
         session.replica_epoch = BrokerEpoch(body.replica_epoch)
@@ -138,6 +138,7 @@ class FetchWait(ParkedFetch):
         "body",
         "broker",
         "connection",
+        "gathered",
         "has_news",
         "held_until_ms",
         "limits",
@@ -161,6 +162,7 @@ class FetchWait(ParkedFetch):
         self.body = body
         self.session = session
         self.park: Park | None = None
+        self.gathered: Gathered | None = None  # what it is over for
         self.has_news = False  # for a follower: a mark it does not know yet
         self.held_until_ms = -1  # for a follower: when a throttle lets go of what it wants
         self.limits: ClientLimits | None = None  # for a consumer: its quotas, where there are any
@@ -178,25 +180,26 @@ class FetchWait(ParkedFetch):
 
     # -------------------------------------------------------------------------------------------- parking
 
-    def park_until(self, deadline_ms: int) -> Park:
+    def park_until(self, deadline_ms: int, now_ms: int) -> Park:
         session = self.session
         if session.id == NO_SESSION:
             session.watch()
         park = self.park = Park()
         session.parked = self
-        self.broker.park_fetch(self.connection, self)
-        self.broker.purgatory.park(self, deadline_ms=deadline_ms)
+        purgatory = self.broker.purgatory
+        if self.connection.parked is not None:
+            # A connection that closes knows of one.
+            purgatory.cut_short(self.connection.parked, now_ms)
+        self.connection.parked = self
+        purgatory.park(self, deadline_ms=deadline_ms)
         return park
 
-    def try_complete(self, now_ms: int) -> bool:
-        assert self.park is not None
+    def is_over(self, now_ms: int) -> bool:
         had_news = self.has_news
-        answer = self.gather(now_ms)
-        if answer is not None:
-            self._finish(answer)
-        elif self.has_news and not had_news:
+        self.gathered = self.gather(now_ms)
+        if self.gathered is None and self.has_news and not had_news:
             self.broker.purgatory.hasten(self, deadline_ms=now_ms + NEWS_MS)
-        return answer is not None
+        return self.gathered is not None
 
     def hear_news(self, now_ms: int) -> None:
         """Do not look now: records that bring the news along may come in a moment."""
@@ -204,29 +207,30 @@ class FetchWait(ParkedFetch):
             self.has_news = True
             self.broker.purgatory.hasten(self, deadline_ms=now_ms + NEWS_MS)
 
-    def expire(self, now_ms: int) -> None:
-        """The deadline, or the connection sent something else: say what there is."""
-        answer = self.gather(now_ms, is_final=True)
-        assert answer is not None
-        self._finish(answer)
-
-    def _finish(self, answer: Gathered) -> None:
+    def finish(self, now_ms: int, *, is_late: bool) -> None:
+        """Late: the deadline, or the connection sent something else. Say what there is."""
+        answer = self.gather(now_ms, is_final=True) if is_late else self.gathered
         park = self.park
-        assert park is not None
+        assert answer is not None and park is not None
+        self.gathered = None
         park.answer(lambda: self._last_words(answer))
 
     def _last_words(self, answer: Gathered) -> Reply:
         try:
             return self.reply(answer)
         finally:
-            self.leave()
+            self._let_go()
 
     def leave(self) -> None:
+        self.broker.purgatory.leave(self)
+        self._let_go()
+
+    def _let_go(self) -> None:
         """Answered, or the connection is gone: a session lives on, a single fetch is over."""
         session = self.session
-        self.broker.purgatory.leave(self)
         session.parked = None
-        self.broker.unpark_fetch(self.connection, self)
+        if self.connection.parked is self:
+            self.connection.parked = None
         if session.id == NO_SESSION:
             session.close()
 

@@ -42,23 +42,22 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
 
 
 class ProducerIdWait(Waiter):
-    __slots__ = ("_broker", "_version", "park")
+    __slots__ = ("_broker", "_response", "_version", "park")
 
     def __init__(self, broker: "Broker", version: int) -> None:
         super().__init__()
         self._broker = broker
         self._version = version
         self.park = Park()
-
-    def given(self, producer_id: int, now_ms: int) -> None:
-        self._finish(InitProducerIdResponse(producer_id=producer_id))
-
-    def expire(self, now_ms: int) -> None:
-        self._broker.producer_ids.forget(self.given)
-        self._finish(
-            InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, producer_epoch=-1)
+        self._response = InitProducerIdResponse(
+            error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, producer_epoch=-1
         )
 
-    def _finish(self, response: InitProducerIdResponse) -> None:
-        self._broker.purgatory.leave(self)
-        self.park.answer(lambda: Reply([response.encode(self._version)]))
+    def given(self, producer_id: int, now_ms: int) -> None:
+        self._response = InitProducerIdResponse(producer_id=producer_id)
+        self._broker.purgatory.complete(self, now_ms)
+
+    def finish(self, now_ms: int, *, is_late: bool) -> None:
+        if is_late:
+            self._broker.producer_ids.forget(self.given)
+        self.park.answer(lambda: Reply([self._response.encode(self._version)]))

@@ -158,7 +158,7 @@ class OffsetAnswers(Waiter):
         if self.is_done:
             return
         if self._candidate is None:  # nothing was left to be opened
-            self._finish()
+            self._broker.purgatory.complete(self, now_ms)
             return
         candidate, self._candidate = self._candidate, None
         try:
@@ -176,12 +176,8 @@ class OffsetAnswers(Waiter):
             row.rows[row.at] = _error(row.wanted.partition_index, error.code)
         self._later.popleft()
 
-    def expire(self, now_ms: int) -> None:
+    def finish(self, now_ms: int, *, is_late: bool) -> None:
         """What is not found by now is REQUEST_TIMED_OUT."""
-        self._finish()
-
-    def _finish(self) -> None:
-        self._broker.purgatory.leave(self)
         self.park.answer(lambda: Reply([self.response.encode(self.version)]))
 
 

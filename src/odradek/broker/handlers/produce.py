@@ -211,19 +211,14 @@ class ProduceWait(AckWaiter):
         topic, index = partition.topic_partition
         rows[position] = _refused(self.broker, self.version, topic, index, ProtocolError(error))
 
-    def try_complete(self, now_ms: int) -> bool:
-        if self.open:
-            return False
-        self.broker.purgatory.leave(self)
-        self.park.answer(lambda: _answer(self.acks, self.version, self.answers))
-        return True
+    def is_over(self, now_ms: int) -> bool:
+        return not self.open
 
-    def expire(self, now_ms: int) -> None:
-        """The records stay where they are; whether they will be committed is not known."""
-        late = [place for place in self.places if place is not None]
+    def finish(self, now_ms: int, *, is_late: bool) -> None:
+        """Where late, the records stay where they are; whether they will be committed is not known."""
+        late = [place for place in self.places if place is not None] if is_late else ()
         self.places = [None] * len(self.places)
         self.open = 0
-        self.broker.purgatory.leave(self)
         for place in late:
             self._put(place, ErrorCode.REQUEST_TIMED_OUT)
             place[0].forget_expired_waiters()

@@ -48,7 +48,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
                 except ProtocolError as refusal:
                     row.error_code = refusal.code
     broker.purgatory.park(wait, deadline_ms=now_ms + WAIT_MS)
-    wait.try_complete(now_ms)
+    broker.purgatory.attempt(wait, now_ms)
     return wait.park
 
 
@@ -99,15 +99,8 @@ class MarkerWait(AckWaiter):
         if not self._open:
             self._broker.purgatory.wake(self)
 
-    def try_complete(self, now_ms: int) -> bool:
-        if self._open:
-            return False
-        self._finish()
-        return True
+    def is_over(self, now_ms: int) -> bool:
+        return not self._open
 
-    def expire(self, now_ms: int) -> None:
-        self._finish()
-
-    def _finish(self) -> None:
-        self._broker.purgatory.leave(self)
+    def finish(self, now_ms: int, *, is_late: bool) -> None:
         self.park.answer(lambda: Reply([self._response.encode(self._version)]))
