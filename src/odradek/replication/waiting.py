@@ -1,7 +1,7 @@
 """Who waits for a partition: readers for records, producers for acknowledgements; and what it leaves to be done.
 
 A partition calls nobody in the middle of a change. It marks readers, settles acknowledgements and fills the
-outbox; the broker does the rest before the call that began it returns.
+outbox; the broker does the rest at the end of the turn.
 """
 
 from collections import deque
@@ -87,7 +87,7 @@ class AckLine:
 
 
 class Outbox:
-    """What partitions leave to be done before the call returns. One per broker, shared."""
+    """What partitions leave to be done at the end of the turn. One per broker, shared."""
 
     __slots__ = ("flushes", "messages", "proposals", "purgatory")
 
