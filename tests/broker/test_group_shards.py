@@ -5,6 +5,7 @@ import pytest
 from odradek.broker import effects as fx
 from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages import produce as pm
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -17,7 +18,7 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from tests.broker.world import World, told
+from tests.broker.world import World, batch, told
 
 
 def led_by(world: World, broker: int) -> None:
@@ -179,3 +180,24 @@ def test_a_mistake_of_ours_costs_a_load_and_not_the_groups(world: World) -> None
     world.settle()
     assert fetched(world, 1, "g") == {"g": (0, [6])}
     assert any("a mistake of ours" in line.text for line in told(world, fx.LogLine))
+
+
+def test_nobody_but_a_coordinator_writes_to_the_topics_of_coordinators(world: World) -> None:
+    ready(world)
+    request = pm.ProduceRequest(
+        acks=-1,
+        timeout_ms=1_000,
+        topic_data=[
+            pm.TopicProduceData(
+                name=name, partition_data=[pm.PartitionProduceData(index=0, records=batch(b"made up"))]
+            )
+            for name in (GROUPS_TOPIC, "t")
+        ],
+    )
+
+    answer = world.send(1, request, 9)
+    world.settle()
+
+    codes = {row.name: row.partition_responses[0].error_code for row in answer.message.responses}
+    assert codes == {GROUPS_TOPIC: ErrorCode.INVALID_TOPIC_EXCEPTION, "t": 0}
+    assert world[1].partition(GROUPS_TOPIC).log.log_end_offset == 0

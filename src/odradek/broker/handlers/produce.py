@@ -11,6 +11,7 @@ now where we do not (KIP-951). ApiVersions lists 0-2 because some librdkafka rel
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, NoReply, Park, Reply
+from odradek.broker.topic_creation import INTERNAL_TOPICS
 from odradek.broker.unchecked_produces import (
     MOST_AT_ONCE,
     MOST_OPENED_AT_ONCE,
@@ -43,6 +44,7 @@ NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 EMPTY = memoryview(b"")
 # For what a leader does before anybody else is asked, where a client gave it no time.
 PATIENCE_MS = 30_000
+MAY_WRITE_INTERNAL_TOPICS = "__admin_client"
 _NOT_YET: PartitionAnswer = (0, int(ErrorCode.REQUEST_TIMED_OUT), -1, -1, -1, (), None, None)
 
 TopicAnswers = list[tuple[str, list[PartitionAnswer]]]
@@ -63,6 +65,10 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     wait: ProduceWait | None = None
     done = opened = 0
     for topic, partitions in topics:
+        if topic in INTERNAL_TOPICS and request.client_id != MAY_WRITE_INTERNAL_TOPICS:
+            # A coordinator believes what stands there.
+            answers += _rows([(topic, partitions)], ErrorCode.INVALID_TOPIC_EXCEPTION)
+            continue
         rows: list[PartitionAnswer] = []
         answers.append((topic, rows))
         for index, records in partitions:
