@@ -3,13 +3,15 @@
 import asyncio
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from odradek.store.api import SessionExpired, SessionState, StoreGone, StoreUnavailable
-from odradek.store.embedded import EmbeddedStore, EmbeddedStores, database
+from odradek.store.embedded import EmbeddedStore, EmbeddedStores, database, wal_index
 from odradek.store.embedded.database import Database
 from odradek.store.embedded.file import OpenFile, anew
 
@@ -50,6 +52,13 @@ def put_a_copy(file: Path) -> None:
     copy.replace(file)
 
 
+def overwrite(file: Path) -> None:
+    """A copy of just now, as `cp` puts it back: the same name, inode and bytes."""
+    copy = file.with_name("copy")
+    shutil.copy(file, copy)
+    subprocess.run(["cp", str(copy), str(file)], check=True)
+
+
 def beside(suffix: str) -> Callable[[Path], None]:
     def remove(file: Path) -> None:
         file.with_name(f"{file.name}{suffix}").unlink()
@@ -63,6 +72,7 @@ WAYS = {
     "its log removed": beside("-wal"),
     "its index removed": beside("-shm"),
     "replaced by a copy": put_a_copy,
+    "overwritten by a copy": overwrite,
     "its directory renamed": rename_directory,
 }
 
@@ -212,3 +222,58 @@ def test_a_file_that_goes_while_it_is_opened_is_not_made_again(
     assert not file.exists()
     with pytest.raises(StoreGone):
         OpenFile(file)
+
+
+def test_checkpoints_are_not_taken_for_somebody_elses_writes(file: Path) -> None:
+    """Of this process and of others, and logs that begin anew: many thousand pages."""
+    asyncio.run(_make(file))
+    one, other = Database(file), Database(file)
+    seen = set()
+    for turn in range(60):
+        for database_ in (one, other):
+            database_.write(
+                lambda database_=database_: database_.execute(
+                    "UPDATE nodes SET data = randomblob(300000) WHERE name = 'kept'"
+                )
+            )
+            if turn % 7 == 0:
+                database_.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+            one.file.check()
+            other.file.check()
+        seen.add(one.file._checkpoint)
+    assert len(seen) > 5
+    one.close()
+    other.file.check()
+    other.close()
+
+
+def test_looking_at_a_store_does_not_cost_anybody_his_locks(file: Path) -> None:
+    """Nor a connection of this process that we know nothing of."""
+    asyncio.run(_make(file))
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    Database(file).close()
+    writes = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN IMMEDIATE')"
+    third = subprocess.run([sys.executable, "-c", writes, str(file)], capture_output=True, text=True)
+    assert "database is locked" in third.stderr
+    other.execute("ROLLBACK")
+    other.close()
+
+
+def test_the_descriptor_of_an_index_goes_with_the_last_connection(file: Path) -> None:
+    asyncio.run(_make(file))
+    one, other = Database(file), Database(file)
+    stat = file.with_name(f"{file.name}-shm").stat()
+    one.close()
+    assert wal_index._shared[stat.st_dev, stat.st_ino][1] == 1
+    other.close()
+    assert (stat.st_dev, stat.st_ino) not in wal_index._shared
+
+
+def test_what_wrote_over_a_store_is_said_with_what_to_remove(file: Path) -> None:
+    asyncio.run(_make(file))
+    database = Database(file)
+    overwrite(file)
+    with pytest.raises(StoreGone, match=r"no broker.*Remove store\.db-wal and store\.db-shm"):
+        database.file.check()
+    database.close()

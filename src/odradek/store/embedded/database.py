@@ -109,7 +109,7 @@ class Database:
             with self.reading():
                 self.file.opened()
         except BaseException as error:
-            self._connection.close()
+            self.close()
             if isinstance(error, sqlite3.Error):
                 raise translate(error, path) from error
             raise
@@ -121,6 +121,7 @@ class Database:
 
     def close(self) -> None:
         self._connection.close()
+        self.file.closed()
 
     def data_version(self) -> int:
         """Another number than before means that another connection has committed (3 us)."""

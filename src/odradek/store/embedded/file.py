@@ -3,7 +3,7 @@
 A file that is removed, moved away or replaced while it is open goes on without a name: SQLite reads and writes it as
 before, and with the last process that has it open everything is gone. So its device and inode, and those of the log and
 the index beside it, are compared with what the names say now: four times a second, and between each commit and its
-acknowledgement.
+acknowledgement. A file that is overwritten in place is told by its size and time (`wal_index`).
 
 A store is made where none has ever been. What stands beside one (its sessions, SQLite's two files), or a log
 directory that names a cluster, says that there was one: then a new one, with an id of its own, would be a second
@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from odradek.store.api import StoreGone
+from odradek.store.embedded.wal_index import Checkpoint, WalIndex
 
 Identity = tuple[int, int]  # device, inode
 
@@ -67,6 +68,16 @@ def replaced(path: Path) -> StoreGone:
     return gone
 
 
+def overwritten(path: Path) -> StoreGone:
+    gone = StoreGone(
+        message=f"{path} was written to by a program that is no broker while this process had it open (cp, rsync --inplace, touch), "
+        f"so what is in it now does not go with its log, and nothing is written to it any more. {HOW_TO_RESTORE}. Remove "
+        f"{path.name}{BESIDE[0]} and {path.name}{BESIDE[1]} before the copy is put back: they are of the former contents"
+    )
+    gone.is_final = True
+    return gone
+
+
 def missing(path: Path, why: str) -> StoreGone:
     return StoreGone(
         message=f"there is no store at {path}, and {why}; a new one would be a new cluster. {HOW_TO_RESTORE}"
@@ -84,6 +95,11 @@ class OpenFile:
         except OSError as error:
             raise missing(path, f"there was one a moment ago ({error.strerror})") from error
         self._expected: list[tuple[str, Identity]] = []
+        self._index: WalIndex | None = None
+        self._contents: tuple[int, int] | None = (
+            None  # size and time of the last write, as of the last checkpoint
+        )
+        self._checkpoint: Checkpoint | None = None
 
     def opened(self) -> None:
         """After it was read for the first time: from then on SQLite's files are there too, and stay."""
@@ -92,7 +108,15 @@ class OpenFile:
             name = f"{self.path}{suffix}"
             with suppress(FileNotFoundError):  # of one that can only be read
                 self._expected.append((name, identity_of(name)))
+        with suppress(OSError):
+            self._index = WalIndex(f"{self.path}-shm")
         self.check()
+
+    def closed(self) -> None:
+        """After the connection: see `wal_index`."""
+        if self._index is not None:
+            self._index.close()
+            self._index = None
 
     def check(self) -> None:
         """Raises StoreGone; then nothing that was written since is known to last."""
@@ -105,6 +129,23 @@ class OpenFile:
                 continue  # its directory cannot be looked at; that says nothing of the file
             if found != expected:
                 raise self._gone(name, "was replaced by another file")
+        self._check_contents()
+
+    def _check_contents(self) -> None:
+        """Written to from outside, as `cp` does, it is the same file by name and inode."""
+        if self._index is None:
+            return
+        before = self._index.last_checkpoint()
+        try:
+            stat = os.stat(self.path)
+        except OSError:
+            return  # gone in this moment: the next look says so
+        if before is None or self._index.last_checkpoint() != before:
+            return  # its pages are being copied into it
+        contents = stat.st_size, stat.st_mtime_ns
+        if before == self._checkpoint and contents != self._contents:
+            raise overwritten(self.path)
+        self._checkpoint, self._contents = before, contents
 
     def _gone(self, name: str, what: str) -> StoreGone:
         gone = StoreGone(
