@@ -41,6 +41,7 @@ from odradek.replication.isr import (
     effective_min_isr,
     move,
 )
+from odradek.replication.partition_image import FollowerImage, PartitionImage
 from odradek.replication.replica import Replica
 from odradek.replication.waiting import AckLine, Outbox
 
@@ -110,6 +111,54 @@ class Partition(Replica):
         self._proposed_epochs: dict[BrokerId, BrokerEpoch] = {}
         self._retry_isr_at_ms = NEVER_MS
         self._live_brokers = live_brokers
+
+    # --------------------------------------------------------------------------------------------- as a value
+
+    def image(self) -> PartitionImage:
+        is_open = not isinstance(self.state, Committed)
+        return PartitionImage(
+            self.assignment,
+            self.leader,
+            self.leader_epoch,
+            self.partition_epoch,
+            self.is_leader,
+            self.leader_epoch_start_offset,
+            self.high_watermark,
+            self.state,
+            tuple(
+                FollowerImage(
+                    follower.broker,
+                    follower.broker_epoch,
+                    follower.log_end_offset,
+                    follower.has_fetched,
+                    follower.last_fetch_time_ms,
+                    follower.last_caught_up_time_ms,
+                    self._proposed_epochs.get(follower.broker, -1) if is_open else -1,
+                )
+                for follower in self.followers.values()
+            ),
+        )
+
+    def take(self, image: PartitionImage) -> None:
+        """A new object, over a log that fits, goes on as the one that the image was made of."""
+        self.assignment = image.assignment
+        self.leader = image.leader
+        self.leader_epoch = image.leader_epoch
+        self.partition_epoch = image.partition_epoch
+        self.is_leader = image.is_leader
+        self.leader_epoch_start_offset = image.leader_epoch_start_offset
+        self.high_watermark = image.high_watermark
+        for known in image.followers:
+            follower = self.followers[known.broker] = FollowerState(known.broker)
+            follower.broker_epoch = known.broker_epoch
+            follower.log_end_offset = known.log_end_offset
+            follower.has_fetched = known.has_fetched
+            follower.last_fetch_time_ms = known.last_fetch_time_ms
+            follower.last_caught_up_time_ms = known.last_caught_up_time_ms
+        self._followers = tuple(self.followers.values())
+        self._set_state(image.state)
+        if not isinstance(image.state, Committed):
+            self._proposed_epochs = {f.broker: BrokerEpoch(f.proposed_epoch) for f in image.followers}
 
     # ---------------------------------------------------------------------------------------------- roles
 

@@ -25,9 +25,17 @@ from odradek.model.settings import BrokerSettings
 from odradek.protocol.fast_fetch import FetchBody
 from odradek.replication.followed import FetchLimits, FollowedPartition
 from odradek.replication.follower import FollowerFetcher
-from odradek.replication.followers import NEVER_MS, FollowerState
-from odradek.replication.isr import Committed, IsrAnswer, IsrProposal, PendingExpandIsr, PendingShrinkIsr
+from odradek.replication.followers import NEVER_MS
+from odradek.replication.isr import (
+    Committed,
+    IsrAnswer,
+    IsrProposal,
+    IsrState,
+    PendingExpandIsr,
+    PendingShrinkIsr,
+)
 from odradek.replication.partition import Partition
+from odradek.replication.partition_image import FollowerImage, PartitionImage
 from odradek.replication.purgatory import Purgatory
 from odradek.replication.throttle import ReplicationThrottle
 from odradek.replication.waiting import Outbox
@@ -78,41 +86,46 @@ class Replicas:
             live_brokers=self.live,
             outbox=Outbox(Purgatory()),
         )
-        partition.assignment = self.assignment
-        partition.leader = BrokerId(value.leader)
-        partition.leader_epoch = LeaderEpoch(value.leader_epoch)
-        partition.partition_epoch = PartitionEpoch(value.partition_epoch)
-        partition.is_leader = value.is_leader
-        partition.leader_epoch_start_offset = value.epoch_start
-        partition.high_watermark = value.high_watermark
-        for known in value.followers:
-            follower = FollowerState(BrokerId(known.broker))
-            follower.broker_epoch = BrokerEpoch(known.broker_epoch)
-            follower.log_end_offset = known.log_end_offset
-            follower.has_fetched = known.has_fetched
-            follower.last_fetch_time_ms = NOW_MS if known.has_fetched else NEVER_MS
-            # A member of the ISR was caught up a moment ago. That of others is too long ago to hold up the mark.
-            is_member = known.broker in value.isr and known.broker not in value.moving
-            follower.last_caught_up_time_ms = NOW_MS if is_member else NEVER_MS
-            partition.followers[follower.broker] = follower
-        partition._followers = tuple(partition.followers.values())
         isr = tuple(map(BrokerId, value.isr))
         moving = tuple(map(BrokerId, value.moving))
-        if value.kind == COMMITTED:
-            partition._set_state(Committed(isr))
-        elif value.kind == PENDING_EXPAND:
-            partition._set_state(PendingExpandIsr(isr, moving))
-        else:
-            partition._set_state(PendingShrinkIsr(isr, moving))
+        state: IsrState = Committed(isr)
         if value.kind != COMMITTED:
-            partition._proposed_epochs = {
-                BrokerId(f.broker): BrokerEpoch(f.proposed_epoch) for f in value.followers
-            }
+            pending = PendingExpandIsr if value.kind == PENDING_EXPAND else PendingShrinkIsr
+            state = pending(isr, moving)
+        partition.take(
+            PartitionImage(
+                self.assignment,
+                BrokerId(value.leader),
+                LeaderEpoch(value.leader_epoch),
+                PartitionEpoch(value.partition_epoch),
+                value.is_leader,
+                value.epoch_start,
+                value.high_watermark,
+                state,
+                tuple(
+                    FollowerImage(
+                        BrokerId(known.broker),
+                        BrokerEpoch(known.broker_epoch),
+                        known.log_end_offset,
+                        known.has_fetched,
+                        NOW_MS if known.has_fetched else NEVER_MS,
+                        # A member of the ISR was caught up a moment ago. That of others is too long ago to hold up
+                        # the mark.
+                        NOW_MS
+                        if known.broker in value.isr and known.broker not in value.moving
+                        else NEVER_MS,
+                        known.proposed_epoch,
+                    )
+                    for known in value.followers
+                ),
+            )
+        )
         return partition
 
     def value(self, partition: Partition, before: ReplicaValue) -> ReplicaValue:
         log = cast(TinyLog, partition.log)
-        state = partition.state
+        image = partition.image()
+        state = image.state
         kind = COMMITTED
         moving: tuple[BrokerId, ...] = ()
         if isinstance(state, PendingExpandIsr):
@@ -123,12 +136,12 @@ class Replicas:
             log=log.records,
             epochs=tuple(log.epochs.entries),
             is_hosted=True,
-            high_watermark=partition.high_watermark,
-            is_leader=partition.is_leader,
-            leader=partition.leader,
-            leader_epoch=partition.leader_epoch,
-            partition_epoch=partition.partition_epoch,
-            epoch_start=partition.leader_epoch_start_offset,
+            high_watermark=image.high_watermark,
+            is_leader=image.is_leader,
+            leader=image.leader,
+            leader_epoch=image.leader_epoch,
+            partition_epoch=image.partition_epoch,
+            epoch_start=image.leader_epoch_start_offset,
             kind=kind,
             isr=tuple(sorted(state.isr)),
             moving=tuple(sorted(moving)),
@@ -139,9 +152,9 @@ class Replicas:
                         f.log_end_offset,
                         f.has_fetched,
                         f.broker_epoch,
-                        -1 if kind == COMMITTED else partition._proposed_epochs.get(f.broker, -1),
+                        f.proposed_epoch,
                     )
-                    for f in partition.followers.values()
+                    for f in image.followers
                 )
             ),
         )

@@ -1,0 +1,32 @@
+"""A partition as a value: what is made from an image is what the image was made of."""
+
+from pathlib import Path
+
+from odradek.replication.isr import PendingExpandIsr
+from odradek.replication.partition import Partition
+from tests.replication.partitions import LAG_MS, T0, TOPIC_ID, Led
+
+
+def test_what_is_made_from_an_image_has_that_image_in_the_middle_of_an_alter_partition_too(
+    tmp_path: Path,
+) -> None:
+    led = Led(tmp_path, isr=(1, 2))
+    led.append(b"a", b"b")
+    led.fetched(2, 2)
+    led.fetched(3, 2, broker_epoch=7)
+    image = led.partition.image()
+    assert isinstance(image.state, PendingExpandIsr)
+    assert [f.proposed_epoch for f in image.followers if f.broker == 3] == [7]
+    again = Partition(
+        T0,
+        TOPIC_ID,
+        led.partition.log,
+        broker=led.partition.broker,
+        high_watermark=0,
+        min_insync_replicas=1,
+        replica_lag_time_max_ms=LAG_MS,
+        live_brokers=led.live,
+        outbox=led.outbox,
+    )
+    again.take(image)
+    assert again.image() == image
