@@ -54,7 +54,7 @@ sim: $(VENV)/.dev
 	+$(MAKE) --no-print-directory -j 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=line) sim-states sim-seeds
 
 sim-seeds: $(VENV)/.dev
-	$(BIN)/python -m odradek.sim $(or $(SIM),--seeds 0:2000) --jobs 2 --count-faults
+	$(BIN)/python -m odradek.sim $(or $(SIM),--seeds 0:2000) --jobs 2 --count-faults --coverage
 	$(BIN)/python -m odradek.sim --seeds 0:200 --twice --jobs 2
 
 sim-states: $(VENV)/.dev

@@ -3,6 +3,7 @@
 import random
 import struct
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, NoReply, Park, Reply
 from odradek.client.receive_buffers import SMALL_FRAME_BYTES, BufferPool
 from odradek.log.files import FileSlice, OsDirectory
-from odradek.server.connection import MOST_LINGERING_S, Connection
+from odradek.server.connection import MOST_FRAMES_A_TURN, MOST_LINGERING_S, Connection
 from odradek.server.outgoing import WRITE_CHUNK_BYTES
 from tests.server.memory_transport import MemoryTransport, connect
 
@@ -260,10 +261,36 @@ def test_a_peer_that_does_not_read_is_not_read_from() -> None:
 
     while len(host.frames) < 10_000:
         transport.peer_reads()
+        host.turns_pass()
         taken += transport.feed(data[taken:])
     transport.peer_reads()
 
     assert [correlation_id for correlation_id, _ in answers(transport.written)] == list(range(10_000))
+
+
+@pytest.mark.parametrize("count", [MOST_FRAMES_A_TURN, MOST_FRAMES_A_TURN + 1, 5 * MOST_FRAMES_A_TURN + 7])
+def test_so_many_frames_of_one_read_are_handled_in_a_turn_and_the_others_in_the_next_ones(count: int) -> None:
+    """The smallest request has eight bytes: a read may bring ten thousand of them."""
+    host, _, transport = make()
+    transport.feed(b"".join(frame(n) for n in range(count)))
+    handled = [0, len(host.frames)]
+    assert transport.is_reading_allowed is (count == MOST_FRAMES_A_TURN)
+
+    while host.timers:
+        host.advance(0)
+        handled.append(len(host.frames))
+    assert max(after - before for before, after in pairwise(handled)) == MOST_FRAMES_A_TURN
+    assert [number for number, _ in answers(transport.written)] == list(range(count))
+    assert transport.is_reading_allowed
+
+
+def test_a_connection_that_closes_with_frames_put_off_is_let_go() -> None:
+    host, connection, transport = make()
+    transport.feed(b"".join(frame(n) for n in range(2 * MOST_FRAMES_A_TURN)))
+    connection.connection_lost(None)
+    host.turns_pass()
+
+    assert len(host.frames) == MOST_FRAMES_A_TURN
 
 
 def test_requests_in_flight_are_bounded_and_reading_goes_on_when_they_are_answered() -> None:

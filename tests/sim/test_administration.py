@@ -191,7 +191,7 @@ def test_every_kind_of_action_is_drawn_by_some_seed_and_carried_out_by_somebody(
 def test_some_seeds_have_no_administrators_and_few_may_lose_records() -> None:
     plans = [draw(seed) for seed in range(300)]
     administered = sum(plan.is_administered for plan in plans)
-    assert 100 < administered < 200
+    assert 100 < administered < 250, "operators count as well"
     assert sum(plan.has(UNCLEAN) for plan in plans) < administered / 2
 
 

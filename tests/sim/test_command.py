@@ -152,10 +152,10 @@ def test_many_seeds_twice_in_other_processes_with_other_hashes() -> None:
 
 def test_two_runs_that_differ_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     def run_all(
-        seeds: list[int], jobs: int, hash_seed: str, *, is_large: bool = False
-    ) -> list[tuple[Outcome, float]]:
+        seeds: list[int], jobs: int, hash_seed: str, *, is_large: bool = False, **options: object
+    ) -> list[tuple[Outcome, float, None]]:
         assert is_large == (hash_seed == "1"), "the second time all events are large"
-        return [(Outcome(seed, events=9, trace_hash=int(hash_seed) + seed), 0.1) for seed in seeds]
+        return [(Outcome(seed, events=9, trace_hash=int(hash_seed) + seed), 0.1, None) for seed in seeds]
 
     monkeypatch.setattr(sweep, "_run_all", run_all)
     said: list[str] = []

@@ -5,6 +5,8 @@ order of answers and fill it when their time comes, and everything that became r
 leaves in one write at its end (`ConnectionHost.end_turn`). An acks=all round trip therefore costs no extra
 loop turn.
 
+So many frames of one connection are handled in a turn, and the others come first then: one read may bring thousands.
+
 Backpressure in four places. A peer that does not read its answers is not read from (`pause_writing`). A peer
 with too many requests in flight is not read from either, nor is one that is over its quota for as long as it was
 told (`mute`), nor one with half a megabyte of answers waiting. Bytes of segment files leave only when the transport can
@@ -26,6 +28,7 @@ from odradek.server.outgoing import ENOUGH_BYTES_A_TURN, Outgoing
 LONGEST_MUTED_TIMER_S = 60.0
 # How long a connection that closes waits for its peer to read what was answered.
 MOST_LINGERING_S = 2.0
+MOST_FRAMES_A_TURN = 100  # about ten milliseconds of what takes longest
 LARGEST_ANSWER_BYTES = 2**31 - 1 - 5  # its size is an int32, and counts the header
 
 _SIZE_AND_CORRELATION = Struct(">ii")
@@ -114,6 +117,7 @@ class Connection(FrameProtocol):
         self._slots: deque[_Slot] = deque()
         self._outgoing = Outgoing()
         self._goes_on_next_turn = False  # with writing, and then with reading: others come first
+        self._frames_in_turn = 0
         self._is_reading_paused = False
         self._muted_until: float | None = None
 
@@ -166,10 +170,12 @@ class Connection(FrameProtocol):
 
     def frame_received(self, frame: memoryview) -> None:
         self.last_frame_at = self._host.monotonic()
+        self._frames_in_turn += 1
         self._host.handle_frame(self, frame)
 
     def turn_ended(self) -> None:
         self._host.end_turn()
+        self._frames_in_turn = 0
 
     def may_handle(self) -> bool:
         if (
@@ -179,6 +185,10 @@ class Connection(FrameProtocol):
             or self._muted_until is not None
         ):
             self._pause_reading()
+            return False
+        if self._frames_in_turn >= MOST_FRAMES_A_TURN:
+            self._pause_reading()
+            self._put_off()
             return False
         return True
 
@@ -297,17 +307,22 @@ class Connection(FrameProtocol):
 
     def _write_outgoing(self) -> None:
         try:
-            if self._outgoing.write() and not self._goes_on_next_turn:
-                self._goes_on_next_turn = True
-                self._host.call_later(0.0, self._go_on)
+            if self._outgoing.write():
+                self._put_off()
         except ProtocolError as error:
             # The size stands in the frame already, so this answer cannot be mended. The peer asks again.
             self._host.nonsense(self, f"an answer cannot be finished: {error}")
             self._outgoing.drop()
             self.close()  # or, where it was closing already, whoever called sees that nothing is left
 
+    def _put_off(self) -> None:
+        if not self._goes_on_next_turn:
+            self._goes_on_next_turn = True
+            self._host.call_later(0.0, self._go_on)
+
     def _go_on(self) -> None:
         self._goes_on_next_turn = False
+        self._frames_in_turn = 0
         if not self.is_closing or self.is_lingering:
             self._host.answers_ready(self)
             self._host.end_turn()

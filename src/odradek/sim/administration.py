@@ -24,19 +24,18 @@ from odradek.protocol.messages import (
 )
 from odradek.sim.client import EPOCH_MS, Address, RequestFailed, SimClient
 from odradek.sim.loop import Host
+from odradek.sim.operations import EARLIEST, LATEST, MAX_TIMESTAMP, TOPIC_RESOURCE, Operations
 from odradek.sim.plan import Fault, Plan
 from odradek.sim.world import PORT, World
 
-TOPIC_RESOURCE = 2
 SET = 0
 PREFERRED, UNCLEAN = 0, 1
-LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 MOST_PARTITIONS = 4
 ATTEMPTS = 8
 PAUSE_S = 0.2
 
 
-class Administration:
+class Administration(Operations):
     """One client that carries out actions one beside the other."""
 
     def __init__(self, world: World, plan: Plan, topic: str, configs: dict[str, str]) -> None:
@@ -71,12 +70,17 @@ class Administration:
 
     # --- asking
 
+    def _topic(self, fault: Fault) -> str:
+        topics = self.plan.topics
+        return topics[int(fault.amount * 997) % len(topics)]
+
     def _partition(self, fault: Fault) -> TopicPartition | None:
-        found = self.world.topics.assignment(self.topic)
+        topic = self._topic(fault)
+        found = self.world.topics.assignment(topic)
         if found is None or not found.partitions:
             return None
         numbers = sorted(found.partitions)
-        return TopicPartition(self.topic, numbers[int(fault.target * len(numbers))])
+        return TopicPartition(topic, numbers[int(fault.target * len(numbers))])
 
     async def _ask(self, message: Any, code_of: Callable[[Any], int], *, attempts: int = ATTEMPTS) -> str:
         """The error of the last answer by name; the whole answer is in `last_answer`."""
@@ -109,19 +113,18 @@ class Administration:
 
     async def _recreate_topic(self, fault: Fault) -> str:
         """Delete, wait until it is gone, make one of the same name (F25)."""
-        topics = self.world.topics
-        before = topics.assignment(self.topic)
+        topics, topic = self.world.topics, self._topic(fault)
+        before = topics.assignment(topic)
         request = delete_topics.DeleteTopicsRequest(
-            topics=[delete_topics.DeleteTopicState(name=self.topic)], timeout_ms=2_000
+            topics=[delete_topics.DeleteTopicState(name=topic)], timeout_ms=2_000
         )
-        while before is not None and topics.assignment(self.topic) is not None:
+        while before is not None and topics.assignment(topic) is not None:
             await self._ask(request, lambda answer: answer.responses[0].error_code, attempts=1)
         await asyncio.sleep(fault.lasts_s)
         said = "not made again"
-        while topics.assignment(self.topic) is None:
-            error = await self._client.create_topic(
-                self.topic, self._most_partitions, self.plan.replication_factor, self._configs
-            )
+        count = self._most_partitions if topic == self.topic else 1
+        while topics.assignment(topic) is None:
+            error = await self._client.create_topic(topic, count, self.plan.replication_factor, self._configs)
             said = error.name
             await asyncio.sleep(PAUSE_S)
         self._is_recreating = False
@@ -147,7 +150,7 @@ class Administration:
     async def _reassign(self, fault: Fault) -> str:
         """F24: as many replicas as there are, in any order, anywhere."""
         partition = self._partition(fault)
-        found = self.world.topics.assignment(self.topic)
+        found = None if partition is None else self.world.topics.assignment(partition.topic)
         if partition is None or found is None:
             return "no topic"
         count = len(found.partitions[partition.partition].origin_replicas)
@@ -212,12 +215,12 @@ class Administration:
 
     # --- configuration
 
-    async def _configure(self, name: str, value: str) -> str:
+    async def _configure(self, fault: Fault, name: str, value: str) -> str:
         request = incremental_alter_configs.IncrementalAlterConfigsRequest(
             resources=[
                 incremental_alter_configs.AlterConfigsResource(
                     resource_type=TOPIC_RESOURCE,
-                    resource_name=self.topic,
+                    resource_name=self._topic(fault),
                     configs=[
                         incremental_alter_configs.AlterableConfig(
                             name=name, config_operation=SET, value=value
@@ -230,17 +233,17 @@ class Administration:
         return f"{name}={value}: {await self._ask(request, lambda answer: answer.responses[0].error_code)}"
 
     async def _allow_unclean(self, fault: Fault) -> str:
-        return await self._configure("unclean.leader.election.enable", str(fault.amount < 0.8).lower())
+        return await self._configure(fault, "unclean.leader.election.enable", str(fault.amount < 0.8).lower())
 
     async def _set_min_isr(self, fault: Fault) -> str:
         return await self._configure(
-            "min.insync.replicas", str(1 + int(fault.amount * self.plan.replication_factor))
+            fault, "min.insync.replicas", str(1 + int(fault.amount * self.plan.replication_factor))
         )
 
     async def _set_retention(self, fault: Fault) -> str:
         if fault.target < 0.5:
-            return await self._configure("retention.ms", str(500 + int(4_000 * fault.amount)))
-        return await self._configure("retention.bytes", str(int(4_000 * fault.amount)))
+            return await self._configure(fault, "retention.ms", str(500 + int(4_000 * fault.amount)))
+        return await self._configure(fault, "retention.bytes", str(int(4_000 * fault.amount)))
 
     # --- records
 

@@ -126,7 +126,7 @@ FOR_MANY = ("jobs", "count_faults", "coverage")
 @click.option(
     "--coverage",
     is_flag=True,
-    help="With --seeds: statements reached in the rooms that decide, and functions never entered. One process.",
+    help="With --seeds: statements that the first 64 reach in the rooms that decide, and functions never entered.",
 )
 @click.option("--json", "as_json", is_flag=True, help="With --seed: what came of it as one JSON object.")
 @click.pass_context
@@ -161,15 +161,19 @@ def sim(
 
     ALSO.clear()
     ALSO.update(also)
-    if seeds is not None and coverage:
-        from odradek.sim.coverage import told as coverage_of
-
-        sys.exit(coverage_of(seeds, _say_at_once))
     if seeds is not None:
         from odradek.sim.sweep import sweep
 
         sys.exit(
-            sweep(seeds, jobs=jobs, twice=twice, count_faults=count_faults, say=_say_at_once, hashes=hashes)
+            sweep(
+                seeds,
+                jobs=jobs,
+                twice=twice,
+                count_faults=count_faults,
+                say=_say_at_once,
+                hashes=hashes,
+                coverage=coverage,
+            )
         )
     from odradek.sim.run import CORRECTNESS, OK, describe
 

@@ -4,15 +4,16 @@ A function is traced until all its lines have been seen, so that most of a run i
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
 import odradek
-from odradek.sim.plan import draw
-from odradek.sim.run import OK
-from odradek.sim.run import run as run_plan
+from odradek.sim.not_entered import reason
 
 ROOMS = ("replication", "log", "broker", "server", "store/embedded")
 ROOT = Path(odradek.__file__).parent
@@ -26,16 +27,9 @@ class Reached:
     """Lines of every function of the rooms, and which of them have been reached."""
 
     def __init__(self) -> None:
-        self.lines: dict[Key, frozenset[int]] = {}
-        self.missing: dict[Key, set[int]] = {}
+        self.lines = _lines()
+        self.missing = {key: set(lines) for key, lines in self.lines.items()}
         self.entered: set[Key] = set()
-        for room in ROOMS:
-            for path in sorted((ROOT / room).rglob("*.py")):
-                module = compile(path.read_text(encoding="utf-8"), str(path), "exec")
-                for code in _functions(module):
-                    key = _key(code)
-                    self.lines[key] = frozenset(line for _, _, line in code.co_lines() if line) - {key[1]}
-                    self.missing[key] = set(self.lines[key])
 
     def trace(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
         missing = self.missing.get(key := _key(frame.f_code))
@@ -58,9 +52,33 @@ class Reached:
             keys = [key for key in self.lines if key[0].startswith(prefix)]
             count = sum(len(self.lines[key]) for key in keys)
             reached = count - sum(len(self.missing[key]) for key in keys)
-            yield f"{room:16} {100 * reached / max(count, 1):5.1f} % of {count} lines in functions"
-        for file, first, name in sorted(self.lines.keys() - self.entered):
-            yield f"never entered: {Path(file).relative_to(ROOT)}:{first} {name}"
+            named = {key for key in keys if reason(*_shown(key)) is not None}
+            within = sum(len(self.lines[key]) for key in keys if key not in named)
+            reached_within = within - sum(len(self.missing[key]) for key in keys if key not in named)
+            yield (
+                f"{room:16} {100 * reached / max(count, 1):5.1f} % of {count} lines in functions, "
+                f"{100 * reached_within / max(within, 1):5.1f} % of the {within} that worlds are to reach"
+            )
+        never = sorted(self.lines.keys() - self.entered)
+        reasons = Counter(reason(*_shown(key)) for key in never)
+        for why, count in sorted((why, count) for why, count in reasons.items() if why):
+            yield f"{count:4} functions never entered: {why}"
+        for key in never:
+            if reason(*_shown(key)) is None:
+                yield f"never entered: {_shown(key)[0]}:{key[1]} {key[2]}"
+
+
+@cache
+def _lines() -> dict[Key, frozenset[int]]:
+    """Read from the files once in a process."""
+    found = {}
+    for room in ROOMS:
+        for path in sorted((ROOT / room).rglob("*.py")):
+            module = compile(path.read_text(encoding="utf-8"), str(path), "exec")
+            for code in _functions(module):
+                key = _key(code)
+                found[key] = frozenset(line for _, _, line in code.co_lines() if line) - {key[1]}
+    return found
 
 
 def _functions(code: CodeType) -> Iterator[CodeType]:
@@ -74,22 +92,30 @@ def _functions(code: CodeType) -> Iterator[CodeType]:
             yield from _functions(constant)
 
 
+def _shown(key: Key) -> tuple[str, str]:
+    """The file as the table of reasons names it, and the function."""
+    return Path(key[0]).relative_to(ROOT).as_posix(), key[2]
+
+
 def _key(code: CodeType) -> Key:
     return code.co_filename, code.co_firstlineno, code.co_qualname
 
 
-def told(seeds: Sequence[int], say: Callable[[str], None]) -> int:
-    """Runs the seeds in this process; 0, or the code of the first that failed."""
-    reached = Reached()
-    failed = OK
+@contextmanager
+def traced(reached: Reached) -> Iterator[None]:
     before = sys.gettrace()
     sys.settrace(reached.trace)
     try:
-        for seed in seeds:
-            outcome = run_plan(draw(seed))
-            failed = failed or outcome.code
+        yield
     finally:
         sys.settrace(before)
-    for line in reached.table():
-        say(line)
-    return failed
+
+
+def merged(parts: Iterable[tuple[set[Key], dict[Key, set[int]]]]) -> Reached:
+    """Of several processes: what any of them has reached."""
+    whole = Reached()
+    for entered, missing in parts:
+        whole.entered |= entered
+        for key, lines in missing.items():
+            whole.missing[key] &= lines
+    return whole

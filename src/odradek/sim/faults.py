@@ -14,10 +14,11 @@ from odradek.sim import (
     disk_faults,
     rude_faults,
     store_faults,
+    strangers,
     targets,
     wire_faults,
 )  # fmt: skip
-from odradek.sim.plan import ACTIONS, Fault
+from odradek.sim.plan import ACTIONS, OPERATIONS, Fault
 from odradek.sim.world import SimBroker, World
 
 # End the life of a broker's process or of its session with the store.
@@ -41,7 +42,7 @@ def inject(world: World, fault: Fault) -> bool:
     if world.excused and fault.kind in ENDS_A_LIFE:
         return False
     done: bool
-    if fault.kind in ACTIONS:
+    if fault.kind in ACTIONS or fault.kind in OPERATIONS:
         done = world.administration.begin(fault)
     else:
         done = TABLE[fault.kind](world, fault)
@@ -250,5 +251,6 @@ TABLE: targets.Table = {
     **disk_faults.TABLE,
     **rude_faults.TABLE,
     **store_faults.TABLE,
+    **strangers.TABLE,
     **wire_faults.TABLE,
 }  # fmt: skip

@@ -19,9 +19,12 @@ import random
 from asyncio import events as asyncio_events
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextvars import Context, ContextVar, copy_context
+from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
+
+from odradek.sim.meter import Meter
 
 if TYPE_CHECKING:
     from odradek.sim.network import Network
@@ -39,6 +42,7 @@ class Host:
         "_kept",
         "incarnation",
         "is_alive",
+        "is_of_threads",
         "name",
         "number",
         "paused_until",
@@ -51,6 +55,7 @@ class Host:
         self.number = number
         self.incarnation = incarnation
         self.is_alive = True
+        self.is_of_threads = False
         self.paused_until = 0.0  # SIGSTOP: its callbacks wait until then
         self.postponed: list[Handle] = []  # those that do
         self.threads: Host | None = None  # where its blocking work is done, should only its loop stand still
@@ -187,6 +192,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._stopping = False
         self._interrupted = False
         self.after_event: Callable[[Host], None] | None = None  # whoever records a run
+        self.meter: Meter | None = None
         self._names: dict[Any, int] = {}
         self._contexts: dict[Host, Context] = {}
 
@@ -282,7 +288,11 @@ class SimLoop(asyncio.AbstractEventLoop):
         mixed = self.trace_hash * 1000003 ^ int(self._now * 1e6) ^ host.number << 40 ^ name
         self.trace_hash = mixed & _MASK
         try:
-            handle._context.run(callback, *handle._args)
+            if self.meter is None:
+                handle._context.run(callback, *handle._args)
+            else:
+                turn = partial(handle._context.run, callback, *handle._args)
+                self.meter.run(host.name, turn, is_turn=not host.is_of_threads)
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:
@@ -414,6 +424,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         host = current_host.get()
         if host.threads is None and host is not NOBODY:
             host.threads = Host(host.name, host.number, host.incarnation)
+            host.threads.is_of_threads = True
             host.threads.paused_until = host.paused_until
         # Whoever waits for the future goes on in its own host, when that can.
         context = None if host.threads is None else self.context_of(host.threads)

@@ -88,6 +88,12 @@ RUDE_KINDS: dict[str, tuple[str, int, float, float]] = {
     "file_operation_fails": ("F19", 3, 0.5, 6.0),
     "segment_missing": ("F19", 2, 0.5, 6.0),
     "loop_hangs": ("F5", 3, 0.3, 14.0),
+    "deaf_clients": ("F31", 1, 0.5, 8.0),
+    "half_frames": ("F31", 1, 0.5, 12.0),
+    "false_control_requests": ("F11", 2, 0.0, 0.0),
+    "false_isr_changes": ("F11", 2, 0.0, 0.0),
+    "false_followers": ("F11", 2, 0.0, 0.0),
+    "hostile_batches": ("F31", 1, 0.0, 0.0),
 }
 ALSO: set[str] = set()  # drawn in this process whatever their weight
 # One broker may lose what others have, while all others are well: not where one copy may be all there is.
@@ -108,6 +114,12 @@ ACTIONS: dict[str, tuple[str, int, float, float]] = {
     "list_offsets": ("-", 1, 0.0, 0.0),
     "depose": ("F12", 0, 0.0, 0.0),
 }
+# What operators do beside that (`operations`), each drawn by itself.
+OPERATIONS: dict[str, tuple[str, int, float, float]] = {
+    "move_log_dir": ("F24", 3, 0.0, 0.0),
+    "set_quota": ("-", 1, 1.0, 6.0),
+    "look_around": ("-", 2, 0.0, 0.0),
+}
 # What a seed is about, by the numbers of the fault matrix: `classes_of`.
 CLASSES: dict[str, frozenset[str]] = {
     "processes": frozenset({"F1", "F2", "F3", "F4", "F5"}),
@@ -119,6 +131,7 @@ CLASSES: dict[str, frozenset[str]] = {
     "administrators": frozenset({"F24", "F25", "F26", "F27", "F29", "-"}),
     "clients": frozenset({"F31"}),
 }
+TOPICS = ("orders", "returns", "stock")
 QUIET_SHARE = 0.25  # of the time of every seed
 # May lose acknowledged records, with everybody's consent: few seeds, so that most can demand everything.
 UNCLEAN = frozenset({"elect_unclean", "allow_unclean"})
@@ -132,7 +145,7 @@ SINGLE = frozenset({"disk_emptied"})
 
 def classes_of(kinds: Iterable[str]) -> tuple[str, ...]:
     """Of these kinds of fault, in the order of `CLASSES`."""
-    tables = (KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, RUDE_KINDS, ACTIONS)
+    tables = (KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, RUDE_KINDS, ACTIONS, OPERATIONS)
     numbers = {table[kind][0] for kind in kinds for table in tables if kind in table}
     return tuple(name for name, of_it in CLASSES.items() if not of_it.isdisjoint(numbers))
 
@@ -158,6 +171,7 @@ class Plan:
     in_flight: int = 1  # requests of a producer to a partition, at most
     leaves_gaps: bool = False  # in its sequences
     codec: str = "none"
+    topic_count: int = 1
 
     def has(self, kinds: frozenset[str]) -> bool:
         return any(fault.kind in kinds for fault in self.faults)
@@ -165,11 +179,21 @@ class Plan:
     @property
     def disks_per_broker(self) -> int:
         """Two where one may fail alone."""
-        return 2 if self.has(frozenset({"directory_offline"})) else 1
+        return 2 if self.has(frozenset({"directory_offline", "move_log_dir"})) else 1
 
     @property
     def is_administered(self) -> bool:
-        return self.has(frozenset(ACTIONS))
+        return self.has(frozenset(ACTIONS) | frozenset(OPERATIONS))
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The first has `partitions`, the others one each."""
+        return TOPICS[: self.topic_count]
+
+    @property
+    def is_metered(self) -> bool:
+        """The steps of each turn are counted, which takes several times as long: one seed of fifty."""
+        return self.seed % 50 == 0
 
     def without(self, faults: set[int]) -> "Plan":
         return replace(self, faults=tuple(f for n, f in enumerate(self.faults) if n not in faults))
@@ -212,7 +236,9 @@ def draw(seed: int) -> Plan:
     settings.update(_impatience(seed))
     faults += _deposals(seed, duration_s)
     faults += _client_faults(seed, duration_s)
-    faults += _rude_faults(seed, duration_s)
+    faults += _by_themselves(RUDE_KINDS, seed, duration_s, 0.4)
+    faults += _by_themselves(OPERATIONS, seed, duration_s, 0.15)
+    settings.update(_records(seed))
     partitions, producers = rng.choice((1, 1, 2, 3)), rng.choice((1, 2, 3))
     is_idempotent = acks == -1 and rng.random() < 0.9
     return Plan(
@@ -237,13 +263,15 @@ def draw(seed: int) -> Plan:
 
 
 def _producers(seed: int, *, is_idempotent: bool) -> dict[str, Any]:
-    """Two of five of those with idempotent producers have five requests in flight; a quarter compress."""
+    """Two of five of those with idempotent producers have five requests in flight; two of five compress, and as many have
+    several topics."""
     rng = random.Random(f"producers-{seed}")
     has_several = rng.random() < 0.4 and is_idempotent
     return {
         "in_flight": 5 if has_several else 1,
         "leaves_gaps": rng.random() < 0.5 and has_several,
-        "codec": rng.choice(("none", "none", "none", "gzip")),
+        "codec": rng.choice((*["none"] * 6, "gzip", "snappy", "lz4", "zstd")),
+        "topic_count": rng.choice((1, 1, 1, 2, 3)),
     }
 
 
@@ -302,13 +330,31 @@ def _client_faults(seed: int, duration_s: float) -> list[Fault]:
     return faults
 
 
-def _rude_faults(seed: int, duration_s: float) -> list[Fault]:
-    """In two of five of the seeds, beside whatever else there is. Of each kind by itself, so that another one, or another
+def _records(seed: int) -> dict[str, str]:
+    """What brokers do with the records themselves: one seed of five has something of it."""
+    rng = random.Random(f"records-{seed}")
+    if rng.random() >= 0.2:
+        return {}
+    name, value = rng.choice(
+        (
+            ("odradek.log.record.validation", "full"),
+            ("log.message.timestamp.type", "LogAppendTime"),
+            ("compression.type", rng.choice(("gzip", "lz4", "zstd", "uncompressed"))),
+            ("odradek.log.scrub.bytes.per.second", "100000"),
+        )
+    )
+    return {name: value}
+
+
+def _by_themselves(
+    kinds: dict[str, tuple[str, int, float, float]], seed: int, duration_s: float, share: float
+) -> list[Fault]:
+    """Each in this share of the seeds, beside whatever else there is. Of each kind by itself, so that another one, or another
     weight, shifts no draw of the others; the weight is how many there are in ten seconds, in the worst of seeds."""
     faults: list[Fault] = []
-    for kind, (_, weight, shortest, longest) in RUDE_KINDS.items():
+    for kind, (_, weight, shortest, longest) in kinds.items():
         rng = random.Random(f"{kind}-{seed}")
-        if rng.random() >= 0.4:
+        if rng.random() >= share:
             continue
         rate = rng.uniform(0.2, 1.0) * (max(weight, 5) if kind in ALSO else weight) / 10
         now = 0.0

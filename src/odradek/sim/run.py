@@ -12,21 +12,24 @@ from dataclasses import dataclass, field
 from odradek.model.ids import TopicPartition
 from odradek.sim import faults, liveness
 from odradek.sim.administration import Administration
+from odradek.sim.burden import burdens
 from odradek.sim.checkers import replicas
+from odradek.sim.checkers.burden import overburdened
 from odradek.sim.checkers.deliveries import FINAL, check
 from odradek.sim.checkers.history import Anomaly, History
 from odradek.sim.checkers.measures import measures
 from odradek.sim.checkers.rest import unsettled
 from odradek.sim.loop import Host
+from odradek.sim.meter import Meter
 from odradek.sim.mistakes import Mistake, Mistakes, quiet_but_for
-from odradek.sim.plan import BATCH_KINDS, MOVE_THE_LOG_START, UNCLEAN, Fault, Plan, classes_of, draw
+from odradek.sim.plan import BATCH_KINDS, MOVE_THE_LOG_START, TOPICS, UNCLEAN, Fault, Plan, classes_of, draw
 from odradek.sim.rest import IDLE_S, pending, restless
 from odradek.sim.restart import would_not_restart
 from odradek.sim.watch import Watch
 from odradek.sim.workload import MACHINE, NUMBER, Workload
 from odradek.sim.world import NotInTime, World
 
-TOPIC = "orders"
+TOPIC = TOPICS[0]
 # As a broker's process has them: what a world makes lives to its end, and is let go at once then.
 GC_THRESHOLDS = (50_000, 50, 100)
 LOOK_EVERY_S = 0.25
@@ -176,6 +179,8 @@ class _Run:
         self.workload = Workload(world, plan, self.history, TOPIC)
         self.partitions = self.workload.partitions
         self.client_host = Host(MACHINE, NUMBER)
+        if plan.is_metered:
+            world.loop.meter = Meter()
 
     def whole(self) -> None:
         try:
@@ -224,7 +229,13 @@ class _Run:
 
         async def create() -> object:
             await self.client.refresh([])
-            return await self.client.create_topic(TOPIC, plan.partitions, plan.replication_factor, configs)
+            errors = [
+                await self.client.create_topic(
+                    topic, plan.partitions if topic == TOPIC else 1, plan.replication_factor, configs
+                )
+                for topic in plan.topics
+            ]
+            return max(errors)
 
         error = world.call(self.client_host, create())
         if error != 0:
@@ -336,6 +347,7 @@ class _Run:
         found = self.watch.found or self.watch.look()
         if self.observe is not None:
             self.observe(self.world)
+        found = found or self.world.let_in or [a for b in burdens(self.world) for a in overburdened(b)]
         if found:
             raise Broken(CORRECTNESS, str(found[0]), found)
 
@@ -345,6 +357,10 @@ class _Run:
         administration = self.world.administration
         if administration is not None and administration.working:
             found.append(f"{administration.working} actions of administrators are")
+        for broker in self.world.brokers.values():
+            if broker.is_serving and broker.runtime is not None:
+                moving = broker.runtime.logs.futures.logs
+                found += [f"the move of {p} on {broker.name} is" for p in moving]
         return found
 
     # --- the end

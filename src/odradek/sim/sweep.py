@@ -10,11 +10,15 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from odradek.controller import bulk_moves
+from odradek.sim.coverage import Key, Reached, merged, traced
 from odradek.sim.plan import ALSO, draw
 from odradek.sim.run import CORRECTNESS, OK, Outcome
 from odradek.sim.run import run as run_plan
 
 Say = Callable[[str], None]
+Part = tuple[set[Key], dict[Key, set[int]]]
+MOST_TRACED = 64
+_traced: set[int] = set()  # seeds, in a process of the pool
 
 
 def sweep(
@@ -25,15 +29,20 @@ def sweep(
     count_faults: bool,
     say: Say,
     hashes: Path | None = None,
+    coverage: bool = False,
 ) -> int:
     """Runs all; the exit code is that of the first that failed. The last line is the sum of the lines of all.
 
-    `hashes`: a file to be written, a line for every seed.
+    `hashes`: a file to be written, a line for every seed. `coverage`: of the first `MOST_TRACED`, which are traced.
     """
     begun, cpu = time.perf_counter(), 0.0
     outcomes: list[Outcome] = []
-    for outcome, seconds in _run_all(seeds, jobs, hash_seed="0"):
+    parts: list[Part] = []
+    traced_seeds = frozenset(seeds[:MOST_TRACED]) if coverage else frozenset[int]()
+    for outcome, seconds, part in _run_all(seeds, jobs, hash_seed="0", traced_seeds=traced_seeds):
         cpu += seconds
+        if part is not None:
+            parts.append(part)
         outcomes.append(outcome)
         if outcome.code != OK:
             say(f"{outcome.line}: {outcome.reason}")
@@ -41,7 +50,7 @@ def sweep(
         first = {o.seed: o for o in outcomes}
         # Backwards, with other hashes of strings, and with every event of a controller taken for a large one, which is
         # to make no difference (`controller.bulk_moves`): what depends on any of these shows.
-        for again, seconds in _run_all(list(reversed(seeds)), jobs, hash_seed="1", is_large=True):
+        for again, seconds, _ in _run_all(list(reversed(seeds)), jobs, hash_seed="1", is_large=True):
             cpu += seconds
             before = first[again.seed]
             if (again.trace_hash, again.events) != (before.trace_hash, before.events):
@@ -55,6 +64,9 @@ def sweep(
     failed = [o for o in outcomes if o.code != OK]
     if count_faults:
         for line in fault_table(outcomes):
+            say(line)
+    if parts:
+        for line in merged(parts).table():
             say(line)
     events = sum(o.events for o in outcomes)
     ran = events * (2 if twice else 1)
@@ -81,15 +93,20 @@ def fault_table(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 
 def _run_all(
-    seeds: Sequence[int], jobs: int, hash_seed: str, *, is_large: bool = False
-) -> Iterator[tuple[Outcome, float]]:
+    seeds: Sequence[int],
+    jobs: int,
+    hash_seed: str,
+    *,
+    is_large: bool = False,
+    traced_seeds: frozenset[int] = frozenset(),
+) -> Iterator[tuple[Outcome, float, Part | None]]:
     # A new interpreter reads this at its start; a forked one would share our hashes.
     before = os.environ.get("PYTHONHASHSEED")
     os.environ["PYTHONHASHSEED"] = hash_seed
     try:
         spawning = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(
-            jobs, mp_context=spawning, initializer=_begin, initargs=(is_large, sorted(ALSO))
+            jobs, mp_context=spawning, initializer=_begin, initargs=(is_large, sorted(ALSO), traced_seeds)
         ) as pool:
             yield from pool.map(_work, seeds, chunksize=4)
     finally:
@@ -99,18 +116,26 @@ def _run_all(
             os.environ["PYTHONHASHSEED"] = before
 
 
-def _begin(is_large: bool, also: list[str]) -> None:
+def _begin(is_large: bool, also: list[str], traced_seeds: frozenset[int]) -> None:
     """In a new process. `is_large`: the seeds have few partitions, and would never reach what is made for many."""
     gc.freeze()
     ALSO.update(also)
+    _traced.update(traced_seeds)
     if is_large:
         bulk_moves.WORTH_IT = 1
 
 
-def _work(seed: int) -> tuple[Outcome, float]:
+def _work(seed: int) -> tuple[Outcome, float, Part | None]:
     begun = time.process_time()
-    outcome = run_plan(draw(seed))
+    part: Part | None = None
+    if seed in _traced:
+        reached = Reached()
+        with traced(reached):
+            outcome = run_plan(draw(seed))
+        part = reached.entered, {key: reached.missing[key] for key in reached.entered}
+    else:
+        outcome = run_plan(draw(seed))
     outcome.history.events.clear()
     outcome.history.adrift.clear()
     outcome.notes.clear()
-    return outcome, time.process_time() - begun
+    return outcome, time.process_time() - begun, part

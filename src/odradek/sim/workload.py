@@ -149,6 +149,7 @@ class Workload:
         self.topic = topic
         self.is_over = False
         self.partitions = [TopicPartition(topic, n) for n in range(plan.partitions)]
+        self.partitions += [TopicPartition(other, 0) for other in plan.topics[1:]]
         self.producers = [ProducerProcess(self, number) for number in range(plan.producers)]
         self.consumers: list[ConsumerProcess] = []
         self._processes = 0
@@ -169,7 +170,8 @@ class Workload:
 
     def partitions_are(self, count: int) -> None:
         """Partitions that were added get their consumer; producers find them by themselves."""
-        for number in range(len(self.partitions), count):
+        known = sum(partition.topic == self.topic for partition in self.partitions)
+        for number in range(known, count):
             self.partitions.append(TopicPartition(self.topic, number))
             if not self.is_over:
                 self._follow(self.partitions[-1])
@@ -193,7 +195,7 @@ class Workload:
 
     async def connected(self) -> SimClient:
         client = self.client()
-        await client.refresh([self.topic])
+        await client.refresh(list(self.plan.topics))
         return client
 
     def consumer(self, client: SimClient, name: str, partition: TopicPartition) -> SimConsumer:

@@ -17,6 +17,7 @@ from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.server.broker_runtime import BrokerRuntime
 from odradek.server.seams import Clock, Seams
+from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.replicas import ClusterView
 from odradek.sim.loop import NOBODY, Host, SimLoop
 from odradek.sim.network import Network
@@ -297,6 +298,7 @@ class World:
         self.topics = Topics(self.store.ensemble.tree)
         self.administration: Any = None  # of a seed with administrators (`administration`)
         self.clients: Any = None  # of a run (`workload`)
+        self.let_in: list[Anomaly] = []  # what was granted to strangers
         self.waiting_for_stop: dict[str, list[Callable[[], None]]] = {}
         self.on_broker_stopped: list[Callable[[SimBroker, BaseException], None]] = []
         # (broker, event, effects) after each step of a controller, before anything of it is written or told

@@ -1,0 +1,42 @@
+"""What the brokers of a world hold and what their turns cost, for `checkers.burden`."""
+
+from collections.abc import Iterator
+
+from odradek.sim.checkers.burden import Burden, Held
+from odradek.sim.world import SimBroker, World
+
+
+def burdens(world: World) -> Iterator[Burden]:
+    for broker in world.brokers.values():
+        if broker.is_running and broker.is_serving:
+            yield _burden(world, broker)
+
+
+def _burden(world: World, broker: SimBroker) -> Burden:
+    runtime = broker.runtime
+    assert runtime is not None and runtime._gateway is not None
+    core = runtime.broker
+    held = [
+        Held(
+            connection.peer,
+            len(connection._rest) + connection._large_filled,
+            sum(
+                len(b) for b in connection._outgoing._buffers if isinstance(b, bytes | bytearray | memoryview)
+            ),
+            0 if connection.transport is None else connection.transport.get_write_buffer_size(),
+            connection.requests_in_flight,
+        )
+        for connection in runtime._gateway._connections.values()
+    ]
+    term = runtime.controller._term
+    boxes = {} if term is None else term._outboxes._boxes
+    steps, turn = (0, "") if world.loop.meter is None else world.loop.meter.busiest.get(broker.name, (0, ""))
+    return Burden(
+        broker.broker_id,
+        held,
+        core.unchecked._bytes + sum(len(one.frame) for one in runtime._gateway.held._held),
+        len(core.purgatory),
+        max((box.unanswered for _, box in boxes.values()), default=0),
+        steps,
+        turn,
+    )

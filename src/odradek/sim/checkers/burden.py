@@ -1,0 +1,70 @@
+"""What a broker holds for others, and what one turn of its loop costs: both bounded, whatever comes in.
+
+`Burden` is a plain value that `sim.burden` fills from a world. The bounds are those of docs/simulator.md: some times what
+honest clients need, far below what one who means harm could have without them.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from odradek.model.ids import BrokerId
+from odradek.sim.checkers.history import Anomaly
+
+# Of one connection: half a megabyte of answers stops reading, the transport holds as much back again, and one large frame
+# may be on its way in.
+MOST_BYTES_OF_A_CONNECTION = 2 << 20
+MOST_REQUESTS_OF_A_CONNECTION = 500  # queued.max.requests
+# Whatever has no connection of its own: batches that wait to be opened, requests that wait for the store.
+MOST_BYTES_BESIDE = 64 << 20
+# Of connections that are gone: an acks=all that was written waits for its followers or for its time, whoever hears of it.
+MOST_LEFT_BEHIND = 2_000
+# Control requests to one broker that wait for an answer to the one before.
+MOST_WAITING_TO_BE_SENT = 200
+# Functions entered in one turn, a quarter of a microsecond each and up: half of the fifty milliseconds a turn may take.
+MOST_STEPS_OF_A_TURN = 100_000
+
+
+class Held(NamedTuple):
+    """By one connection, in bytes and requests."""
+
+    peer: str
+    received_bytes: int
+    answer_bytes: int
+    written_bytes: int
+    requests: int
+
+
+class Burden(NamedTuple):
+    broker: BrokerId
+    connections: Sequence[Held] = ()
+    bytes_beside: int = 0
+    waiting_requests: int = 0  # in the purgatory
+    to_be_sent: int = 0  # by its controller, to the one broker that has most
+    steps: int = 0  # of its busiest turn so far
+    turn: str = ""  # and which callback that was
+
+
+def overburdened(burden: Burden) -> Iterator[Anomaly]:
+    for held in burden.connections:
+        size = held.received_bytes + held.answer_bytes + held.written_bytes
+        if size > MOST_BYTES_OF_A_CONNECTION:
+            yield _anomaly(
+                burden,
+                f"holds {size} bytes for {held.peer}: {held.received_bytes} received, {held.answer_bytes} of answers, "
+                f"{held.written_bytes} written; up to {MOST_BYTES_OF_A_CONNECTION} are allowed",
+            )
+        if held.requests > MOST_REQUESTS_OF_A_CONNECTION:
+            yield _anomaly(burden, f"has {held.requests} requests of {held.peer} in flight")
+    if burden.bytes_beside > MOST_BYTES_BESIDE:
+        yield _anomaly(burden, f"holds {burden.bytes_beside} bytes of what waits to be looked at")
+    most = MOST_LEFT_BEHIND + sum(held.requests for held in burden.connections)
+    if burden.waiting_requests > most:
+        yield _anomaly(burden, f"parks {burden.waiting_requests} requests, of which {most} may wait")
+    if burden.to_be_sent > MOST_WAITING_TO_BE_SENT:
+        yield _anomaly(burden, f"has {burden.to_be_sent} control requests to one broker waiting")
+    if burden.steps > MOST_STEPS_OF_A_TURN:
+        yield _anomaly(burden, f"entered {burden.steps} functions in one turn of its loop, in {burden.turn}")
+
+
+def _anomaly(burden: Burden, detail: str) -> Anomaly:
+    return Anomaly("BoundedBurden", None, f"broker {burden.broker} {detail}")

@@ -1,0 +1,136 @@
+"""What operators do beside the topics themselves: replicas moved between the directories of a broker (KIP-113), quotas of
+clients, and looks at offsets, epochs, directories and configuration. Mixed into `administration`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages import (
+    alter_client_quotas,
+    alter_replica_log_dirs,
+    describe_client_quotas,
+    describe_configs,
+    describe_log_dirs,
+    offset_for_leader_epoch,
+)
+from odradek.sim.client import EPOCH_MS, Address, RequestFailed, SimClient
+from odradek.sim.plan import Fault
+from odradek.sim.targets import serving
+from odradek.sim.world import PORT, World
+
+TOPIC_RESOURCE = 2
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+CLIENTS = "c1"  # the client id of every producer and consumer (`workload.MACHINE`)
+
+
+class Operations:
+    if TYPE_CHECKING:
+        world: World
+        _client: SimClient
+
+    _partition: Callable[[Fault], TopicPartition | None]
+    _ask: Callable[..., Any]
+    _leader: Callable[[TopicPartition], Any]
+    _offset_at: Callable[[Address, TopicPartition, int], Any]
+
+    async def _move_log_dir(self, fault: Fault) -> str:
+        """One replica, into the other directory of its broker."""
+        partition = self._partition(fault)
+        hosts = [
+            broker
+            for broker in serving(self.world)
+            if broker.runtime is not None and partition in broker.runtime.broker.replicas.partitions
+        ]
+        if partition is None or not hosts:
+            return "nobody hosts it"
+        broker = hosts[int(fault.amount * len(hosts))]
+        assert broker.runtime is not None
+        here = broker.runtime.logs.directory_of(partition)
+        there = [disk.path for disk in broker.disks if disk.path != here]
+        if not there:
+            return "there is one directory"
+        wanted = alter_replica_log_dirs.AlterReplicaLogDirTopic(
+            name=partition.topic, partitions=[partition.partition]
+        )
+        request = alter_replica_log_dirs.AlterReplicaLogDirsRequest(
+            dirs=[alter_replica_log_dirs.AlterReplicaLogDir(path=there[0], topics=[wanted])]
+        )
+        try:
+            answer = await self._client.ask((broker.name, PORT), request)
+            code = ErrorCode(answer.results[0].partitions[0].error_code)
+            seen = await self._client.ask(
+                (broker.name, PORT), describe_log_dirs.DescribeLogDirsRequest(topics=None)
+            )
+        except RequestFailed:
+            return "no answer"
+        moving = sum(row.is_future_key for d in seen.results for t in d.topics for row in t.partitions)
+        return f"{partition} of {broker.name} to {there[0]}: {code.name}, {moving} on their way"
+
+    async def _set_quota(self, fault: Fault) -> str:
+        """Of all clients together, for a while. It is taken away again, however long that takes."""
+        key, value = (
+            ("producer_byte_rate", 2_000.0 + 40_000.0 * fault.amount),
+            ("consumer_byte_rate", 2_000.0 + 40_000.0 * fault.amount),
+            ("request_percentage", 1.0 + 50.0 * fault.amount),
+        )[int(fault.target * 3)]
+        said = await self._alter_quota(key, value, remove=False)
+        await asyncio.sleep(fault.lasts_s)
+        while (gone := await self._alter_quota(key, 0.0, remove=True)) != ErrorCode.NONE.name:
+            await asyncio.sleep(0.2)
+        return f"{key}={value:.0f}: {said}, taken away: {gone}"
+
+    async def _alter_quota(self, key: str, value: float, *, remove: bool) -> str:
+        request = alter_client_quotas.AlterClientQuotasRequest(
+            entries=[
+                alter_client_quotas.AlterClientQuotasRequestEntryData(
+                    entity=[alter_client_quotas.EntityData(entity_type="client-id", entity_name=CLIENTS)],
+                    ops=[alter_client_quotas.OpData(key=key, value=value, remove=remove)],
+                )
+            ],
+            validate_only=False,
+        )
+        said: str = await self._ask(request, lambda answer: answer.entries[0].error_code)
+        return said
+
+    async def _look_around(self, fault: Fault) -> str:
+        """Everything that only asks, of the leader of one partition."""
+        partition = self._partition(fault)
+        address = None if partition is None else await self._leader(partition)
+        if partition is None or address is None:
+            return "no leader"
+        now_ms = EPOCH_MS + int(self.world.loop.time() * 1000)
+        asked = (EARLIEST, LATEST, MAX_TIMESTAMP, now_ms - int(10_000 * fault.amount), now_ms - 2_000)
+        epoch = self._client.leaders.get(partition, (-1, -1))[1]
+        try:
+            offsets = [await self._offset_at(address, partition, timestamp) for timestamp in asked]
+            ends = [
+                await self._epoch_end(address, partition, wanted) for wanted in (0, max(epoch - 1, 0), epoch)
+            ]
+            for message in _questions(partition.topic):
+                await self._client.ask(address, message)
+        except RequestFailed:
+            return "no answer"
+        return f"{partition}: offsets {offsets}, epochs end at {ends}"
+
+    async def _epoch_end(self, address: Address, partition: TopicPartition, epoch: int) -> int:
+        wanted = offset_for_leader_epoch.OffsetForLeaderPartition(
+            partition=partition.partition, leader_epoch=epoch
+        )
+        request = offset_for_leader_epoch.OffsetForLeaderEpochRequest(
+            replica_id=-1,
+            topics=[offset_for_leader_epoch.OffsetForLeaderTopic(topic=partition.topic, partitions=[wanted])],
+        )
+        answer = await self._client.ask(address, request)
+        return int(answer.topics[0].partitions[0].end_offset)
+
+
+def _questions(topic: str) -> list[Any]:
+    resource = describe_configs.DescribeConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic)
+    return [
+        describe_configs.DescribeConfigsRequest(resources=[resource], include_synonyms=True),
+        describe_client_quotas.DescribeClientQuotasRequest(components=[], strict=False),
+        describe_log_dirs.DescribeLogDirsRequest(topics=None),
+    ]

@@ -1,0 +1,126 @@
+"""What a broker holds and what a turn of it costs: bounded, and found where it is not."""
+
+import pytest
+
+from odradek.model.ids import BrokerId, TopicPartition
+from odradek.server import connection
+from odradek.sim.checkers.burden import Burden, Held, overburdened
+from odradek.sim.checkers.history import History
+from odradek.sim.client import SimClient
+from odradek.sim.loop import Host, SimLoop
+from odradek.sim.meter import Meter
+from odradek.sim.plan import Fault, Plan
+from odradek.sim.producer import SimProducer
+from odradek.sim.run import CORRECTNESS, OK, describe, let_go, run
+from odradek.sim.world import PORT, World
+from tests.sim.test_further_faults import plan_with
+
+QUIET = Burden(BrokerId(1), [Held("c1:1", 100, 200, 300, 4)], 1_000, 4, 1, 5_000, "a read")
+
+
+def held(**changed: object) -> Burden:
+    return QUIET._replace(connections=[QUIET.connections[0]._replace(**changed)])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("burden", "says"),
+    [
+        (held(received_bytes=3 << 20), "3145728 received"),
+        (held(answer_bytes=1 << 20, written_bytes=1 << 21), "1048576 of answers, 2097152 written"),
+        (held(requests=501), "501 requests of c1:1 in flight"),
+        (QUIET._replace(bytes_beside=65 << 20), "waits to be looked at"),
+        (QUIET._replace(waiting_requests=3_000), "parks 3000 requests"),
+        (QUIET._replace(to_be_sent=201), "201 control requests"),
+        (QUIET._replace(steps=100_001), "entered 100001 functions in one turn of its loop, in a read"),
+    ],
+)
+def test_what_is_too_much_is_named(burden: Burden, says: str) -> None:
+    (found,) = overburdened(burden)
+    assert found.name == "BoundedBurden"
+    assert says in found.detail
+
+
+def test_what_is_usual_is_not() -> None:
+    assert list(overburdened(QUIET)) == []
+
+
+def test_a_meter_counts_what_a_turn_enters_and_nothing_of_threads() -> None:
+    loop = SimLoop(1)
+    loop.meter = meter = Meter()
+    host, threads = Host("b1", 1), Host("b1", 1)
+    threads.is_of_threads = True
+
+    def step() -> None:
+        pass
+
+    def turn(count: int) -> None:
+        for _ in range(count):
+            step()
+
+    for who, count in ((host, 7), (host, 40), (threads, 900)):
+        loop.call_as(who, turn, count)
+    loop.run_until(1.0)
+
+    assert meter.busiest["b1"][0] == 41
+    assert meter.steps["b1"] == 8 + 41 + 901
+
+
+def metered(*faults: Fault) -> Plan:
+    plan = plan_with(*faults, seed=50)
+    assert plan.is_metered
+    return plan
+
+
+def test_a_read_that_brings_thousands_of_requests_is_handled_in_many_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deaf = Fault(2.0, "deaf_clients", 0.1, 0.9, 3.0)
+    outcome = run(metered(deaf))
+    assert outcome.code == OK, describe(outcome)
+
+    monkeypatch.setattr(connection, "MOST_FRAMES_A_TURN", 1_000_000)
+    outcome = run(metered(deaf))
+    assert outcome.code == CORRECTNESS
+    assert outcome.reason.startswith("BoundedBurden: ")
+
+
+def test_to_count_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = run(metered())
+    monkeypatch.setattr(Plan, "is_metered", False)
+    uncounted = run(plan_with(seed=50))
+
+    assert (counted.trace_hash, counted.events) == (uncounted.trace_hash, uncounted.events)
+
+
+def steps_of(idle_partitions: int) -> int:
+    """Of all turns of all brokers, while hundred records are produced to one partition and the others rest."""
+    world = World(1)
+    world.start()
+    host = Host("c1", 101)
+    client = SimClient(world.loop, host, [(broker.name, PORT) for broker in world.brokers.values()])
+    hot = TopicPartition("hot", 0)
+
+    async def create() -> None:
+        await client.refresh([])
+        assert await client.create_topic("idle", idle_partitions, 3) == 0
+        assert await client.create_topic("hot", 1, 3) == 0
+
+    async def produce(count: int) -> None:
+        producer = SimProducer(client, "p0", History())
+        await producer.open()
+        await client.refresh([hot.topic])
+        for number in range(count):
+            assert (await producer.send(hot, [b"%d" % number])).outcome == "ok"
+
+    world.call(host, create())
+    world.run_for(10.0)
+    world.call(host, produce(5))
+    world.loop.meter = meter = Meter()
+    world.call(host, produce(100))
+    let_go(world)
+    return sum(steps for name, steps in meter.steps.items() if name.startswith("b"))
+
+
+def test_the_cost_of_a_record_does_not_grow_with_partitions_that_rest() -> None:
+    few, many = steps_of(3), steps_of(60)
+    assert many < 1.25 * few, (few, many)

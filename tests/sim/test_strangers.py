@@ -1,0 +1,58 @@
+"""Nothing is granted to strangers, and what is granted all the same is found."""
+
+import pytest
+
+from odradek.log import validation
+from odradek.model.errors import ProtocolError
+from odradek.sim.faults import TABLE, inject
+from odradek.sim.plan import ACTIONS, OPERATIONS, Fault
+from odradek.sim.run import CORRECTNESS, OK, describe, run
+from odradek.sim.strangers import TABLE as OF_STRANGERS
+from odradek.sim.strangers import hostile
+from odradek.sim.world import World
+from tests.log.logs import config
+from tests.sim.test_further_faults import notes, plan_with
+
+NOW_MS = 1_700_000_000_000
+CLAIMS = ("false_control_requests", "false_isr_changes", "false_followers", "hostile_batches")
+
+
+@pytest.mark.parametrize(
+    ("what", "records"), list(hostile(NOW_MS)), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_no_hostile_batch_is_one(what: str, records: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        validation.checked(memoryview(records), config(), now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize("kind", CLAIMS)
+def test_a_claim_is_made_and_refused(kind: str) -> None:
+    outcome = run(plan_with(Fault(4.0, kind, 0.1, 0.4, 0.0)))
+
+    assert outcome.code == OK, describe(outcome)
+    refused = notes(outcome, "stranger to ")
+    assert len(refused) >= 3
+    assert not any(text.endswith(": NONE") for text in refused)
+
+
+def test_what_is_granted_to_a_stranger_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validation, "check_header", lambda *args, **options: None)
+    outcome = run(plan_with(Fault(4.0, "hostile_batches", 0.1, 0.4, 0.0)))
+
+    assert outcome.code == CORRECTNESS
+    assert outcome.reason.startswith("StrangerIsRefused: b")
+
+
+@pytest.mark.parametrize("kind", sorted(TABLE))
+def test_a_fault_on_what_is_gone_already_does_nothing_and_is_not_counted(kind: str) -> None:
+    world = World(1)
+    assert not inject(world, Fault(0.0, kind, 0.5, 0.5, 1.0)) or kind in OF_NOBODY
+    assert world.let_in == []
+
+
+# Of the store, or of links: there is no broker they could miss.
+OF_NOBODY = {"store_restart", "lost_answers", "lost_calls", "cut_to_a_ring", "swizzle"}
+
+
+def test_strangers_are_no_administrators() -> None:
+    assert set(OF_STRANGERS).isdisjoint({*ACTIONS, *OPERATIONS})
