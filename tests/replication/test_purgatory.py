@@ -103,7 +103,7 @@ def test_whose_deadline_stays_in_its_grain_keeps_its_turn() -> None:
     first, second = Parked(purgatory), Parked(purgatory)
     turns: list[Parked] = []
     for waiter in (first, second):
-        waiter.expire = lambda now_ms, waiter=waiter: turns.append(waiter)  # type: ignore[method-assign]
+        waiter.finish = lambda now_ms, waiter=waiter, **_: turns.append(waiter)  # type: ignore[method-assign]
         purgatory.park(waiter, deadline_ms=1_000)
     purgatory.hasten(first, deadline_ms=1_000 - DEADLINE_GRAIN_MS + 1)
     assert purgatory.expire(1_000) == 2
