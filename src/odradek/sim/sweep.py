@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from pathlib import Path
 
 from odradek.controller import bulk_moves
@@ -125,11 +126,17 @@ def _begin(is_large: bool, also: list[str], traced_seeds: frozenset[int]) -> Non
         bulk_moves.WORTH_IT = 1
 
 
+@cache
+def _reached() -> Reached:
+    """By all seeds of this process: what has been seen once is not traced again."""
+    return Reached()
+
+
 def _work(seed: int) -> tuple[Outcome, float, Part | None]:
     begun = time.process_time()
     part: Part | None = None
     if seed in _traced:
-        reached = Reached()
+        reached = _reached()
         with traced(reached):
             outcome = run_plan(draw(seed))
         part = reached.entered, {key: reached.missing[key] for key in reached.entered}
