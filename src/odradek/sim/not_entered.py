@@ -65,8 +65,8 @@ NOT_ENTERED: tuple[tuple[str, str], ...] = (
     ("replication/waiting.py Reader.*", "abstract: what subclasses do"),
     ("replication/waiting.py AckWaiter.settle", "abstract: what subclasses do"),
     ("replication/truncation.py EpochHistory.*", "abstract: what subclasses do"),
-    ("replication/purgatory.py Waiter.try_complete", "abstract: what subclasses do"),
-    ("replication/purgatory.py Waiter.expire", "abstract: what subclasses do"),
+    ("replication/purgatory.py Waiter.is_over", "abstract: what subclasses do"),
+    ("replication/purgatory.py Waiter.finish", "abstract: what subclasses do"),
 )
 
 
