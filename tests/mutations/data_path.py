@@ -31,9 +31,9 @@ OF_OTHER_ROOMS: tuple[Mutation, ...] = (
         (79,),
         "nobody is told while another has not answered",
         "server/outboxes.py",
-        "                if found is not None:\n                    found[1].send(request)\n",
+        "                if found is not None:\n                    found[1].send(request, encoded.get(id(request)))\n",
         "                if found is not None and not any(box.unanswered for _, box in self._boxes.values()):\n"
-        "                    found[1].send(request)\n",
+        "                    found[1].send(request, encoded.get(id(request)))\n",
     ),
     Mutation(
         (152,),
