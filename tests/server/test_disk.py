@@ -47,6 +47,15 @@ class Seams:
         return function(*arguments)
 
 
+class NoCleaning:
+    """Never due."""
+
+    backoff_ms = 10**9
+
+    def stop(self) -> None:
+        pass
+
+
 def test_every_checkpoint_is_written_at_its_own_interval() -> None:
     async def scenario() -> None:
         logs, seams = Logs(), Seams()
@@ -63,6 +72,7 @@ def test_every_checkpoint_is_written_at_its_own_interval() -> None:
             settings,
             on_flushed=lambda effect, error: None,
             high_watermarks=dict,
+            cleaning=NoCleaning(),  # type: ignore[arg-type]
             log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
         )
         for _ in range(60):
@@ -94,6 +104,7 @@ def test_a_flush_that_ends_in_a_mistake_of_ours_is_a_flush_that_failed(
             BrokerSettings({}),
             on_flushed=lambda effect, error: flushed.append((effect, error)),
             high_watermarks=dict,
+            cleaning=NoCleaning(),  # type: ignore[arg-type]
             log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
         )
         effect = FlushLog(0, TopicPartition("t", 0), object(), Plan())  # type: ignore[arg-type]
@@ -147,6 +158,7 @@ def test_two_flushes_of_one_log_do_not_count_for_each_other(tmp_path: Path, firs
             BrokerSettings({}),
             on_flushed=lambda effect, error: effect.log.commit_flush(effect.plan),
             high_watermarks=dict,
+            cleaning=NoCleaning(),  # type: ignore[arg-type]
             log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
         )
 

@@ -16,9 +16,9 @@ from odradek.protocol.primitives import ELEMENT_BUDGET, OBJECT_COST
 
 # Whatever is known: some 30 ms of the dearest.
 LEAST_ROWS = 5_000
-# The assignment of a large topic: a row and its replicas for each partition.
+# The assignment of a large topic, a row and its replicas for each partition; the members of a large group, one each.
 LEAST_ROWS_OF_NEW = 20_000
-OF_NEW = frozenset((ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS))
+OF_NEW = frozenset((ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.SYNC_GROUP, ApiKey.LEAVE_GROUP))
 # A partition that is known is a row below its topic's; in these with a few more in it, its replicas or their epochs.
 ROWS_OF_A_PARTITION = 2
 ROWS_OF_ITS_REPLICAS = 8

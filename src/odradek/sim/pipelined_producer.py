@@ -52,6 +52,7 @@ class PipelinedProducer(SimProducer):
         assert self.is_idempotent, "without idempotence five in flight promise no order"
         self._gaps = gaps  # None: it leaves none
         self._queues: dict[TopicPartition, deque[_Batch]] = {}
+        self._being_emptied: set[TopicPartition] = set()
         self._epochs: dict[TopicPartition, int] = {}
         self._count = 0
 
@@ -64,7 +65,8 @@ class PipelinedProducer(SimProducer):
         queue = self._queues.setdefault(partition, deque())
         loop = self.client.loop
         queue.append(_Batch(values, self._named(partition), loop.time() + GIVE_UP_S))
-        if len(queue) == 1:
+        if partition not in self._being_emptied:
+            self._being_emptied.add(partition)
             loop.create_task(self._empty(partition, queue))
         self._note_in_flight()
         while len(queue) > MOST_IN_FLIGHT:
@@ -81,6 +83,13 @@ class PipelinedProducer(SimProducer):
     # --- one partition
 
     async def _empty(self, partition: TopicPartition, queue: deque[_Batch]) -> None:
+        try:
+            await self._send_all(partition, queue)
+        finally:
+            self._being_emptied.discard(partition)
+            self._note_in_flight()
+
+    async def _send_all(self, partition: TopicPartition, queue: deque[_Batch]) -> None:
         while queue:
             until = queue[0].until
             address, _ = await self.client.leader_of(partition, until)
@@ -108,7 +117,6 @@ class PipelinedProducer(SimProducer):
                     self._begin_anew(partition, queue)
                 await asyncio.sleep(RETRY_S)
                 await self.client.refresh([partition.topic])
-        self._note_in_flight()
 
     def _place(self, partition: TopicPartition, batch: _Batch) -> None:
         if batch.epoch < 0:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
-    asked = DeleteGroupsRequest.decode(request.api_version, request.body)
+    asked = DeleteGroupsRequest.decode(request.api_version, request.body, budget=request.budget)
     places = by_partition(broker, dict.fromkeys(asked.groups_names))
     parts = {index: DeleteGroupsRequest(groups_names=names) for index, names in places.items()}
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
-    asked = DescribeGroupsRequest.decode(request.api_version, request.body)
+    asked = DescribeGroupsRequest.decode(request.api_version, request.body, budget=request.budget)
     parts = {
         index: DescribeGroupsRequest(
             groups=names, include_authorized_operations=asked.include_authorized_operations

@@ -31,7 +31,7 @@ GROUP, TRANSACTION, SHARE = 0, 1, 2
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = FindCoordinatorRequest.decode(version, request.body)
+    asked = FindCoordinatorRequest.decode(version, request.body, budget=request.budget)
     keys = asked.coordinator_keys if version >= FIRST_WITH_KEYS else [asked.key]
     rows = [_find(broker, request, asked.key_type, key) for key in keys]
     if version >= FIRST_WITH_KEYS:

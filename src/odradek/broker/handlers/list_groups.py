@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
-    asked = ListGroupsRequest.decode(request.api_version, request.body)
+    asked = ListGroupsRequest.decode(request.api_version, request.body, budget=request.budget)
 
     def merge(answers: list[Any]) -> ListGroupsResponse:
         errors = [answer.error_code for answer in answers if answer.error_code]

@@ -20,7 +20,7 @@ FIRST_WITH_GROUPS = 8
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = OffsetFetchRequest.decode(version, request.body)
+    asked = OffsetFetchRequest.decode(version, request.body, budget=request.budget)
     if version < FIRST_WITH_GROUPS:
         return ask_group(broker, request, asked, asked.group_id, now_ms)
     places = by_partition(broker, dict.fromkeys(group.group_id for group in asked.groups))

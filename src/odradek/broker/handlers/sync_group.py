@@ -16,5 +16,5 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
-    asked = SyncGroupRequest.decode(request.api_version, request.body)
+    asked = SyncGroupRequest.decode(request.api_version, request.body, budget=request.budget)
     return ask_group(broker, request, asked, asked.group_id, now_ms)
