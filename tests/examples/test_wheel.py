@@ -56,9 +56,12 @@ def test_a_wheel_holds_the_package_and_its_licence_and_nothing_else(wheel: Path)
 
     tops = {name.split("/")[0] for name in names}
     assert {re.sub(r"-\d+(\.\d+)+", "", top) for top in tops} == {
-        "odradek",
-        "pyspark_odradek",
-        "odradek.dist-info",
+        *("odradek", "odradek.dist-info"),
+        *(
+            "pyspark_odradek",
+            "pyspark_odradek_delta",
+            "pyspark_odradek_fused",
+        ),  # by these names Spark finds us
     }
     assert {"odradek/py.typed", "odradek/cli/main.py"} <= set(names)
     assert {Path(name).name for name in names} >= {"LICENSE", "NOTICE"}

@@ -93,13 +93,13 @@ def test_a_cut_resets_every_connection() -> None:
 
 def test_whoever_connects_to_a_broker_that_is_down_is_told_so() -> None:
     (port, nobody) = free_ports(2)
-    with Proxies({port: nobody}):
-        # The reset may come before `connect` has returned.
-        with (
-            pytest.raises(ConnectionResetError),
-            socket.create_connection(("127.0.0.1", port), 10) as client,
-        ):
-            client.recv(1)
+    # The reset may come before `connect` has returned.
+    with (
+        Proxies({port: nobody}),
+        pytest.raises(ConnectionResetError),
+        socket.create_connection(("127.0.0.1", port), 10) as client,
+    ):
+        client.recv(1)
 
 
 def test_the_table_counts_faults_by_kind_and_ends_with_what_is_wrong() -> None:
