@@ -334,6 +334,22 @@ class DiskError(Trouble):
         self.disk.heal()
 
 
+class NameNotFound(Trouble):
+    """One rename or removal finds nothing under the name: somebody has moved the file away, and moves it back."""
+
+    def __init__(self, k: int, disk: MemoryDisk, step: str) -> None:
+        super().__init__(k)
+        self.disk = disk
+        self.step = step
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        self.disk.inject(self.step, errno.ENOENT, after=self.left, times=1)
+        yield
+        self.was_met = self.disk.failures > 0
+        self.disk.heal()
+
+
 class ShortWrite(Trouble):
     """So many bytes fit on the disk, and of what is written then only the beginning."""
 
@@ -407,23 +423,51 @@ TROUBLES = [(operation, error) for operation in OPERATIONS for error in ("EIO", 
 def test_the_kth_operation_of_the_disk_fails(operation: Callable[[Story], None], error: str) -> None:
     def play(k: int) -> bool:
         disk = MemoryDisk()
-        settings = config(**LIMITS)
-        story = Story(create_log(disk.root, TP, TOPIC_ID, settings, now_ms=NOW))
+        story = Story(create_log(disk.root, TP, TOPIC_ID, config(**LIMITS), now_ms=NOW))
         trouble = ShortWrite(k, disk) if error == "short write" else DiskError(k, disk, getattr(errno, error))
         met = interrupted(story, operation, trouble)
         judge(story)
         assert (story.log.failure is not None) is met, "after an error of the disk nothing is tried again"
-        point, start = story.log.recovery_point, story.log.log_start_offset
-        reopened = open_log(
-            disk.restart(),
-            TP,
-            settings,
-            now_ms=NOW,
-            was_clean=False,
-            recovery_point=point,
-            log_start_offset=start,
-        )
-        judge_reopened(story, reopened.log)
+        judge_reopened(story, killed_and_opened(story, disk))
         return met
 
     every_k(play)
+
+
+@pytest.mark.parametrize("step", ["rename", "remove"])
+@pytest.mark.parametrize(
+    "operation",
+    [
+        cut_an_older_one,
+        cut_at_the_beginning_of_a_segment,
+        begin_anew_below_the_end,
+        delete_records,
+        retention,
+    ],
+    ids=lambda operation: operation.__name__,
+)
+def test_the_kth_name_is_not_found_and_the_file_is_back_later(
+    operation: Callable[[Story], None], step: str
+) -> None:
+    def play(k: int) -> bool:
+        disk = MemoryDisk()
+        story = Story(create_log(disk.root, TP, TOPIC_ID, config(**LIMITS), now_ms=NOW))
+        met = interrupted(story, operation, NameNotFound(k, disk, step))
+        judge(story)
+        assert disk.root.health.failure is None, "the other logs of the disk go on"
+        judge_reopened(story, killed_and_opened(story, disk))
+        return met
+
+    every_k(play)
+
+
+def killed_and_opened(story: Story, disk: MemoryDisk) -> PartitionLog:
+    return open_log(
+        disk.restart(),
+        TP,
+        config(**LIMITS),
+        now_ms=NOW,
+        was_clean=False,
+        recovery_point=story.log.recovery_point,
+        log_start_offset=story.log.log_start_offset,
+    ).log

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from odradek.log.errors import CorruptLog
+from odradek.log.errors import CorruptLog, MissingFile
 from odradek.log.files import Directory, File
 from odradek.log.indexes import (
     MAX_RELATIVE_OFFSET,
@@ -567,13 +567,19 @@ class Segment:
         self._file = self._index_file = self._time_index_file = None
 
     def discard(self) -> list[str]:
-        """Takes the files out of the log by renaming them; returns the names that are to be removed later."""
+        """Takes the files out of the log by renaming them; returns the names that are to be removed later.
+
+        MissingFile if the batches are not found: whoever took them away may put them back, and the next start would
+        find them beside a log that has gone on without them, and cut the log off where they end.
+        """
         self._index_file = self._time_index_file = None
         gone = []
         for suffix in SUFFIXES:
             name = self.name(suffix)
             if self.directory.rename(name, name + DELETED_SUFFIX):
                 gone.append(name + DELETED_SUFFIX)
+            elif suffix == LOG_SUFFIX:
+                raise MissingFile(f"{self.directory.path}/{name}: taken away by somebody")
         return gone
 
     def __repr__(self) -> str:
