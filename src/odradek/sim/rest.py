@@ -34,7 +34,7 @@ def pending(world: World, unfinished: Sequence[str] = ()) -> list[Anomaly]:
                 ],
                 world.is_ready(),
                 list(world.excused),
-                unfinished,
+                [*unfinished, *world.store.sessions_about_to_end()],
             )
         )
     )

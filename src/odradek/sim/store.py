@@ -266,6 +266,14 @@ class SimStore:
         for begin in waiting:
             begin()
 
+    def sessions_about_to_end(self) -> list[str]:
+        """Their clients have given them up while they were out of touch, and the store has not: what hangs on them goes yet."""
+        return [
+            f"the end of session {session.session_id:#x}, which its client has given up,"
+            for session in self.ensemble.sessions.values()
+            if session.state is SessionState.EXPIRED
+        ]
+
     def context_of(self, host: Host) -> Any:
         return self.loop.context_of(host)
 

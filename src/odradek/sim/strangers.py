@@ -71,6 +71,7 @@ def _connect(world: World, broker: SimBroker, fault: Fault, count: int, say: Cal
         except (OSError, TimeoutError):
             return
         transport.write(say(number))  # type: ignore[attr-defined]
+        world.strangers.append(transport)  # type: ignore[arg-type]
         later(world, fault.lasts_s, transport.abort)  # type: ignore[attr-defined]
 
     for number in range(count):

@@ -290,6 +290,7 @@ class World:
         self.cut_from_store: dict[str, None] = {}
         self.starts = 0
         self.is_healed = False
+        self.strangers: list[asyncio.Transport] = []  # of connections that only exist to be in the way
         self.notes: list[tuple[float, str]] = []
         # (broker, partition) that has lost records -> the life in which the ISR still counts on it
         self.excused: dict[tuple[BrokerId, TopicPartition], int] = {}
@@ -456,6 +457,8 @@ class World:
         """Everything works again, and everybody runs. No fault strikes from now on."""
         self.note("heal everything")
         self.is_healed = True
+        for connection in self.strangers:
+            connection.abort()  # the end of what they began would else come when all is at rest
         self.network.heal_all()
         for broker in self.brokers.values():
             self.heal_store(broker)
