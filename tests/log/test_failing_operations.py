@@ -461,13 +461,41 @@ def test_the_kth_name_is_not_found_and_the_file_is_back_later(
     every_k(play)
 
 
-def killed_and_opened(story: Story, disk: MemoryDisk) -> PartitionLog:
+@pytest.mark.parametrize("begins_at", [15, 20, 26])
+def test_what_recovery_cuts_off_is_not_found_and_the_file_is_back_later(begins_at: int) -> None:
+    """A start cuts the log off at a damaged batch, and it goes on up to where a segment began that was cut off; another
+    start finds what was appended, and nothing of that segment.
+    """
+
+    def play(k: int) -> bool:
+        disk = MemoryDisk()
+        story = Story(create_log(disk.root, TP, TOPIC_ID, config(**LIMITS), now_ms=NOW))
+        segment = story.log.segments.holding(7)
+        disk.flip_bit(f"{TP}/{segment.name()}", (segment.position_of(7) + SIZE - 1) * 8)
+        story.forget(7)
+        trouble = NameNotFound(k, disk, "remove")
+        with trouble.going_on():
+            try:
+                log = killed_and_opened(story, disk, recovery_point=0)
+            except StorageError:
+                log = None
+        story.log = log or killed_and_opened(story, disk, recovery_point=0)
+        while story.log.log_end_offset < begins_at:
+            story.append()
+        judge(story)
+        judge_reopened(story, killed_and_opened(story, disk))
+        return trouble.was_met
+
+    every_k(play)
+
+
+def killed_and_opened(story: Story, disk: MemoryDisk, recovery_point: int | None = None) -> PartitionLog:
     return open_log(
         disk.restart(),
         TP,
         config(**LIMITS),
         now_ms=NOW,
         was_clean=False,
-        recovery_point=story.log.recovery_point,
+        recovery_point=story.log.recovery_point if recovery_point is None else recovery_point,
         log_start_offset=story.log.log_start_offset,
     ).log

@@ -22,7 +22,7 @@ from odradek.log.checkpoints import (
 )
 from odradek.log.cleaned_segment import CLEANED_SUFFIX, SWAP_SUFFIX
 from odradek.log.config import LogConfig
-from odradek.log.errors import CorruptLog
+from odradek.log.errors import CorruptLog, MissingFile
 from odradek.log.files import TEMPORARY_SUFFIX, Directory
 from odradek.log.indexes import AbortedTransaction
 from odradek.log.leader_epochs import EpochEntry, LeaderEpochs
@@ -480,7 +480,10 @@ class _Opening:
         """From the last to the first: a crash in between leaves a shorter log, never one with a hole."""
         while len(self.segments) > at:
             for suffix in SUFFIXES:
-                self.directory.remove(self.segments[-1].name(suffix))
+                name = self.segments[-1].name(suffix)
+                if not self.directory.remove(name) and suffix == LOG_SUFFIX:
+                    # As in `Segment.discard`: were it put back, the next start would take it for a part of the log.
+                    raise MissingFile(f"{self.directory.path}/{name}: taken away by somebody")
             self.segments.pop()
         self.changed_names = True
 
