@@ -125,14 +125,26 @@ def test_a_broker_epoch_that_nobody_gave_us_is_not_believed(world: World, kind: 
     assert lead_again(world).message.error_code == NONE
 
 
-def test_one_that_is_said_while_we_register_is_forgotten_when_we_have_registered(world: World) -> None:
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_a_larger_broker_epoch_waits_until_we_have_registered_and_is_believed_if_it_is_ours(
+    world: World, kind: int
+) -> None:
     world[1].broker.registering()
-    forged = um.UpdateMetadataRequest(controller_id=1, controller_epoch=ELECTED, broker_epoch=2**63 - 1)
-    assert world.send(1, forged, 8).message.error_code == NONE
+    message, version = requests(controller_id=1, controller_epoch=ELECTED, broker_epoch=2**63 - 1)[kind]
+    forged = world.send(1, message, version)
     world[1].epoch += 10
+    rightful = lead_again(world)
+    assert not forged.is_answered and not rightful.is_answered and is_unharmed(world)
     world[1].broker.registered(world[1].epoch, world.now_ms)
-    assert world.send(1, forged, 8).message.error_code == STALE_BROKER
+    assert forged.message.error_code == STALE_BROKER
+    assert rightful.message.topics[0].partition_errors[0].error_code == NONE
+    assert world[1].partition().leader_epoch == 6 and world[1].values() == [b"a"]
+
+
+def test_while_we_register_our_former_epoch_is_obeyed_as_before(world: World) -> None:
+    world[1].broker.registering()
     assert lead_again(world).message.error_code == NONE
+    assert world[1].partition().leader_epoch == 6
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2])

@@ -37,7 +37,7 @@ def test_a_new_term_and_a_new_life_begin_with_numbers_of_their_own() -> None:
     assert not asked(order, 0, term=2, life=EPOCH + 1)
 
 
-def test_what_was_written_to_a_former_life_is_late_even_before_we_know_of_the_new_one() -> None:
+def test_what_was_written_to_a_former_life_is_late() -> None:
     order = ControlOrder()
     assert asked(order, 50) and asked(order, 0, life=EPOCH + 1)
     assert not asked(order, 51)

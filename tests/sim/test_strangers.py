@@ -1,15 +1,19 @@
 """Nothing is granted to strangers, and what is granted all the same is found."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from odradek.log import validation
 from odradek.model.errors import ProtocolError
+from odradek.sim import strangers
 from odradek.sim.faults import TABLE, inject
 from odradek.sim.plan import ACTIONS, OPERATIONS, Fault
 from odradek.sim.run import CORRECTNESS, OK, describe, run
 from odradek.sim.strangers import TABLE as OF_STRANGERS
 from odradek.sim.strangers import hostile
-from odradek.sim.world import World
+from odradek.sim.world import SimBroker, World
 from tests.log.logs import config
 from tests.sim.test_further_faults import notes, plan_with
 
@@ -33,6 +37,24 @@ def test_a_claim_is_made_and_refused(kind: str) -> None:
     refused = notes(outcome, "stranger to ")
     assert len(refused) >= 3
     assert not any(text.endswith(": NONE") for text in refused)
+
+
+@pytest.mark.parametrize("kind", ["false_isr_changes", "false_followers"])
+def test_no_leader_epoch_that_is_claimed_comes_true_before_the_claim_is_read(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is asked may stand still meanwhile, and reads first what it was told of later leader epochs."""
+    claimed: list[int] = []
+
+    def hear(world: World, broker: SimBroker, what: str, message: Any, code_of: Callable[[Any], int]) -> None:
+        if "leader epoch" in what:
+            asked = message.topics[0].partitions[0]
+            claimed.append(asked.leader_epoch if kind == "false_isr_changes" else asked.current_leader_epoch)
+
+    monkeypatch.setattr(strangers, "_ask", hear)
+    outcome = run(plan_with(Fault(4.0, kind, 0.1, 0.4, 0.0)))
+
+    assert claimed and min(claimed) > outcome.events, "each rise of a leader epoch is an event at least"
 
 
 def test_what_is_granted_to_a_stranger_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ request is held, the store is asked, and that it knows no such epoch is proved (
 controller writes its epoch before it tells anybody, so its first request to each broker waits for one read.
 
 A broker epoch above ours would do the same to this broker alone (`control_order`). It is nobody's, unless we are registering
-just now: then the controller may read of it before we do.
+just now: then the controller may read of it before we do (KAFKA-9839), and its request is held until we know ours.
 
 A stranger can make a broker look no more often than every `LOOK_INTERVAL_MS`, and hold no more than `MOST_HELD`
 requests; what does not fit is looked up all the same and its connection closed: a controller sends it again, and by then
@@ -93,11 +93,9 @@ class ControlGate(Organ):
         error = broker.why_stale(asked.broker_epoch, is_kraft=is_kraft)
         if error:
             return error
-        if (
-            broker.broker_epoch is not None
-            and asked.broker_epoch > broker.broker_epoch
-            and not self.is_registering
-        ):
+        if broker.broker_epoch is not None and asked.broker_epoch > broker.broker_epoch:
+            if self.is_registering:
+                return self._hold(request)
             self._say(request, asked, now_ms)
             return ErrorCode.STALE_BROKER_EPOCH
         if asked.controller_epoch > self.known.controller_epoch:
@@ -129,8 +127,6 @@ class ControlGate(Organ):
     def registered(self, now_ms: int) -> None:
         """We know our own epoch, and can judge what waited for it."""
         self.is_registering = False
-        assert self._broker.broker_epoch is not None
-        self._broker.control_order.forget_lives_above(self._broker.broker_epoch)
         held, self.held = self.held, []
         self._replay(held, now_ms)
 

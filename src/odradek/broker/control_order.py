@@ -68,11 +68,6 @@ class ControlOrder:
         self._controller_id, self._life, self._last = controller_id, life, correlation_id
         return None
 
-    def forget_lives_above(self, broker_epoch: int) -> None:
-        """While we registered, a broker epoch above ours was believed of anybody; now we know which one it is."""
-        if self._life[1] > broker_epoch:
-            self._life = (-1, -1)
-
 
 def _is_after(correlation_id: int, other: int) -> bool:
     """Numbers of 32 bits that go on at their smallest after their largest (RFC 1982)."""

@@ -336,8 +336,8 @@ class Broker:
         return self.broker_epoch is None and broker_epoch != UNKNOWN_BROKER_EPOCH
 
     def why_stale(self, broker_epoch: int, *, is_kraft: bool) -> ErrorCode:
-        """Whether a request of a controller is meant for this broker in this life (KIP-380). A larger epoch is
-        ours too: the controller may read of our registration before we do (`control_gate`)."""
+        """Whether a request of a controller is meant for this broker in this life (KIP-380). A larger epoch may
+        be ours too: the controller may read of our registration before we do (`control_gate`)."""
         if is_kraft:
             return ErrorCode.INVALID_REQUEST
         if (

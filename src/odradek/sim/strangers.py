@@ -43,6 +43,8 @@ from odradek.sim.world import PORT, SimBroker, World
 
 MACHINE, NUMBER = "s1", 103
 NO_BROKER = 99
+# One that is near may come true before the claim is read: a broker that stood still reads first what it was told meanwhile.
+NO_LEADER_EPOCH = 1 << 30
 MOST_DEAF, MOST_UNREAD, MOST_SMALL = 6, 600, 4_000
 LARGEST_CLAIM_BYTES = 100 << 20  # socket.request.max.bytes
 HALF_FRAMES = 12
@@ -264,7 +266,7 @@ def false_isr_changes(world: World, fault: Fault) -> bool:
     for what, broker, broker_epoch, leader_epoch in (
         ("a life that is over", source.broker_id, epoch - 1, replica.leader_epoch),
         ("no broker", NO_BROKER, epoch, replica.leader_epoch),
-        ("a leader epoch that nobody has", source.broker_id, epoch, replica.leader_epoch + 50),
+        ("a leader epoch that nobody has", source.broker_id, epoch, NO_LEADER_EPOCH),
     ):
         change = alter_partition.AlterPartitionRequestPartitionData(
             partition_index=partition.partition,
@@ -311,10 +313,10 @@ def false_followers(world: World, fault: Fault) -> bool:
                     replica.leader_epoch,
                 ),
                 (
-                    "a leader epoch to come",
+                    "a leader epoch that nobody has",
                     int(follower.broker),
                     follower.broker_epoch,
-                    replica.leader_epoch + 3,
+                    NO_LEADER_EPOCH,
                 ),
             ]
     for what, replica_id, epoch, leader_epoch in claims:

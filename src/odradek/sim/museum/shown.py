@@ -55,7 +55,7 @@ STORIES: dict[str, str] = {
     "cut off": "a_controller_resigns_while_cut_off",
     "checkpoints": "made_again_and_restarted",
     "seed 360": "nothing_is_made_again_while_it_goes",
-    "new registration": "newer_epoch_than_heard_of",
+    "new registration": "a_follower_registers_anew_while_it_is_out_of_the_isr",
     "store away": "the_store_goes_away_before_the_registration",
     "H1": "h1_emptied_and_the_proposal_is_sent_again",
     "seed 596": "a_leaver_is_not_eligible",
