@@ -134,6 +134,13 @@ class ClassicGroup:
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
+    def why_not_of_generation(self, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+        """As `why_no_member`, and then whether the member is in the present generation."""
+        error = self.why_no_member(member_id, instance_id)
+        if not error and generation != self.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        return error
+
     def add(self, member: Member, protocol_type: str) -> None:
         if not self.members:
             self.protocol_type = protocol_type

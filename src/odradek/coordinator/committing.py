@@ -87,10 +87,7 @@ def _why_not(group: ClassicGroup | None, request: OffsetCommitRequest) -> ErrorC
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if group.state is GroupState.EMPTY and generation < 0:
         return ErrorCode.NONE  # offsets are all that this group is used for
-    error = group.why_no_member(request.member_id, request.group_instance_id)
-    if not error and generation != group.generation:
-        return ErrorCode.ILLEGAL_GENERATION
-    return error
+    return group.why_not_of_generation(request.member_id, request.group_instance_id, generation)
 
 
 def _why_not_in_transaction(group: ClassicGroup | None, request: TxnOffsetCommitRequest) -> ErrorCode:
@@ -102,10 +99,7 @@ def _why_not_in_transaction(group: ClassicGroup | None, request: TxnOffsetCommit
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if is_bare:
         return ErrorCode.NONE
-    error = group.why_no_member(request.member_id, request.group_instance_id)
-    if not error and request.generation_id != group.generation:
-        return ErrorCode.ILLEGAL_GENERATION
-    return error
+    return group.why_not_of_generation(request.member_id, request.group_instance_id, request.generation_id)
 
 
 def _commits(request: OffsetCommitRequest | TxnOffsetCommitRequest) -> list[Commit]:

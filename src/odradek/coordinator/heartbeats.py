@@ -24,7 +24,4 @@ def _why_not(group: ClassicGroup | None, request: HeartbeatRequest) -> ErrorCode
         return ErrorCode.UNKNOWN_MEMBER_ID
     if group.state is GroupState.DEAD:
         return HEARTBEAT[group.state]
-    error = group.why_no_member(request.member_id, request.group_instance_id)
-    if not error and request.generation_id != group.generation:
-        return ErrorCode.ILLEGAL_GENERATION
-    return error
+    return group.why_not_of_generation(request.member_id, request.group_instance_id, request.generation_id)

@@ -45,11 +45,9 @@ def _why_not(group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorCode
         return ErrorCode.UNKNOWN_MEMBER_ID
     if group.state is GroupState.DEAD:
         return SYNC[group.state]
-    error = group.why_no_member(request.member_id, request.group_instance_id)
+    error = group.why_not_of_generation(request.member_id, request.group_instance_id, request.generation_id)
     if error:
         return error
-    if request.generation_id != group.generation:
-        return ErrorCode.ILLEGAL_GENERATION
     # From version 5 on the member says which group it believes to be in.
     if request.protocol_type is not None and request.protocol_type != group.protocol_type:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
