@@ -1,7 +1,10 @@
 """Addresses: where a broker listens, and what it tells others."""
 
 import asyncio
+import resource
 import socket
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,20 +78,45 @@ def test_no_host_is_advertised_as_the_name_of_this_machine() -> None:
     ]
 
 
-def test_more_may_ask_to_connect_at_once_than_apaches_default_lets_wait() -> None:
-    """Whom the kernel has no room for tries again after a second."""
-    asked: list[int] = []
+def test_thousands_may_ask_to_connect_at_once_and_a_turn_of_the_loop_accepts_some_of_them() -> None:
+    """Whom the kernel has no room for tries again after a second; whoever accepts all of them in one turn holds it."""
+    room = int(Path("/proc/sys/net/core/somaxconn").read_text()) if sys.platform == "linux" else 128
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    crowd = min(room, 3000, hard // 2 - 100)  # both ends are ours
 
-    class Loop:
-        async def create_server(self, *_: object, backlog: int) -> None:
-            asked.append(backlog)
-            raise OSError("enough seen")
+    async def accepted_by_turn() -> list[int]:
+        loop = asyncio.get_running_loop()
+        accepted: list[str] = []
+        by_turn = []
 
-    for given in ("50", "4000"):
-        wanted = settings(listeners="PLAINTEXT://localhost:0", socket_listen_backlog_size=given)
-        with pytest.raises(CannotListen):
-            asyncio.run(Listeners().open(Loop(), wanted, lambda name: asyncio.Protocol()))  # type: ignore[arg-type]
-    assert asked == [1024, 4000]
+        def made(name: str) -> asyncio.Protocol:
+            accepted.append(name)
+            return asyncio.Protocol()
+
+        listeners = Listeners()
+        await listeners.open(loop, settings(listeners="PLAINTEXT://localhost:0"), made)
+        clients = []
+        try:
+            for _ in range(crowd):  # the loop takes no turn meanwhile: each of them waits in the kernel
+                clients.append(socket.create_connection(("127.0.0.1", listeners.bound[0].port), timeout=0.5))
+            while len(accepted) < crowd:
+                before = len(accepted)
+                await asyncio.sleep(0)
+                by_turn.append(len(accepted) - before)
+            return by_turn
+        finally:
+            for client in clients:
+                client.close()
+            listeners.close()
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        by_turn = asyncio.run(asyncio.wait_for(accepted_by_turn(), 60))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert sum(by_turn) == crowd
+    assert max(by_turn) <= 100  # of some 60 us each
 
 
 def test_localhost_is_told_as_an_ipv4_address_where_nothing_else_is_advertised() -> None:

@@ -203,7 +203,7 @@ security.inter.broker.protocol STRING PLAINTEXT MEDIUM static [PLAINTEXT, SSL, S
 socket.connection.setup.timeout.ms LONG 10000 MEDIUM static
     Longest wait for another broker to accept a connection.
 socket.listen.backlog.size INT 50 MEDIUM static [1,...]
-    Connections the kernel holds ready before they are accepted. Below 1,024 it counts as 1,024.
+    Connections the kernel holds ready before they are accepted. Below 16,384 it counts as 16,384; net.core.somaxconn bounds it.
 socket.request.max.bytes INT 104857600 HIGH static [1,...]
     Largest request frame; a larger one closes the connection.
 transaction.max.timeout.ms INT 900000 HIGH static [1,...]
