@@ -3,9 +3,12 @@
 Here a rewriting keeps every fourth batch and the last one; which records a real one keeps is not this page's matter.
 """
 
+import errno
+
 import pytest
 
-from odradek.log.cleaned_segment import CleanedSegment
+from odradek.log.cleaned_segment import SWAP_SUFFIX, CleanedSegment
+from odradek.log.errors import StorageError
 from odradek.log.memory_files import Crashed, MemoryDisk
 from odradek.log.segment import Segment, file_name
 from odradek.model.settings import TopicSettings
@@ -205,3 +208,38 @@ def test_a_disk_that_fails_on_the_way_takes_the_log_out_of_use_and_loses_nothing
         assert step > 10
         return
     raise AssertionError("it never came to an end")
+
+
+def starts_that_miss_a_name(step: str, puts_under: int) -> list[str]:
+    """What a second start finds, for every name that a first one did not find; so many files are a `.swap`."""
+    found = []
+    while True:
+        world = CompactedWorld().filled()
+        _, cleaned = world.compact()
+        world.disk.inject("rename", errno.EIO, after=puts_under, times=1)
+        try:
+            cleaned.files.put_under(SWAP_SUFFIX)
+        except StorageError:
+            assert puts_under < 4
+        world.disk.heal()
+        world.disk.restart()
+        world.disk.inject(step, errno.ENOENT, name="00000", after=len(found), times=1)
+        world.start()
+        was_met = world.disk.failures > (puts_under < 4)
+        world.disk.heal()
+        if world.manager.refused == {}:
+            assert state(world.log)["contents"] in [expected["contents"] for expected in EXPECTED.values()]
+        found.append(judged(world.disk))
+        if not was_met:
+            return found
+
+
+@pytest.mark.parametrize(("puts_under", "which"), [(1, "old"), (3, "old"), (4, "new")])
+@pytest.mark.parametrize("step", ["rename", "remove"])
+def test_a_name_that_a_start_does_not_find_and_that_is_back_later_mixes_no_two(
+    step: str, puts_under: int, which: str
+) -> None:
+    """A crash left what was compacted beside all that it was made from. A start that has a part of either serves none."""
+    found = starts_that_miss_a_name(step, puts_under)
+    assert set(found) == {which}
+    print(f"\n{len(found)} starts")

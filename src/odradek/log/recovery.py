@@ -198,8 +198,7 @@ class _Opening:
             if name.endswith(SWAP_SUFFIX):
                 if name.partition(".")[0] in unfinished:
                     # Before the `.cleaned` that says so: see `cleaned_segment`.
-                    self.directory.remove(name)
-                    self.changed_names = True
+                    self._remove(name)
                 else:
                     swapped.append(name)
         for name in names:
@@ -227,10 +226,11 @@ class _Opening:
                     and base_offset <= int(stem) < end_offset
                     and old.endswith(SUFFIXES)
                 ):
-                    self.directory.remove(old)
+                    self._remove(old)
                     names.remove(old)
         for name in sorted(swapped, key=lambda name: not name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
-            self.directory.rename(name, name[: -len(SWAP_SUFFIX)])
+            if not self.directory.rename(name, name[: -len(SWAP_SUFFIX)]):
+                raise self._taken_away(name)
             names.append(name[: -len(SWAP_SUFFIX)])
         self.directory.sync()
         self.changed_names = True
@@ -482,10 +482,19 @@ class _Opening:
             for suffix in SUFFIXES:
                 name = self.segments[-1].name(suffix)
                 if not self.directory.remove(name) and suffix == LOG_SUFFIX:
-                    # As in `Segment.discard`: were it put back, the next start would take it for a part of the log.
-                    raise MissingFile(f"{self.directory.path}/{name}: taken away by somebody")
+                    raise self._taken_away(name)
             self.segments.pop()
         self.changed_names = True
+
+    def _remove(self, name: str) -> None:
+        """A file that this start has listed."""
+        if not self.directory.remove(name):
+            raise self._taken_away(name)
+        self.changed_names = True
+
+    def _taken_away(self, name: str) -> MissingFile:
+        """As in `Segment.discard`: were the file put back, the next start would take it for a part of the log."""
+        return MissingFile(f"{self.directory.path}/{name}: taken away by somebody")
 
     def _start_anew(self) -> int:
         """The records up to the log's start were deleted on request, and its end was lost: nothing is left."""
