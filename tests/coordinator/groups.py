@@ -8,7 +8,7 @@ from odradek.coordinator.group_coordinator import GroupCoordinator
 from odradek.coordinator.loading import Loaded
 from odradek.coordinator.member import Client
 from odradek.coordinator.offsets import NO_PRODUCER
-from odradek.coordinator.records import encode
+from odradek.coordinator.records import decode, encode
 from odradek.coordinator.settings import GroupSettings
 from odradek.coordinator.stored import Stored
 from odradek.model.error_codes import ErrorCode
@@ -93,7 +93,7 @@ class Bench:
         self.step(TransactionEnded(producer_id, is_commit))
 
     def loaded(self) -> Stored:
-        loaded = Loaded()
+        loaded = Loaded(Stored(), decode)
         for position, (key, value, producer_id) in enumerate(self.log):
             loaded.record(key, value, position, producer_id)
         return loaded.stored

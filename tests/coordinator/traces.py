@@ -23,9 +23,10 @@ from odradek.coordinator.record_tables import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from odradek.coordinator.records import encode
+from odradek.coordinator.records import decode, encode
 from odradek.coordinator.refusals import refuse
 from odradek.coordinator.settings import GroupSettings
+from odradek.coordinator.stored import Stored
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol import messages
 from odradek.protocol.json_form import to_json
@@ -218,7 +219,7 @@ class Player:
     # ------------------------------------------------------------------------------------------- coordinator
 
     def _load(self) -> GroupCoordinator:
-        loaded = Loaded()
+        loaded = Loaded(Stored(), decode)
         for position, (key, value, producer_id) in enumerate(self.log):
             loaded.record(key, value, position, producer_id)
         return GroupCoordinator(self.settings, TOPICS, loaded.stored, self.now_ms)

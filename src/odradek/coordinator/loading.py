@@ -2,12 +2,13 @@
 
 The last value of a key wins, a null value removes; records of an open transaction wait for its marker. A record that
 cannot be read, or of a kind that a later version writes, is left out and counted: one bad record must not cost all
-the groups beside it.
+that stands beside it.
 """
 
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
 from odradek.coordinator.offsets import NO_PRODUCER
-from odradek.coordinator.records import decode
-from odradek.coordinator.stored import Stored
 from odradek.model.errors import ProtocolError
 from odradek.records.batch import BatchHeader, Buffer
 from odradek.records.control import end_marker_of
@@ -18,9 +19,23 @@ from odradek.records.reader import decode_records
 MOST_NAMED = 5
 
 
-class Loaded:
-    def __init__(self) -> None:
-        self.stored = Stored()
+class Memory(Protocol):
+    """What the records of one partition say, all of them together."""
+
+    def replay(self, record: Any, position: int, producer_id: int) -> None: ...
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None: ...
+
+
+M = TypeVar("M", bound=Memory)
+# Key and value as a record; None: of a kind that is not known here. ProtocolError: no record.
+Decode = Callable[[bytes | None, bytes | None], Any]
+
+
+class Loaded(Generic[M]):
+    def __init__(self, stored: M, decode: Decode) -> None:
+        self.stored = stored
+        self._decode = decode
         self.records = 0
         self.left_out = 0
         self.problems: list[str] = []
@@ -44,7 +59,7 @@ class Loaded:
     def record(self, key: bytes | None, value: bytes | None, position: int, producer_id: int) -> None:
         self.records += 1
         try:
-            found = decode(key, value)
+            found = self._decode(key, value)
         except ProtocolError as problem:
             return self._leave_out(f"offset {position}: {problem}", 1)
         if found is None:

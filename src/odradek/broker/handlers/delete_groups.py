@@ -6,7 +6,7 @@ Removes groups without members, and their offsets. v1 answers before it throttle
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer
-from odradek.broker.group_calls import ask_each, by_partition
+from odradek.broker.coordinator_calls import ask_each, by_partition
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     asked = DeleteGroupsRequest.decode(request.api_version, request.body, budget=request.budget)
-    places = by_partition(broker, dict.fromkeys(asked.groups_names))
+    places = by_partition(broker.groups, dict.fromkeys(asked.groups_names))
     parts = {index: DeleteGroupsRequest(groups_names=names) for index, names in places.items()}
 
     def merge(answers: list[Any]) -> DeleteGroupsResponse:
         return DeleteGroupsResponse(results=[row for answer in answers for row in answer.results])
 
-    return ask_each(broker, request, parts, merge, now_ms)
+    return ask_each(broker.groups, request, parts, merge, now_ms)

@@ -7,7 +7,7 @@ v1 throttle time. v3 operations the asker may do. v4 static members. v5 flexible
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer
-from odradek.broker.group_calls import ask_each, by_partition
+from odradek.broker.coordinator_calls import ask_each, by_partition
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         index: DescribeGroupsRequest(
             groups=names, include_authorized_operations=asked.include_authorized_operations
         )
-        for index, names in by_partition(broker, asked.groups).items()
+        for index, names in by_partition(broker.groups, asked.groups).items()
     }
 
     def merge(answers: list[Any]) -> DescribeGroupsResponse:
         found = {group.group_id: group for answer in answers for group in answer.groups}
         return DescribeGroupsResponse(groups=[found[name] for name in asked.groups])
 
-    return ask_each(broker, request, parts, merge, now_ms)
+    return ask_each(broker.groups, request, parts, merge, now_ms)

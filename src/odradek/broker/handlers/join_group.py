@@ -8,7 +8,7 @@ v8 a reason. v9 the leader may be told to leave the assignment as it is (KIP-814
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer
-from odradek.broker.group_calls import ask_group
+from odradek.broker.coordinator_calls import ask_one
 from odradek.protocol.messages.join_group import JoinGroupRequest
 
 if TYPE_CHECKING:
@@ -18,4 +18,4 @@ if TYPE_CHECKING:
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     asked = JoinGroupRequest.decode(request.api_version, request.body, budget=request.budget)
-    return ask_group(broker, request, asked, asked.group_id, now_ms)
+    return ask_one(broker.groups, request, asked, asked.group_id, now_ms)

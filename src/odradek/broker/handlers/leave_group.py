@@ -7,7 +7,7 @@ v1 throttle time. v3 several members, by id or instance. v4 flexible. v5 a reaso
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer
-from odradek.broker.group_calls import ask_group
+from odradek.broker.coordinator_calls import ask_one
 from odradek.protocol.messages.leave_group import LeaveGroupRequest
 
 if TYPE_CHECKING:
@@ -17,4 +17,4 @@ if TYPE_CHECKING:
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     asked = LeaveGroupRequest.decode(request.api_version, request.body, budget=request.budget)
-    return ask_group(broker, request, asked, asked.group_id, now_ms)
+    return ask_one(broker.groups, request, asked, asked.group_id, now_ms)

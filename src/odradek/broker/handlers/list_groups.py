@@ -7,7 +7,7 @@ v1 throttle time. v3 flexible. v4 states, and a filter of them. v5 types.
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer
-from odradek.broker.group_calls import ask_each
+from odradek.broker.coordinator_calls import ask_each
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
@@ -24,4 +24,4 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         groups = [group for answer in answers for group in answer.groups]
         return ListGroupsResponse(error_code=errors[0] if errors else ErrorCode.NONE, groups=groups)
 
-    return ask_each(broker, request, dict.fromkeys(broker.groups.shards, asked), merge, now_ms)
+    return ask_each(broker.groups, request, dict.fromkeys(broker.groups.shards, asked), merge, now_ms)

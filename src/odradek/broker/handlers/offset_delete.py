@@ -6,7 +6,7 @@ Forgets committed offsets of topics that the group does not subscribe to (KIP-49
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer
-from odradek.broker.group_calls import ask_group
+from odradek.broker.coordinator_calls import ask_one
 from odradek.protocol.messages.offset_delete import OffsetDeleteRequest
 
 if TYPE_CHECKING:
@@ -16,4 +16,4 @@ if TYPE_CHECKING:
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     asked = OffsetDeleteRequest.decode(request.api_version, request.body, budget=request.budget)
-    return ask_group(broker, request, asked, asked.group_id, now_ms)
+    return ask_one(broker.groups, request, asked, asked.group_id, now_ms)

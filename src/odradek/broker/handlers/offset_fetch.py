@@ -8,7 +8,7 @@ that no open transaction is about to change (KIP-447). v8 several groups (KIP-70
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer
-from odradek.broker.group_calls import ask_each, ask_group, by_partition
+from odradek.broker.coordinator_calls import ask_each, ask_one, by_partition
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = OffsetFetchRequest.decode(version, request.body, budget=request.budget)
     if version < FIRST_WITH_GROUPS:
-        return ask_group(broker, request, asked, asked.group_id, now_ms)
-    places = by_partition(broker, dict.fromkeys(group.group_id for group in asked.groups))
+        return ask_one(broker.groups, request, asked, asked.group_id, now_ms)
+    places = by_partition(broker.groups, dict.fromkeys(group.group_id for group in asked.groups))
     parts = {
         index: OffsetFetchRequest(
             groups=[group for group in asked.groups if group.group_id in set(names)],
@@ -35,4 +35,4 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     def merge(answers: list[Any]) -> OffsetFetchResponse:
         return OffsetFetchResponse(groups=[group for answer in answers for group in answer.groups])
 
-    return ask_each(broker, request, parts, merge, now_ms)
+    return ask_each(broker.groups, request, parts, merge, now_ms)

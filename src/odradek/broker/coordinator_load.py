@@ -1,13 +1,13 @@
 """The log of a partition on its way into a coordinator's memory: pieces of it, each read and applied by a thread."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from odradek.coordinator.loading import Loaded
 from odradek.log.errors import StorageError
 from odradek.model.errors import ProtocolError
 from odradek.records.batch import BATCH_OVERHEAD, read_header
 
 if TYPE_CHECKING:
+    from odradek.coordinator.loading import Loaded
     from odradek.log.files import FileSlice
     from odradek.log.partition_log import PartitionLog
 
@@ -18,7 +18,7 @@ PIECE_BYTES = 1 << 18
 class Piece:
     """`run` reads the slices and applies their batches; gives the offset behind the last, or what went wrong."""
 
-    def __init__(self, slices: "list[FileSlice]", loaded: Loaded, offset: int) -> None:
+    def __init__(self, slices: "list[FileSlice]", loaded: "Loaded[Any]", offset: int) -> None:
         self._slices = slices
         self._loaded = loaded
         self._offset = offset
@@ -45,9 +45,9 @@ class Piece:
 
 
 class Load:
-    def __init__(self, log: "PartitionLog") -> None:
+    def __init__(self, log: "PartitionLog", loaded: "Loaded[Any]") -> None:
         self.log = log
-        self.loaded = Loaded()
+        self.loaded = loaded
         self.offset: int = log.log_start_offset  # everything below was applied
         self.problem = ""
 

@@ -1,4 +1,4 @@
-"""How a handler asks the coordinators: one group, or many of which each may have another."""
+"""How a handler asks the coordinators of one kind: one of them, or many, each about what is its own."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ from odradek.protocol.schema import Request as Message
 from odradek.protocol.schema import Response
 
 if TYPE_CHECKING:
-    from odradek.broker.core import Broker
+    from odradek.broker.coordinator_shards import CoordinatorShards
     from odradek.broker.request import Request
 
 
@@ -17,11 +17,14 @@ def client_of(request: "Request") -> Client:
     return Client(request.client_id or "", f"/{request.connection.address}")
 
 
-def ask_group(broker: "Broker", request: "Request", message: Message, group_id: str, now_ms: int) -> Answer:
+def ask_one(
+    shards: "CoordinatorShards[Any]", request: "Request", message: Message, name: str, now_ms: int
+) -> Answer:
+    """`name`: of the group, or the transactional id."""
     park = Park()
     version = request.api_version
-    broker.groups.ask(
-        broker.groups.index_of(group_id),
+    shards.ask(
+        shards.index_of(name),
         message,
         version,
         client_of(request),
@@ -32,7 +35,7 @@ def ask_group(broker: "Broker", request: "Request", message: Message, group_id: 
 
 
 def ask_each(
-    broker: "Broker",
+    shards: "CoordinatorShards[Any]",
     request: "Request",
     parts: Mapping[int, Message],
     merge: Callable[[list[Any]], Response],
@@ -51,12 +54,12 @@ def ask_each(
     if not parts:
         return Reply([merge([]).encode(version)])
     for index, message in sorted(parts.items()):
-        broker.groups.ask(index, message, version, client_of(request), done, now_ms)
+        shards.ask(index, message, version, client_of(request), done, now_ms)
     return park if park.result is None else park.result
 
 
-def by_partition(broker: "Broker", group_ids: Iterable[str]) -> dict[int, list[str]]:
+def by_partition(shards: "CoordinatorShards[Any]", names: Iterable[str]) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
-    for group_id in group_ids:
-        found.setdefault(broker.groups.index_of(group_id), []).append(group_id)
+    for name in names:
+        found.setdefault(shards.index_of(name), []).append(name)
     return found

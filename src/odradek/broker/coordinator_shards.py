@@ -1,0 +1,395 @@
+"""The coordinators of this broker for one internal topic: one for each of its partitions that the broker leads.
+
+A coordinator decides (`coordinator.group_coordinator`, `coordinator.transaction_coordinator`); here its records are
+appended with acks=all and its answers sent, and it is loaded when the broker begins to lead the partition and dropped
+when it ceases to. What it is told by the log comes at the end of a turn, as every acknowledgement does.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from traceback import format_exc
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from odradek.broker.aside import Aside
+from odradek.broker.coordinator_load import Load
+from odradek.broker.draws import Draws
+from odradek.broker.effects import Effect, LogLine
+from odradek.broker.metadata_cache import MetadataCache
+from odradek.broker.organs import Organ, RoleChange
+from odradek.broker.replica_manager import ReplicaManager
+from odradek.coordinator.events import AppendFailed, Asked, Committed, Tick, Unloaded
+from odradek.coordinator.member import Client
+from odradek.coordinator.partitioning import partition_of
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import TopicPartition
+from odradek.model.settings import BrokerSettings
+from odradek.protocol.schema import Request, Response
+from odradek.records.builder import NewRecord, build_batch
+from odradek.replication.partition import Partition
+from odradek.replication.purgatory import Purgatory
+from odradek.replication.waiting import AckWaiter
+
+ACKS_ALL = -1
+# While the end of what was loaded is not committed yet.
+COMMIT_POLL_MS = 10
+LOAD_AGAIN_MS = 1_000
+Done = Callable[[Response], None]
+
+
+class Coordinator(Protocol):
+    """Decides for one partition. What `step` gives has `appends`, `answers` and `lines`, as `coordinator.effects` says."""
+
+    def step(self, event: Any, now_ms: int) -> Any: ...
+
+    def next_deadline_ms(self) -> int | None: ...
+
+
+C = TypeVar("C", bound=Coordinator)
+
+
+class TopicSizes(Mapping[str, int]):
+    """How many partitions each topic has, as this broker was told."""
+
+    def __init__(self, metadata: MetadataCache) -> None:
+        self._metadata = metadata
+
+    def __getitem__(self, topic: str) -> int:
+        return len(self._metadata.topics[topic])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._metadata.topics)
+
+    def __len__(self) -> int:
+        return len(self._metadata.topics)
+
+
+class Shard(Generic[C]):
+    """One partition that is led. `coordinator` None: it is being loaded."""
+
+    def __init__(self, partition: Partition, load: Load) -> None:
+        self.partition = partition
+        self.epoch: int = partition.leader_epoch
+        self.load = load
+        self.coordinator: C | None = None
+        self.due_ms: int | None = None
+        self.is_over = False
+
+    def continues(self, partition: Partition | None) -> bool:
+        """Whether this broker has led the partition all the time. In an epoch between another might have."""
+        return (
+            partition is self.partition
+            and partition.is_leader
+            and self.epoch <= partition.leader_epoch <= self.epoch + 1
+        )
+
+
+class Call(NamedTuple):
+    shard: Shard[Any]
+    request: Request
+    version: int
+    done: Done
+
+
+class AppendWait(AckWaiter):
+    """Records that are in the log and not committed yet."""
+
+    __slots__ = ("append_id", "base_offset", "error", "is_settled", "owner", "required_offset", "shard")
+
+    def __init__(
+        self,
+        owner: "CoordinatorShards[Any]",
+        shard: Shard[Any],
+        append_id: int,
+        base_offset: int,
+        required_offset: int,
+    ) -> None:
+        super().__init__()
+        self.owner = owner
+        self.shard = shard
+        self.append_id = append_id
+        self.base_offset = base_offset
+        self.required_offset = required_offset
+        self.error = ErrorCode.NONE
+        self.is_settled = False
+
+    def settle(self, slot: int, error: ErrorCode) -> None:
+        self.error = error
+        self.is_settled = True
+        self.owner.purgatory.wake(self)
+
+    def is_over(self, now_ms: int) -> bool:
+        return self.is_settled
+
+    def finish(self, now_ms: int, *, is_late: bool) -> None:
+        if is_late:
+            self.shard.partition.forget_expired_waiters()
+            self.owner.late(self, now_ms)
+        else:
+            self.owner.settled(self, now_ms)
+
+
+class CoordinatorShards(Organ, Generic[C]):
+    """`topic`: whose partitions these are. A kind of coordinator says how it is loaded and made, what its records are
+    in bytes, and what its clients hear where there is none."""
+
+    topic: str
+
+    def __init__(
+        self,
+        *,
+        settings: Callable[[], BrokerSettings],
+        replicas: ReplicaManager,
+        metadata: MetadataCache,
+        purgatory: Purgatory,
+        aside: Aside,
+        draws: Draws,
+        effects: list[Effect],
+    ) -> None:
+        self.purgatory = purgatory
+        self.shards: dict[int, Shard[C]] = {}
+        self.due_ms = None
+        self._settings = settings
+        self._replicas = replicas
+        self._metadata = metadata
+        self._aside = aside
+        self._draws = draws
+        self._effects = effects
+        self._calls: dict[int, Call] = {}
+        self._call_count = 0
+        self._events: deque[tuple[Shard[C], Any]] = deque()
+        self._is_stepping = False
+
+    # -------------------------------------------------------------------------------------------- of each kind
+
+    def _new_load(self, partition: Partition) -> Load:
+        raise NotImplementedError
+
+    def _coordinator_of(self, shard: Shard[C], now_ms: int) -> tuple[C, str]:
+        """Of a partition that is read to its end; and what it coordinates, for the log."""
+        raise NotImplementedError
+
+    def _encoded(self, record: Any) -> tuple[bytes, bytes | None]:
+        raise NotImplementedError
+
+    def _refused(self, request: Request, version: int, error: ErrorCode) -> Response:
+        raise NotImplementedError
+
+    def _append_timeout_ms(self) -> int:
+        raise NotImplementedError
+
+    def _stepped(self, shard: Shard[C], effects: Any, now_ms: int) -> None:
+        """What is wanted beside appends and answers."""
+
+    # -------------------------------------------------------------------------------------------- for handlers
+
+    @property
+    def partitions(self) -> int:
+        """Of the topic; 0: it is not there."""
+        return len(self._metadata.topics.get(self.topic, ()))
+
+    def index_of(self, name: str) -> int:
+        return partition_of(name, self.partitions) if self.partitions else -1
+
+    def ask(
+        self, index: int, request: Request, version: int, client: Client, done: Done, now_ms: int
+    ) -> None:
+        """`done` is called once with the answer, now or later; `index`: of the partition that coordinates."""
+        shard = self.shards.get(index)
+        if index < 0:
+            return done(self._refused(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        if shard is None:
+            return done(self._refused(request, version, ErrorCode.NOT_COORDINATOR))
+        if shard.coordinator is None:
+            return done(self._refused(request, version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+        self._call_count += 1
+        self._calls[self._call_count] = Call(shard, request, version, done)
+        unique = self._draws.topic_id().hex()
+        dashed = "-".join((unique[:8], unique[8:12], unique[12:16], unique[16:20], unique[20:]))
+        self._tell(shard, Asked(self._call_count, version, client, request, dashed), now_ms)
+        return None
+
+    # ---------------------------------------------------------------------------------------------- led, not led
+
+    def roles_changed(self, changes: Sequence[RoleChange], now_ms: int) -> None:
+        for change in changes:
+            topic, index = change.partition
+            if topic != self.topic:
+                continue
+            shard = self.shards.get(index)
+            partition = self._replicas.partitions.get(change.partition) if change.leads else None
+            if shard is not None:
+                if shard.continues(partition):
+                    shard.epoch = shard.partition.leader_epoch
+                    continue
+                self._unload(index, now_ms)
+            if partition is not None and partition.is_leader:
+                self._begin_load(index, partition, now_ms)
+
+    def _begin_load(self, index: int, partition: Partition, now_ms: int) -> None:
+        shard = self.shards[index] = Shard[C](partition, self._new_load(partition))
+        self._load_on(index, shard, now_ms)
+
+    def _load_on(self, index: int, shard: Shard[C], now_ms: int) -> None:
+        """The next piece, in a thread: what takes long holds up nobody here."""
+
+        def ended(next_offset: int | None, later_ms: int) -> None:
+            if shard.is_over:
+                return
+            if not shard.load.has_read(next_offset):
+                self._effects.append(
+                    LogLine("warning", f"{self._name(index)}: {shard.load.problem}; loaded again soon")
+                )
+                shard.load = self._new_load(shard.partition)
+                self._arm(shard, later_ms + LOAD_AGAIN_MS)
+            elif shard.load.is_at_the_end:
+                self._start(index, shard, later_ms)
+            else:
+                self._load_on(index, shard, later_ms)
+
+        self._aside.ask(
+            self._aside.lookups, lambda: None if shard.is_over else shard.load.next_piece(), ended, now_ms
+        )
+
+    def _start(self, index: int, shard: Shard[C], now_ms: int) -> None:
+        """All is read. What is not committed may still go, so nothing is told before it is."""
+        if shard.partition.high_watermark < shard.load.offset:
+            return self._arm(shard, now_ms + COMMIT_POLL_MS)
+        loaded = shard.load.loaded
+        for problem in loaded.problems:
+            self._effects.append(
+                LogLine("warning", f"{self._name(index)}: left out while loading: {problem}")
+            )
+        shard.coordinator, coordinates = self._coordinator_of(shard, now_ms)
+        said = f"{self._name(index)}: coordinates {coordinates}, {loaded.records} records were read"
+        self._effects.append(LogLine("info", said))
+        self._tell(shard, Tick(), now_ms)
+        return None
+
+    def _unload(self, index: int, now_ms: int) -> None:
+        shard = self.shards.pop(index)
+        if shard.coordinator is not None and not shard.is_over:
+            self._tell(shard, Unloaded(), now_ms)
+        self._end(shard)
+
+    def _end(self, shard: Shard[C]) -> None:
+        shard.is_over = True
+        self._arm(shard, None)
+        for number in [number for number, call in self._calls.items() if call.shard is shard]:
+            call = self._calls.pop(number)
+            call.done(self._refused(call.request, call.version, ErrorCode.NOT_COORDINATOR))
+
+    # -------------------------------------------------------------------------------------------------- time
+
+    def tick(self, now_ms: int) -> None:
+        if self.due_ms is None or self.due_ms > now_ms:
+            return
+        for index, shard in list(self.shards.items()):
+            if shard.due_ms is None or shard.due_ms > now_ms:
+                continue
+            if shard.coordinator is not None:
+                self._tell(shard, Tick(), now_ms)
+            elif shard.load.is_at_the_end:
+                self._start(index, shard, now_ms)
+            else:
+                self._arm(shard, None)
+                self._load_on(index, shard, now_ms)
+
+    def _arm(self, shard: Shard[C], due_ms: int | None) -> None:
+        shard.due_ms = due_ms
+        self.due_ms = min(
+            (one.due_ms for one in self.shards.values() if one.due_ms is not None), default=None
+        )
+
+    # ------------------------------------------------------------------------------------------------- steps
+
+    def _tell(self, shard: Shard[C], event: Any, now_ms: int) -> None:
+        """An append may be committed at once, and what follows from that is another step, after this one."""
+        self._events.append((shard, event))
+        if self._is_stepping:
+            return
+        self._is_stepping = True
+        try:
+            while self._events:
+                self._step(*self._events.popleft(), now_ms)
+        finally:
+            self._is_stepping = False
+
+    def _step(self, shard: Shard[C], event: Any, now_ms: int) -> None:
+        if shard.is_over or shard.coordinator is None:
+            return
+        try:
+            effects = shard.coordinator.step(event, now_ms)
+        except Exception:  # ours: nothing it remembers can be trusted now, and all of it stands in the log
+            return self._distrust(shard, format_exc(limit=-3), now_ms)
+        for line in effects.lines:
+            self._effects.append(LogLine("warning", line))
+        for answer in effects.answers:
+            self._calls.pop(answer.call).done(answer.response)
+        if isinstance(event, Unloaded):
+            return None
+        for append in effects.appends:
+            self._append(shard, append, now_ms)
+        self._stepped(shard, effects, now_ms)
+        due_ms = shard.coordinator.next_deadline_ms()
+        if due_ms != shard.due_ms:
+            self._arm(shard, due_ms)
+        return None
+
+    def _distrust(self, shard: Shard[C], trace: str, now_ms: int) -> None:
+        index = shard.partition.topic_partition.partition
+        self._effects.append(
+            LogLine("error", f"{self._name(index)}: a mistake of ours, so it is loaded again:\n{trace}")
+        )
+        self._end(shard)
+        if self.shards.get(index) is shard:
+            del self.shards[index]
+            self._begin_load(index, shard.partition, now_ms)
+
+    # ------------------------------------------------------------------------------------------------ appends
+
+    def _append(self, shard: Shard[C], append: Any, now_ms: int) -> None:
+        partition = shard.partition
+        producer = append.producer
+        records = [NewRecord(*self._encoded(record), timestamp=now_ms) for record in append.records]
+        batch = (
+            build_batch(records)
+            if producer is None
+            else build_batch(
+                records,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.epoch,
+                is_transactional=True,
+            )
+        )
+        try:
+            result = partition.append(memoryview(batch), acks=ACKS_ALL, now_ms=now_ms, from_coordinator=True)
+        except ProtocolError as refusal:
+            return self._tell(shard, AppendFailed(append.append_id, refusal.code), now_ms)
+        required = result.last_offset + 1
+        if partition.high_watermark >= required:
+            return self._tell(shard, Committed(append.append_id, result.base_offset), now_ms)
+        self._wait(AppendWait(self, shard, append.append_id, result.base_offset, required), now_ms)
+        return None
+
+    def _wait(self, wait: AppendWait, now_ms: int) -> None:
+        wait.shard.partition.commit_line.add(wait.required_offset, wait, 0)
+        self.purgatory.park(wait, deadline_ms=now_ms + self._append_timeout_ms())
+
+    def settled(self, wait: AppendWait, now_ms: int) -> None:
+        event: Any = Committed(wait.append_id, wait.base_offset)
+        if wait.error:
+            event = AppendFailed(wait.append_id, wait.error)
+        self._tell(wait.shard, event, now_ms)
+
+    def late(self, wait: AppendWait, now_ms: int) -> None:
+        """Whoever waits is told, and the records may be committed all the same: then they count."""
+        if wait.shard.is_over:
+            return
+        self._wait(
+            AppendWait(self, wait.shard, wait.append_id, wait.base_offset, wait.required_offset), now_ms
+        )
+        self._tell(wait.shard, AppendFailed(wait.append_id, ErrorCode.REQUEST_TIMED_OUT), now_ms)
+
+    def _name(self, index: int) -> TopicPartition:
+        return TopicPartition(self.topic, index)
