@@ -9,7 +9,20 @@ import sys
 import click
 import pytest
 
-from odradek.cli import cluster, config, elect, group, journal, main, reassign, roll, terminal, topic, verbs
+from odradek.cli import (
+    cluster,
+    config,
+    elect,
+    group,
+    groups,
+    journal,
+    main,
+    reassign,
+    roll,
+    terminal,
+    topic,
+    verbs,
+)
 
 MOST_MODULES = 12
 HEAVY = ("rich", "numpy", "pyarrow", "pyspark", "confluent_kafka", "asyncio", "sqlite3", "odradek.protocol")
@@ -97,7 +110,7 @@ def test_the_list_of_verbs_is_laid_out_as_click_does_it(columns):
     assert verbs.help_page(columns) == context.get_help()
 
 
-@pytest.mark.parametrize("path", [(), ("topic",), ("why",)], ids=" ".join)
+@pytest.mark.parametrize("path", [(), ("topic",), ("group",), ("group", "seek"), ("why",)], ids=" ".join)
 def test_help_keeps_to_forty_columns(capsys, monkeypatch, path):
     monkeypatch.setattr(terminal, "columns", lambda: 40)
     code, out, _ = run(capsys, *path, "--help")
@@ -140,8 +153,11 @@ def test_json_behind_two_dashes_is_no_option(capsys):
 
 @pytest.mark.parametrize(
     "table",
-    [verbs.VERBS, *(module.VERBS for module in (topic, cluster, config, reassign, elect, roll, journal))],
-    ids=["odradek", "topic", "cluster", "config", "reassign", "elect", "roll", "journal"],
+    [
+        verbs.VERBS,
+        *(module.VERBS for module in (topic, groups, cluster, config, reassign, elect, roll, journal)),
+    ],
+    ids=["odradek", "topic", "group", "cluster", "config", "reassign", "elect", "roll", "journal"],
 )
 def test_every_verb_of_the_tables_is_there_and_takes_json(table):
     for name, (module, attribute, words) in table.items():

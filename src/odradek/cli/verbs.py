@@ -14,6 +14,7 @@ VERBS: Verbs = {
         "Files to a topic to a table, a leader killed on the way, and proof.",
     ),
     "topic": ("odradek.cli.topic", "topic", "Create, alter, delete, list topics; produce and consume."),
+    "group": ("odradek.cli.groups", "group", "Consumer groups: members, lag, offsets."),
     "cluster": ("odradek.cli.cluster", "cluster", "Is everything replicated, and who leads?"),
     "config": ("odradek.cli.config", "config", "Settings of topics, brokers and the whole cluster."),
     "reassign": ("odradek.cli.reassign", "reassign", "Move partitions: plan, apply, status, cancel."),

@@ -1,0 +1,38 @@
+"""`odradek group describe [GROUP...]`"""
+
+import click
+
+from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[GROUP]...")
+@bootstrap_option
+@json_option
+def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
+    """State, coordinator, members and lag of groups; of all of them when none is named."""
+    from odradek.cli.groups.looking import look_or_fail, positions, total_lag
+    from odradek.client.sync import SyncClient
+
+    rows = []
+    with SyncClient(bootstrap) as client:
+        for group in look_or_fail(client, names).values():
+            read, _ = positions(client, group)
+            rows.append(
+                {
+                    "group": group.name,
+                    "state": group.state,
+                    "type": group.kind,
+                    "protocol_type": group.protocol_type,
+                    "assignor": group.assignor,
+                    "coordinator": group.coordinator,
+                    "members": len(group.members),
+                    "partitions": len(read),
+                    "lag": total_lag(read),
+                }
+            )
+    if as_json:
+        print_json(rows)
+        return
+    columns = ("group", "state", "type", "assignor", "coordinator", "members", "partitions", "lag")
+    print_table(columns, [["?" if row[name] is None else row[name] for name in columns] for row in rows])

@@ -1,0 +1,35 @@
+"""`odradek group list`"""
+
+import sys
+
+import click
+
+from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
+
+
+@click.command(name="list")
+@click.option("--state", "states", multiple=True, help="Only those in this state, as in Stable.")
+@bootstrap_option
+@json_option
+def list_groups(states: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
+    """Names, states, coordinators."""
+    from odradek.client import sync_groups
+    from odradek.client.sync import SyncClient
+
+    wanted = {state.lower() for state in states}
+    with SyncClient(bootstrap) as client:
+        found = sync_groups.list_groups(client)
+    # Brokers before 2.6 do not tell the state of a group, those before 4.0 not its type.
+    rows = [
+        (name, told.group_state, told.group_type, told.protocol_type, broker)
+        for name, (broker, told) in sorted(found.groups.items())
+        if not wanted or told.group_state.lower() in wanted
+    ]
+    names = ("group", "state", "type", "protocol_type", "coordinator")
+    if as_json:
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+    else:
+        print_table([name.replace("_", " ") for name in names], rows)
+    for broker, why in found.problems.items():
+        print(f"odradek: groups of broker {broker} are not known: {why}", file=sys.stderr)
+    sys.exit(1 if found.problems else 0)

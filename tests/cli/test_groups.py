@@ -1,0 +1,318 @@
+"""`odradek group`: against brokers in this process, and members that are another client."""
+
+import contextlib
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+
+from odradek.client import sync_groups
+from odradek.coordinator.assigned import assigned_partitions
+from odradek.model.groups import Position
+from odradek.model.ids import TopicPartition
+from odradek.testing.running_cluster import RunningCluster, running_cluster
+from tests.cli.conftest import Shell
+from tests.support import eventually
+
+PARTITIONS = 3
+RECORDS = 12
+NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def groups_cluster() -> Iterator[RunningCluster]:
+    settings = {"group.initial.rebalance.delay.ms": "0", "log.retention.ms": "-1"}
+    with running_cluster(brokers=3, settings=settings) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def shell(groups_cluster: RunningCluster) -> Shell:
+    return Shell(groups_cluster.bootstrap)
+
+
+@pytest.fixture
+def orders(shell: Shell) -> str:
+    """A topic of this test alone, RECORDS records in its PARTITIONS partitions, four each."""
+    name = f"orders-{next(NUMBERS)}"
+    shell.ok("topic", "create", name, "-p", PARTITIONS, "-r", 3)
+    producer = confluent_kafka.Producer({"bootstrap.servers": shell.bootstrap})
+    for number in range(RECORDS):
+        producer.produce(name, b"%d" % number, partition=number % PARTITIONS, timestamp=1_000 + number)
+    assert producer.flush(30) == 0
+    return name
+
+
+@contextlib.contextmanager
+def reading(
+    shell: Shell, group: str, topic: str, records: int = RECORDS
+) -> Iterator[confluent_kafka.Consumer]:
+    """A member that has read and committed so many records."""
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": shell.bootstrap,
+            "group.id": group,
+            "client.id": "reader",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe([topic])
+    read = 0
+    try:
+        while read < records:
+            message = consumer.poll(30)
+            assert message is not None and message.error() is None, message and message.error()
+            read += 1
+        if records:
+            consumer.commit(asynchronous=False)
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def left(shell: Shell, group: str, topic: str, records: int = RECORDS) -> None:
+    with reading(shell, group, topic, records):
+        pass
+
+
+def test_a_group_with_a_member_is_listed_described_and_shown(shell: Shell, orders: str) -> None:
+    with reading(shell, "billing", orders):
+        listed = {row["group"]: row for row in shell.json("group", "list")}
+        assert (listed["billing"]["state"], listed["billing"]["protocol_type"]) == ("Stable", "consumer")
+        (told,) = shell.json("group", "describe", "billing")
+        assert (told["members"], told["partitions"], told["lag"], told["assignor"]) == (1, 3, 0, "range")
+        assert told["coordinator"] == listed["billing"]["coordinator"]
+        (member,) = shell.json("group", "members", "billing")
+        assert (member["client"], member["topics"]) == ("reader", [orders])
+        assert [p["partition"] for p in member["partitions"]] == [0, 1, 2]
+        assert shell.ok("group", "members", "billing").startswith("billing is Stable: 1 member\n")
+        assert f"{orders}-0,1,2" in shell.ok("group", "members", "billing")
+        assert [row["group"] for row in shell.json("group", "list", "--state", "stable")] == ["billing"]
+        assert "billing" not in {row["group"] for row in shell.json("group", "list", "--state", "empty")}
+
+
+def test_lag_is_what_lies_between_the_commit_and_the_high_watermark(shell: Shell, orders: str) -> None:
+    left(shell, "late", orders)
+    producer = confluent_kafka.Producer({"bootstrap.servers": shell.bootstrap})
+    for _ in range(5):
+        producer.produce(orders, b"more", partition=1)
+    assert producer.flush(30) == 0
+    report = shell.json("group", "lag", "late")
+    assert (report["state"], report["lag"], report["unknown"]) == ("Empty", 5, [])
+    assert [(p["committed"], p["high_watermark"], p["lag"]) for p in report["partitions"]] == [
+        (4, 4, 0),
+        (4, 9, 5),
+        (4, 4, 0),
+    ]
+    assert shell.ok("group", "lag", "late").startswith("late is Empty: 3 partitions, lag 5\n")
+    assert shell.ok("group", "members", "late") == "late is Empty and has no members\n"
+
+
+def test_a_partition_whose_topic_is_gone_has_no_lag_and_says_why() -> None:
+    where = TopicPartition("orders", 0)
+    assert Position(where, committed=7, start=None, end=None).lag is None
+    assert Position(where, committed=None, start=0, end=9).lag is None
+    assert Position(where, committed=9, start=0, end=4).lag == 0, "the log was cut below the commit"
+
+
+@pytest.mark.parametrize(
+    ("border", "offsets", "words"),
+    [
+        (["--to-earliest"], [0, 0, 0], ""),
+        (["--to-latest"], [4, 4, 4], ""),
+        (["--to-offset", 2], [2, 2, 2], ""),
+        (["--to-offset", 40], [4, 4, 4], "40 is beyond its end"),
+        (["--by", -3], [1, 1, 1], ""),
+        (["--by", -30], [0, 0, 0], "-26 is below its start"),
+        (["--to-timestamp", 1_004], [2, 1, 1], ""),
+        (["--to-timestamp", 1_010], [4, 3, 3], "no record that late"),
+    ],
+)
+def test_seek_shows_and_then_moves(
+    shell: Shell, orders: str, border: list[object], offsets: list[int], words: str
+) -> None:
+    left(shell, "seeker", orders)
+    code, out, _ = shell("group", "seek", "seeker", "--topic", orders, *border)
+    assert code == 1 and out.startswith("seeker: nothing is moved yet; --yes moves\n")
+    assert words in out
+    before = shell.json("group", "lag", "seeker")["partitions"]
+    assert [p["committed"] for p in before if p["topic"] == orders] == [4, 4, 4], "only shown"
+    report = shell.json("group", "seek", "seeker", "--topic", orders, *border, "--yes")
+    assert report["ok"] is True
+    assert [(row["before"], row["after"], row["done"]) for row in report["results"]] == [
+        (4, offset, True) for offset in offsets
+    ]
+    after = shell.json("group", "lag", "seeker")["partitions"]
+    assert [p["committed"] for p in after if p["topic"] == orders] == offsets
+
+
+def test_seek_takes_some_partitions_of_a_topic_or_all_that_were_committed(shell: Shell, orders: str) -> None:
+    left(shell, "some", orders)
+    report = shell.json("group", "seek", "some", "-t", f"{orders}:0,2", "--to-earliest", "--execute")
+    assert [row["target"] for row in report["results"]] == [f"{orders}-0", f"{orders}-2"]
+    report = shell.json("group", "seek", "some", "--all-topics", "--to-latest", "--yes")
+    assert [row["before"] for row in report["results"]] == [0, 4, 0]
+
+
+def test_seek_makes_a_group_that_nobody_has_used_yet(shell: Shell, orders: str) -> None:
+    code, _, err = shell("group", "seek", "unused", "--all-topics", "--to-latest")
+    assert code == 1 and "has committed nothing" in err
+    shell.ok("group", "seek", "unused", "--topic", orders, "--to-latest", "--yes")
+    assert shell.json("group", "lag", "unused")["lag"] == 0
+
+
+def test_a_group_with_members_is_neither_moved_nor_deleted(shell: Shell, orders: str) -> None:
+    with reading(shell, "busy", orders):
+        code, out, err = shell("group", "seek", "busy", "--topic", orders, "--to-earliest", "--yes")
+        assert (code, out) == (1, "")
+        assert "busy is Stable, with 1 member: stop them first" in err
+        code, out, err = shell("group", "delete", "busy", "--yes")
+        assert (code, out) == (1, "")
+        assert "it is Stable, with 1 member" in err
+        assert shell.json("group", "lag", "busy")["lag"] == 0
+
+
+def test_a_member_that_joins_between_the_look_and_the_commit_is_told(
+    shell: Shell, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left(shell, "raced", orders)
+    real = sync_groups.commit
+    members = []
+
+    def joined_meanwhile(client, group, offsets):
+        member = reading(shell, "raced", orders, records=0)
+        members.append(member)
+        consumer = member.__enter__()
+        consumer.poll(0)
+
+        def is_member() -> bool:
+            consumer.poll(0.1)
+            return len(shell.json("group", "members", "raced")) == 1
+
+        eventually(is_member, 30.0, "somebody has joined")
+        return real(client, group, offsets)
+
+    monkeypatch.setattr(sync_groups, "commit", joined_meanwhile)
+    try:
+        code, out, _ = shell("group", "seek", "raced", "--topic", orders, "--to-earliest", "--yes")
+    finally:
+        members[0].__exit__(None, None, None)
+    assert code == 1
+    assert out.count("somebody has joined the group meanwhile") == PARTITIONS
+
+
+def test_delete_says_what_would_go_and_does_it_only_when_told(shell: Shell, orders: str) -> None:
+    left(shell, "old", orders)
+    code, out, _ = shell("group", "delete", "old")
+    assert code == 1 and out.startswith("Nothing is deleted yet; --yes deletes, for good:")
+    assert "old" in {row["group"] for row in shell.json("group", "list")}
+    report = shell.json("group", "delete", "old", "--yes")
+    about = {"state": "Empty", "members": 0, "offsets": 3}
+    assert report == {"ok": True, "results": [{"target": "old", "done": True, "error": None, **about}]}
+    assert "old" not in {row["group"] for row in shell.json("group", "list")}
+    code, _, err = shell("group", "delete", "old", "--yes")
+    assert code == 1 and err.startswith("odradek: there is no group old")
+    assert shell("group", "delete", "old", "--yes", "--if-exists")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["seek", "any", "--to-latest"], 2, "say which partitions"),
+        (["seek", "any", "--topic", "x", "--all-topics", "--to-latest"], 2, "say which partitions"),
+        (["seek", "any", "--all-topics"], 2, "say one of --to-earliest"),
+        (["seek", "any", "--all-topics", "--to-latest", "--by", "1"], 2, "say one of --to-earliest"),
+        (["seek", "any", "--all-topics", "--to-timestamp", "soon"], 2, "there is no such time"),
+        (["seek", "any", "--topic", "nonesuch", "--to-latest"], 1, "there is no topic nonesuch"),
+        (["members", "nonesuch"], 1, "there is no group nonesuch"),
+        (["lag", "nonesuch"], 1, "there is no group nonesuch"),
+        (["describe", "nonesuch"], 1, "there is no group nonesuch"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_sentence(
+    shell: Shell, arguments: list[str], code: int, words: str
+) -> None:
+    found, out, err = shell("group", *arguments, "--json")
+    assert (found, out) == (code, "")
+    assert words in json.loads(err)["error"]
+
+
+def test_seek_refuses_a_partition_there_is_not(shell: Shell, orders: str) -> None:
+    code, _, err = shell("group", "seek", "any", "--topic", f"{orders}:7", "--to-latest")
+    assert code == 1 and "3 partitions, 0 to 2; there is no 7" in err
+    code, _, err = shell("group", "seek", "any", "--topic", f"{orders}:x", "--to-latest")
+    assert code == 2 and "want partitions by number" in err
+
+
+def test_a_misspelt_group_gets_the_nearest_one(shell: Shell, orders: str) -> None:
+    left(shell, "shipping", orders)
+    code, _, err = shell("group", "lag", "shiping")
+    assert (code, err) == (1, "odradek: there is no group shiping; did you mean shipping?\n")
+
+
+def test_a_look_at_a_cluster_without_groups_makes_no_topic_for_them() -> None:
+    with running_cluster(brokers=1) as cluster:
+        shell = Shell(cluster.bootstrap)
+        assert shell.json("group", "list") == []
+        assert shell.json("group", "describe") == []
+        assert shell("group", "lag", "nobody")[0] == 1
+        assert shell.json("topic", "list", "--internal") == []
+
+
+def test_groups_go_on_where_their_coordinator_died(tmp_path: Path) -> None:
+    with running_cluster(brokers=3, settings={"group.initial.rebalance.delay.ms": "0"}) as cluster:
+        shell = Shell(cluster.bootstrap)
+        shell.ok("topic", "create", "orders", "-p", 1, "-r", 3)
+        shell.ok("group", "seek", "readers", "--topic", "orders", "--to-earliest", "--yes")
+        (before,) = shell.json("group", "describe", "readers")
+        cluster.kill(before["coordinator"])
+        (after,) = shell.json("group", "describe", "readers")
+        assert after["coordinator"] != before["coordinator"]
+        assert shell.json("group", "lag", "readers")["partitions"][0]["committed"] == 0
+
+
+def test_an_old_broker_is_asked_in_its_own_versions(
+    shell: Shell, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FindCoordinator one by one before version 4, OffsetFetch of one group before 8, no KIP-848 at all."""
+    left(shell, "ancient", orders)
+    from odradek.client.sync_connection import SyncConnection
+
+    real = SyncConnection._negotiate
+
+    def old(self, deadline):
+        real(self, deadline)
+        self.versions |= {10: (0, 3), 9: (1, 7), 16: (0, 3), 15: (0, 4)}
+        self.versions.pop(69, None)
+
+    monkeypatch.setattr(SyncConnection, "_negotiate", old)
+    (told,) = shell.json("group", "describe", "ancient")
+    assert (told["state"], told["lag"]) == ("Empty", 0)
+    assert {"group": "ancient", "state": "", "type": ""}.items() <= {
+        row["group"]: row for row in shell.json("group", "list")
+    }["ancient"].items()
+    assert shell("group", "lag", "nonesuch")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("assignment", "partitions"),
+    [
+        (b"", ()),
+        (b"\0\0\0\0\0\1\0\1t\0\0\0\2\0\0\0\5\0\0\0\1", (TopicPartition("t", 1), TopicPartition("t", 5))),
+        (b"\0\0\0\0\0\1\0\1t\0\0\0\0\xff\xff\xff\xff", ()),
+        (b"\0\0\x7f\xff\xff\xff\0\1t\0\0\0\0", None),
+        (b"\0\0\0\0\0\1\0\1t\x7f\xff\xff\xff\0\0\0\1", None),
+        (b"\0\0\0\0\0\1\0\x09t", None),
+        (b"\0\0\0\0\0\1\0\1\xff\0\0\0\0", None),
+        (b"\xff\xff\0\0\0\0", None),
+        (b"\0", None),
+    ],
+)
+def test_an_assignment_is_read_or_unknown(
+    assignment: bytes, partitions: tuple[TopicPartition, ...] | None
+) -> None:
+    assert assigned_partitions(assignment) == partitions
