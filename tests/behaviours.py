@@ -1,4 +1,4 @@
-"""The numbered behaviours of the specification, the tests that tick them off, and the mutations that prove it.
+"""The numbered behaviours of docs/behaviours.md, the tests that tick them off, and the mutations that prove it.
 
     python -m tests.behaviours             which rows have no test, which mutation turns nothing red
     python -m tests.behaviours --page      write docs/behaviours.md without running the mutations again
@@ -94,7 +94,7 @@ def page() -> str:
         "",
         "# Behaviours",
         "",
-        "The numbered behaviours of the specification, each with a source document, the tests that tick it off, and a",
+        "The behaviours that are demanded of a cluster, numbered, each with its [source](sources.md), the tests that tick it off, and a",
         "mutation of the code that turns one of them red (`python -m tests.behaviours` runs them all).",
         "",
         "| # | behaviour | source | tests | mutation |",

@@ -14,6 +14,5 @@ settings.load_profile("tests")
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "behaviour(*rows): ticks off these numbered behaviours of the specification; "
-        "docs/behaviours.md is written from it",
+        "behaviour(*rows): ticks off these numbered behaviours; docs/behaviours.md is written from it",
     )

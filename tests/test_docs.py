@@ -42,3 +42,37 @@ def test_every_decision_is_numbered_once() -> None:
     numbers = [p.name[:4] for p in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
 
     assert numbers == [f"{n:04d}" for n in range(1, len(numbers) + 1)]
+
+
+NOT_HERE = re.compile(
+    r"""(?<![\w/.])(?:\.\./)?(?:shared/|spec/|design/|found/|(?<!tests/)golden/)\w   # folders of working papers
+    |\bhouse\.md\b|\bstyle\.md\b|\breading-\d\.md\b
+    |(?<![\w.])/work/""",
+    re.VERBOSE,
+)
+
+
+def texts() -> list[Path]:
+    folders = ("benchmarks", "changelog.d", "docs", "examples", "src", "tests")
+    found = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+    endings = {".py", ".md", ".txt", ".toml"}
+    return [path for path in [*ROOT.iterdir(), *found] if path.suffix in endings and path != Path(__file__)]
+
+
+def test_nothing_is_named_that_a_reader_cannot_open() -> None:
+    """A rule stands in words, with a number of a public document behind it, or a file of this repository."""
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in texts()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if NOT_HERE.search(line)
+    ]
+
+    assert found == []
+
+
+@pytest.mark.parametrize(("sign", "numbers"), [("C", range(1, 25)), ("H", range(1, 7))])
+def test_each_sign_of_the_sources_has_its_row(sign: str, numbers: range) -> None:
+    page = (ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
+
+    assert re.findall(rf"^\| {sign}(\d+) \|", page, re.MULTILINE) == [str(number) for number in numbers]

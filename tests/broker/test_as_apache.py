@@ -1,5 +1,5 @@
-"""What Apache Kafka 3.9.1 says to bad administrative requests (golden/admin_errors.json), and where it puts
-replicas (golden/assignments.json; tests/golden/record_admin.py recorded both): ours says and does the same, or
+"""What Apache Kafka 3.9.1 says to bad administrative requests (tests/golden/admin_errors.json), and where it puts
+replicas (tests/golden/assignments.json; tests/golden/record_admin.py recorded both): ours says and does the same, or
 one of the differences named here."""
 
 import json

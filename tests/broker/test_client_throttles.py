@@ -28,7 +28,7 @@ WINDOWS_MS = 10_000  # all but the last of eleven
 
 
 def test_one_waits_as_long_as_at_apaches() -> None:
-    """golden/client_rates.jsonl, recorded with Apache Kafka 3.9.1 by golden/ClientRates.java."""
+    """tests/golden/client_rates.jsonl, recorded with Apache Kafka 3.9.1 by tests/golden/ClientRates.java."""
     rows = list(golden_lines("client_rates.jsonl"))
     held_up = 0
     for (windows, window_s, quota), story in groupby(

@@ -1,4 +1,4 @@
-"""Configuration as clients see and change it, against what Apache 3.9.1 reports (golden/configs.json)."""
+"""Configuration as clients see and change it, against what Apache 3.9.1 reports (tests/golden/configs.json)."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Three brokers replicate one partition: what the whole of the data path promises (spec/replication.md)."""
+"""Three brokers replicate one partition: what the whole of the data path promises."""
 
 from pathlib import Path
 

@@ -74,7 +74,7 @@ def view(zookeeper: ZooKeeperServer, cluster: ProcessCluster) -> Iterator[View]:
 
 
 def test_every_node_is_as_apache_writes_it(cluster: ProcessCluster, view: View) -> None:
-    """golden/controller/01: names, versions from birth, and null where nothing is said."""
+    """As tests/golden/controller has them: names, versions from birth, and null where nothing is said."""
     live.create(cluster, "t", partitions=3)
     get = view.client.get
     for path in (

@@ -1,4 +1,4 @@
-"""All crash states of scripted runs, recovered one by one: spec/storage.md, properties of the crash cases.
+"""All crash states of scripted runs, recovered one by one and judged.
 
 The scripts are played on a disk that remembers every moment; `sim.crash_states` makes of each moment what a kill, a
 torn write or a power cut can leave. Every one is opened by the production code and judged by `World.check`: nothing

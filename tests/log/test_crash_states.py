@@ -1,6 +1,6 @@
 """A log on a disk that loses what was not synced, in every combination a file system allows, crash after crash.
 
-Cases 1-4, 8 and 15 of spec/storage.md in all their states, and random mixtures of everything else. After each crash:
+Torn appends, rolls, truncations and checkpoints in all their states, and random mixtures of everything else. After each crash:
 what is left is a prefix of some history the log had, nothing flushed is missing, nothing is refused, and a second
 recovery changes nothing. A killed process loses nothing at all.
 """

@@ -1,4 +1,4 @@
-"""A log directory written by Apache Kafka 3.9.1 opens, reads and dumps as recorded (golden/log-dir)."""
+"""A log directory written by Apache Kafka 3.9.1 opens, reads and dumps as recorded (tests/golden/log-dir)."""
 
 import re
 import shutil

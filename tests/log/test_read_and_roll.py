@@ -265,7 +265,7 @@ def test_time_rolls_by_the_timestamps_of_the_records(tmp_path: Path) -> None:
 
 
 def test_a_marker_with_the_brokers_clock_rolls_behind_records_of_years_ago(tmp_path: Path) -> None:
-    """As golden/log-dir shows at offsets 50 and 193."""
+    """As tests/golden/log-dir shows at offsets 50 and 193."""
     log = Disk(tmp_path).create()
     produce(log, batch(at=NOW))
     produce(log, marker(commit=True, at=NOW + 95_000_000_000), from_coordinator=True)

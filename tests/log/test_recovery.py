@@ -1,4 +1,4 @@
-"""Opening a log after a stop that was not in order: the cases of spec/storage.md by number, on real files.
+"""Opening a log after a stop that was not in order: each case has a number, on real files.
 
 Each ends with a second recovery, which must change nothing. Cases 10 and the swap part of 9 belong to compaction;
 1-4 and 8 in all their crash states are in `test_crash_states`.

@@ -1,6 +1,6 @@
 """Bytes of strangers: whatever they are, the answer is a message or MalformedMessage, soon and without much memory.
 
-The families are those of spec/security.md; CVE-2022-34917 is the reason for looking at a count before
+CVE-2022-34917 is the reason for looking at a count before
 believing it.
 """
 

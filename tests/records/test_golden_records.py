@@ -1,4 +1,4 @@
-"""Every line of golden/records.jsonl.gz: batches as Apache's Java code wrote them."""
+"""Every line of tests/golden/records.jsonl.gz: batches as Apache's Java code wrote them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Where a follower cuts its log: the seven divergence cases of spec/replication.md, each by name.
+"""Where a follower cuts its log: seven ways in which it can diverge, each by name.
 
 A log is written as its batches, (epoch, number of records) each. The exchange is the real one: the follower
 names the last epoch of its log, the leader answers, until the plan says that it is complete.

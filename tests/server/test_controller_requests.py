@@ -1,5 +1,5 @@
-"""The controller's words on the wire, and the brokers' answers as events: versions and fields as
-golden/controller.
+"""The controller's words on the wire, and the brokers' answers as events: versions and fields as in
+tests/golden/controller.
 """
 
 from odradek.controller.broker_requests import (

@@ -61,7 +61,7 @@ def test_the_epoch_of_a_broker_is_the_transaction_that_made_its_node() -> None:
         node = await store.get(layout.broker_path(ME))
         assert made == layout.decode_registration(ME, node)
         assert (made.epoch, made.rack, made.clean_epoch) == (node.stat.czxid, "rack-1", 5)
-        assert node.stat.version == 1, "created and set in one transaction (golden/controller/01)"
+        assert node.stat.version == 1, "created and set in one transaction, as Apache does"
         assert node.stat.ephemeral_owner == store.session_id
 
     asyncio.run(scenario())

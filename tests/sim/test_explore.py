@@ -99,7 +99,7 @@ def test_two_brokers_with_second_fetches_are_searched_to_the_end() -> None:
 
 
 def test_a_lost_disk_is_not_taken_back_into_the_isr() -> None:
-    """H1 of spec/replication.md: AlterPartition delayed until after the follower has come back empty."""
+    """H1: AlterPartition delayed until after the follower has come back empty."""
     scope = TWO._replace(broker_crashes=1, lost_disks=1, records=1)
     result = explore(Model(scope), most_states=60_000)
     assert result.counter_example is None, result.counter_example.text

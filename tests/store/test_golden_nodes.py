@@ -1,4 +1,4 @@
-"""Every node and every transaction of the recorded Apache cluster: golden/controller, read and replayed."""
+"""Every node and every transaction of the recorded Apache cluster (tests/golden/controller), read and replayed."""
 
 import json
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 A value comes from the first of: the topic's own override, this broker's dynamic value, the cluster-wide
 dynamic default, the configuration file, the built-in default. The list of synonyms names every one of them
-that is set, in that order (golden/configs.json shows Apache's).
+that is set, in that order (tests/golden/configs.json shows Apache's).
 """
 
 from collections.abc import Mapping
@@ -103,7 +103,7 @@ def broker_entries(layers: BrokerLayers, names: Mapping[str, object] | None) -> 
             if not synonyms:
                 continue
         value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (None, DEFAULT)
-        # Those of replication can be changed, and Apache calls them read-only (golden/admin_errors.json).
+        # Those of replication can be changed, and Apache calls them read-only (tests/golden/admin_errors.json).
         is_read_only = not setting.dynamic or name in ONLY_WHEN_SET
         entries.append(_entry(setting, value, source, synonyms, is_read_only=is_read_only))
     return entries

@@ -208,7 +208,7 @@ ControllerAnswer = (
 
 
 class NewTopic(NamedTuple):
-    """`/config/topics/<t>` first, then `/brokers/topics/<t>`, as golden/controller/01 shows."""
+    """`/config/topics/<t>` first, then `/brokers/topics/<t>`, as Apache's brokers do (tests/golden/controller)."""
 
     topic: str
     topic_id: TopicId

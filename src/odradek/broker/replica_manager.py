@@ -293,7 +293,7 @@ class ReplicaManager(Organ):
         topic = topic_partition.topic
         if not told.is_new and topic_partition not in self.logs.logs and self.logs.offline_directories:
             # It was here once, so it may be on the disk that is gone: an empty copy in its place would be taken
-            # for the real one (spec/mixing-with-apache.md).
+            # for the real one (docs/mixing.md).
             self.logs.get(topic_partition)
             raise StorageError(f"{topic_partition}: not on the log directories that are left")
         log = self._get_or_create(topic_partition, told.topic_id, now_ms)

@@ -1,6 +1,6 @@
 """AlterPartition: a leader asks to change its ISR (KIP-497). The controller is the only writer.
 
-The order of the checks is the contract (spec/controller.md). Each refusal tells the leader something else:
+The order of the checks is Apache's and part of the contract. Each refusal tells the leader something else:
 who we are not, that it is not the leader any more, that it read an old state; so the first that holds wins.
 A repeat of what is committed is success, before the partition epoch is looked at: the first answer may have
 been lost (KAFKA-14144).

@@ -106,6 +106,6 @@ class AskEndOffsets:
     partitions: tuple[tuple[TopicPartition, LeaderEpoch], ...]
 
 
-# Order for one broker and one event, as golden/controller shows it:
+# Order for one broker and one event, as tests/golden/controller shows it:
 # LeaderAndIsr, UpdateMetadata, StopReplica (row 171).
 BrokerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest | AskEndOffsets

@@ -9,7 +9,7 @@ Whoever runs the core has these duties:
 3. Send the `answers` to whoever asked.
 4. Record the `changes` in the journal. `resign` set: give up `/controller`, stand for election again.
    `follow_up`: hand these events to `step`, in order, before any other: the next phase of a work of several
-   steps, an event of its own because each phase is kept in the store (house.md, "The settle loop").
+   steps, an event of its own because each phase is kept in the store.
 
 Values made once for every partition are NamedTuples: a frozen dataclass takes five times as long to build,
 and an election of 100,000 partitions builds half a million of them.

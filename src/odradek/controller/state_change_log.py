@@ -1,7 +1,7 @@
 """The classic lines of `state.change.logger`, written from what the core returned (row 83).
 
 Operators have searched these logs for ten years: who knows Apache's words finds the same words here. Levels
-and wording as golden/controller shows them for 3.9.1; the journal says the same as JSON.
+and wording as tests/golden/controller shows them for 3.9.1; the journal says the same as JSON.
 """
 
 from collections.abc import Iterator

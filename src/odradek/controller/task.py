@@ -39,5 +39,5 @@ class Task:
         """After the last write, once: put into memory what follows from all of it together."""
 
     def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
-        """The next phase of a work of several steps: events of their own (house.md, "The settle loop")."""
+        """The next phase of a work of several steps: events of their own, each kept in the store before the next is planned."""
         return ()

@@ -1,1 +1,1 @@
-"""The log on disk, in Apache Kafka's directory format (spec/storage.md)."""
+"""The log on disk, in Apache Kafka's directory format."""

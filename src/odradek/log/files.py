@@ -3,7 +3,7 @@
 Promises, kept by every implementation (one suite holds them to it):
 - `File.append` writes all of it or raises; after an error the file has its old length, or the directory is offline.
 - A failed write, read or sync takes the whole log directory offline (`Health`): a second fsync would answer "done"
-  though the pages are lost, so nothing is tried twice (spec/storage.md, fsyncgate).
+  though the pages are lost (fsync of Linux, 2018), so nothing is tried twice.
 - `replace` is atomic against a crash of the process; with `durable` also against a power cut: the new file is
   synced, then renamed, then the directory is synced.
 - What is neither synced nor replaced durably may be lost by a power cut, in any order.

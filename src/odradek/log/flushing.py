@@ -1,6 +1,6 @@
 """Making a log durable without stopping it, and knowing up to where it is.
 
-The recovery point is the dividing line of spec/storage.md: below it nothing is ever cut silently. It only moves up
+The recovery point divides a log: below it nothing is ever cut silently. It only moves up
 after the data, the names of the files and everything derived from the data below it were synced, in that order.
 
 A flush is planned by the owner of the log, run in a thread, and committed by the owner. While it runs the log may
@@ -130,7 +130,7 @@ class FlushPlan:
         return not self._files and not self._names and not self._directory_changes
 
     def run(self) -> None:
-        """Blocks. An error has taken the log directory offline: there is no second try (spec/storage.md). Only a log that
+        """Blocks. An error has taken the log directory offline: there is no second try (see `files`). Only a log that
         was deleted meanwhile is a MissingFile and no more."""
         for file in self._files:
             file.sync()

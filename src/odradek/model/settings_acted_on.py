@@ -2,7 +2,7 @@
 
 Facts: name, type, default (`null` = none, `""` = empty), importance, `dynamic` (can be changed while
 running) or `static`, and what is valid in the notation of DescribeConfigs. Names, types and defaults are
-those of Apache Kafka 3.9 (golden/configs.json); the words are ours. `settings.py` reads this table.
+those of Apache Kafka 3.9 (tests/golden/configs.json); the words are ours. `settings.py` reads this table.
 """
 
 BROKER = """

@@ -1,8 +1,8 @@
 """Which requests exist, which of their versions have a table, and which of them a broker serves.
 
 One table for all who ask: ApiVersions answers from `SERVED`, headers from the first flexible version, tools
-(`odradek wire`) know every table. The low end is Kafka's baseline since KIP-896. Source of the facts:
-golden/api_versions.json, spec/wire.md.
+(`odradek wire`) know every table. The low end is Kafka's baseline since KIP-896. Versions and
+fields are those Apache Kafka 3.9.1 answers with (tests/golden/api_versions.json).
 """
 
 from enum import IntEnum
@@ -148,7 +148,7 @@ APIS: dict[int, Api] = {
 
 # Transactions: the tables stand, the coordinator does not yet.
 _WITHOUT_COORDINATOR = frozenset((24, 25, 26, 28))
-# The second row of spec/wire.md: administration that comes later.
+# Administration that comes later: the tables stand, no handler does.
 _LATER = frozenset((29, 30, 31, 51, 61, 65, 66, 68, 69, 75))
 
 # What ApiVersions lists: key -> lowest and highest version.

@@ -1,4 +1,4 @@
-"""Messages as JSON, the form Kafka's own converters print and golden/wire.jsonl.gz holds.
+"""Messages as JSON, the form Kafka's own converters print and tests/golden/wire.jsonl.gz holds.
 
 Fields have Kafka's names in camelCase; uuids are 22 characters of URL-safe base64, bytes and records are
 base64. A field that the version does not know is absent, a tagged field at its default too. Reading is

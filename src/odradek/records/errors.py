@@ -20,7 +20,7 @@ class InvalidRecord(ProtocolError):
 
 
 class OldMessageFormat(ProtocolError):
-    """Magic 0 and 1: recognised, never stored. This log holds magic 2 only (spec/storage.md)."""
+    """Magic 0 and 1 (before Kafka 0.11): recognised, never stored. This log holds magic 2 only."""
 
     def __init__(self, magic: int) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""One term of a controller: from the election that was won to the resignation (house.md, "The settle loop").
+"""One term of a controller: from the election that was won to the resignation: the settle loop.
 
 One event at a time, in the order the store told us. A decision is stored before anyone hears of it; the
 requests of an event leave after its last write. On doubt about its own state the controller resigns and

@@ -1,7 +1,7 @@
 """A broker makes itself known: the nodes everybody expects, the cluster's id, its own ephemeral node.
 
 A broker that is started again inside its old session meets its own old node. Apache exits there; ours waits
-until the old session ends, and says so (golden/controller/09d). In the embedded store the kernel tells of the
+until the old session ends, and says so. In the embedded store the kernel tells of the
 death of a process, so the old node is gone by the time we look, unless that process lives.
 """
 

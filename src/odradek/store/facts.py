@@ -1,8 +1,8 @@
 """From hints to facts: arm the watch again, read all that stands behind it, deliver values.
 
 A watch says only that something moved. Whoever acts on the hint alone acts on what may be gone; so each hint is
-answered by a read that arms the next watch in the same call, and only what was read is told (house.md, "Facts,
-not hints"). Hints that come while we read are kept for the next round; many hints of one kind are one read.
+answered by a read that arms the next watch in the same call, and only what was read is told: facts,
+not hints. Hints that come while we read are kept for the next round; many hints of one kind are one read.
 
 The adapter never waits by itself: `wake` is called when there is something to `take`, and the owner decides
 when to do so.

@@ -1,4 +1,5 @@
-"""The transactions of the tree: which ops go together, as Apache's brokers group them (golden/controller).
+"""The transactions of the tree: which ops go together, as Apache's brokers group them
+(tests/golden/controller).
 
 Pure: each function takes model values and gives the ops of one transaction. `ConditionalOps` are for
 `Store.write` under the controller's fence, plain tuples of ops for `Store.multi`.
@@ -16,7 +17,7 @@ from odradek.store.api import Check, ConditionalOps, Create, Delete, DeleteTree,
 
 
 def register_broker(registration: BrokerRegistration, *, timestamp_ms: int) -> tuple[Op, ...]:
-    """Created and set in one transaction: the node has version 1 from birth (golden/controller/01)."""
+    """Created and set in one transaction: the node has version 1 from birth, as Apache's has."""
     path = layout.broker_path(registration.broker_id)
     value = layout.encode_registration(registration, timestamp_ms=timestamp_ms)
     return Create(path, ephemeral=True), Set(path, value, version=0)

@@ -1,6 +1,6 @@
 """Every path of the tree and every value in it, in both directions, exactly as Apache Kafka 3.9 has them.
 
-The nodes were read in golden/controller (3.9.1, ZooKeeper mode); older versions of a value that 3.9 still
+The nodes were recorded in tests/golden/controller (3.9.1, ZooKeeper mode); older versions of a value that 3.9 still
 reads are read here too. A value that cannot be trusted raises `Unreadable`, which says which node and why:
 one bad node takes its topic out of service, not the cluster.
 
@@ -59,7 +59,7 @@ FEATURE = "/feature"
 CONFIG_TYPES = ("topics", "clients", "users", "brokers", "ips")
 DEFAULT_ENTITY = "<default>"
 
-# Made by every broker on its start, in the order of golden/controller/01, each after its parents.
+# Made by every broker on its start, in the order in which Apache's do, each after its parents.
 PERSISTENT_PATHS = (
     "/consumers",
     BROKER_IDS,

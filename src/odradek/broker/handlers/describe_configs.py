@@ -120,7 +120,7 @@ def _described(
     resource: DescribeConfigsResource,
     configs: ConfigsRead,
 ) -> DescribeConfigsResult:
-    # No names at all mean every one, as null does (golden/admin_errors.json).
+    # No names at all mean every one, as null does (tests/golden/admin_errors.json).
     names = dict.fromkeys(resource.configuration_keys) if resource.configuration_keys else None
     entity = entity_of(resource.resource_type, resource.resource_name)
     if entity in configs.unreadable:

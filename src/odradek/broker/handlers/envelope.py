@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from odradek.broker.core import Broker
     from odradek.broker.request import Request
 
-# What golden/api_versions.json calls forwardable, as far as it is served here.
+# What tests/golden/api_versions.json calls forwardable, as far as it is served here.
 FORWARDABLE = frozenset(
     (
         ApiKey.CREATE_TOPICS,
