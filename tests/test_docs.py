@@ -1,11 +1,15 @@
 """The documents say what the code says, and every link in them leads somewhere."""
 
+import importlib
 import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from odradek.broker.handlers.table import HANDLERS
+from odradek.protocol.api_keys import SERVED, ApiKey
 
 ROOT = Path(__file__).parent.parent
 
@@ -76,3 +80,16 @@ def test_each_sign_of_the_sources_has_its_row(sign: str, numbers: range) -> None
     page = (ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
 
     assert re.findall(rf"^\| {sign}(\d+) \|", page, re.MULTILINE) == [str(number) for number in numbers]
+
+
+@pytest.mark.parametrize("key", sorted(SERVED), ids=lambda key: ApiKey(key).name.lower())
+def test_the_head_of_a_handler_has_a_line_for_each_version_that_is_served(key: int) -> None:
+    """As `v3 throttle time.`: what this version changed. The first line names the range."""
+    handler = HANDLERS[key]
+    name = f"odradek.broker.handlers.{handler}" if isinstance(handler, str) else handler.__module__
+    head = importlib.import_module(name).__doc__ or ""
+    first, last = SERVED[key]
+    versions = f"version {first}" if first == last else f"versions {first}-{last}"
+
+    assert re.search(rf"\(key {key}\), {versions}\b", head) or key == ApiKey.PRODUCE, versions
+    assert re.findall(r"^v(\d+) \S", head, re.MULTILINE) == [str(v) for v in range(first, last + 1)]

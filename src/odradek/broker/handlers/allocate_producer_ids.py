@@ -2,6 +2,8 @@
 
 A broker asks for a block of producer ids (KIP-730): 1,000 that nobody else gets. A broker that is not
 registered, or was in an earlier life, is refused by the controller.
+
+v0 the only one.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,11 @@
 """AlterClientQuotas (key 49), versions 0-1.
 
-Sets and removes quotas of a user, a client id, both together, or an address; a name of null is everybody without
-a value of their own (KIP-546). Any broker may be asked; the node is written and the change announced there. What
-else stands in a user's node (SCRAM) stays. `validate_only` writes nothing. v1 flexible.
+Sets and removes quotas of a user, a client id, both together, or an address; a name of null is everybody without a
+value of their own (KIP-546). Any broker may be asked; the node is written and the change announced there. What else
+stands in a user's node (SCRAM) stays. `validate_only` writes nothing.
+
+v0 the first (KIP-546).
+v1 flexible.
 """
 
 from collections.abc import Mapping

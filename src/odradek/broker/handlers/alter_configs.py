@@ -1,8 +1,12 @@
 """AlterConfigs (key 33), versions 0-2.
 
-Replaces all overrides of a topic or of this broker ("" all brokers) by those given: what is not named goes
-back to its default. Any broker may be asked; the store is written and the change announced there.
-`validate_only` checks and writes nothing. v2 flexible.
+Replaces all overrides of a topic or of this broker ("" all brokers) by those given: what is not named goes back to
+its default. Any broker may be asked; the store is written and the change announced there. `validate_only` checks and
+writes nothing.
+
+v0 the first.
+v1 the response leaves before the client is throttled (KIP-219).
+v2 flexible.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,12 @@
 """AlterPartition (key 56), versions 0-3. Only the controller answers; others NOT_CONTROLLER.
 
-A leader proposes another ISR (KIP-497); the controller checks, writes and answers per partition with the
-leadership as it is now. v1 leader recovery state. v2 topic ids instead of names, INELIGIBLE_REPLICA. v3 the
-members' broker epochs (KIP-903), -1 where the leader does not know them.
+A leader proposes another ISR (KIP-497); the controller checks, writes and answers per partition with the leadership
+as it is now.
+
+v0 the first (KIP-497).
+v1 leader recovery state (KIP-704).
+v2 topic ids instead of names; INELIGIBLE_REPLICA, NEW_LEADER_ELECTED (KIP-841).
+v3 broker epochs of the members (KIP-903), -1 where the leader does not know them.
 """
 
 from typing import TYPE_CHECKING

@@ -2,6 +2,8 @@
 
 Starts, replaces or, with null replicas, cancels reassignments. Each partition is answered when the wish stands
 in its topic node; the moving itself takes as long as the copying, and ListPartitionReassignments tells of it.
+
+v0 the only one (KIP-455).
 """
 
 from typing import TYPE_CHECKING

@@ -1,9 +1,14 @@
 """ApiVersions (key 18), versions 0-4.
 
-What this broker answers, straight from the table of handlers. A version we do not know is answered in
-version 0 with UNSUPPORTED_VERSION and one entry, our range of this key (KIP-511): the client asks again.
-v3 flexible, name and version of the client's software, features supported (none) and finalised (what stands in
-`/feature`, KIP-584); the response header stays without tags.
+What this broker answers, straight from the table of handlers. A version we do not know is answered in version 0 with
+UNSUPPORTED_VERSION and one entry, our range of this key (KIP-511): the client asks again.
+
+v0 keys and their ranges.
+v1 throttle time.
+v2 the response leaves before the client is throttled (KIP-219).
+v3 flexible, but for the header of the response; name and version of the client's software (KIP-511); features
+   supported and finalised, the latter from `/feature` (KIP-584).
+v4 a supported feature may begin at 0 (KAFKA-17011).
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,11 @@
 """ControlledShutdown (key 7), versions 0-3. Only the controller answers; others NOT_CONTROLLER.
 
-A broker that is about to stop asks that its leaderships move; the answer lists those that could not. v0 has a
-request header without client id. v2 broker epoch: of an earlier incarnation STALE_BROKER_EPOCH. v3 flexible.
+A broker that is about to stop asks that its leaderships move; the answer lists those that could not.
+
+v0 a request header without client id.
+v1 the common header.
+v2 broker epoch: of an earlier incarnation STALE_BROKER_EPOCH (KIP-380).
+v3 flexible.
 """
 
 from typing import TYPE_CHECKING

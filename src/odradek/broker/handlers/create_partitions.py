@@ -1,9 +1,13 @@
 """CreatePartitions (key 37), versions 0-3. Only the controller answers; others NOT_CONTROLLER.
 
-`count` is the total wanted. Replicas of the new partitions go on where the topic began, or are given. Each
-topic has its own answer, when every new partition has a leader in this broker's cache or the time is out
-(at once where `timeout_ms` is 0 or less).
-v2 flexible. v3 THROTTLING_QUOTA_EXCEEDED; older clients are let through and held up (KIP-599).
+`count` is the total wanted. Replicas of the new partitions go on where the topic began, or are given. Each topic has
+its own answer, when every new partition has a leader in this broker's cache or the time is out (at once where
+`timeout_ms` is 0 or less).
+
+v0 the first (KIP-195).
+v1 the response leaves before the client is throttled (KIP-219).
+v2 flexible.
+v3 THROTTLING_QUOTA_EXCEEDED; requests of older versions are let through and delayed (KIP-599).
 """
 
 from collections import Counter

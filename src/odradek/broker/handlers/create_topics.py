@@ -1,10 +1,15 @@
 """CreateTopics (key 19), versions 2-7. Only the controller answers; others NOT_CONTROLLER.
 
-Each topic is checked, its replicas chosen or taken as given, and written to the store; the answer comes when
-every partition has a leader in this broker's cache, or REQUEST_TIMED_OUT after `timeout_ms` (at once, where that
-is 0 or less) while creation goes on. With `validate_only` nothing is written.
-v4 counts of -1 mean the broker's defaults (KIP-464). v5 flexible, configuration in the answer (KIP-525).
-v6 THROTTLING_QUOTA_EXCEEDED; older clients are let through and held up (KIP-599). v7 topic id (KIP-516).
+Each topic is checked, its replicas chosen or taken as given, and written to the store; the answer comes when every
+partition has a leader in this broker's cache, or REQUEST_TIMED_OUT after `timeout_ms` (at once, where that is 0 or
+less) while creation goes on. With `validate_only` nothing is written.
+
+v2 throttle time.
+v3 the response leaves before the client is throttled (KIP-219).
+v4 counts of -1 mean the broker's defaults (KIP-464).
+v5 flexible, configuration in the answer (KIP-525).
+v6 THROTTLING_QUOTA_EXCEEDED; requests of older versions are let through and delayed (KIP-599).
+v7 topic id (KIP-516).
 """
 
 from collections import Counter

@@ -1,6 +1,10 @@
 """DeleteGroups (key 42), versions 0-2.
 
-Removes groups without members, and their offsets. v1 answers before it throttles. v2 flexible.
+Removes groups without members, and their offsets.
+
+v0 the first (KIP-229).
+v1 the response leaves before the client is throttled (KIP-219).
+v2 flexible.
 """
 
 from typing import TYPE_CHECKING, Any

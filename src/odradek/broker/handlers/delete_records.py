@@ -1,8 +1,12 @@
 """DeleteRecords (key 21), versions 0-2.
 
-Moves the start of a log up, at most to its high watermark (-1 means there); beyond is OFFSET_OUT_OF_RANGE.
-Only where `cleanup.policy` deletes: else POLICY_VIOLATION. The answer is the low watermark, the smallest log
-start of the live replicas: it comes when all have followed, or REQUEST_TIMED_OUT. v2 flexible.
+Moves the start of a log up, at most to its high watermark (-1 means there); beyond is OFFSET_OUT_OF_RANGE. Only where
+`cleanup.policy` deletes: else POLICY_VIOLATION. The answer is the low watermark, the smallest log start of the live
+replicas: it comes when all have followed, or REQUEST_TIMED_OUT.
+
+v0 the first (KIP-107).
+v1 the response leaves before the client is throttled (KIP-219).
+v2 flexible.
 """
 
 from typing import TYPE_CHECKING

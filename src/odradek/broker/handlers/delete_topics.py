@@ -1,10 +1,14 @@
 """DeleteTopics (key 20), versions 1-6. Only the controller answers; others NOT_CONTROLLER.
 
-Writes `/admin/delete_topics/<t>`; the controller does the rest. Answered when the topic has left this
-broker's cache (UpdateMetadata with leader -2), or REQUEST_TIMED_OUT (at once where `timeout_ms` is 0 or less);
-files go later.
-v3 TOPIC_DELETION_DISABLED where `delete.topic.enable` is false, before that INVALID_REQUEST. v5 messages, and
-THROTTLING_QUOTA_EXCEEDED (KIP-599). v6 by topic id.
+Writes `/admin/delete_topics/<t>`; the controller does the rest. Answered when the topic has left this broker's cache
+(UpdateMetadata with leader -2), or REQUEST_TIMED_OUT (at once where `timeout_ms` is 0 or less); files go later.
+
+v1 throttle time. Where `delete.topic.enable` is false: INVALID_REQUEST.
+v2 the response leaves before the client is throttled (KIP-219).
+v3 TOPIC_DELETION_DISABLED there.
+v4 flexible.
+v5 error messages, THROTTLING_QUOTA_EXCEEDED (KIP-599).
+v6 by name or by topic id (KIP-516).
 """
 
 from collections import Counter

@@ -1,8 +1,11 @@
 """DescribeClientQuotas (key 48), versions 0-1.
 
-The quotas of users, clients and addresses that a filter lets through: a component names a value (0), the
-default (1) or any value (2) of one type; `strict` leaves out entities of types that have no component (KIP-546).
-Read from the store, so any broker may be asked. v1 flexible.
+The quotas of users, clients and addresses that a filter lets through: a component names a value (0), the default (1)
+or any value (2) of one type; `strict` leaves out entities of types that have no component (KIP-546). Read from the
+store, so any broker may be asked.
+
+v0 the first (KIP-546).
+v1 flexible.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,10 @@
 """DescribeCluster (key 60), versions 0-1.
 
 The brokers as this one was told them, on the asker's listener; the controller; the cluster's id.
-v1 endpoint type: brokers (1) is all there is; controllers (2) is MISMATCHED_ENDPOINT_TYPE here, as there are no
-endpoints of their own, anything else UNSUPPORTED_ENDPOINT_TYPE (KIP-919).
+
+v0 the first (KIP-700).
+v1 endpoint type (KIP-919): brokers (1) is all there is; controllers (2) is MISMATCHED_ENDPOINT_TYPE, as they have no
+   endpoints of their own here, anything else UNSUPPORTED_ENDPOINT_TYPE.
 """
 
 from typing import TYPE_CHECKING

@@ -1,9 +1,13 @@
 """DescribeConfigs (key 32), versions 1-4.
 
-Every setting of a topic or of this broker: value, source, synonyms, type, words; or those named. The resource
-broker "" is the dynamic default of all brokers. Overrides are read from the store, so any broker may be asked
-about any topic. The resource BROKER_LOGGER is the levels of this process's loggers (KIP-412).
-v1 sources and synonyms. v3 type and documentation. v4 flexible.
+Every setting of a topic or of this broker: value, source, synonyms, type, words; or those named. The resource broker
+"" is the dynamic default of all brokers. Overrides are read from the store, so any broker may be asked about any
+topic. The resource BROKER_LOGGER is the levels of this process's loggers (KIP-412).
+
+v1 sources and synonyms (KIP-226).
+v2 the response leaves before the client is throttled (KIP-219).
+v3 type and documentation (KIP-569).
+v4 flexible.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,13 @@
 """DescribeGroups (key 15), versions 0-5.
 
 What classic groups look like at this moment: state, members, assignments. An unknown group is Dead.
-v1 throttle time. v3 operations the asker may do. v4 static members. v5 flexible.
+
+v0 state and members.
+v1 throttle time.
+v2 the response leaves before the client is throttled (KIP-219).
+v3 operations that the client is allowed (KIP-430).
+v4 static members (KIP-345).
+v5 flexible.
 """
 
 from typing import TYPE_CHECKING, Any

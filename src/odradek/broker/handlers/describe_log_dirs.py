@@ -1,10 +1,14 @@
 """DescribeLogDirs (key 35), versions 1-4.
 
-Every log directory of this broker with the replicas in it, their size, and how far each is behind the high
-watermark it knows; an offline directory with KAFKA_STORAGE_ERROR and no replicas (KIP-113). Null topics: all.
-A replica that is not hosted, left on the disk, has a lag of -1. A copy on its way here from another directory is
-a future one, and its lag is what it lacks of the log in use.
-v2 flexible. v3 top-level error code. v4 total and usable bytes of the disk (KIP-827).
+Every log directory of this broker with the replicas in it, their size, and how far each is behind the high watermark
+it knows; an offline directory with KAFKA_STORAGE_ERROR and no replicas (KIP-113). Null topics: all. A replica that is
+not hosted, left on the disk, has a lag of -1. A copy on its way here from another directory is a future one, and its
+lag is what it lacks of the log in use.
+
+v1 the response leaves before the client is throttled (KIP-219).
+v2 flexible.
+v3 top-level error code.
+v4 total and usable bytes of the disk (KIP-827).
 """
 
 from typing import TYPE_CHECKING

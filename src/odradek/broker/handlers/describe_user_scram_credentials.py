@@ -3,6 +3,8 @@
 Which SCRAM mechanisms users have, and with how many iterations; never the secrets (KIP-554). Read from the store,
 where an Apache broker may have put them, so any broker may be asked. Null or no users: all who have some. Apache's
 ConfigCommand asks this whenever it shows the quotas of users.
+
+v0 the only one (KIP-554).
 """
 
 from collections import Counter

@@ -1,12 +1,15 @@
 """ElectLeaders (key 43), versions 0-2 (KIP-183, KIP-460). Only the controller answers; others NOT_CONTROLLER.
 
-Preferred (0) or unclean (1) elections, of the partitions named or, with null, of all. Answered when this
-broker's cache shows what was elected: UpdateMetadata is on its way by then. What it does not show when the time
-is up is REQUEST_TIMED_OUT, and elected all the same. Asked for all, partitions that needed no election are left
-out. v1 election type, top-level error code. v2 flexible.
+Preferred (0) or unclean (1) elections, of the partitions named or, with null, of all. Answered when this broker's
+cache shows what was elected: UpdateMetadata is on its way by then. What it does not show when the time is up is
+REQUEST_TIMED_OUT, and elected all the same. Asked for all, partitions that needed no election are left out.
 
 Apache says NOT_CONTROLLER in the partitions alone, which for null are none, so its client takes that for
 success; ours says it at the top too.
+
+v0 preferred elections (KIP-183).
+v1 election type, top-level error code (KIP-460).
+v2 flexible.
 """
 
 from collections.abc import Iterable

@@ -4,6 +4,8 @@ The inner request is handled as if its client had asked here, with the client's 
 header included, travels back inside ours. Only the controller answers: others NOT_CONTROLLER. A request that
 may not be forwarded, or an envelope in an envelope, is INVALID_REQUEST; a name that cannot be read is
 PRINCIPAL_DESERIALIZATION_FAILURE.
+
+v0 the only one (KIP-590).
 """
 
 from struct import Struct

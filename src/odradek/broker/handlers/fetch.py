@@ -1,16 +1,26 @@
 """Fetch (key 1), versions 4-17.
 
-Waits until `min_bytes` are readable or `max_wait_ms` has passed. A follower's fetch also moves its position,
-and with it perhaps the high watermark. A follower whose own high watermark is behind does not wait that long:
-NEWS_MS, in which under load the next records carry the news (KIP-392: its consumers wait for it).
-v5 log start offset. v7 sessions: only what changed travels (KIP-227). v9 leader epoch of the reader: smaller
-FENCED_LEADER_EPOCH, larger UNKNOWN_LEADER_EPOCH (KIP-320). v11 rack: consumers may read from followers
-(KIP-392); no preferred replica is named. v12 last fetched epoch, answered by `diverging_epoch` where the logs
-part (KIP-595). v13 topic ids: an unknown one is UNKNOWN_TOPIC_ID. v15 follower's broker epoch (KIP-903).
-v16 says who leads now where we do not. v17 directory id: not used.
+Waits until `min_bytes` are readable or `max_wait_ms` has passed. A follower's fetch also moves its position, and with
+it perhaps the high watermark. A follower whose own high watermark is behind does not wait that long: NEWS_MS, in
+which under load the next records carry the news (KIP-392: its consumers wait for it).
 
 What may be read: followers up to the log end, consumers up to the high watermark, with read_committed up to
 the last stable offset. Between that and the log end: an empty answer. Outside the log: OFFSET_OUT_OF_RANGE.
+
+v4 isolation level, aborted transactions (KIP-98).
+v5 log start offset.
+v6 KAFKA_STORAGE_ERROR (KIP-112).
+v7 sessions: only what changed travels (KIP-227).
+v8 the response leaves before the client is throttled (KIP-219).
+v9 leader epoch of the reader: smaller FENCED_LEADER_EPOCH, larger UNKNOWN_LEADER_EPOCH (KIP-320).
+v10 batches may be zstd (KIP-110).
+v11 rack: consumers may read from followers (KIP-392); no preferred replica is named.
+v12 flexible; last fetched epoch, answered by `diverging_epoch` where the logs part (KIP-595).
+v13 topic ids: an unknown one is UNKNOWN_TOPIC_ID (KIP-516).
+v14 OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405), which nothing gives here.
+v15 the follower's broker epoch (KIP-903).
+v16 names the leader where this broker is not it (KIP-951).
+v17 directory id of the follower (KIP-853): read, not used.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -2,8 +2,14 @@
 
 Which broker coordinates a group: the leader of its partition of `__consumer_offsets`, which the first such request
 makes. Until that has leaders, and for transactional ids, which nobody coordinates here: COORDINATOR_NOT_AVAILABLE.
-v1 key type (group 0, transaction 1), error message, throttle time. v2 answers before it throttles. v3 flexible.
-v4 several keys at once (KIP-699). v5 may answer TRANSACTION_ABORTABLE. v6 share groups (KIP-932).
+
+v0 of a group.
+v1 key type (group 0, transaction 1), error message, throttle time.
+v2 the response leaves before the client is throttled (KIP-219).
+v3 flexible.
+v4 several keys at once (KIP-699).
+v5 TRANSACTION_ABORTABLE (KIP-890).
+v6 share groups (KIP-932).
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,12 @@
 """Heartbeat (key 12), versions 0-4.
 
 Keeps a member's session, and tells it whether it has to join again.
-v1 throttle time. v3 static members. v4 flexible.
+
+v0 member and generation.
+v1 throttle time.
+v2 the response leaves before the client is throttled (KIP-219).
+v3 static members (KIP-345).
+v4 flexible.
 """
 
 from typing import TYPE_CHECKING

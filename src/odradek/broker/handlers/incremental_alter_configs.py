@@ -1,8 +1,11 @@
 """IncrementalAlterConfigs (key 44), versions 0-1.
 
-Changes single overrides of a topic or of this broker ("" all brokers), or the level of a logger of this process:
-SET 0, DELETE 1, and for lists APPEND 2 and SUBTRACT 3; the others stay as they are (KIP-339, KIP-412). Any broker
-may be asked. `validate_only` writes nothing. v1 flexible.
+Changes single overrides of a topic or of this broker ("" all brokers), or the level of a logger of this process: SET
+0, DELETE 1, and for lists APPEND 2 and SUBTRACT 3; the others stay as they are (KIP-339, KIP-412). Any broker may be
+asked. `validate_only` writes nothing.
+
+v0 the first (KIP-339).
+v1 flexible.
 """
 
 from collections.abc import Mapping, Sequence

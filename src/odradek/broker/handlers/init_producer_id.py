@@ -1,9 +1,15 @@
 """InitProducerId (key 22), versions 0-5.
 
-Without a transactional id: a producer id nobody had before, epoch 0, from a block the controller gave this
-broker; who comes while a block is on its way waits for it. With one: COORDINATOR_NOT_AVAILABLE, as there is
-no transaction coordinator here.
-v2 flexible. v3 carries the id and epoch the producer has; v4 may answer PRODUCER_FENCED; v5 TRANSACTION_ABORTABLE.
+Without a transactional id: a producer id nobody had before, epoch 0, from a block the controller gave this broker;
+who comes while a block is on its way waits for it. With one: COORDINATOR_NOT_AVAILABLE, as there is no transaction
+coordinator here.
+
+v0 the first (KIP-98).
+v1 the response leaves before the client is throttled (KIP-219).
+v2 flexible.
+v3 id and epoch that the producer has (KIP-360).
+v4 PRODUCER_FENCED (KIP-588).
+v5 TRANSACTION_ABORTABLE (KIP-890).
 """
 
 from typing import TYPE_CHECKING

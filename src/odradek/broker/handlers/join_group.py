@@ -1,8 +1,15 @@
 """JoinGroup (key 11), versions 2-9.
 
 Parked until the members of the group have joined.
-v4 a member without an id is given one first (KIP-394). v5 static members (KIP-345). v6 flexible. v7 protocol type.
-v8 a reason. v9 the leader may be told to leave the assignment as it is (KIP-814).
+
+v2 throttle time.
+v3 the response leaves before the client is throttled (KIP-219).
+v4 a member without an id is given one first: MEMBER_ID_REQUIRED (KIP-394).
+v5 static members (KIP-345).
+v6 flexible.
+v7 protocol type in the answer (KIP-559).
+v8 reason (KIP-800).
+v9 the leader may be told to leave the assignment as it is (KIP-814).
 """
 
 from typing import TYPE_CHECKING

@@ -2,12 +2,19 @@
 
 Refused as a whole: a KRaft controller or one that migrates to KRaft (INVALID_REQUEST; decisions/0005), an earlier
 incarnation of ours as addressee (STALE_BROKER_EPOCH; a later one is fine, KIP-380), a controller of an older epoch
-(STALE_CONTROLLER_EPOCH, row 146), and with its connection one that comes late within its term (decisions/0008).
-Then each partition for itself: a leader epoch that is not larger than ours is STALE_CONTROLLER_EPOCH and changes
-nothing (row 147), another topic id than the hosted replica's INCONSISTENT_TOPIC_ID, a failed disk or a damaged log
+(STALE_CONTROLLER_EPOCH, row 146), and with its connection one that comes late within its term (decisions/0008). Then
+each partition for itself: a leader epoch that is not larger than ours is STALE_CONTROLLER_EPOCH and changes nothing
+(row 147), another topic id than the hosted replica's INCONSISTENT_TOPIC_ID, a failed disk or a damaged log
 KAFKA_STORAGE_ERROR. Logs of other topics of that name are set aside (decisions/0009).
-v0 and v1 list partitions flat. v2 broker epoch. v3 adding and removing replicas. v4 flexible. v5 topic ids and
-the type, 0 from a controller in ZooKeeper mode. v6 leader recovery state. v7 KRaft or not.
+
+v0 partitions as a flat list.
+v1 whether the partition is new.
+v2 broker epoch (KIP-380); partitions by topic.
+v3 adding and removing replicas (KIP-455).
+v4 flexible.
+v5 topic ids, and the type: 0 from a controller in ZooKeeper mode (KIP-516).
+v6 leader recovery state (KIP-704).
+v7 KRaft or not (KIP-866).
 """
 
 from collections.abc import Iterator

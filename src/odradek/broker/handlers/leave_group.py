@@ -1,7 +1,13 @@
 """LeaveGroup (key 13), versions 0-5.
 
 Members that go on their own.
-v1 throttle time. v3 several members, by id or instance. v4 flexible. v5 a reason (KIP-800).
+
+v0 one member.
+v1 throttle time.
+v2 the response leaves before the client is throttled (KIP-219).
+v3 several members, by id or instance (KIP-345).
+v4 flexible.
+v5 reason (KIP-800).
 """
 
 from typing import TYPE_CHECKING

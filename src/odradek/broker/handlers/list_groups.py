@@ -1,7 +1,13 @@
 """ListGroups (key 16), versions 0-5.
 
 The groups that this broker coordinates; COORDINATOR_LOAD_IN_PROGRESS while some are still being loaded.
-v1 throttle time. v3 flexible. v4 states, and a filter of them. v5 types.
+
+v0 ids and protocol types.
+v1 throttle time.
+v2 the response leaves before the client is throttled (KIP-219).
+v3 flexible.
+v4 states, and a filter of them (KIP-518).
+v5 types, and a filter of them (KIP-848).
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,13 +1,22 @@
 """ListOffsets (key 2), versions 1-9.
 
-The offset of a timestamp: the first record at or after it, and the time it has; -1 the end (LATEST), -2 the
-start (EARLIEST), from v7 on -3 the record with the largest timestamp (KIP-734), v8 -4 the local start, v9 -5
-the tiered end (there is none).
-For a consumer the end is the high watermark, with read_committed (v2) the last stable offset. While a new
-leader's high watermark is below the start of its epoch, the end and timestamps behind it are not known yet:
-OFFSET_NOT_AVAILABLE, before v5 LEADER_NOT_AVAILABLE; the start always is. A replica (id >= 0) gets the log
-end: it truncates to it. Replica id -2 asks anybody, leader or not. v4 leader epoch of the reader and of the
-offset (KIP-320).
+The offset of a timestamp: the first record at or after it, and the time it has; -1 the end (LATEST), -2 the start
+(EARLIEST), others as below.
+
+For a consumer the end is the high watermark, with read_committed the last stable offset. While a new leader's high
+watermark is below the start of its epoch, the end and timestamps behind it are not known yet: OFFSET_NOT_AVAILABLE,
+before v5 LEADER_NOT_AVAILABLE; the start always is. A replica (id >= 0) gets the log end: it truncates to it. Replica
+id -2 asks anybody, leader or not.
+
+v1 one offset and its timestamp (KIP-79).
+v2 isolation level, throttle time.
+v3 the response leaves before the client is throttled (KIP-219).
+v4 leader epoch of the reader and of the offset (KIP-320).
+v5 OFFSET_NOT_AVAILABLE; LEADER_NOT_AVAILABLE before (KIP-207).
+v6 flexible.
+v7 -3: the record with the largest timestamp (KIP-734).
+v8 -4: the local start (KIP-405).
+v9 -5: the end of the tiered log, of which there is none (KIP-1005).
 """
 
 from collections import deque

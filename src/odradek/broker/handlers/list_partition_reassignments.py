@@ -2,6 +2,8 @@
 
 The reassignments under way among the partitions named, or, with null, all of them. A partition that is not
 moving, or does not exist, is simply not in the answer.
+
+v0 the only one (KIP-455).
 """
 
 from typing import TYPE_CHECKING

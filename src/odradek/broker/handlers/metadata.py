@@ -1,11 +1,22 @@
 """Metadata (key 3), versions 0-12.
 
-Brokers, topics and leaders as this broker was told them, addresses for the listener the client came over.
-A topic that does not exist is made when the request (v4) and `auto.create.topics.enable` both allow it, and
-answered LEADER_NOT_AVAILABLE until it has leaders.
-v0 an empty list means all topics, later it means none. v1 controller, rack, null for all. v5 offline replicas.
-v7 leader epoch. v8 operations the asker may do (those of all: nobody is restricted here), for the cluster up
-to v10. v10 topic ids, v12 asks by id.
+Brokers, topics and leaders as this broker was told them, addresses for the listener the client came over. A topic
+that does not exist is made when the request (v4) and `auto.create.topics.enable` both allow it, and answered
+LEADER_NOT_AVAILABLE until it has leaders.
+
+v0 an empty array asks for all topics.
+v1 null asks for all, empty for none; rack, controller, internal topics.
+v2 cluster id.
+v3 throttle time.
+v4 the client may forbid automatic creation.
+v5 offline replicas (KIP-112).
+v6 the response leaves before the client is throttled (KIP-219).
+v7 leader epochs (KIP-320).
+v8 operations that the client is allowed: all, as nobody is restricted here (KIP-430).
+v9 flexible.
+v10 topic ids; names may be null in the answer (KIP-516).
+v11 without the allowed operations of the cluster (KIP-700).
+v12 topics may be asked for by id.
 """
 
 from collections.abc import Iterable

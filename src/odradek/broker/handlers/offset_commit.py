@@ -1,7 +1,15 @@
 """OffsetCommit (key 8), versions 2-9.
 
 Stores how far a group has read; answered when that is committed.
-v2-4 a retention. v3 throttle time. v6 leader epochs. v7 static members. v8 flexible. v9 epochs of KIP-848.
+
+v2 retention time of these offsets, where it is not -1.
+v3 throttle time.
+v4 the response leaves before the client is throttled (KIP-219).
+v5 no retention time: `offsets.retention.minutes` decides (KIP-211).
+v6 leader epochs (KIP-320).
+v7 static members (KIP-345).
+v8 flexible.
+v9 epochs of members (KIP-848).
 """
 
 from typing import TYPE_CHECKING

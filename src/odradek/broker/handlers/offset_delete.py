@@ -1,6 +1,8 @@
 """OffsetDelete (key 47), version 0.
 
 Forgets committed offsets of topics that the group does not subscribe to (KIP-496).
+
+v0 the only one (KIP-496).
 """
 
 from typing import TYPE_CHECKING

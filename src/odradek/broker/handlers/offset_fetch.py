@@ -1,8 +1,16 @@
 """OffsetFetch (key 9), versions 1-9.
 
 How far groups have read, as far as that is committed.
-v2 an error of the whole, null for all topics. v3 throttle time. v5 leader epochs. v6 flexible. v7 may insist on offsets
-that no open transaction is about to change (KIP-447). v8 several groups (KIP-709). v9 epochs of KIP-848.
+
+v1 offsets of the internal topic, not of ZooKeeper.
+v2 an error of the whole, null for all topics.
+v3 throttle time.
+v4 the response leaves before the client is throttled (KIP-219).
+v5 leader epochs (KIP-320).
+v6 flexible.
+v7 may ask for offsets that no open transaction is about to change (KIP-447).
+v8 several groups (KIP-709).
+v9 member id and epoch (KIP-848).
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,9 +1,12 @@
 """OffsetForLeaderEpoch (key 23), versions 2-4.
 
-Where an epoch ends in the leader's log: (largest epoch not above the asked one, its end offset), KIP-279.
-Followers cut by it, consumers find out that what they read was cut away (KIP-320).
-v3 replica id: followers and consumers are answered by the leader alone. -2 asks any replica what it holds,
-before an election from outside the ISR; an epoch above all of its own is answered by its last one. v4 flexible.
+Where an epoch ends in the leader's log: (largest epoch not above the asked one, its end offset), KIP-279. Followers
+cut by it, consumers find out that what they read was cut away (KIP-320).
+
+v2 leader epoch of the reader, throttle time (KIP-320).
+v3 replica id: followers and consumers are answered by the leader alone, -2 by any replica: what it holds, before an
+   election from outside the ISR; an epoch above all of its own is answered by its last one.
+v4 flexible.
 """
 
 from typing import TYPE_CHECKING

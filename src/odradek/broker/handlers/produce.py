@@ -1,11 +1,23 @@
 """Produce (key 0), versions 3-11; 0-2 are read well enough to be refused.
 
-Appends batches as they are and answers when `acks` says: 0 never (a failure closes the connection), 1 when
-the leader has them, -1 when the high watermark is past them. Answers of one partition go out in the order of
-its offsets. min.insync.replicas is looked at twice: before the append NOT_ENOUGH_REPLICAS, after it
-NOT_ENOUGH_REPLICAS_AFTER_APPEND, when the records stay in the log and may be read later.
-v5 log start offset. v7 may carry zstd. v8 names the record that was refused. v9 flexible. v10 says who leads
-now where we do not (KIP-951). ApiVersions lists 0-2 because some librdkafka releases compress only then.
+Appends batches as they are and answers when `acks` says: 0 never (a failure closes the connection), 1 when the leader
+has them, -1 when the high watermark is past them. Answers of one partition go out in the order of its offsets.
+min.insync.replicas is looked at twice: before the append NOT_ENOUGH_REPLICAS, after it
+NOT_ENOUGH_REPLICAS_AFTER_APPEND, when the records stay in the log and may be read later. ApiVersions lists 0-2
+because some librdkafka releases compress only then.
+
+v0 magic 0: UNSUPPORTED_VERSION for each partition, as in 1 and 2.
+v1 throttle time.
+v2 magic 1.
+v3 magic 2, transactional id (KIP-98).
+v4 KAFKA_STORAGE_ERROR (KIP-112).
+v5 log start offset.
+v6 the response leaves before the client is throttled (KIP-219).
+v7 batches may be zstd (KIP-110).
+v8 names the records that were refused (KIP-467).
+v9 flexible.
+v10 names the leader where this broker is not it (KIP-951).
+v11 TRANSACTION_ABORTABLE (KIP-890).
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,11 @@
 """SaslAuthenticate (key 36), versions 0-2.
 
 Without a handshake that chose a mechanism, and there is none to choose, it comes at the wrong time:
-ILLEGAL_SASL_STATE. v1 session lifetime. v2 flexible.
+ILLEGAL_SASL_STATE.
+
+v0 the first (KIP-152).
+v1 session lifetime (KIP-368).
+v2 flexible.
 """
 
 from typing import TYPE_CHECKING

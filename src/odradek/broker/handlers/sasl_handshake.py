@@ -1,6 +1,9 @@
 """SaslHandshake (key 17), versions 0-1.
 
 No listener speaks SASL, so nobody may begin to: ILLEGAL_SASL_STATE, and no mechanisms.
+
+v0 raw tokens would follow on the connection.
+v1 tokens would travel in SaslAuthenticate (KIP-152).
 """
 
 from typing import TYPE_CHECKING

@@ -1,9 +1,14 @@
 """StopReplica (key 5), versions 0-4: stop following or leading a replica, and with `delete` erase it.
 
-Refused as a whole as LeaderAndIsr is. An older leader epoch is FENCED_LEADER_EPOCH; -2 (the topic is being
-deleted) and -1 (unknown) bypass it (KIP-570). A partition we do not know: NONE, and with `delete` leftovers on
-the disk still go (row 148), unless a directory is offline and may hold some: KAFKA_STORAGE_ERROR (decisions/0009).
-v0-v2 have one `delete` for all and no leader epoch. v1 broker epoch. v2 flexible. v3 leader epochs. v4 KRaft or not.
+Refused as a whole as LeaderAndIsr is. An older leader epoch is FENCED_LEADER_EPOCH; -2 (the topic is being deleted)
+and -1 (unknown) bypass it (KIP-570). A partition we do not know: NONE, and with `delete` leftovers on the disk still
+go (row 148), unless a directory is offline and may hold some: KAFKA_STORAGE_ERROR (decisions/0009).
+
+v0 partitions as a flat list, one `delete` for all, no leader epoch.
+v1 broker epoch (KIP-380); partitions by topic.
+v2 flexible.
+v3 `delete` and leader epoch of each partition (KIP-570).
+v4 KRaft or not (KIP-866).
 """
 
 from collections.abc import Iterator

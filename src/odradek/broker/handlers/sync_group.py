@@ -1,7 +1,13 @@
 """SyncGroup (key 14), versions 0-5.
 
 The leader brings the assignment, everybody takes his part of it; parked until it is stored.
-v1 throttle time. v3 static members. v4 flexible. v5 protocol type and name.
+
+v0 assignments of one generation.
+v1 throttle time.
+v2 the response leaves before the client is throttled (KIP-219).
+v3 static members (KIP-345).
+v4 flexible.
+v5 protocol type and name (KIP-559).
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,10 @@
 """UpdateFeatures (key 57), versions 0-1. Only the controller answers; others NOT_CONTROLLER.
 
-Raises, lowers or takes out finalised features in `/feature`, each with an answer of its own: those that cannot
-be are refused and the others written. v1 upgrade type in place of the downgrade flag, validate only (KIP-778).
+Raises, lowers or takes out finalised features in `/feature`, each with an answer of its own: those that cannot be are
+refused and the others written.
+
+v0 the first (KIP-584).
+v1 upgrade type in place of the downgrade flag, validate only (KIP-778).
 """
 
 from typing import TYPE_CHECKING

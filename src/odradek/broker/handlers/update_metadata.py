@@ -2,8 +2,16 @@
 
 The list of live brokers is replaced, partitions are merged, leader -2 takes one out. Refused as a whole as
 LeaderAndIsr is. Whoever waits for a topic's leaders, and fetchers whose leader moved, are told.
-v1-v4 list partitions flat. v3 listener names. v4 offline replicas. v5 grouped by topic, broker epoch.
-v6 flexible. v7 topic ids. v8 KRaft or not.
+
+v0 one address a broker, partitions as a flat list.
+v1 an address a listener.
+v2 racks.
+v3 listener names (KIP-103).
+v4 offline replicas (KIP-112).
+v5 broker epoch (KIP-380), partitions by topic.
+v6 flexible.
+v7 topic ids (KIP-516).
+v8 KRaft or not (KIP-866).
 """
 
 from typing import TYPE_CHECKING

@@ -3,6 +3,8 @@
 One control batch per producer and partition, appended as acks=all; the answer comes when all are committed.
 A marker of an older producer epoch is INVALID_PRODUCER_EPOCH, of an older coordinator
 TRANSACTION_COORDINATOR_FENCED. A coordinator repeats a marker until it is in: appending it twice does no harm.
+
+v1 flexible.
 """
 
 from typing import TYPE_CHECKING
