@@ -19,7 +19,7 @@ from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.facts import TopicAssignment
 from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicId, TopicPartition
 from odradek.server.main import GC_THRESHOLDS
-from odradek.store import groups, layout
+from odradek.store import layout, transactions
 from odradek.store.api import ConditionalOps, Fence, Put, Set, Store
 from odradek.store.embedded import EmbeddedStores
 from odradek.store.facts import ControllerFacts
@@ -57,7 +57,7 @@ async def _bulk(name: str, store: Store, count: int) -> None:
         await store.write([ConditionalOps((Put(path, b""),), parents=(parent,) if parent else ())], None)
     fence = Fence((await store.get("/controller_epoch")).stat.version)
     writes = [
-        groups.create_topic(t.topic, t.topic_id or TopicId(bytes(16)), t.partitions, {}) for t in topics
+        transactions.create_topic(t.topic, t.topic_id or TopicId(bytes(16)), t.partitions, {}) for t in topics
     ]
     await store.write(writes, fence)
 
@@ -70,7 +70,7 @@ async def _bulk(name: str, store: Store, count: int) -> None:
     created = await _timed(
         lambda: store.write(
             [
-                groups.create_partition_state(tp, state(tp, 0), ControllerEpoch(1), incarnations)
+                transactions.create_partition_state(tp, state(tp, 0), ControllerEpoch(1), incarnations)
                 for tp in partitions
             ],
             fence,
@@ -80,7 +80,7 @@ async def _bulk(name: str, store: Store, count: int) -> None:
     times = []
     for epoch in range(3):
         values = [
-            groups.write_partition_state(
+            transactions.write_partition_state(
                 tp, state(tp, epoch), ControllerEpoch(1), incarnations, expected_version=epoch
             )
             for tp in partitions

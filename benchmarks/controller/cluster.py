@@ -40,7 +40,7 @@ from odradek.server.main import GC_THRESHOLDS
 from odradek.server.metrics import Metrics
 from odradek.server.registration import prepare_tree
 from odradek.server.seams import Seams
-from odradek.store import groups, layout
+from odradek.store import layout, transactions
 from odradek.store.api import ConditionalOps, Create, Delete, Op, StoreProvider
 from odradek.store.facts import BrokerFacts
 
@@ -171,14 +171,14 @@ class Cluster:
         """All topic nodes in one write, as one CreateTopics makes them."""
         made = {name: self._assign(name, partitions) for name, partitions in sizes.items()}
         nodes = [
-            groups.create_topic(name, TopicId(sha256(name.encode()).digest()[:16]), replicas, {})
+            transactions.create_topic(name, TopicId(sha256(name.encode()).digest()[:16]), replicas, {})
             for name, replicas in made.items()
         ]
         await self.world.write(nodes, None)
         if with_states:
             found = [TopicPartition(name, p) for name, replicas in made.items() for p in replicas]
             states = [
-                groups.create_partition_state(tp, self._state(tp), SEED_EPOCH, self._isr_epochs(tp))
+                transactions.create_partition_state(tp, self._state(tp), SEED_EPOCH, self._isr_epochs(tp))
                 for tp in found
             ]
             await self.world.write(states, None)
@@ -213,11 +213,13 @@ class Cluster:
             leader_at = 1 if self.assignments[tp].replicas[0] == led_elsewhere else 0
             state, epochs = self._state(tp, leader_at), self._isr_epochs(tp)
             if node is None:
-                writes.append(groups.create_partition_state(tp, state, SEED_EPOCH, epochs))
+                writes.append(transactions.create_partition_state(tp, state, SEED_EPOCH, epochs))
             else:
                 version = node.stat.version
                 writes.append(
-                    groups.write_partition_state(tp, state, SEED_EPOCH, epochs, expected_version=version)
+                    transactions.write_partition_state(
+                        tp, state, SEED_EPOCH, epochs, expected_version=version
+                    )
                 )
         await self.world.write(writes, None)
 
@@ -230,12 +232,13 @@ class Cluster:
             node = await self.world.get(layout.topic_path(topic))
             found = layout.decode_topic(topic, node)
             await self.world.write(
-                [groups.write_topic(topic, found.topic_id, partitions, expected_version=found.version)], None
+                [transactions.write_topic(topic, found.topic_id, partitions, expected_version=found.version)],
+                None,
             )
 
     async def register(self, broker: BrokerId) -> None:
         """Not ephemeral: one session stands for all brokers, and stays."""
-        made = groups.register_broker(registration(broker), timestamp_ms=0)
+        made = transactions.register_broker(registration(broker), timestamp_ms=0)
         ops: list[Op] = [Create(op.path, op.data) if isinstance(op, Create) else op for op in made]
         await self.world.multi(ops)
         node = await self.world.get(layout.broker_path(broker))

@@ -18,7 +18,7 @@ from odradek.broker.effects import (
 )
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerEpoch, BrokerId, TopicPartition
-from odradek.store import groups
+from odradek.store import transactions
 
 NEW_TOPICS = 10
 # One AlterPartition of a leader; Apache's brokers send as much as fits, ours what has come together.
@@ -63,7 +63,7 @@ async def topics_and_shutdown(cluster: Cluster, wanted: Wanted) -> AsyncIterator
             await cluster.add_topics(dict.fromkeys(names, each), with_states=False)
         yield Done("creation", created, each * NEW_TOPICS)
         async with cluster.measured() as deleted:
-            await cluster.world.write([groups.request_topic_deletion(name) for name in names], None)
+            await cluster.world.write([transactions.request_topic_deletion(name) for name in names], None)
         for name in names:
             cluster.forget_topic(name)
         left = await cluster.world.children("/brokers/topics")

@@ -6,7 +6,7 @@ import pytest
 
 from odradek.model.cluster import BrokerRegistration, Endpoint
 from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch
-from odradek.store import groups, layout
+from odradek.store import layout, transactions
 from odradek.store.api import (
     Applied,
     BadVersion,
@@ -94,7 +94,7 @@ async def stand(session: Store, broker_id: int) -> Fence | None:
     """Stand for election once, as a broker does: read the epoch, then both fences in one transaction."""
     node = await session.get("/controller_epoch")
     epoch = ControllerEpoch(layout.decode_controller_epoch(node.data) + 1)
-    ops = groups.become_controller(
+    ops = transactions.become_controller(
         BrokerId(broker_id), epoch, expected_epoch_version=node.stat.version, timestamp_ms=0
     )
     try:
@@ -137,7 +137,7 @@ async def test_neither_fence_moves_alone(world: World) -> None:
 
 
 def _become_controller(broker_id: int, epoch: int, version: int) -> tuple[Op, ...]:
-    return groups.become_controller(
+    return transactions.become_controller(
         BrokerId(broker_id), ControllerEpoch(epoch), expected_epoch_version=version, timestamp_ms=0
     )
 
@@ -168,11 +168,11 @@ async def test_a_controller_resigns_only_what_is_still_its_own(world: World) -> 
     await first.create("/controller_epoch", b"0")
     fence = await stand(first, 1)
     assert fence is not None
-    await first.multi(groups.resign_controller(fence.version))
+    await first.multi(transactions.resign_controller(fence.version))
     assert await second.exists("/controller") is None
     assert await stand(second, 2) is not None
     with pytest.raises(BadVersion):
-        await first.multi(groups.resign_controller(fence.version))
+        await first.multi(transactions.resign_controller(fence.version))
     assert await second.exists("/controller") is not None
 
 
@@ -203,7 +203,7 @@ def _endpoints(port: int) -> tuple[Endpoint, ...]:
 
 def _register(broker_id: int, port: int) -> tuple[Op, ...]:
     registration = BrokerRegistration(BrokerId(broker_id), BrokerEpoch(-1), _endpoints(port))
-    return groups.register_broker(registration, timestamp_ms=0)
+    return transactions.register_broker(registration, timestamp_ms=0)
 
 
 def _czxid(applied: Applied) -> int:

@@ -9,7 +9,7 @@ OF_OTHER_ROOMS: tuple[Mutation, ...] = (
     Mutation(
         (1,),
         "a registration outlives its session",
-        "store/groups.py",
+        "store/transactions.py",
         "    return Create(path, ephemeral=True), Set(path, value, version=0)\n",
         "    return Create(path), Set(path, value, version=0)\n",
     ),

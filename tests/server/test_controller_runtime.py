@@ -38,7 +38,7 @@ from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
 from odradek.server.registration import prepare_tree, register
 from odradek.server.seams import Seams
-from odradek.store import groups, layout
+from odradek.store import layout, transactions
 from odradek.store.api import ConditionalOps, Set, StoreUnavailable
 from odradek.store.facts import BrokerFacts
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
@@ -200,7 +200,7 @@ class Cluster:
 
     async def create_topic(self, name: str, replicas: tuple[int, ...]) -> None:
         assignment = {0: ReplicaAssignment(tuple(BrokerId(r) for r in replicas))}
-        await self.operator.write([groups.create_topic(name, TOPIC_ID, assignment, {})], None)
+        await self.operator.write([transactions.create_topic(name, TOPIC_ID, assignment, {})], None)
 
     async def state_of(self, name: str) -> Any:
         path = layout.state_path(TopicPartition(name, 0))

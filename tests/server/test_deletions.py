@@ -7,7 +7,7 @@ import pytest
 from odradek.client.sync import SyncClient
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.store import layout
-from odradek.store.strays import stray_path
+from odradek.store.pending_deletions import pending_deletions_path
 from tests.server.moves import moves
 from tests.support import eventually
 
@@ -36,7 +36,7 @@ def test_what_a_dead_broker_kept_of_a_deleted_topic_goes_when_it_returns_whoever
     tmp_path: Path,
 ) -> None:
     """The name is in use again by then: the new topic's replicas must not meet the old one's data."""
-    strays = stray_path(BrokerId(3))
+    strays = pending_deletions_path(BrokerId(3))
     with moves(tmp_path, odradek_delete_topic_with_offline_replicas="true") as four:
         four.create("d", 1, 2, 3)
         four.produce("d", 5)

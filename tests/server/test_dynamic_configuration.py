@@ -12,7 +12,7 @@ from odradek.broker.quotas import MUTATION_RATE
 from odradek.model.ids import TopicPartition
 from odradek.protocol.headers import encode_request
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.store import api, groups, layout
+from odradek.store import api, layout, transactions
 from odradek.testing.running_cluster import LocalCluster
 from tests.server.test_running_cluster import create
 
@@ -32,7 +32,7 @@ def in_loop(tmp_path: Path, body: Callable[[LocalCluster], Awaitable[None]], bro
 
 async def write(cluster: LocalCluster, kind: str, name: str, config: Mapping[str, str]) -> None:
     """The node and its announcement, as every tool writes them."""
-    await cluster.ensemble.open().write([groups.write_config(kind, name, config)], None)
+    await cluster.ensemble.open().write([transactions.write_config(kind, name, config)], None)
 
 
 async def write_raw(cluster: LocalCluster, kind: str, name: str, data: bytes) -> None:

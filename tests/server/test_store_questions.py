@@ -20,7 +20,7 @@ from odradek.model.ids import BrokerId, ControllerEpoch, TopicId
 from odradek.server.registration import prepare_tree
 from odradek.server.seams import Seams
 from odradek.server.store_questions import answer
-from odradek.store import api, groups, layout
+from odradek.store import api, layout, transactions
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 
 T = TypeVar("T")
@@ -218,7 +218,7 @@ def test_who_leads_is_told_with_the_epoch() -> None:
         question = effects.ReadControlEpochs(ControllerEpoch(1))
         assert await answer(store, question) == effects.ControlEpochs(ControllerEpoch(0), None)
         await store.multi(
-            groups.become_controller(
+            transactions.become_controller(
                 BrokerId(2), ControllerEpoch(1), expected_epoch_version=0, timestamp_ms=0
             )
         )
@@ -237,7 +237,7 @@ def test_that_an_epoch_is_not_there_is_proved_by_a_transaction(monkeypatch: pyte
         paths = (layout.CONTROLLER_EPOCH, layout.CONTROLLER)
         reads = [await read(paths)]
         await store.multi(
-            groups.become_controller(
+            transactions.become_controller(
                 BrokerId(2), ControllerEpoch(1), expected_epoch_version=0, timestamp_ms=0
             )
         )

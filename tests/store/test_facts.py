@@ -22,7 +22,7 @@ from odradek.model.facts import (
     TopicsChanged,
 )
 from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicId, TopicPartition
-from odradek.store import groups, layout
+from odradek.store import layout, transactions
 from odradek.store.api import ConditionalOps, Create, Fence, Put, Set, StoreUnavailable
 from odradek.store.facts import CONFIG_CHANGES_KEPT, BrokerFacts, ControllerFacts
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
@@ -63,7 +63,9 @@ class Cluster:
 
     async def broker(self, broker_id: int, port: int = 9092) -> MemorySession:
         session = self.ensemble.open()
-        await session.multi(groups.register_broker(self.registration(broker_id, 0, port), timestamp_ms=0))
+        await session.multi(
+            transactions.register_broker(self.registration(broker_id, 0, port), timestamp_ms=0)
+        )
         return session
 
     @staticmethod
@@ -73,7 +75,7 @@ class Cluster:
 
     async def topic(self, name: str, *replicas: tuple[int, ...], **config: str) -> None:
         partitions = {number: _replicas(*each) for number, each in enumerate(replicas)}
-        await self.do(groups.create_topic(name, id_of(name), partitions, config))
+        await self.do(transactions.create_topic(name, id_of(name), partitions, config))
 
     async def do(self, *writes: ConditionalOps) -> None:
         answers = await self.admin.write(writes, None)
@@ -107,10 +109,10 @@ async def test_everything_is_loaded_at_once(cluster: Cluster) -> None:
     await cluster.topic("b", (1,))
     partition = TopicPartition("a", 0)
     await cluster.do(
-        groups.create_partition_state(partition, _leadership(1), EPOCH),
-        groups.request_topic_deletion("b"),
-        groups.write_config("brokers", "<default>", {"x": "y"}),
-        groups.write_reassignment({partition: (BrokerId(2),)}),
+        transactions.create_partition_state(partition, _leadership(1), EPOCH),
+        transactions.request_topic_deletion("b"),
+        transactions.write_config("brokers", "<default>", {"x": "y"}),
+        transactions.write_reassignment({partition: (BrokerId(2),)}),
         ConditionalOps((Create(layout.PREFERRED_ELECTION, layout.encode_partition_list([partition])),)),
         ConditionalOps((Create(layout.ISR_CHANGE, b"old", sequential=True),)),
         ConditionalOps((Create(layout.LOG_DIR_EVENT, b"old", sequential=True),)),
@@ -193,7 +195,7 @@ async def test_new_topics_come_with_all_that_is_known_of_them(cluster: Cluster) 
     await facts.load(cluster.fence)
     await cluster.topic("b", (1, 2), **{"retention.ms": "5"})
     await cluster.topic("a", (2, 1))
-    await cluster.do(groups.create_partition_state(TopicPartition("a", 0), _leadership(2), EPOCH))
+    await cluster.do(transactions.create_partition_state(TopicPartition("a", 0), _leadership(2), EPOCH))
     fact = await _only(facts)
     assert isinstance(fact, TopicsChanged)
     assert fact.topics == ("a", "b", "old")
@@ -201,7 +203,7 @@ async def test_new_topics_come_with_all_that_is_known_of_them(cluster: Cluster) 
     assert list(fact.states) == [TopicPartition("a", 0)]
     assert fact.configs == {"b": TopicConfig({"retention.ms": "5"})}
     # The next look tells what is new since then, and who is gone.
-    await cluster.do(groups.remove_topic("b"))
+    await cluster.do(transactions.remove_topic("b"))
     gone = await _only(facts)
     assert gone == TopicsChanged(("a", "old"))
 
@@ -211,7 +213,7 @@ async def test_a_topic_deleted_and_made_again_between_two_looks_is_new(cluster: 
     await cluster.topic("a", (1,))
     facts = ControllerFacts(cluster.controller, cluster.wake)
     await facts.load(cluster.fence)
-    await cluster.do(groups.remove_topic("a"))
+    await cluster.do(transactions.remove_topic("a"))
     await cluster.topic("a", (2,), (3,))
     fact = await _only(facts)
     assert isinstance(fact, TopicsChanged)
@@ -232,7 +234,7 @@ async def test_changed_assignments_are_read_together_and_watched_on(cluster: Clu
     for expected in (0, 1):
         for name in ("c", "a"):
             await cluster.do(
-                groups.write_topic(name, id_of(name), grown, expected_version=versions[name] + expected)
+                transactions.write_topic(name, id_of(name), grown, expected_version=versions[name] + expected)
             )
         fact = await _only(facts)
         assert isinstance(fact, TopicAssignmentsChanged)
@@ -264,7 +266,7 @@ async def test_a_damaged_topic_is_told_and_heals(cluster: Cluster) -> None:
 @in_a_cluster
 async def test_a_damaged_configuration_takes_no_topic_out_and_allows_nothing(cluster: Cluster) -> None:
     await cluster.topic("a", (1,))
-    await cluster.do(groups.write_config("topics", "a", {"unclean.leader.election.enable": "true"}))
+    await cluster.do(transactions.write_config("topics", "a", {"unclean.leader.election.enable": "true"}))
     await cluster.admin.set(layout.config_path("topics", "a"), b"{")
     facts = ControllerFacts(cluster.controller, cluster.wake)
     loaded = await facts.load(cluster.fence)
@@ -277,8 +279,8 @@ async def test_a_damaged_configuration_takes_no_topic_out_and_allows_nothing(clu
 async def test_states_that_contradict_the_assignment_are_taken_out(cluster: Cluster) -> None:
     await cluster.topic("a", (1, 2), (1, 2))
     await cluster.do(
-        groups.create_partition_state(TopicPartition("a", 0), _leadership(9), EPOCH),
-        groups.create_partition_state(TopicPartition("a", 1), _leadership(1), EPOCH),
+        transactions.create_partition_state(TopicPartition("a", 0), _leadership(9), EPOCH),
+        transactions.create_partition_state(TopicPartition("a", 1), _leadership(1), EPOCH),
     )
     facts = ControllerFacts(cluster.controller, cluster.wake)
     loaded = await facts.load(cluster.fence)
@@ -293,7 +295,9 @@ async def test_members_of_an_isr_who_are_no_replicas_are_left_out_of_it(cluster:
     for number, (leader, isr) in enumerate(((1, (1, 99, 2)), (-1, (99,)), (2, (2, 1)))):
         path = layout.state_path(TopicPartition("a", number))
         await cluster.do(
-            groups.create_partition_state(TopicPartition("a", number), _leadership(leader, isr=isr), EPOCH)
+            transactions.create_partition_state(
+                TopicPartition("a", number), _leadership(leader, isr=isr), EPOCH
+            )
         )
         value = json.loads((await cluster.admin.get(path)).data)
         value |= {
@@ -315,14 +319,14 @@ async def test_wishes_are_told_whole_and_again_when_they_are_gone(cluster: Clust
     facts = ControllerFacts(cluster.controller, cluster.wake)
     await facts.load(cluster.fence)
     partition = TopicPartition("a", 0)
-    await cluster.do(groups.request_topic_deletion("b"), groups.request_topic_deletion("a"))
+    await cluster.do(transactions.request_topic_deletion("b"), transactions.request_topic_deletion("a"))
     assert await facts.take() == [DeleteTopicsRequested(("a", "b"))]
-    await cluster.do(groups.remove_topic_deletion("a"))
+    await cluster.do(transactions.remove_topic_deletion("a"))
     assert await facts.take() == [DeleteTopicsRequested(("b",))]
 
-    await cluster.do(groups.write_reassignment({partition: (BrokerId(3),)}))
+    await cluster.do(transactions.write_reassignment({partition: (BrokerId(3),)}))
     assert await facts.take() == [ReassignmentRequested({partition: (BrokerId(3),)}, 0)]
-    await cluster.do(groups.write_reassignment({}))
+    await cluster.do(transactions.write_reassignment({}))
     assert await facts.take() == [ReassignmentRequested({})]
     await cluster.do(ConditionalOps((Create(layout.REASSIGN_PARTITIONS, b"?"),)))
     bad = await _only(facts)
@@ -332,7 +336,7 @@ async def test_wishes_are_told_whole_and_again_when_they_are_gone(cluster: Clust
     value = layout.encode_partition_list([partition])
     await cluster.do(ConditionalOps((Create(layout.PREFERRED_ELECTION, value),)))
     assert await facts.take() == [PreferredElectionRequested((partition,), 0)]
-    await cluster.do(groups.remove_preferred_election())
+    await cluster.do(transactions.remove_preferred_election())
     assert await facts.take() == [PreferredElectionRequested(())]
 
 
@@ -340,12 +344,12 @@ async def test_wishes_are_told_whole_and_again_when_they_are_gone(cluster: Clust
 async def test_notifications_are_read_and_deleted(cluster: Cluster) -> None:
     await cluster.topic("a", (1, 2))
     partition = TopicPartition("a", 0)
-    await cluster.do(groups.create_partition_state(partition, _leadership(1), EPOCH))
+    await cluster.do(transactions.create_partition_state(partition, _leadership(1), EPOCH))
     facts = ControllerFacts(cluster.controller, cluster.wake)
     await facts.load(cluster.fence)
     value = layout.encode_partition_list([partition, TopicPartition("gone", 0)])
     await cluster.do(
-        groups.write_partition_state(partition, _leadership(1, isr=(1,)), EPOCH, expected_version=0),
+        transactions.write_partition_state(partition, _leadership(1, isr=(1,)), EPOCH, expected_version=0),
         ConditionalOps((Create(layout.ISR_CHANGE, value, sequential=True),)),
         ConditionalOps(
             (Create(layout.LOG_DIR_EVENT, layout.encode_log_dir_event(BrokerId(2)), sequential=True),)
@@ -374,7 +378,7 @@ async def test_a_fenced_controller_leaves_the_notifications_to_the_next(cluster:
 
 @in_a_cluster
 async def test_changes_of_configuration_are_read_where_they_point(cluster: Cluster) -> None:
-    await cluster.do(groups.write_config("topics", "old", {"a": "1"}))
+    await cluster.do(transactions.write_config("topics", "old", {"a": "1"}))
     controller_facts = ControllerFacts(cluster.controller, cluster.wake)
     await controller_facts.load(cluster.fence)
     broker_facts = BrokerFacts(cluster.ensemble.open(), cluster.wake)
@@ -384,10 +388,10 @@ async def test_changes_of_configuration_are_read_where_they_point(cluster: Clust
         ConfigChanged("topics", "old", {"a": "1"}),
     ]
     await cluster.do(
-        groups.write_config("topics", "t", {"a": "1"}),
-        groups.write_config("topics", "t", {"a": "2"}),
-        groups.write_config("brokers", "<default>", {"b": "3"}),
-        groups.write_config("users", "u/clients/c", {"quota": "4"}),
+        transactions.write_config("topics", "t", {"a": "1"}),
+        transactions.write_config("topics", "t", {"a": "2"}),
+        transactions.write_config("brokers", "<default>", {"b": "3"}),
+        transactions.write_config("users", "u/clients/c", {"quota": "4"}),
         ConditionalOps((Create(layout.CONFIG_CHANGE, b'{"version":2,"entity_path":"/"}', sequential=True),)),
     )
     for facts in (controller_facts, broker_facts):
@@ -406,7 +410,10 @@ async def test_changes_of_configuration_are_read_where_they_point(cluster: Clust
 async def test_only_the_newest_announcements_are_kept(cluster: Cluster) -> None:
     facts = ControllerFacts(cluster.controller, cluster.wake)
     await facts.load(cluster.fence)
-    many = [groups.write_config("topics", f"t{number % 7}", {}) for number in range(CONFIG_CHANGES_KEPT + 50)]
+    many = [
+        transactions.write_config("topics", f"t{number % 7}", {})
+        for number in range(CONFIG_CHANGES_KEPT + 50)
+    ]
     await cluster.do(*many)
     assert len(await facts.take()) == 7
     names = await cluster.admin.children(layout.CONFIG_CHANGES)
@@ -454,7 +461,7 @@ async def test_a_hint_heard_during_a_read_is_kept_for_the_next(cluster: Cluster)
         async def before(self, session_id: int, call: str) -> None:
             if session_id == cluster.controller.session_id and call == "get_many" and self.armed:
                 self.armed = False
-                await cluster.do(groups.remove_topic("b"))
+                await cluster.do(transactions.remove_topic("b"))
                 await cluster.topic("b", (3,))
                 await cluster.topic("c", (4,))
 
@@ -499,7 +506,7 @@ def test_a_change_of_configuration_is_not_lost_with_a_read_that_failed(failing_c
         reader = cluster.ensemble.open()
         facts = BrokerFacts(reader, cluster.wake)
         await facts.load()
-        await cluster.do(groups.write_config("topics", "t", {"min.insync.replicas": "2"}))
+        await cluster.do(transactions.write_config("topics", "t", {"min.insync.replicas": "2"}))
         gate = cluster.ensemble.gate = OneCallFails(reader, failing_call)
         told: list[Fact] = []
         for _ in range(2):
@@ -559,18 +566,20 @@ async def test_who_stopped_hears_nothing(cluster: Cluster) -> None:
 @in_a_cluster
 async def test_two_topics_of_one_id_are_told_apart_and_the_first_keeps_it(cluster: Cluster) -> None:
     await cluster.topic("a", (1,))
-    twin = groups.create_topic("b", id_of("a"), {0: _replicas(1)}, {})
+    twin = transactions.create_topic("b", id_of("a"), {0: _replicas(1)}, {})
     await cluster.do(twin)
     facts = ControllerFacts(cluster.controller, cluster.wake)
     loaded = await facts.load(cluster.fence)
     assert [topic.topic for topic in loaded.topics] == ["a"]
     assert [(node.topic, node.reason) for node in loaded.unreadable] == [("b", "topic_id is that of topic a")]
     # Later too; and when the owner is gone, the id is free.
-    await cluster.do(groups.create_topic("c", id_of("a"), {0: _replicas(1)}, {}))
+    await cluster.do(transactions.create_topic("c", id_of("a"), {0: _replicas(1)}, {}))
     later = await _only(facts)
     assert isinstance(later, TopicsChanged)
     assert [node.topic for node in later.unreadable] == ["c"]
-    await cluster.do(groups.remove_topic("a"), groups.create_topic("d", id_of("a"), {0: _replicas(1)}, {}))
+    await cluster.do(
+        transactions.remove_topic("a"), transactions.create_topic("d", id_of("a"), {0: _replicas(1)}, {})
+    )
     last = await _only(facts)
     assert isinstance(last, TopicsChanged)
     assert [topic.topic for topic in last.created] == ["d"]
@@ -585,8 +594,8 @@ async def test_an_epoch_that_nobody_was_elected_for_takes_out_its_partition_alon
     cluster.fence = Fence((await cluster.admin.get("/controller_epoch")).stat.version)
     good, bad = TopicPartition("a", 0), TopicPartition("a", 1)
     await cluster.do(
-        groups.create_partition_state(good, _leadership(1), ControllerEpoch(5)),
-        groups.create_partition_state(bad, _leadership(1), ControllerEpoch(6)),
+        transactions.create_partition_state(good, _leadership(1), ControllerEpoch(5)),
+        transactions.create_partition_state(bad, _leadership(1), ControllerEpoch(6)),
     )
     loaded = await ControllerFacts(cluster.controller, cluster.wake).load(cluster.fence)
     assert list(loaded.states) == [good]
@@ -601,8 +610,8 @@ async def test_a_leader_without_a_copy_takes_out_its_partition_alone(cluster: Cl
     good, bad = TopicPartition("a", 0), TopicPartition("a", 1)
     await cluster.admin.set("/controller_epoch", b"1")
     await cluster.do(
-        groups.create_partition_state(good, _leadership(1), EPOCH),
-        groups.create_partition_state(bad, _leadership(3, isr=(3,)), EPOCH),
+        transactions.create_partition_state(good, _leadership(1), EPOCH),
+        transactions.create_partition_state(bad, _leadership(3, isr=(3,)), EPOCH),
     )
     cluster.fence = Fence((await cluster.admin.get("/controller_epoch")).stat.version)
     loaded = await ControllerFacts(cluster.controller, cluster.wake).load(cluster.fence)

@@ -19,8 +19,8 @@ from odradek.model.ids import (
 )
 from odradek.store import layout
 from odradek.store.api import Node, Stat
+from odradek.store.consistency import unassigned_leader
 from odradek.store.fields import LARGEST_INT32, Unreadable
-from odradek.store.judgement import stranger_leads
 
 
 def _node(value: object, version: int = 0, czxid: int = 7) -> Node:
@@ -152,7 +152,7 @@ def test_many_states_are_told_apart_from_the_missing_and_the_unreadable() -> Non
 def test_a_leader_that_is_not_assigned_contradicts_the_topic() -> None:
     partition = TopicPartition("orders", 3)
     state = StoredPartitionState(_leadership(leader=BrokerId(9)), ControllerEpoch(1))
-    contradiction = stranger_leads(partition, state, ReplicaAssignment(_brokers(1, 2)))
+    contradiction = unassigned_leader(partition, state, ReplicaAssignment(_brokers(1, 2)))
     assert contradiction == UnreadableNode(
         "/brokers/topics/orders/partitions/3/state",
         "leader 9 is not among the assigned replicas [1, 2]",
@@ -160,7 +160,7 @@ def test_a_leader_that_is_not_assigned_contradicts_the_topic() -> None:
     )
     for leader in (1, -1):
         fine = StoredPartitionState(_leadership(leader=BrokerId(leader)), ControllerEpoch(1))
-        assert stranger_leads(partition, fine, ReplicaAssignment(_brokers(1, 2))) is None
+        assert unassigned_leader(partition, fine, ReplicaAssignment(_brokers(1, 2))) is None
 
 
 # ---- the rest

@@ -18,7 +18,7 @@ from odradek.server.journal import Journal
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
 from odradek.server.seams import Seams
-from odradek.store import api, groups, layout
+from odradek.store import api, layout, transactions
 from odradek.store.fields import Unreadable
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class ControllerRuntime:
                 node = await store.get(layout.CONTROLLER_EPOCH)
             epoch = ControllerEpoch(layout.decode_controller_epoch(node.data) + 1)
             applied = await store.multi(
-                groups.become_controller(
+                transactions.become_controller(
                     self._broker,
                     epoch,
                     expected_epoch_version=node.stat.version,
@@ -243,7 +243,7 @@ class ControllerRuntime:
         self._after_turn()
         while store.state is api.SessionState.CONNECTED:
             try:
-                await store.multi(groups.resign_controller(term.epoch_version))
+                await store.multi(transactions.resign_controller(term.epoch_version))
                 return
             except api.SessionExpired:
                 return

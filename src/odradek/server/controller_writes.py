@@ -19,9 +19,9 @@ from odradek.controller.effects import (
     WriteStrays,
     WriteTopicAssignment,
 )
-from odradek.store import api, groups, layout
+from odradek.store import api, layout, transactions
 from odradek.store.fields import Unreadable
-from odradek.store.strays import write_strays
+from odradek.store.pending_deletions import write_pending_deletions
 
 
 def encode_writes(writes: Sequence[Write]) -> list[api.ConditionalOps]:
@@ -38,7 +38,8 @@ def encode_writes(writes: Sequence[Write]) -> list[api.ConditionalOps]:
                 ),
             )
         )
-        if write.__class__ is WritePartitionState  # nearly all of them: as `groups.write_partition_state`
+        if write.__class__
+        is WritePartitionState  # nearly all of them: as `transactions.write_partition_state`
         else _encode(write)
         for write in writes
     ]
@@ -46,7 +47,7 @@ def encode_writes(writes: Sequence[Write]) -> list[api.ConditionalOps]:
 
 def _encode(write: Write) -> api.ConditionalOps:
     if isinstance(write, WritePartitionState):
-        return groups.write_partition_state(
+        return transactions.write_partition_state(
             write.topic_partition,
             write.value,
             write.controller_epoch,
@@ -55,27 +56,27 @@ def _encode(write: Write) -> api.ConditionalOps:
             expected_version=write.expected_version,
         )
     if isinstance(write, CreatePartitionState):
-        return groups.create_partition_state(
+        return transactions.create_partition_state(
             write.topic_partition, write.value, write.controller_epoch, write.isr_broker_epochs
         )
     if isinstance(write, WriteTopicAssignment):
-        return groups.write_topic(
+        return transactions.write_topic(
             write.topic, write.topic_id, write.partitions, expected_version=write.expected_version
         )
     if isinstance(write, RemoveTopic):
-        return groups.remove_topic(write.topic)
+        return transactions.remove_topic(write.topic)
     if isinstance(write, RemoveTopicConfig):
-        return groups.remove_topic_config(write.topic)
+        return transactions.remove_topic_config(write.topic)
     if isinstance(write, RemoveTopicDeletion):
-        return groups.remove_topic_deletion(write.topic)
+        return transactions.remove_topic_deletion(write.topic)
     if isinstance(write, RemovePreferredElectionNode):
-        return groups.remove_preferred_election()
+        return transactions.remove_preferred_election()
     if isinstance(write, WriteReassignmentNode):
-        return groups.write_reassignment(write.targets)
+        return transactions.write_reassignment(write.targets)
     if isinstance(write, WriteStrays):
-        return write_strays(write.broker, write.strays)
+        return write_pending_deletions(write.broker, write.strays)
     assert isinstance(write, WriteProducerIdBlock), write
-    return groups.write_producer_id_block(write.block, expected_version=write.expected_version)
+    return transactions.write_producer_id_block(write.block, expected_version=write.expected_version)
 
 
 def decode_answers(writes: Sequence[Write], answers: Sequence[api.WriteAnswer]) -> events.WritesAnswered:

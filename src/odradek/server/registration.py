@@ -14,7 +14,7 @@ from odradek.model.cluster import BrokerRegistration, Endpoint
 from odradek.model.errors import OdradekError
 from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch
 from odradek.server.seams import Seams
-from odradek.store import api, groups, layout
+from odradek.store import api, layout, transactions
 from odradek.store.fields import Unreadable
 
 logger = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ async def register(
     has_told = False
     while True:
         try:
-            await store.multi(groups.register_broker(wanted, timestamp_ms=seams.clock.now_ms()))
+            await store.multi(transactions.register_broker(wanted, timestamp_ms=seams.clock.now_ms()))
             stat = await store.exists(path)
         except api.NodeExists:
             stat = await store.exists(path)
@@ -144,7 +144,7 @@ async def register_again(
     anew = BrokerRegistration(
         registration.broker_id, UNKNOWN_BROKER_EPOCH, registration.endpoints, registration.rack
     )
-    made = groups.register_broker(anew, timestamp_ms=seams.clock.now_ms())
+    made = transactions.register_broker(anew, timestamp_ms=seams.clock.now_ms())
     try:
         await store.multi((api.Delete(path), *made))
     except api.NoNode:  # somebody deleted it

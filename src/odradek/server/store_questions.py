@@ -12,7 +12,7 @@ from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import TopicAssignment
 from odradek.model.ids import BrokerId
-from odradek.store import api, groups, layout
+from odradek.store import api, layout, transactions
 from odradek.store.facts import config_names
 from odradek.store.fields import Unreadable
 
@@ -53,7 +53,7 @@ DONE: Result = (ErrorCode.NONE, "")
 
 async def _create_topic(store: api.Store, new: effects.NewTopic) -> Result:
     partitions = {number: ReplicaAssignment(replicas) for number, replicas in new.assignment.items()}
-    group = groups.create_topic(new.topic, new.topic_id, partitions, new.config)
+    group = transactions.create_topic(new.topic, new.topic_id, partitions, new.config)
     (outcome,) = await store.write([group], fence=None)
     if isinstance(outcome, api.Stored):
         return DONE
@@ -65,7 +65,7 @@ async def _create_topic(store: api.Store, new: effects.NewTopic) -> Result:
 async def _delete_topic(store: api.Store, topic: str) -> Result:
     if await store.exists(layout.topic_path(topic)) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{topic}' does not exist."
-    await store.write([groups.request_topic_deletion(topic)], fence=None)
+    await store.write([transactions.request_topic_deletion(topic)], fence=None)
     return DONE  # a conflict says that it was asked before
 
 
@@ -98,7 +98,7 @@ async def _add_partitions(store: api.Store, question: effects.AddPartitions) -> 
 def _grown(assignment: TopicAssignment, added: Mapping[int, tuple[BrokerId, ...]]) -> api.ConditionalOps:
     partitions = dict(assignment.partitions)
     partitions.update({number: ReplicaAssignment(replicas) for number, replicas in added.items()})
-    return groups.write_topic(
+    return transactions.write_topic(
         assignment.topic, assignment.topic_id, partitions, expected_version=assignment.version
     )
 

@@ -38,11 +38,16 @@ from odradek.model.facts import (
     UnreadableNode,
 )
 from odradek.model.ids import BrokerId, TopicId, TopicPartition
-from odradek.store import layout, strays
+from odradek.store import layout, pending_deletions
 from odradek.store.api import NO_OWNER, Fence, Node, NoNode, Store, WatchEvent, WatchKind, name_of
+from odradek.store.consistency import (
+    States,
+    drop_epochs_not_reached,
+    drop_unassigned,
+    without_duplicate_topic_ids,
+)
 from odradek.store.fields import Unreadable
-from odradek.store.groups import remove_notifications
-from odradek.store.judgement import States, take_out_from_the_future, take_out_strangers, without_twins
+from odradek.store.transactions import remove_notifications
 
 # Announcements of configuration changes that are kept; every broker has read the older ones long ago.
 CONFIG_CHANGES_KEPT = 1000
@@ -272,8 +277,8 @@ class ControllerFacts(_Hints):
         unreadable = [*brokers[0].unreadable]
         topics = await self._read_topics(names, unreadable)
         states = await self._read_states(_partitions(topics), unreadable)
-        unreadable += take_out_strangers(topics, states)
-        unreadable += await self._take_out_from_the_future(states)
+        unreadable += drop_unassigned(topics, states)
+        unreadable += await self._drop_epochs_not_reached(states)
         (deletions,) = await self._delete_topics()
         (reassignment,) = await self._reassignment()
         (preferred,) = await self._preferred_election()
@@ -291,7 +296,7 @@ class ControllerFacts(_Hints):
             reassignment=reassignment,
             preferred_election=preferred,
             producer_ids=await self._producer_ids(unreadable),
-            strays=await self._strays(unreadable),
+            strays=await self._pending_deletions(unreadable),
             unreadable=tuple(unreadable),
         )
 
@@ -353,7 +358,7 @@ class ControllerFacts(_Hints):
         except BaseException:
             self._topics.difference_update(new)
             raise
-        unreadable += take_out_strangers(created, states)
+        unreadable += drop_unassigned(created, states)
         return (TopicsChanged(tuple(names), tuple(created), states, configs, tuple(unreadable)),)
 
     async def _assignments_changed(self) -> tuple[TopicAssignmentsChanged] | tuple[()]:
@@ -382,7 +387,7 @@ class ControllerFacts(_Hints):
                 unreadable.append(error.as_fact())
         self._ids = {owned: name for owned, name in self._ids.items() if name in self._topics}
         topics: list[TopicAssignment] = []
-        for topic in without_twins(read, self._ids):
+        for topic in without_duplicate_topic_ids(read, self._ids):
             if isinstance(topic, UnreadableNode):
                 unreadable.append(topic)
             else:
@@ -390,13 +395,13 @@ class ControllerFacts(_Hints):
         self._ids.update((topic.topic_id, topic.topic) for topic in topics if topic.topic_id is not None)
         return topics
 
-    async def _take_out_from_the_future(self, states: States) -> list[UnreadableNode]:
+    async def _drop_epochs_not_reached(self, states: States) -> list[UnreadableNode]:
         newest = max((state.controller_epoch for state in states.values()), default=0)
         try:
             epoch = layout.decode_controller_epoch((await self.store.get(layout.CONTROLLER_EPOCH)).data)
         except (NoNode, Unreadable):
             return []  # the next write is fenced
-        return take_out_from_the_future(states, epoch) if newest > epoch else []
+        return drop_epochs_not_reached(states, epoch) if newest > epoch else []
 
     async def _read_states(
         self, partitions: Sequence[TopicPartition], unreadable: list[UnreadableNode]
@@ -454,20 +459,22 @@ class ControllerFacts(_Hints):
             unreadable.append(error.as_fact())
             return None
 
-    async def _strays(
+    async def _pending_deletions(
         self, unreadable: list[UnreadableNode]
     ) -> dict[BrokerId, dict[TopicPartition, TopicId]]:
         try:
-            names = await self.store.children(strays.STRAYS)
+            names = await self.store.children(pending_deletions.ROOT)
         except NoNode:  # nobody ever left any
             return {}
         brokers = [BrokerId(int(name)) for name in names if name.isascii() and name.isdigit()]
-        nodes = await self.store.get_many([strays.stray_path(broker) for broker in brokers])
+        nodes = await self.store.get_many(
+            [pending_deletions.pending_deletions_path(broker) for broker in brokers]
+        )
         found = {}
         for broker, node in zip(brokers, nodes, strict=True):
             try:
                 if node is not None:
-                    found[broker] = strays.decode_strays(broker, node.data)
+                    found[broker] = pending_deletions.decode_pending_deletions(broker, node.data)
             except Unreadable as error:
                 unreadable.append(error.as_fact())
         return found

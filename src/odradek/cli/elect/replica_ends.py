@@ -2,7 +2,7 @@
 
 ListOffsets with replica id -2 is answered by a follower too, and by a replica of a partition without a leader: the
 log end offset. OffsetForLeaderEpoch (replica id -2 as well) tells the epoch of its last record. Together they are what
-an unclean election must weigh (spec: elections, offline selector).
+an unclean election must weigh.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,9 @@
 """`/odradek/strays/<broker>`: replicas a broker must still delete although no topic node names them any more.
 
 Ours; Apache knows no such node, and readers of the tree who do not know it lose nothing by that. StopReplica names
-a topic without its id, so whoever takes over must know whose data it is about (spec: mixing with Apache).
+a topic without its id, so whoever takes over must know whose data it is about.
+
+The path keeps the word by which clusters know it.
 
     {"version":1,"topics":[{"topic":"orders","id":"AAAAAAAAAAAAAAAAAAAAAA","partitions":[0,3]}]}
 """
@@ -16,16 +18,16 @@ from odradek.store.api import ConditionalOps, DeleteTree, Put
 from odradek.store.fields import Fields
 
 OURS = "/odradek"
-STRAYS = f"{OURS}/strays"
+ROOT = f"{OURS}/strays"
 
 
-def stray_path(broker: BrokerId) -> str:
-    return f"{STRAYS}/{broker}"
+def pending_deletions_path(broker: BrokerId) -> str:
+    return f"{ROOT}/{broker}"
 
 
-def encode_strays(strays: Mapping[TopicPartition, TopicId]) -> bytes:
+def encode_pending_deletions(pending: Mapping[TopicPartition, TopicId]) -> bytes:
     topics: dict[tuple[str, TopicId], list[int]] = {}
-    for (topic, partition), topic_id in sorted(strays.items()):
+    for (topic, partition), topic_id in sorted(pending.items()):
         topics.setdefault((topic, topic_id), []).append(partition)
     rows = [
         {"topic": topic, "id": topic_id_to_text(topic_id), "partitions": partitions}
@@ -34,8 +36,8 @@ def encode_strays(strays: Mapping[TopicPartition, TopicId]) -> bytes:
     return json.dumps({"version": 1, "topics": rows}, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def decode_strays(broker: BrokerId, data: bytes) -> dict[TopicPartition, TopicId]:
-    fields = Fields(stray_path(broker), data, (1,))
+def decode_pending_deletions(broker: BrokerId, data: bytes) -> dict[TopicPartition, TopicId]:
+    fields = Fields(pending_deletions_path(broker), data, (1,))
     found: dict[TopicPartition, TopicId] = {}
     for row in fields.items("topics"):
         if not isinstance(row, dict) or not isinstance(row.get("topic"), str):
@@ -52,8 +54,10 @@ def decode_strays(broker: BrokerId, data: bytes) -> dict[TopicPartition, TopicId
     return found
 
 
-def write_strays(broker: BrokerId, strays: Mapping[TopicPartition, TopicId]) -> ConditionalOps:
+def write_pending_deletions(broker: BrokerId, pending: Mapping[TopicPartition, TopicId]) -> ConditionalOps:
     """The node is gone when nothing is left."""
-    if not strays:
-        return ConditionalOps((DeleteTree(stray_path(broker)),))
-    return ConditionalOps((Put(stray_path(broker), encode_strays(strays)),), parents=(OURS, STRAYS))
+    if not pending:
+        return ConditionalOps((DeleteTree(pending_deletions_path(broker)),))
+    return ConditionalOps(
+        (Put(pending_deletions_path(broker), encode_pending_deletions(pending)),), parents=(OURS, ROOT)
+    )

@@ -6,7 +6,12 @@ from odradek.model.ids import BrokerId, TopicId, TopicPartition
 from odradek.store.api import ConditionalOps, Put
 from odradek.store.facts import ControllerFacts
 from odradek.store.fields import Unreadable
-from odradek.store.strays import decode_strays, encode_strays, stray_path, write_strays
+from odradek.store.pending_deletions import (
+    decode_pending_deletions,
+    encode_pending_deletions,
+    pending_deletions_path,
+    write_pending_deletions,
+)
 from tests.store.test_facts import Cluster, in_a_cluster
 
 BROKER = BrokerId(3)
@@ -19,11 +24,11 @@ STRAYS = {
 
 
 def test_partitions_of_a_topic_stand_together() -> None:
-    assert encode_strays(STRAYS) == (
+    assert encode_pending_deletions(STRAYS) == (
         b'{"version":1,"topics":[{"topic":"a.b","id":"AAECAwQFBgcICQoLDA0ODw","partitions":[2]},'
         b'{"topic":"orders","id":"AAAAAAAAAAAAAAAAAAAAAQ","partitions":[0,7]}]}'
     )
-    assert decode_strays(BROKER, encode_strays(STRAYS)) == STRAYS
+    assert decode_pending_deletions(BROKER, encode_pending_deletions(STRAYS)) == STRAYS
 
 
 @pytest.mark.parametrize(
@@ -43,17 +48,18 @@ def test_partitions_of_a_topic_stand_together() -> None:
 )
 def test_a_value_that_cannot_be_trusted_says_which_node_and_why(data: bytes, reason: str) -> None:
     with pytest.raises(Unreadable, match=f"^/odradek/strays/3: .*{reason}"):
-        decode_strays(BROKER, data)
+        decode_pending_deletions(BROKER, data)
 
 
 @in_a_cluster
 async def test_a_controller_loads_what_the_last_one_left(cluster: Cluster) -> None:
     assert (await ControllerFacts(cluster.controller, cluster.wake).load(cluster.fence)).strays == {}
     await cluster.do(
-        write_strays(BROKER, STRAYS), write_strays(BrokerId(4), {TopicPartition("orders", 1): OTHER})
+        write_pending_deletions(BROKER, STRAYS),
+        write_pending_deletions(BrokerId(4), {TopicPartition("orders", 1): OTHER}),
     )
-    await cluster.do(write_strays(BrokerId(4), {}))
-    await cluster.do(ConditionalOps((Put(stray_path(BrokerId(5)), b"nonsense"),)))
+    await cluster.do(write_pending_deletions(BrokerId(4), {}))
+    await cluster.do(ConditionalOps((Put(pending_deletions_path(BrokerId(5)), b"nonsense"),)))
     loaded = await ControllerFacts(cluster.controller, cluster.wake).load(cluster.fence)
     assert loaded.strays == {BROKER: STRAYS}
     assert [node.path for node in loaded.unreadable] == ["/odradek/strays/5"]

@@ -17,7 +17,7 @@ from odradek.store import layout
 States = dict[TopicPartition, StoredPartitionState]
 
 
-def take_out_strangers(topics: Iterable[TopicAssignment], states: States) -> list[UnreadableNode]:
+def drop_unassigned(topics: Iterable[TopicAssignment], states: States) -> list[UnreadableNode]:
     """Of the states, all of these topics: those whose leader has no copy by the assignment are taken out, and members
     of an ISR who have none are left out of it. They would count for acks=all and hold nothing."""
     found: list[UnreadableNode] = []
@@ -32,7 +32,7 @@ def take_out_strangers(topics: Iterable[TopicAssignment], states: States) -> lis
             if set(isr) <= set(replicas):
                 known_good.add((isr, replicas))
                 continue
-        problem = stranger_leads(partition, state, assignment)
+        problem = unassigned_leader(partition, state, assignment)
         if problem is not None:
             found.append(problem)
             del states[partition]
@@ -56,7 +56,7 @@ def take_out_strangers(topics: Iterable[TopicAssignment], states: States) -> lis
     return found
 
 
-def stranger_leads(
+def unassigned_leader(
     partition: TopicPartition, state: StoredPartitionState, assignment: ReplicaAssignment
 ) -> UnreadableNode | None:
     reason = why_no_leader(state.leader_and_isr.leader, assignment)
@@ -65,7 +65,7 @@ def stranger_leads(
     )
 
 
-def take_out_from_the_future(states: States, newest: ControllerEpoch) -> list[UnreadableNode]:
+def drop_epochs_not_reached(states: States, newest: ControllerEpoch) -> list[UnreadableNode]:
     """The states of a controller epoch that nobody was elected for yet. Every writer of a state is fenced by
     `/controller_epoch`, so what stands there now, read after the states, is as high as any of them can be.
 
@@ -83,7 +83,7 @@ def take_out_from_the_future(states: States, newest: ControllerEpoch) -> list[Un
     return found
 
 
-def without_twins(
+def without_duplicate_topic_ids(
     topics: Iterable[TopicAssignment], owners: Mapping[TopicId, str]
 ) -> Iterator[TopicAssignment | UnreadableNode]:
     """The same topics; in place of one whose id is that of another topic stands the reason. `owners` had theirs
