@@ -16,10 +16,11 @@ from odradek.advisor.what_if import what_if
 from odradek.controller.context import ControllerSettings
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import Effects
-from odradek.controller.events import ControlledShutdownRequested, Elected
+from odradek.controller.events import Elected, Requested
 from odradek.controller.failover import load_context
 from odradek.controller.settle import settle
 from odradek.model.cluster import BrokerRegistration, Endpoint, LeaderAndIsr, ReplicaAssignment
+from odradek.model.controller_requests import ControlledShutdownAsked
 from odradek.model.facts import (
     BrokersChanged,
     MetadataLoaded,
@@ -115,7 +116,7 @@ def main(sizes: list[int]) -> None:
         timed("broker start-up", partitions, lambda: settle(core, back, 0))
         fresh = ControllerCore()
         settle(fresh, elected(loaded), 0)
-        asked = ControlledShutdownRequested(1, BrokerId(2), BrokerEpoch(2))
+        asked = Requested(1, ControlledShutdownAsked(BrokerId(2), BrokerEpoch(2)))
         timed("controlled shutdown", partitions, lambda: settle(fresh, asked, 0))
         empty = ControllerCore()
         settle(empty, elected(MetadataLoaded(loaded.brokers, (), {})), 0)

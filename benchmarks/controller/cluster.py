@@ -16,12 +16,13 @@ from pathlib import Path
 
 from benchmarks.controller.counting import CountingStore
 from benchmarks.controller.sinks import SinkLoop, Told, registration
-from odradek.broker.effects import ControllerAnswer, ControllerAsk, ControllerRequest
+from odradek.broker.effects import ControllerRequest
 from odradek.client.receive_buffers import BufferPool
 from odradek.controller.effects import Effects
 from odradek.controller.events import Event
 from odradek.log.files import OsDirectory
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
+from odradek.model.controller_requests import ControllerAnswer, ControllerAsk
 from odradek.model.facts import ControllerChanged
 from odradek.model.ids import (
     BrokerEpoch,

@@ -4,15 +4,15 @@ from collections.abc import AsyncIterator, Callable, Collection
 from typing import NamedTuple
 
 from benchmarks.controller.cluster import BROKERS, SPARE, VICTIM, Cluster, Stretch
-from odradek.broker.effects import (
-    AlterPartitionAnswered,
+from odradek.model.controller_requests import (
+    AlterPartitionAnswer,
     AlterPartitionAsked,
     AlterPartitionItem,
-    AlterReassignmentsAnswered,
+    AlterReassignmentsAnswer,
     AlterReassignmentsAsked,
-    ControlledShutdownAnswered,
+    ControlledShutdownAnswer,
     ControlledShutdownAsked,
-    ElectLeadersAnswered,
+    ElectLeadersAnswer,
     ElectLeadersAsked,
     IsrMember,
 )
@@ -73,7 +73,7 @@ async def topics_and_shutdown(cluster: Cluster, wanted: Wanted) -> AsyncIterator
         async with cluster.measured() as stretch:
             asked = cluster.ask(ControlledShutdownAsked(VICTIM, cluster.epochs[VICTIM]))
         answer = cluster.answers[asked]
-        assert isinstance(answer, ControlledShutdownAnswered)
+        assert isinstance(answer, ControlledShutdownAnswer)
         assert (answer.error, answer.remaining) == (ErrorCode.NONE, ()), answer
         yield Done("shutdown", stretch, cluster.partitions)
 
@@ -113,7 +113,7 @@ async def election_and_reassignment(cluster: Cluster, wanted: Wanted) -> AsyncIt
         async with cluster.measured() as stretch:
             asked = cluster.ask(ElectLeadersAsked(False, led))
         answer = cluster.answers[asked]
-        assert isinstance(answer, ElectLeadersAnswered)
+        assert isinstance(answer, ElectLeadersAnswer)
         assert answer.error is ErrorCode.NONE, answer
         assert len(answer.elected) == len(led), f"{len(answer.elected)} of {len(led)} were elected"
         yield Done("election", stretch, len(led))
@@ -133,7 +133,7 @@ async def _reassigned(cluster: Cluster) -> Stretch:
         asked = cluster.ask(AlterReassignmentsAsked(dict(targets)))
     whole.add(stretch)
     answer = cluster.answers[asked]
-    assert isinstance(answer, AlterReassignmentsAnswered)
+    assert isinstance(answer, AlterReassignmentsAnswer)
     assert answer.error is ErrorCode.NONE, answer
     joins = _joining(cluster, targets)
     async with cluster.measured() as stretch:
@@ -141,7 +141,7 @@ async def _reassigned(cluster: Cluster) -> Stretch:
     whole.add(stretch)
     for request_id in answered:
         altered = cluster.answers[request_id]
-        assert isinstance(altered, AlterPartitionAnswered)
+        assert isinstance(altered, AlterPartitionAnswer)
         assert altered.error is ErrorCode.NONE, altered
     core = cluster.runtime.core
     assert core is not None and core.context is not None

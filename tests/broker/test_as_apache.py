@@ -12,6 +12,7 @@ from odradek.broker import effects as fx
 from odradek.broker.assignment import Assignment, assign_replicas
 from odradek.broker.config_description import TYPES, BrokerLayers, broker_entries
 from odradek.broker.metadata_cache import LiveBroker, PartitionMetadata
+from odradek.model.controller_requests import AllocateProducerIdsAnswer, AllocateProducerIdsAsked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch
 from odradek.protocol.messages import delete_topics as dt
@@ -79,10 +80,10 @@ def answered(world: World, pending: Pending) -> Any:
             if isinstance(effect, fx.LoggersAsked):
                 broker.answered(effect.request_id, {"root": "INFO"}, world.now_ms)
             elif isinstance(effect, fx.ControllerRequest):
-                assert isinstance(effect.ask, fx.AllocateProducerIdsAsked)
+                assert isinstance(effect.ask, AllocateProducerIdsAsked)
                 known = effect.ask.broker == 1
                 code = ErrorCode.STALE_BROKER_EPOCH if known else ErrorCode.BROKER_ID_NOT_REGISTERED
-                broker.answered(effect.request_id, fx.AllocateProducerIdsAnswered(code), world.now_ms)
+                broker.answered(effect.request_id, AllocateProducerIdsAnswer(code), world.now_ms)
             elif isinstance(effect, fx.StoreRequest):
                 question = effect.question
                 result: Any

@@ -4,6 +4,17 @@ from dataclasses import replace
 from typing import Any
 
 from odradek.broker import effects as fx
+from odradek.model.controller_requests import (
+    AllocateProducerIdsAnswer,
+    AllocateProducerIdsAsked,
+    AlterPartitionAnswer,
+    AlterPartitionAsked,
+    AlterPartitionItem,
+    AlterPartitionResult,
+    ControlledShutdownAnswer,
+    ControlledShutdownAsked,
+    IsrMember,
+)
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId
 from odradek.protocol.headers import encode_request
@@ -51,15 +62,15 @@ def test_alter_partition_becomes_a_question_to_the_controller_and_its_answer_the
     )
     asked = world.send(1, request, 3)
     (effect,) = told(world, fx.ControllerRequest)
-    assert effect.ask == fx.AlterPartitionAsked(
-        3, 2, 22, (fx.AlterPartitionItem(None, TOPIC_ID, 0, 3, 4, (fx.IsrMember(2, 22),), 0),)
+    assert effect.ask == AlterPartitionAsked(
+        3, 2, 22, (AlterPartitionItem(None, TOPIC_ID, 0, 3, 4, (IsrMember(2, 22),), 0),)
     )
     from tests.replication.partitions import leadership
 
     alone = replace(leadership(2, 3, (2,), 5), elr=(BrokerId(1),))
-    outcome = fx.AlterPartitionOutcome("t", TOPIC_ID, 0, ErrorCode.NONE, alone)
+    outcome = AlterPartitionResult(T0, TOPIC_ID, 0, ErrorCode.NONE, alone)
     world[1].broker.answered(
-        effect.request_id, fx.AlterPartitionAnswered(ErrorCode.NONE, (outcome,)), world.now_ms
+        effect.request_id, AlterPartitionAnswer(ErrorCode.NONE, (outcome,)), world.now_ms
     )
     (row,) = asked.message.topics[0].partitions
     assert (row.error_code, row.leader_id, row.leader_epoch, row.isr, row.partition_epoch) == (
@@ -76,13 +87,11 @@ def test_controlled_shutdown_and_producer_ids_travel_the_same_way(world: World) 
     shutdown = world.send(1, cs.ControlledShutdownRequest(broker_id=2, broker_epoch=22), 3)
     ids = world.send(1, apm.AllocateProducerIdsRequest(broker_id=2, broker_epoch=22), 0)
     first, second = told(world, fx.ControllerRequest)
-    assert first.ask == fx.ControlledShutdownAsked(2, 22)
-    assert second.ask == fx.AllocateProducerIdsAsked(2, 22)
+    assert first.ask == ControlledShutdownAsked(2, 22)
+    assert second.ask == AllocateProducerIdsAsked(2, 22)
     broker = world[1].broker
-    broker.answered(first.request_id, fx.ControlledShutdownAnswered(ErrorCode.NONE, (T0,)), world.now_ms)
-    broker.answered(
-        second.request_id, fx.AllocateProducerIdsAnswered(ErrorCode.NONE, 5_000, 1_000), world.now_ms
-    )
+    broker.answered(first.request_id, ControlledShutdownAnswer(ErrorCode.NONE, (T0,)), world.now_ms)
+    broker.answered(second.request_id, AllocateProducerIdsAnswer(ErrorCode.NONE, 5_000, 1_000), world.now_ms)
     assert [(r.topic_name, r.partition_index) for r in shutdown.message.remaining_partitions] == [("t", 0)]
     assert (ids.message.producer_id_start, ids.message.producer_id_len) == (5_000, 1_000)
 

@@ -10,6 +10,7 @@ import pytest
 from odradek.broker import effects as fx
 from odradek.broker.answers import CloseConnection, Park, Reply
 from odradek.broker.handlers import fetch, produce
+from odradek.model.controller_requests import ElectLeadersAnswer
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.protocol.messages import alter_client_quotas as acq
@@ -73,7 +74,7 @@ def test_what_the_controller_answers(world: World, fails: Callable[[Any, str], N
     asked = world.send(1, el.ElectLeadersRequest(topic_partitions=rows, timeout_ms=5_000), 2)
     (request,) = told(world, fx.ControllerRequest)
     fails(el.ElectLeadersResponse, "encode")
-    broker.answered(request.request_id, fx.ElectLeadersAnswered({}), world.now_ms)
+    broker.answered(request.request_id, ElectLeadersAnswer({}), world.now_ms)
 
     assert isinstance(closed_with(asked), Unencodable)
 

@@ -9,6 +9,15 @@ import pytest
 
 from odradek.broker import effects as fx
 from odradek.model.cluster import ReplicaAssignment
+from odradek.model.controller_requests import (
+    AlterReassignmentsAnswer,
+    AlterReassignmentsAsked,
+    ControllerAnswer,
+    ElectLeadersAnswer,
+    ElectLeadersAsked,
+    ListReassignmentsAnswer,
+    ListReassignmentsAsked,
+)
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, LeaderEpoch, TopicPartition
 from odradek.protocol.messages.alter_partition_reassignments import (
@@ -40,7 +49,7 @@ def asked(world: World, message: Any, version: int) -> tuple[Pending, fx.Control
     return pending, request
 
 
-def answer(world: World, request: fx.ControllerRequest, body: fx.ControllerAnswer) -> None:
+def answer(world: World, request: fx.ControllerRequest, body: ControllerAnswer) -> None:
     world[1].broker.answered(request.request_id, body, world.now_ms)
 
 
@@ -60,13 +69,13 @@ def results(pending: Pending) -> dict[int, tuple[int, str | None]]:
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_an_election_is_answered_when_this_broker_knows_of_it(world: World, version: int) -> None:
     pending, request = asked(world, elect(0, 1), version)
-    assert request.ask == fx.ElectLeadersAsked(False, (T0, T1))
+    assert request.ask == ElectLeadersAsked(False, (T0, T1))
     epoch = LeaderEpoch(world.leadership[T0]["leader_epoch"] + 1)
     failed = (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "not live")
     answer(
         world,
         request,
-        fx.ElectLeadersAnswered(ErrorCode.NONE, {T0: (ErrorCode.NONE, ""), T1: failed}, {T0: epoch}),
+        ElectLeadersAnswer(ErrorCode.NONE, {T0: (ErrorCode.NONE, ""), T1: failed}, {T0: epoch}),
     )
     assert not pending.is_answered, "elected, and UpdateMetadata is still on its way"
     world.lead(1, isr=(1,), replicas=(1,))
@@ -78,7 +87,7 @@ def test_an_election_nobody_tells_of_is_timed_out_and_elected_all_the_same(world
     answer(
         world,
         request,
-        fx.ElectLeadersAnswered(ErrorCode.NONE, {T0: (ErrorCode.NONE, "")}, {T0: LeaderEpoch(9)}),
+        ElectLeadersAnswer(ErrorCode.NONE, {T0: (ErrorCode.NONE, "")}, {T0: LeaderEpoch(9)}),
     )
     world.advance(250)
     assert not pending.is_answered
@@ -86,11 +95,22 @@ def test_an_election_nobody_tells_of_is_timed_out_and_elected_all_the_same(world
     assert results(pending) == {0: (ErrorCode.REQUEST_TIMED_OUT, None)}
 
 
+def test_a_controller_that_resigns_meanwhile_refuses_the_whole_and_every_partition(world: World) -> None:
+    pending, request = asked(world, elect(0, 1), 2)
+    answer(world, request, request.ask.refused(ErrorCode.NOT_CONTROLLER))
+    assert pending.message.error_code == ErrorCode.NOT_CONTROLLER
+    assert results(pending) == dict.fromkeys((0, 1), (ErrorCode.NOT_CONTROLLER, None))
+    pending, request = asked(world, reassign(1000), 0)
+    answer(world, request, request.ask.refused(ErrorCode.NOT_CONTROLLER))
+    assert pending.message.error_code == ErrorCode.NOT_CONTROLLER
+    assert pending.message.error_message == "This is not the correct controller for this cluster."
+
+
 @pytest.mark.parametrize("election_type", [0, 1])
 def test_all_partitions_and_either_kind(world: World, election_type: int) -> None:
     pending, request = asked(world, elect(election_type=election_type), 1)
-    assert request.ask == fx.ElectLeadersAsked(election_type == 1, None)
-    answer(world, request, fx.ElectLeadersAnswered(ErrorCode.NONE))
+    assert request.ask == ElectLeadersAsked(election_type == 1, None)
+    answer(world, request, ElectLeadersAnswer(ErrorCode.NONE))
     assert (pending.message.error_code, results(pending)) == (ErrorCode.NONE, {})
 
 
@@ -114,12 +134,12 @@ def reassign(timeout_ms: int) -> AlterPartitionReassignmentsRequest:
 
 def test_null_replicas_cancel_and_every_partition_has_its_answer(world: World) -> None:
     pending, request = asked(world, reassign(1000), 0)
-    assert request.ask == fx.AlterReassignmentsAsked({T0: (2, 3), T1: None})
+    assert request.ask == AlterReassignmentsAsked({T0: (2, 3), T1: None})
     refused = (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "none")
     answer(
         world,
         request,
-        fx.AlterReassignmentsAnswered(ErrorCode.NONE, "", {T1: refused, T0: (ErrorCode.NONE, "")}),
+        AlterReassignmentsAnswer(ErrorCode.NONE, "", {T1: refused, T0: (ErrorCode.NONE, "")}),
     )
     (topic,) = pending.message.responses
     assert [(p.partition_index, p.error_code, p.error_message) for p in topic.partitions] == [
@@ -132,7 +152,7 @@ def test_a_controller_that_waits_too_long_for_the_store_is_not_waited_for(world:
     pending, request = asked(world, reassign(300), 0)
     world.advance(310)
     assert pending.message.error_code == ErrorCode.REQUEST_TIMED_OUT
-    answer(world, request, fx.AlterReassignmentsAnswered(ErrorCode.NONE))  # later; nobody listens any more
+    answer(world, request, AlterReassignmentsAnswer(ErrorCode.NONE))  # later; nobody listens any more
     assert len(world[1].broker.purgatory) == 0
 
 
@@ -140,16 +160,16 @@ def test_without_a_time_out_the_answer_is_waited_for(world: World) -> None:
     pending, request = asked(world, reassign(0), 0)
     world.advance(120_000)
     assert not pending.is_answered
-    answer(world, request, fx.AlterReassignmentsAnswered(ErrorCode.NONE))
+    answer(world, request, AlterReassignmentsAnswer(ErrorCode.NONE))
     assert pending.message.error_code == ErrorCode.NONE
 
 
 def test_running_moves_are_listed_as_their_topic_nodes_have_them(world: World) -> None:
     topics = [ListPartitionReassignmentsTopics(name="t", partition_indexes=[0, 1])]
     pending, request = asked(world, ListPartitionReassignmentsRequest(topics=topics), 0)
-    assert request.ask == fx.ListReassignmentsAsked((T0, T1))
+    assert request.ask == ListReassignmentsAsked((T0, T1))
     moving = ReplicaAssignment(*(tuple(map(BrokerId, ids)) for ids in ((3, 1, 2), (3,), (2,))))
-    answer(world, request, fx.ListReassignmentsAnswered(ErrorCode.NONE, {T0: moving}))
+    answer(world, request, ListReassignmentsAnswer(ErrorCode.NONE, {T0: moving}))
     ((row,),) = [topic.partitions for topic in pending.message.topics]
     assert (row.partition_index, row.replicas, row.adding_replicas, row.removing_replicas) == (
         0,
@@ -161,4 +181,4 @@ def test_running_moves_are_listed_as_their_topic_nodes_have_them(world: World) -
 
 def test_null_lists_every_running_move(world: World) -> None:
     _, request = asked(world, ListPartitionReassignmentsRequest(topics=None), 0)
-    assert request.ask == fx.ListReassignmentsAsked(None)
+    assert request.ask == ListReassignmentsAsked(None)

@@ -15,13 +15,8 @@ from odradek.controller.broker_requests import (
 )
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import Effects
-from odradek.controller.events import (
-    AlterPartitionItem,
-    AlterPartitionRequested,
-    Event,
-    IsrMember,
-    StopReplicaAnswered,
-)
+from odradek.controller.events import Event, Requested, StopReplicaAnswered
+from odradek.model.controller_requests import AlterPartitionAsked, AlterPartitionItem, IsrMember
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerEpoch, BrokerId, PartitionEpoch, TopicPartition
 from tests.controller.world import ControllerDied, World
@@ -120,7 +115,7 @@ class Brokers:
                     isr,
                 )
                 epoch = self.world.registrations[broker].epoch
-                asked.append(AlterPartitionRequested(0, 3, BrokerId(broker), epoch, (item,)))
+                asked.append(Requested(0, AlterPartitionAsked(3, BrokerId(broker), epoch, (item,))))
         return asked
 
     def until_quiet(self) -> None:

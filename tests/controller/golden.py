@@ -16,15 +16,14 @@ from typing import Any
 from odradek.controller.broker_requests import LeaderAndIsrRequest, StopReplicaRequest
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import (
-    AlterReassignmentsAnswer,
     CreatePartitionState,
     Effects,
-    ElectLeadersAnswer,
     WritePartitionState,
     WriteTopicAssignment,
 )
-from odradek.controller.events import ElectLeadersRequested, Event
+from odradek.controller.events import Event, Requested
 from odradek.model.cluster import BrokerRegistration, LeaderAndIsr, ReplicaAssignment
+from odradek.model.controller_requests import AlterReassignmentsAnswer, ElectLeadersAnswer, ElectLeadersAsked
 from odradek.model.facts import (
     BrokersChanged,
     ConfigChanged,
@@ -240,7 +239,7 @@ class Trace:
             self._do(ReassignmentRequested(dict(self.world.reassignment), 0))
         elif what == "client: elect":
             named = tuple(tp(text) for text in args["tps"]) if args.get("tps") else None
-            self._do(ElectLeadersRequested(1, args["type"] == "UNCLEAN", named))
+            self._do(Requested(1, ElectLeadersAsked(args["type"] == "UNCLEAN", named)))
         elif what in ("client: elect done", "client: reassign done"):
             self._answered(line["outcome"])
         elif what == "client: config" and args["type"] == "TOPIC":

@@ -1,9 +1,7 @@
 """Six brokers and a partition that moves between them."""
 
-from odradek.controller.effects import (
-    AlterReassignmentsAnswer,
-    Effects,
-)
+from odradek.controller.effects import Effects
+from odradek.model.controller_requests import AlterReassignmentsAnswer
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId
 from tests.controller.world import (

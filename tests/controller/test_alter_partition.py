@@ -2,15 +2,13 @@
 
 import pytest
 
-from odradek.controller.effects import AlterPartitionAnswer, Effects
-from odradek.controller.events import (
+from odradek.controller.effects import Effects
+from odradek.controller.events import Conflict, LeaderAndIsrAnswered, Requested, Stored, WritesAnswered
+from odradek.model.controller_requests import (
+    AlterPartitionAnswer,
+    AlterPartitionAsked,
     AlterPartitionItem,
-    AlterPartitionRequested,
-    Conflict,
     IsrMember,
-    LeaderAndIsrAnswered,
-    Stored,
-    WritesAnswered,
 )
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import UnreadableNode
@@ -93,7 +91,7 @@ def test_3_an_unknown_topic_id_and_before_v2_an_unknown_name() -> None:
     assert error_of(unknown) is ErrorCode.UNKNOWN_TOPIC_ID
     item = AlterPartitionItem("nobody", None, 0, LeaderEpoch(0), PartitionEpoch(0), ())
     epoch = world.registrations[2].epoch
-    by_name = world.step(AlterPartitionRequested(1, BEFORE_V2, BrokerId(2), epoch, (item,)))
+    by_name = world.step(Requested(1, AlterPartitionAsked(BEFORE_V2, BrokerId(2), epoch, (item,))))
     assert error_of(by_name) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -101,7 +99,7 @@ def test_3_a_known_topic_without_that_partition() -> None:
     world = three()
     epoch = world.registrations[2].epoch
     item = AlterPartitionItem(None, world.topics["t"].topic_id, 5, LeaderEpoch(0), PartitionEpoch(0), ())
-    effects = world.step(AlterPartitionRequested(1, 3, BrokerId(2), epoch, (item,)))
+    effects = world.step(Requested(1, AlterPartitionAsked(3, BrokerId(2), epoch, (item,))))
     assert error_of(effects) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -252,7 +250,9 @@ def test_what_could_not_be_stored_is_no_success(found: UnreadableNode | None) ->
         AlterPartitionItem(None, topic_id, p, LeaderEpoch(0), PartitionEpoch(0), members) for p in (0, 1)
     )
     epoch = world.registrations[2].epoch
-    assert len(world.core.step(AlterPartitionRequested(9, 3, BrokerId(2), epoch, items), 0).writes) == 2
+    assert (
+        len(world.core.step(Requested(9, AlterPartitionAsked(3, BrokerId(2), epoch, items)), 0).writes) == 2
+    )
     answer = answer_of(world.core.step(WritesAnswered((Conflict(found), Stored(1))), 0))
     assert isinstance(answer, AlterPartitionAnswer)
     errors = [result.error for result in answer.partitions]
@@ -284,7 +284,7 @@ def test_one_request_may_succeed_for_one_partition_and_fail_for_another() -> Non
             (world.topics["t"].topic_id, 1, 3),
         )
     )
-    effects = world.step(AlterPartitionRequested(5, 3, BrokerId(2), epoch, items))
+    effects = world.step(Requested(5, AlterPartitionAsked(3, BrokerId(2), epoch, items)))
     answer = answer_of(effects)
     assert isinstance(answer, AlterPartitionAnswer)
     assert [r.error for r in answer.partitions] == [

@@ -16,18 +16,14 @@ from odradek.controller.broker_requests import LeaderAndIsrRequest, StopReplicaR
 from odradek.controller.context import ControllerContext
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import Effects, Write, WritePartitionState
-from odradek.controller.events import (
-    AlterReassignmentsRequested,
-    Conflict,
-    ControlledShutdownRequested,
-    Elected,
-    ElectLeadersRequested,
-    Event,
-    LeaderAndIsrAnswered,
-    WriteAnswer,
-)
+from odradek.controller.events import Conflict, Elected, Event, LeaderAndIsrAnswered, Requested, WriteAnswer
 from odradek.controller.settle import always_stored, settle
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment, TopicConfig
+from odradek.model.controller_requests import (
+    AlterReassignmentsAsked,
+    ControlledShutdownAsked,
+    ElectLeadersAsked,
+)
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import (
     BrokersChanged,
@@ -97,10 +93,10 @@ def _events(draw: Random) -> list[Callable[[ControllerContext], Event]]:
 
     def leaves(context: ControllerContext) -> Event:
         broker = draw.choice(sorted(context.brokers))
-        return ControlledShutdownRequested(1, broker, context.broker_epoch(broker))
+        return Requested(1, ControlledShutdownAsked(broker, context.broker_epoch(broker)))
 
     def elect(context: ControllerContext) -> Event:
-        return ElectLeadersRequested(2, draw.random() < 0.2, tuple(sorted(context.assignments)))
+        return Requested(2, ElectLeadersAsked(draw.random() < 0.2, tuple(sorted(context.assignments))))
 
     def delete(context: ControllerContext) -> Event:
         return DeleteTopicsRequested((draw.choice(("apples", "bears", "cats", "dogs")),))
@@ -108,8 +104,8 @@ def _events(draw: Random) -> list[Callable[[ControllerContext], Event]]:
     def reassign(context: ControllerContext) -> Event:
         live = sorted(context.brokers)
         some = [tp for tp in sorted(context.assignments) if draw.random() < 0.3]
-        return AlterReassignmentsRequested(
-            3, {tp: tuple(draw.sample(live, min(2, len(live)))) for tp in some}
+        return Requested(
+            3, AlterReassignmentsAsked({tp: tuple(draw.sample(live, min(2, len(live)))) for tp in some})
         )
 
     def disk(context: ControllerContext) -> Event:
@@ -195,6 +191,6 @@ def test_the_bulk_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [r for r in left.requests if isinstance(r, LeaderAndIsrRequest)]
     back = settle(core, BrokersChanged((*brokers[:2], registration(3, 99, clean=13))), 0)
     assert [r for r in back.requests if isinstance(r, LeaderAndIsrRequest)]
-    leaves = settle(core, ControlledShutdownRequested(1, BrokerId(1), brokers[0].epoch), 0)
+    leaves = settle(core, Requested(1, ControlledShutdownAsked(BrokerId(1), brokers[0].epoch)), 0)
     assert [r for r in leaves.requests if isinstance(r, StopReplicaRequest)] == []
     assert moved == []

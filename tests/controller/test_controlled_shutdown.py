@@ -3,8 +3,8 @@
 import pytest
 
 from odradek.controller.broker_requests import LeaderAndIsrRequest
-from odradek.controller.effects import ControlledShutdownAnswer
 from odradek.controller.states import ReplicaState
+from odradek.model.controller_requests import ControlledShutdownAnswer
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId
 from tests.controller.world import (

@@ -5,7 +5,7 @@ import pytest
 from odradek.controller.broker_changes import BrokerFailure
 from odradek.controller.broker_requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from odradek.controller.core import MOST_ATTEMPTS, ControllerCore
-from odradek.controller.effects import AlterPartitionAnswer, WritePartitionState
+from odradek.controller.effects import WritePartitionState
 from odradek.controller.events import (
     Conflict,
     Resigned,
@@ -15,6 +15,7 @@ from odradek.controller.events import (
 )
 from odradek.controller.plan import Plan
 from odradek.controller.settle import always_stored, settle
+from odradek.model.controller_requests import AlterPartitionAnswer
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import (
     DeleteTopicsRequested,

@@ -18,20 +18,23 @@ from odradek.controller.context import ControllerContext
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import Effects
 from odradek.controller.events import (
-    AlterPartitionItem,
-    AlterPartitionRequested,
-    AlterReassignmentsRequested,
-    ControlledShutdownRequested,
     Elected,
-    ElectLeadersRequested,
     Event,
-    IsrMember,
     LeaderAndIsrAnswered,
+    Requested,
     StopReplicaAnswered,
     Tick,
 )
 from odradek.controller.settle import settle
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
+from odradek.model.controller_requests import (
+    AlterPartitionAsked,
+    AlterPartitionItem,
+    AlterReassignmentsAsked,
+    ControlledShutdownAsked,
+    ElectLeadersAsked,
+    IsrMember,
+)
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import (
     BrokersChanged,
@@ -168,7 +171,7 @@ def _first(effects: Effects, kind: type) -> Any:
 def _moved(core: ControllerCore) -> Event:
     """A reassignment from 3 to 4 has been asked for; this is the leader's word that 4 has caught up."""
     target = (BrokerId(4), BrokerId(1), BrokerId(2))
-    settle(core, AlterReassignmentsRequested(1, dict.fromkeys(TOUCHED_PARTITIONS, target)), 0)
+    settle(core, Requested(1, AlterReassignmentsAsked(dict.fromkeys(TOUCHED_PARTITIONS, target))), 0)
     assert core.context is not None
     items = []
     for tp in TOUCHED_PARTITIONS:
@@ -177,7 +180,7 @@ def _moved(core: ControllerCore) -> Event:
         items.append(
             AlterPartitionItem("touched", None, tp.partition, state.leader_epoch, state.partition_epoch, isr)
         )
-    return AlterPartitionRequested(2, 3, BrokerId(3), BrokerEpoch(13), tuple(items))
+    return Requested(2, AlterPartitionAsked(3, BrokerId(3), BrokerEpoch(13), tuple(items)))
 
 
 def _leavers_gone(core: ControllerCore) -> Event:
@@ -204,8 +207,8 @@ def _lead_elsewhere(core: ControllerCore) -> Event:
         items.append(
             AlterPartitionItem("touched", None, tp.partition, state.leader_epoch, state.partition_epoch, isr)
         )
-    settle(core, AlterPartitionRequested(1, 3, BrokerId(1), BrokerEpoch(11), tuple(items)), 0)
-    return ElectLeadersRequested(2, False, TOUCHED_PARTITIONS)
+    settle(core, Requested(1, AlterPartitionAsked(3, BrokerId(1), BrokerEpoch(11), tuple(items))), 0)
+    return Requested(2, ElectLeadersAsked(False, TOUCHED_PARTITIONS))
 
 
 def _told(core: ControllerCore) -> Event:
@@ -238,7 +241,9 @@ GROWN = TopicAssignment(
 )
 EVENTS: dict[str, Callable[[ControllerCore], Event]] = {
     "a broker fails": lambda core: WITHOUT_THREE,
-    "a broker asks to leave": lambda core: ControlledShutdownRequested(1, BrokerId(3), BrokerEpoch(13)),
+    "a broker asks to leave": lambda core: Requested(
+        1, ControlledShutdownAsked(BrokerId(3), BrokerEpoch(13))
+    ),
     "a disk is reported": lambda core: LogDirFailed((BrokerId(3),)),
     "replicas lie on it": _told,
     "a topic is created": lambda core: TopicsChanged(("fresh", "rest", "touched"), (FRESH,)),
@@ -246,8 +251,8 @@ EVENTS: dict[str, Callable[[ControllerCore], Event]] = {
     "a topic is to be deleted": lambda core: DeleteTopicsRequested(("touched",)),
     "its last replicas are gone": _deleted,
     "preferred leaders are elected": _lead_elsewhere,
-    "a reassignment is asked for": lambda core: AlterReassignmentsRequested(
-        1, dict.fromkeys(TOUCHED_PARTITIONS, (BrokerId(4), BrokerId(1), BrokerId(2)))
+    "a reassignment is asked for": lambda core: Requested(
+        1, AlterReassignmentsAsked(dict.fromkeys(TOUCHED_PARTITIONS, (BrokerId(4), BrokerId(1), BrokerId(2))))
     ),
     "its replicas have caught up": _moved,
     "its leavers are gone": _leavers_gone,

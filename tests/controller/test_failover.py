@@ -4,13 +4,10 @@ import pytest
 
 from odradek.controller.broker_requests import UpdateMetadataRequest
 from odradek.controller.core import ControllerCore
-from odradek.controller.events import (
-    AlterPartitionRequested,
-    Elected,
-    Resigned,
-)
+from odradek.controller.events import Elected, Requested, Resigned
 from odradek.controller.failover import load_context
 from odradek.controller.states import PartitionState, ReplicaState
+from odradek.model.controller_requests import AlterPartitionAsked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ControllerChanged, UnreadableNode
 from odradek.model.ids import BrokerEpoch, BrokerId
@@ -156,7 +153,7 @@ def test_a_controller_that_resigns_forgets_everything_and_answers_not_controller
     assert effects.resign == "the session ended"
     assert world.core.context is None and not world.core.is_active
     assert effects.requests == ()
-    asked = AlterPartitionRequested(3, 3, BrokerId(2), BrokerEpoch(102), ())
+    asked = Requested(3, AlterPartitionAsked(3, BrokerId(2), BrokerEpoch(102), ()))
     refused = world.core.step(asked, 0)
     assert answer_of(refused).error is ErrorCode.NOT_CONTROLLER  # type: ignore[attr-defined]
     assert world.core.step(world.brokers_changed(), 0).requests == (), "facts are not ours any more"

@@ -8,21 +8,17 @@ import pytest
 from odradek.controller.broker_requests import UpdateMetadataPartition, UpdateMetadataRequest
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import CreatePartitionState, Effects, StateChange
-from odradek.controller.events import (
-    AlterReassignmentsRequested,
-    ControlledShutdownRequested,
-    Elected,
-    ElectLeadersRequested,
-    Event,
-    StopReplicaAnswered,
-    Tick,
-    WritesAnswered,
-)
+from odradek.controller.events import Elected, Event, Requested, StopReplicaAnswered, Tick, WritesAnswered
 from odradek.controller.journal import as_json, effects_as_json, event_from_json
 from odradek.controller.journal_text import AT_ONCE, json_pieces, text_of
 from odradek.controller.settle import always_stored
 from odradek.controller.states import PartitionState
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
+from odradek.model.controller_requests import (
+    AlterReassignmentsAsked,
+    ControlledShutdownAsked,
+    ElectLeadersAsked,
+)
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import (
     BrokersChanged,
@@ -118,12 +114,12 @@ def test_whatever_a_controller_is_told_and_says_is_written_as_json_writes_it() -
     three = tuple(registration(broker, 10 + broker) for broker in (1, 2, 3))
     replicas = ReplicaAssignment((BrokerId(1), BrokerId(2)))
     made = TopicAssignment("orders", TopicId(b"o" * 16), {0: replicas, 1: replicas})
-    asked = AlterReassignmentsRequested(7, {TopicPartition("orders", 0): (BrokerId(3), BrokerId(2))})
+    asked = Requested(7, AlterReassignmentsAsked({TopicPartition("orders", 0): (BrokerId(3), BrokerId(2))}))
     events: list[Event] = [
         Elected(BrokerId(1), EPOCH, 4, MetadataLoaded(three, (), {}), b"seed"),
         TopicsChanged(("orders",), (made,)),
         asked,
-        ControlledShutdownRequested(8, BrokerId(2), BrokerEpoch(12)),
+        Requested(8, ControlledShutdownAsked(BrokerId(2), BrokerEpoch(12))),
         BrokersChanged(three[:1]),
         BrokersChanged((three[0], registration(2, 99))),
         DeleteTopicsRequested(("orders",)),
@@ -152,13 +148,14 @@ def test_whatever_a_controller_is_told_and_says_is_written_as_json_writes_it() -
 def test_a_name_that_no_topic_can_have_takes_no_room_in_a_line_and_is_read_again() -> None:
     asked = TopicPartition("b" * 32_767, 3)
     for event in (
-        ElectLeadersRequested(1, False, (asked,)),
-        AlterReassignmentsRequested(2, {asked: (BrokerId(1),)}),
+        Requested(1, ElectLeadersAsked(False, (asked,))),
+        Requested(2, AlterReassignmentsAsked({asked: (BrokerId(1),)})),
     ):
         text = text_of(event)
         assert len(text) < 1_000
         again = event_from_json(json.loads(text))
-        (named,) = again.partitions if isinstance(again, ElectLeadersRequested) else again.targets  # type: ignore[union-attr]
+        assert isinstance(again, Requested)
+        (named,) = getattr(again.body, "partitions", None) or again.body.targets  # type: ignore[union-attr]
         assert (named.topic[:10], named.partition) == ("b" * 10, 3)
 
 

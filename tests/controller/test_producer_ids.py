@@ -2,9 +2,9 @@
 
 import pytest
 
-from odradek.controller.effects import AllocateProducerIdsAnswer
-from odradek.controller.events import AllocateProducerIdsRequested, Conflict
+from odradek.controller.events import Conflict, Requested
 from odradek.controller.producer_ids import LAST_PRODUCER_ID
+from odradek.model.controller_requests import AllocateProducerIdsAnswer, AllocateProducerIdsAsked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ProducerIdBlock, UnreadableNode
 from odradek.model.ids import BrokerEpoch, BrokerId
@@ -13,8 +13,8 @@ from tests.controller.world import World, answer_of, three
 
 def ask(world: World, broker: int = 2, epoch: int | None = None) -> AllocateProducerIdsAnswer:
     registered = world.registrations[broker].epoch if broker in world.registrations else 0
-    event = AllocateProducerIdsRequested(
-        1, BrokerId(broker), BrokerEpoch(registered if epoch is None else epoch)
+    event = Requested(
+        1, AllocateProducerIdsAsked(BrokerId(broker), BrokerEpoch(registered if epoch is None else epoch))
     )
     answer = answer_of(world.step(event))
     assert isinstance(answer, AllocateProducerIdsAnswer)

@@ -14,15 +14,13 @@ from odradek.controller.broker_requests import AskEndOffsets
 from odradek.controller.context import ControllerSettings
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import Effects, Write, WritePartitionState
-from odradek.controller.events import (
-    AlterReassignmentsRequested,
-    ControlledShutdownRequested,
-    ElectLeadersRequested,
-    EndOffsetsAnswered,
-    Event,
-    Tick,
-)
+from odradek.controller.events import EndOffsetsAnswered, Event, Requested, Tick
 from odradek.model.cluster import LeaderAndIsr
+from odradek.model.controller_requests import (
+    AlterReassignmentsAsked,
+    ControlledShutdownAsked,
+    ElectLeadersAsked,
+)
 from odradek.model.facts import (
     ConfigChanged,
     DeleteTopicsRequested,
@@ -147,7 +145,7 @@ class Walk:
 
     def shut_down(self) -> None:
         broker = BrokerId(self.random.choice(self.live))
-        self.do(ControlledShutdownRequested(1, broker, UNKNOWN_BROKER_EPOCH))
+        self.do(Requested(1, ControlledShutdownAsked(broker, UNKNOWN_BROKER_EPOCH)))
 
     def answer(self) -> None:
         if self.brokers.inbox:
@@ -175,12 +173,12 @@ class Walk:
         if text is not None:
             target = tuple(BrokerId(b) for b in self.random.sample(BROKERS, self.random.randint(1, 3)))
             where = next(tp for tp in self.world.context.assignments if str(tp) == text)
-            self.do(AlterReassignmentsRequested(1, {where: target}))
+            self.do(Requested(1, AlterReassignmentsAsked({where: target})))
 
     def cancel(self) -> None:
         moving = sorted(self.world.context.reassignments)
         if moving:
-            self.do(AlterReassignmentsRequested(1, {self.random.choice(moving): None}))
+            self.do(Requested(1, AlterReassignmentsAsked({self.random.choice(moving): None})))
 
     def by_node(self) -> None:
         text = self.partition()
@@ -217,10 +215,10 @@ class Walk:
             self.do(DeleteTopicsRequested(self.world.delete_topics))
 
     def prefer(self) -> None:
-        self.do(ElectLeadersRequested(2, False, None))
+        self.do(Requested(2, ElectLeadersAsked(False, None)))
 
     def elect_unclean(self) -> None:
-        self.do(ElectLeadersRequested(3, True, None))
+        self.do(Requested(3, ElectLeadersAsked(True, None)))
 
     def configure(self) -> None:
         if self.world.topics:

@@ -5,12 +5,10 @@ import pytest
 from odradek.controller.broker_requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from odradek.controller.context import ReassignmentPhase
 from odradek.controller.effects import WritePartitionState, WriteTopicAssignment
-from odradek.controller.events import (
-    AlterReassignmentsRequested,
-    Tick,
-)
+from odradek.controller.events import Requested, Tick
 from odradek.controller.leavers import RETRY_MS
 from odradek.model.cluster import ReplicaAssignment
+from odradek.model.controller_requests import AlterReassignmentsAsked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import TopicAssignment
 from odradek.model.ids import BrokerId
@@ -126,7 +124,7 @@ def test_the_example_of_the_source_document_goes_through_its_five_rows() -> None
     world.count = lambda answer: (look(answer), original(answer))[1]  # type: ignore[method-assign]
     brokers = Brokers(world)
     brokers.hear(world.elect(1))
-    brokers.do(AlterReassignmentsRequested(1, {tp("r-0"): ids(4, 5, 6)}))
+    brokers.do(Requested(1, AlterReassignmentsAsked({tp("r-0"): ids(4, 5, 6)})))
     brokers.until_quiet()
     everybody = {1, 2, 3, 4, 5, 6}
     table = [

@@ -4,12 +4,10 @@ import pytest
 
 from odradek.controller.broker_requests import LeaderAndIsrRequest
 from odradek.controller.effects import WriteTopicAssignment
-from odradek.controller.events import (
-    AlterReassignmentsRequested,
-    Resigned,
-)
+from odradek.controller.events import Requested, Resigned
 from odradek.controller.states import PartitionState
 from odradek.model.cluster import ReplicaAssignment
+from odradek.model.controller_requests import AlterReassignmentsAsked
 from odradek.model.facts import DeleteTopicsRequested, TopicAssignment, TopicAssignmentsChanged
 from tests.controller.brokers import Brokers
 from tests.controller.six import ids, six, told_to_delete
@@ -143,12 +141,12 @@ def run(story: str, dies_after: int) -> tuple[World, Brokers]:
     brokers.hear(world.elect(1))
     brokers.until_quiet()
     world.dies_after_write = world.writes_done + dies_after if dies_after else 0
-    brokers.do(AlterReassignmentsRequested(1, {tp("r-0"): ids(*after)}))
+    brokers.do(Requested(1, AlterReassignmentsAsked({tp("r-0"): ids(*after)})))
     if tp("r-0") in world.context.reassignments or brokers.deaths == 0:
         brokers.until_quiet()
     elif world.node("r-0")[0] != tuple(after):
         # It died before the wish was stored: nobody was answered, the client asks again.
-        brokers.do(AlterReassignmentsRequested(2, {tp("r-0"): ids(*after)}))
+        brokers.do(Requested(2, AlterReassignmentsAsked({tp("r-0"): ids(*after)})))
     brokers.until_quiet()
     return world, brokers
 
@@ -181,10 +179,10 @@ def test_a_cancel_survives_the_death_of_the_controller_after_every_single_write(
         world.reassign({"r-0": [4, 5, 6]})
         brokers.hear(world.catch_up("r-0", 4))
         world.dies_after_write = world.writes_done + dies_after
-        brokers.do(AlterReassignmentsRequested(1, {tp("r-0"): None}))
+        brokers.do(Requested(1, AlterReassignmentsAsked({tp("r-0"): None})))
         world.dies_after_write = 0
         if world.node("r-0")[1]:
-            brokers.do(AlterReassignmentsRequested(2, {tp("r-0"): None}))
+            brokers.do(Requested(2, AlterReassignmentsAsked({tp("r-0"): None})))
         brokers.until_quiet()
         leader, isr, _ = world.leader("r-0")
         assert world.node("r-0") == ((1, 2, 3), (), ()), dies_after

@@ -2,15 +2,14 @@
 
 import pytest
 
-from odradek.controller.effects import (
-    AlterReassignmentsAnswer,
-    Effects,
-    ListReassignmentsAnswer,
-)
-from odradek.controller.events import (
-    ListReassignmentsRequested,
-)
+from odradek.controller.effects import Effects
+from odradek.controller.events import Requested
 from odradek.model.cluster import ReplicaAssignment
+from odradek.model.controller_requests import (
+    AlterReassignmentsAnswer,
+    ListReassignmentsAnswer,
+    ListReassignmentsAsked,
+)
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import DeleteTopicsRequested, ReassignmentRequested
 from odradek.model.ids import TopicPartition
@@ -99,7 +98,7 @@ def test_running_reassignments_are_listed_with_what_comes_and_goes() -> None:
     world.reassign({"r-0": [4, 5]})
 
     def listed(partitions: tuple[TopicPartition, ...] | None) -> dict[TopicPartition, ReplicaAssignment]:
-        answer = answer_of(world.step(ListReassignmentsRequested(1, partitions)))
+        answer = answer_of(world.step(Requested(1, ListReassignmentsAsked(partitions))))
         assert isinstance(answer, ListReassignmentsAnswer)
         return dict(answer.partitions)
 

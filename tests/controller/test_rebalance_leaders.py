@@ -3,9 +3,10 @@
 import pytest
 
 from odradek.controller.context import ControllerSettings
-from odradek.controller.effects import Effects, ElectLeadersAnswer, RemovePreferredElectionNode
-from odradek.controller.events import ElectLeadersRequested, Tick
+from odradek.controller.effects import Effects, RemovePreferredElectionNode
+from odradek.controller.events import Requested, Tick
 from odradek.controller.rebalance_leaders import FIRST_CHECK_MS
+from odradek.model.controller_requests import ElectLeadersAnswer, ElectLeadersAsked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import DeleteTopicsRequested, PreferredElectionRequested
 from tests.controller.world import World, answer_of, failures, lai, lai_brokers, metadata, moves, three, tp
@@ -13,7 +14,7 @@ from tests.controller.world import World, answer_of, failures, lai, lai_brokers,
 
 def prefer(world: World, *partitions: str) -> Effects:
     asked = tuple(tp(text) for text in partitions) if partitions else None
-    return world.step(ElectLeadersRequested(3, False, asked))
+    return world.step(Requested(3, ElectLeadersAsked(False, asked)))
 
 
 def results(effects: Effects) -> dict[str, tuple[ErrorCode, str]]:

@@ -11,10 +11,11 @@ import pytest
 from odradek.controller.broker_requests import AskEndOffsets
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import Effects
-from odradek.controller.events import ElectLeadersRequested, StopReplicaAnswered
+from odradek.controller.events import Requested, StopReplicaAnswered
 from odradek.controller.journal import as_json, event_from_json
 from odradek.controller.states import ReplicaState
 from odradek.controller.strays import RETRY_MS
+from odradek.model.controller_requests import ElectLeadersAsked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ConfigChanged, DeleteTopicsRequested
 from odradek.model.ids import BrokerId
@@ -250,6 +251,6 @@ def test_who_was_told_to_delete_is_not_elected_uncleanly(how: str) -> None:
     assert world.node("r-0") == ((1, 4, 2, 3), (4,), (2, 3))
     effects = world.kill(1)
     if how == "asked for":
-        effects = world.step(ElectLeadersRequested(5, True, (tp("r-0"),)))
+        effects = world.step(Requested(5, ElectLeadersAsked(True, (tp("r-0"),))))
     assert not [request for request in effects.requests if isinstance(request, AskEndOffsets)], "no choice"
     assert world.leader("r-0")[:2] == (4, (4,))

@@ -4,16 +4,11 @@ import pytest
 
 from odradek.advisor.what_if import what_if
 from odradek.controller.broker_requests import AskEndOffsets
-from odradek.controller.effects import Effects, ElectLeadersAnswer
-from odradek.controller.events import (
-    Conflict,
-    ElectLeadersRequested,
-    EndOffsetsAnswered,
-    Tick,
-    WritesAnswered,
-)
+from odradek.controller.effects import Effects
+from odradek.controller.events import Conflict, EndOffsetsAnswered, Requested, Tick, WritesAnswered
 from odradek.controller.states import PartitionState
 from odradek.controller.unclean import PATIENCE_MS
+from odradek.model.controller_requests import ElectLeadersAnswer, ElectLeadersAsked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ConfigChanged, TopicsChanged, UnreadableNode
 from odradek.model.ids import BrokerId, LeaderEpoch, Offset
@@ -43,7 +38,7 @@ def asked(effects: Effects) -> list[int]:
 
 
 def elect_unclean(world: World, *partitions: str) -> Effects:
-    return world.step(ElectLeadersRequested(5, True, tuple(tp(text) for text in partitions) or None))
+    return world.step(Requested(5, ElectLeadersAsked(True, tuple(tp(text) for text in partitions) or None)))
 
 
 def stored(world: World) -> tuple[int, tuple[int, ...], int]:
@@ -263,7 +258,7 @@ def test_a_partition_whose_node_is_gone_or_damaged_is_answered_too(
         world.shut_down(2)
         world.start(2)
         world.alter("t-0", [1, 2])
-    effects = world.core.step(ElectLeadersRequested(5, unclean, (tp("t-0"),)), 0)
+    effects = world.core.step(Requested(5, ElectLeadersAsked(unclean, (tp("t-0"),))), 0)
     assert len(effects.writes) == 1
     answer = answer_of(world.core.step(WritesAnswered((Conflict(found),)), 0))
     assert isinstance(answer, ElectLeadersAnswer)

@@ -32,15 +32,11 @@ from odradek.controller.effects import (
     WriteTopicAssignment,
 )
 from odradek.controller.events import (
-    AlterPartitionItem,
-    AlterPartitionRequested,
-    AlterReassignmentsRequested,
     Conflict,
-    ControlledShutdownRequested,
     Elected,
     Event,
     Fenced,
-    IsrMember,
+    Requested,
     StopReplicaAnswered,
     Stored,
     WriteAnswer,
@@ -49,6 +45,13 @@ from odradek.controller.events import (
 from odradek.controller.invariants import violations
 from odradek.controller.states import PartitionState, ReplicaState
 from odradek.model.cluster import BrokerRegistration, Endpoint, LeaderAndIsr, ReplicaAssignment, TopicConfig
+from odradek.model.controller_requests import (
+    AlterPartitionAsked,
+    AlterPartitionItem,
+    AlterReassignmentsAsked,
+    ControlledShutdownAsked,
+    IsrMember,
+)
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import (
     BrokersChanged,
@@ -237,8 +240,9 @@ class World:
     def shut_down(self, broker: int, *, epoch: int | None = None, request_id: int = 7) -> Effects:
         own = self.registrations[broker].epoch if broker in self.registrations else 0
         return self.step(
-            ControlledShutdownRequested(
-                request_id, BrokerId(broker), BrokerEpoch(own if epoch is None else epoch)
+            Requested(
+                request_id,
+                ControlledShutdownAsked(BrokerId(broker), BrokerEpoch(own if epoch is None else epoch)),
             )
         )
 
@@ -283,7 +287,7 @@ class World:
             leader_recovery_state=recovery,
         )
         return self.step(
-            AlterPartitionRequested(request_id, version, BrokerId(leader), BrokerEpoch(epoch), (item,))
+            Requested(request_id, AlterPartitionAsked(version, BrokerId(leader), BrokerEpoch(epoch), (item,)))
         )
 
     def stopped(
@@ -313,7 +317,7 @@ class World:
         self, targets: Mapping[str, Iterable[int] | None], *, request_id: int = 4, **how: bool
     ) -> Effects:
         asked = {tp(t): None if r is None else tuple(BrokerId(b) for b in r) for t, r in targets.items()}
-        return self.step(AlterReassignmentsRequested(request_id, asked, **how))
+        return self.step(Requested(request_id, AlterReassignmentsAsked(asked, **how)))
 
     def node(self, text: str) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         """(replicas, adding, removing) as the topic node has them."""

@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.effects import (
-    AlterPartitionAnswered,
-    AlterPartitionAsked,
-    AlterPartitionItem,
-    ControllerAnswer,
-    ControllerRequest,
-    IsrMember,
-)
+from odradek.broker.effects import ControllerRequest
 from odradek.client.receive_buffers import BufferPool
 from odradek.controller.core import ControllerCore
 from odradek.log.files import OsDirectory
 from odradek.model.cluster import BrokerRegistration, Endpoint, ReplicaAssignment
+from odradek.model.controller_requests import (
+    AlterPartitionAnswer,
+    AlterPartitionAsked,
+    AlterPartitionItem,
+    ControllerAnswer,
+    IsrMember,
+)
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ControllerChanged, TopicsChanged
 from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId, TopicPartition
@@ -431,12 +431,12 @@ def test_a_request_is_answered_and_a_broker_that_does_not_lead_says_so() -> None
         await cluster.members[1].until(lambda: 7 in cluster.members[1].answers)
 
         answer = cluster.members[1].answers[7]
-        assert isinstance(answer, AlterPartitionAnswered)
+        assert isinstance(answer, AlterPartitionAnswer)
         assert answer.error is ErrorCode.NONE
         assert answer.partitions[0].error is ErrorCode.NONE
         assert answer.partitions[0].leader_and_isr.isr == (2,)  # type: ignore[union-attr]
         assert (await cluster.state_of("orders")).leader_and_isr.isr == (2,)
-        assert cluster.members[2].answers[8] == AlterPartitionAnswered(ErrorCode.NOT_CONTROLLER)
+        assert cluster.members[2].answers[8] == AlterPartitionAnswer(ErrorCode.NOT_CONTROLLER)
 
     scenario(body)
 
@@ -454,7 +454,7 @@ def test_when_the_controllers_session_ends_another_one_leads_with_a_higher_epoch
         cluster.members[1].runtime.ask(
             ControllerRequest(1, AlterPartitionAsked(3, BrokerId(2), BrokerEpoch(1), ()))
         )
-        assert cluster.members[1].answers[1] == AlterPartitionAnswered(ErrorCode.NOT_CONTROLLER)
+        assert cluster.members[1].answers[1] == AlterPartitionAnswer(ErrorCode.NOT_CONTROLLER)
 
     scenario(body)
 

@@ -10,7 +10,8 @@ from collections.abc import Collection
 
 from odradek.advisor.what_if import PartitionOutcome, what_if_events
 from odradek.controller.context import ControllerContext
-from odradek.controller.events import ControlledShutdownRequested, Event
+from odradek.controller.events import Event, Requested
+from odradek.model.controller_requests import ControlledShutdownAsked
 from odradek.model.counted import counted
 from odradek.model.facts import BrokersChanged
 from odradek.model.ids import NO_LEADER, UNKNOWN_BROKER_EPOCH, BrokerId, TopicPartition
@@ -101,7 +102,7 @@ def shutdown_quote(context: ControllerContext, brokers: Collection[BrokerId]) ->
     left = dict(context.brokers)
     for broker in leaving:
         touched |= context.partitions_on.get(broker, set())
-        events.append(ControlledShutdownRequested(0, broker, UNKNOWN_BROKER_EPOCH))
+        events.append(Requested(0, ControlledShutdownAsked(broker, UNKNOWN_BROKER_EPOCH)))
     for broker in leaving:
         del left[broker]
         events.append(BrokersChanged(tuple(left[b] for b in sorted(left))))

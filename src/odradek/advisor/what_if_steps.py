@@ -10,17 +10,16 @@ from collections.abc import Mapping, Sequence
 from odradek.advisor.what_if import WhatIf, advance, compared, returned
 from odradek.controller.context import CLUSTER_DEFAULT, ControllerContext, ReassignmentPhase
 from odradek.controller.effects import StateChange
-from odradek.controller.events import (
-    AlterPartitionItem,
-    AlterPartitionRequested,
-    AlterReassignmentsRequested,
-    ControlledShutdownRequested,
-    ElectLeadersRequested,
-    Event,
-    IsrMember,
-    StopReplicaAnswered,
-)
+from odradek.controller.events import Event, Requested, StopReplicaAnswered
 from odradek.controller.reassignment_requests import refusal
+from odradek.model.controller_requests import (
+    AlterPartitionAsked,
+    AlterPartitionItem,
+    AlterReassignmentsAsked,
+    ControlledShutdownAsked,
+    ElectLeadersAsked,
+    IsrMember,
+)
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import BrokersChanged, ConfigChanged
 from odradek.model.ids import NO_LEADER, UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
@@ -97,7 +96,7 @@ def _ask(context: ControllerContext, step: Step) -> tuple[WhatIf, ControllerCont
         case Start():
             return _brokers(context, "start", step.brokers, back=step.brokers)
         case ShutDown():
-            asked = ControlledShutdownRequested(0, step.broker, UNKNOWN_BROKER_EPOCH)
+            asked = Requested(0, ControlledShutdownAsked(step.broker, UNKNOWN_BROKER_EPOCH))
             return _brokers(context, "shut down", (step.broker,), away=(step.broker,), first=asked)
         case CatchUp():
             return _caught_up(context)
@@ -153,7 +152,7 @@ def _reassigned(context: ControllerContext, step: Reassign) -> tuple[WhatIf, Con
     moves = ", ".join(f"{tp} to {','.join(map(str, t))}" for tp, t in sorted(step.targets.items())[:3])
     more = f" and {len(step.targets) - 3} more" if len(step.targets) > 3 else ""
     question = f"reassign {moves}{more}"
-    events: list[Event] = [AlterReassignmentsRequested(0, dict(step.targets))]
+    events: list[Event] = [Requested(0, AlterReassignmentsAsked(dict(step.targets)))]
     changes: list[StateChange] = []
     for _ in range(MOST_ROUNDS):
         answer, context = advance(context, events, (), question=question)
@@ -205,7 +204,7 @@ def _expansions(
             new_isr=tuple(IsrMember(b, BrokerEpoch(-1)) for b in members),
         )
         epoch = context.broker_epoch(state.leader)
-        events.append(AlterPartitionRequested(0, 3, state.leader, epoch, (item,)))
+        events.append(Requested(0, AlterPartitionAsked(3, state.leader, epoch, (item,))))
     return events
 
 
@@ -235,5 +234,5 @@ def _elected(context: ControllerContext, step: Elect) -> tuple[WhatIf, Controlle
         raise ValueError(f"there is no partition {unknown[0]} to elect a leader for")
     kind = "unclean" if step.unclean else "preferred"
     question = f"elect {kind} for {'all' if step.partitions is None else ', '.join(map(str, partitions))}"
-    asked = ElectLeadersRequested(0, step.unclean, step.partitions)
+    asked = Requested(0, ElectLeadersAsked(step.unclean, step.partitions))
     return advance(context, [asked], partitions, question=question)

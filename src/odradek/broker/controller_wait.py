@@ -7,7 +7,7 @@ deadline still happens; only nobody is told any more.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from odradek.broker.effects import ControllerAsk
+from odradek.model.controller_requests import ControllerAsk
 from odradek.replication.purgatory import Purgatory, Waiter
 
 if TYPE_CHECKING:

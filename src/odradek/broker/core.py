@@ -26,7 +26,6 @@ from odradek.broker.control_queue import AT_ONCE, ControlQueue
 from odradek.broker.draws import Draws
 from odradek.broker.dynamic_settings import DynamicSettings
 from odradek.broker.effects import (
-    ControllerAsk,
     ControllerRequest,
     Effect,
     LoggersAsked,
@@ -49,6 +48,7 @@ from odradek.broker.row_limits import RowLimits
 from odradek.broker.topic_config_reader import TopicConfigReader
 from odradek.broker.topic_configs import TopicConfigs
 from odradek.broker.unchecked_produces import UncheckedProduces
+from odradek.model.controller_requests import ControllerAsk
 from odradek.model.entity_names import escape_entity
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError

@@ -31,14 +31,12 @@ long; told apart by their type, never by their contents.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from odradek.model.cluster import Endpoint, LeaderAndIsr, ReplicaAssignment
+from odradek.model.cluster import Endpoint
+from odradek.model.controller_requests import ControllerAsk
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import (
-    BrokerEpoch,
     BrokerId,
     ControllerEpoch,
-    LeaderEpoch,
-    PartitionEpoch,
     TopicId,
     TopicPartition,
 )
@@ -68,140 +66,11 @@ class SendToController(NamedTuple):
 # ------------------------------------------------------------- to the controller in this process, as values
 
 
-class IsrMember(NamedTuple):
-    """`broker_epoch` -1: the sender does not know it (KIP-903)."""
-
-    broker: BrokerId
-    broker_epoch: BrokerEpoch
-
-
-class AlterPartitionItem(NamedTuple):
-    """`topic` is None where the request names the topic by id (v2 on), `topic_id` where it does not."""
-
-    topic: str | None
-    topic_id: TopicId | None
-    partition: int
-    leader_epoch: LeaderEpoch
-    partition_epoch: PartitionEpoch
-    new_isr: tuple[IsrMember, ...]
-    leader_recovery_state: int = 0
-
-
-class AlterPartitionAsked(NamedTuple):
-    """Answered by `AlterPartitionAnswered`."""
-
-    version: int
-    broker: BrokerId
-    broker_epoch: BrokerEpoch
-    partitions: tuple[AlterPartitionItem, ...]
-
-
-class ControlledShutdownAsked(NamedTuple):
-    """Answered by `ControlledShutdownAnswered`. `broker_epoch` -1: not checked."""
-
-    broker: BrokerId
-    broker_epoch: BrokerEpoch
-
-
-class AllocateProducerIdsAsked(NamedTuple):
-    """Answered by `AllocateProducerIdsAnswered`."""
-
-    broker: BrokerId
-    broker_epoch: BrokerEpoch
-
-
-class ElectLeadersAsked(NamedTuple):
-    """Answered by `ElectLeadersAnswered`. `partitions` None: all of them (KIP-460)."""
-
-    unclean: bool
-    partitions: tuple[TopicPartition, ...] | None
-
-
-class AlterReassignmentsAsked(NamedTuple):
-    """Target replicas by partition, None cancels (KIP-455). Answered by `AlterReassignmentsAnswered`."""
-
-    targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
-
-
-class ListReassignmentsAsked(NamedTuple):
-    """`partitions` None: whatever is under way. Answered by `ListReassignmentsAnswered`."""
-
-    partitions: tuple[TopicPartition, ...] | None
-
-
-ControllerAsk = (
-    AlterPartitionAsked
-    | ControlledShutdownAsked
-    | AllocateProducerIdsAsked
-    | ElectLeadersAsked
-    | AlterReassignmentsAsked
-    | ListReassignmentsAsked
-)
-
-
 class ControllerRequest(NamedTuple):
     """Something a peer asked of the controller that lives in this process."""
 
     request_id: int
     ask: ControllerAsk
-
-
-class AlterPartitionOutcome(NamedTuple):
-    """`topic` as far as known; leadership as the controller has it now, None if it knows none."""
-
-    topic: str | None
-    topic_id: TopicId | None
-    partition: int
-    error: ErrorCode
-    leader_and_isr: LeaderAndIsr | None = None
-
-
-class AlterPartitionAnswered(NamedTuple):
-    error: ErrorCode
-    partitions: tuple[AlterPartitionOutcome, ...] = ()
-
-
-class ControlledShutdownAnswered(NamedTuple):
-    error: ErrorCode
-    remaining: tuple[TopicPartition, ...] = ()
-
-
-class AllocateProducerIdsAnswered(NamedTuple):
-    error: ErrorCode
-    first_producer_id: int = -1
-    length: int = 0
-
-
-class ElectLeadersAnswered(NamedTuple):
-    """An error and a sentence for each partition; those elected carry NONE and stand in `elected` with the
-    leader epoch they have now."""
-
-    error: ErrorCode
-    partitions: Mapping[TopicPartition, tuple[ErrorCode, str]] = {}
-    elected: Mapping[TopicPartition, LeaderEpoch] = {}
-
-
-class AlterReassignmentsAnswered(NamedTuple):
-    """An error and a sentence for all, or for each partition."""
-
-    error: ErrorCode
-    message: str = ""
-    partitions: Mapping[TopicPartition, tuple[ErrorCode, str]] = {}
-
-
-class ListReassignmentsAnswered(NamedTuple):
-    error: ErrorCode
-    partitions: Mapping[TopicPartition, ReplicaAssignment] = {}
-
-
-ControllerAnswer = (
-    AlterPartitionAnswered
-    | ControlledShutdownAnswered
-    | AllocateProducerIdsAnswered
-    | ElectLeadersAnswered
-    | AlterReassignmentsAnswered
-    | ListReassignmentsAnswered
-)
 
 
 # ------------------------------------------------------------------------------------------------ the store

@@ -7,12 +7,19 @@ been lost (KAFKA-14144).
 """
 
 from odradek.controller.context import ControllerContext
-from odradek.controller.effects import AlterPartitionAnswer, AlterPartitionResult, Answer, StateChange
-from odradek.controller.events import AlterPartitionItem, AlterPartitionRequested, Event, IsrMember
+from odradek.controller.effects import Answer, StateChange
+from odradek.controller.events import Event
 from odradek.controller.plan import Plan
 from odradek.controller.reassignment_rules import steps_after
 from odradek.controller.task import Task
 from odradek.model.cluster import LeaderAndIsr
+from odradek.model.controller_requests import (
+    AlterPartitionAnswer,
+    AlterPartitionAsked,
+    AlterPartitionItem,
+    AlterPartitionResult,
+    IsrMember,
+)
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import NO_TOPIC_ID, UNKNOWN_BROKER_EPOCH, BrokerId, TopicId, TopicPartition
 from odradek.model.values import dataclass
@@ -20,29 +27,30 @@ from odradek.model.values import dataclass
 RECOVERED, RECOVERING = 0, 1
 
 
-def refusal(context: ControllerContext, event: AlterPartitionRequested) -> ErrorCode | None:
+def refusal(context: ControllerContext, asked: AlterPartitionAsked) -> ErrorCode | None:
     """The errors of the whole request. An earlier incarnation of the leader has no say (KIP-380)."""
-    registration = context.brokers.get(event.broker)
-    if registration is None or event.broker_epoch != registration.epoch:
+    registration = context.brokers.get(asked.broker)
+    if registration is None or asked.broker_epoch != registration.epoch:
         return ErrorCode.STALE_BROKER_EPOCH
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class AlterPartition(Task):
-    event: AlterPartitionRequested
+    request_id: int
+    asked: AlterPartitionAsked
 
     def reason(self) -> str:
-        return f"AlterPartition of broker {self.event.broker}"
+        return f"AlterPartition of broker {self.asked.broker}"
 
     def plan(self, plan: Plan) -> None:
-        for index, item in enumerate(self.event.partitions):
+        for index, item in enumerate(self.asked.partitions):
             topic = item.topic
             if topic is None and item.topic_id is not None:
                 topic = plan.context.topic_of_id(item.topic_id)
             if topic is None or topic not in plan.context.topics:
                 if plan.only is None:
-                    plan.outcomes[index] = _unknown(item, self.event.version)
+                    plan.outcomes[index] = _unknown(item, self.asked.version)
                 continue
             topic_partition = TopicPartition(topic, item.partition)
             if plan.only is None or topic_partition in plan.only:
@@ -93,11 +101,11 @@ class AlterPartition(Task):
         ):
             return ErrorCode.INVALID_REQUEST  # only a lone leader recovers, and nobody begins it by request
         if not all(_is_eligible(context, topic_partition, member) for member in item.new_isr):
-            if self.event.version > 1:
+            if self.asked.version > 1:
                 return ErrorCode.INELIGIBLE_REPLICA
             return ErrorCode.OPERATION_NOT_ATTEMPTED
         assigned = context.assignments[topic_partition].replicas
-        if current.leader != self.event.broker or current.leader not in isr or not set(isr) <= set(assigned):
+        if current.leader != self.asked.broker or current.leader not in isr or not set(isr) <= set(assigned):
             return ErrorCode.INVALID_REQUEST
         if len(set(isr)) < len(isr):
             return ErrorCode.INVALID_REQUEST
@@ -105,7 +113,7 @@ class AlterPartition(Task):
 
     def answers(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Answer, ...]:
         results = []
-        for index in range(len(self.event.partitions)):
+        for index in range(len(self.asked.partitions)):
             result = outcomes[index]
             assert isinstance(result, AlterPartitionResult)
             if result.error is ErrorCode.NONE and result.topic_partition is not None:
@@ -118,11 +126,11 @@ class AlterPartition(Task):
                     error = ErrorCode.NONE
                 result = _result(result.topic_partition, result.topic_id, error, stored)
             results.append(result)
-        return (Answer(self.event.request_id, AlterPartitionAnswer(ErrorCode.NONE, tuple(results))),)
+        return (Answer(self.request_id, AlterPartitionAnswer(ErrorCode.NONE, tuple(results))),)
 
     def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
         """A reassignment may have waited for just this member of the ISR."""
-        results = [outcomes[index] for index in range(len(self.event.partitions))]
+        results = [outcomes[index] for index in range(len(self.asked.partitions))]
         changed = [r.topic_partition for r in results if isinstance(r, AlterPartitionResult)]
         return steps_after(context, [tp for tp in changed if tp is not None])
 

@@ -9,25 +9,25 @@ journal and in the log: S3's outage was silent, this one is not (row 126).
 
 from odradek.controller.bulk_moves import plan_departures, plan_elections
 from odradek.controller.context import ControllerContext
-from odradek.controller.effects import Answer, ControlledShutdownAnswer, StateChange
+from odradek.controller.effects import Answer, StateChange
 from odradek.controller.election import Election, controlled_shutdown_leader
-from odradek.controller.events import ControlledShutdownRequested
 from odradek.controller.plan import Plan
 from odradek.controller.replica_states import TRANSITIONS
 from odradek.controller.states import PartitionState, ReplicaState
 from odradek.controller.task import Task
 from odradek.model.cluster import LeaderAndIsr
+from odradek.model.controller_requests import ControlledShutdownAnswer, ControlledShutdownAsked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerId, TopicPartition, in_order
 from odradek.model.values import dataclass
 
 
-def refusal(context: ControllerContext, event: ControlledShutdownRequested) -> ErrorCode | None:
+def refusal(context: ControllerContext, asked: ControlledShutdownAsked) -> ErrorCode | None:
     """An earlier incarnation must not stop a later one (KIP-380); nobody stops who is not there."""
-    registration = context.brokers.get(event.broker)
+    registration = context.brokers.get(asked.broker)
     if registration is None:
         return ErrorCode.BROKER_NOT_AVAILABLE
-    if event.broker_epoch != UNKNOWN_BROKER_EPOCH and event.broker_epoch < registration.epoch:
+    if asked.broker_epoch != UNKNOWN_BROKER_EPOCH and asked.broker_epoch < registration.epoch:
         return ErrorCode.STALE_BROKER_EPOCH
     return None
 

@@ -15,27 +15,14 @@ from odradek.controller.broker_changes import (
 )
 from odradek.controller.context import ControllerContext
 from odradek.controller.controlled_shutdown import ControlledShutdown
-from odradek.controller.effects import (
-    AllocateProducerIdsAnswer,
-    AlterPartitionAnswer,
-    AlterReassignmentsAnswer,
-    Answer,
-    ControlledShutdownAnswer,
-    ElectLeadersAnswer,
-    ListReassignmentsAnswer,
-)
+from odradek.controller.effects import Answer
 from odradek.controller.events import (
-    AllocateProducerIdsRequested,
-    AlterPartitionRequested,
-    AlterReassignmentsRequested,
-    ControlledShutdownRequested,
     Elected,
-    ElectLeadersRequested,
     EndOffsetsAnswered,
     Event,
     LeaderAndIsrAnswered,
-    ListReassignmentsRequested,
     ReassignmentStep,
+    Requested,
     StopReplicaAnswered,
     Tick,
     UpdateMetadataAnswered,
@@ -76,6 +63,15 @@ from odradek.controller.topic_deletion import tasks_of_answer as tasks_of_deleti
 from odradek.controller.unclean import DEADLINE as UNCLEAN_DEADLINE
 from odradek.controller.unclean import tasks_of_answer as tasks_of_end_offsets
 from odradek.controller.unclean import tasks_of_deadline as tasks_of_unclean_deadline
+from odradek.model.controller_requests import (
+    AllocateProducerIdsAsked,
+    AlterPartitionAsked,
+    AlterReassignmentsAsked,
+    ControlledShutdownAsked,
+    ControllerAsk,
+    ElectLeadersAsked,
+    ListReassignmentsAsked,
+)
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import OdradekError
 from odradek.model.facts import (
@@ -124,12 +120,8 @@ def tasks_of(context: ControllerContext, event: Event, now_ms: int) -> list[Task
             if event.controller != context.broker:
                 raise Resign(f"/controller names {event.controller}, not {context.broker}")
             return []
-        case AlterPartitionRequested():
-            return [AlterPartition(event)]
-        case ControlledShutdownRequested():
-            return [ControlledShutdown(event.request_id, event.broker)]
-        case AllocateProducerIdsRequested():
-            return [AllocateProducerIds(event.request_id, event.broker)]
+        case Requested():
+            return _tasks_of_request(context, event.request_id, event.body)
         case LeaderAndIsrAnswered():
             return _told_to_lead(context, event)
         case DeleteTopicsRequested():
@@ -142,12 +134,8 @@ def tasks_of(context: ControllerContext, event: Event, now_ms: int) -> list[Task
             return []
         case ReassignmentStep():
             return tasks_of_step(context, event)
-        case AlterReassignmentsRequested():
-            return tasks_of_reassignments(context, event)
         case ReassignmentRequested():
             return tasks_of_reassignment_node(context, event)
-        case ElectLeadersRequested():
-            return tasks_of_election(context, event)
         case PreferredElectionRequested():
             return tasks_of_election_node(context, event)
         case EndOffsetsAnswered():
@@ -155,6 +143,22 @@ def tasks_of(context: ControllerContext, event: Event, now_ms: int) -> list[Task
         case Tick():
             return _tasks_of_tick(context, context.commit_due(now_ms), now_ms)
         case _:
+            return []
+
+
+def _tasks_of_request(context: ControllerContext, request_id: int, asked: ControllerAsk) -> list[Task]:
+    match asked:
+        case AlterPartitionAsked():
+            return [AlterPartition(request_id, asked)]
+        case ControlledShutdownAsked():
+            return [ControlledShutdown(request_id, asked.broker)]
+        case AllocateProducerIdsAsked():
+            return [AllocateProducerIds(request_id, asked.broker)]
+        case ElectLeadersAsked():
+            return tasks_of_election(context, request_id, asked)
+        case AlterReassignmentsAsked():
+            return tasks_of_reassignments(context, request_id, asked)
+        case ListReassignmentsAsked():  # answered at once
             return []
 
 
@@ -264,31 +268,23 @@ def superseded(where: TopicPartition | None, theirs: int, ours: int) -> Resign:
 
 def immediate_answer(context: ControllerContext, event: Event) -> Answer | None:
     """An answer that needs no plan: a refusal of the whole request, or a list."""
-    if isinstance(event, ListReassignmentsRequested):
-        return list_answer(context, event)
-    if isinstance(event, AlterPartitionRequested):
-        error = alter_partition.refusal(context, event)
-        return Answer(event.request_id, AlterPartitionAnswer(error)) if error is not None else None
-    if isinstance(event, ControlledShutdownRequested):
-        error = controlled_shutdown.refusal(context, event)
-        return Answer(event.request_id, ControlledShutdownAnswer(error)) if error is not None else None
-    if isinstance(event, AllocateProducerIdsRequested):
-        error = producer_ids.refusal(context, event)
-        return Answer(event.request_id, AllocateProducerIdsAnswer(error)) if error is not None else None
-    return None
+    if not isinstance(event, Requested):
+        return None
+    asked = event.body
+    error = None
+    match asked:
+        case ListReassignmentsAsked():
+            return Answer(event.request_id, list_answer(context, asked))
+        case AlterPartitionAsked():
+            error = alter_partition.refusal(context, asked)
+        case ControlledShutdownAsked():
+            error = controlled_shutdown.refusal(context, asked)
+        case AllocateProducerIdsAsked():
+            error = producer_ids.refusal(context, asked)
+    return Answer(event.request_id, asked.refused(error)) if error is not None else None
 
 
 def not_controller(event: Event) -> Answer | None:
-    if isinstance(event, AlterPartitionRequested):
-        return Answer(event.request_id, AlterPartitionAnswer(ErrorCode.NOT_CONTROLLER))
-    if isinstance(event, ControlledShutdownRequested):
-        return Answer(event.request_id, ControlledShutdownAnswer(ErrorCode.NOT_CONTROLLER))
-    if isinstance(event, AllocateProducerIdsRequested):
-        return Answer(event.request_id, AllocateProducerIdsAnswer(ErrorCode.NOT_CONTROLLER))
-    if isinstance(event, AlterReassignmentsRequested):
-        return Answer(event.request_id, AlterReassignmentsAnswer(ErrorCode.NOT_CONTROLLER, "", {}))
-    if isinstance(event, ElectLeadersRequested):
-        return Answer(event.request_id, ElectLeadersAnswer(ErrorCode.NOT_CONTROLLER, {}))
-    if isinstance(event, ListReassignmentsRequested):
-        return Answer(event.request_id, ListReassignmentsAnswer(ErrorCode.NOT_CONTROLLER, {}))
-    return None
+    if not isinstance(event, Requested):
+        return None
+    return Answer(event.request_id, event.body.refused(ErrorCode.NOT_CONTROLLER))

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from odradek.controller.broker_requests import BrokerRequest
 from odradek.controller.events import Event
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
-from odradek.model.error_codes import ErrorCode
+from odradek.model.controller_requests import ControllerAnswer
 from odradek.model.facts import ProducerIdBlock
 from odradek.model.ids import (
     BrokerEpoch,
@@ -32,7 +32,7 @@ from odradek.model.ids import (
     TopicId,
     TopicPartition,
 )
-from odradek.model.values import dataclass, field
+from odradek.model.values import dataclass
 
 # ------------------------------------------------------------------------------------------------ writes
 
@@ -172,74 +172,9 @@ class StateChange(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class AlterPartitionResult:
-    topic_partition: TopicPartition | None  # None: the topic id is unknown, `topic_id` says which
-    topic_id: TopicId
-    partition: int
-    error: ErrorCode
-    leader_and_isr: LeaderAndIsr | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AlterPartitionAnswer:
-    error: ErrorCode
-    partitions: tuple[AlterPartitionResult, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ControlledShutdownAnswer:
-    """`remaining`: partitions still led there. `only_replica`: partitions that go offline because no other
-    copy exists (row 126); not on the wire, told in the log and the journal."""
-
-    error: ErrorCode
-    remaining: tuple[TopicPartition, ...] = ()
-    only_replica: tuple[TopicPartition, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class AllocateProducerIdsAnswer:
-    error: ErrorCode
-    first_producer_id: int = -1
-    length: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ElectLeadersAnswer:
-    """An error with its sentence for each partition asked for. Those elected stand in `elected` too, with their
-    leader epoch: whoever asked can wait until it is known."""
-
-    error: ErrorCode
-    partitions: Mapping[TopicPartition, tuple[ErrorCode, str]]
-    elected: Mapping[TopicPartition, LeaderEpoch] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class AlterReassignmentsAnswer:
-    error: ErrorCode
-    message: str
-    partitions: Mapping[TopicPartition, tuple[ErrorCode, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class ListReassignmentsAnswer:
-    error: ErrorCode
-    partitions: Mapping[TopicPartition, ReplicaAssignment]
-
-
-AnswerBody = (
-    AlterPartitionAnswer
-    | ControlledShutdownAnswer
-    | AllocateProducerIdsAnswer
-    | ElectLeadersAnswer
-    | AlterReassignmentsAnswer
-    | ListReassignmentsAnswer
-)
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
     request_id: int
-    body: AnswerBody
+    body: ControllerAnswer
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,14 @@ An event is a value: it can be stored, compared, printed, replayed. A request of
 administrator therefore carries a `request_id` and is answered by the effect `Answer(request_id, ...)`,
 never by a function kept inside the event.
 
-Facts of the store (`BrokersChanged`, `TopicsChanged`, ...) stand in `odradek.model.facts`.
+Facts of the store (`BrokersChanged`, `TopicsChanged`, ...) stand in `odradek.model.facts`, what is asked in
+`odradek.model.controller_requests`.
 """
 
 from collections.abc import Mapping
 
 from odradek.controller.broker_requests import LeaderAndIsrPartition
+from odradek.model.controller_requests import ControllerAsk
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import Fact, MetadataLoaded
 from odradek.model.ids import (
@@ -18,8 +20,6 @@ from odradek.model.ids import (
     ControllerEpoch,
     LeaderEpoch,
     Offset,
-    PartitionEpoch,
-    TopicId,
     TopicPartition,
 )
 from odradek.model.values import dataclass, field
@@ -129,75 +129,11 @@ class StopReplicaAnswered:
 
 
 @dataclass(frozen=True, slots=True)
-class IsrMember:
-    """A member of a proposed ISR; `broker_epoch` -1 means that the sender does not know (KIP-903)."""
-
-    broker: BrokerId
-    broker_epoch: BrokerEpoch
-
-
-@dataclass(frozen=True, slots=True)
-class AlterPartitionItem:
-    """One partition of AlterPartition. `topic` is None where the request names the topic by id (v2 on)."""
-
-    topic: str | None
-    topic_id: TopicId | None
-    partition: int
-    leader_epoch: LeaderEpoch
-    partition_epoch: PartitionEpoch
-    new_isr: tuple[IsrMember, ...]
-    leader_recovery_state: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class AlterPartitionRequested:
-    request_id: int
-    version: int
-    broker: BrokerId
-    broker_epoch: BrokerEpoch
-    partitions: tuple[AlterPartitionItem, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ControlledShutdownRequested:
-    """`broker_epoch` -1 (v0, v1) is not checked."""
+class Requested:
+    """A broker or an administrator asks; answered by `effects.Answer` with the same `request_id`."""
 
     request_id: int
-    broker: BrokerId
-    broker_epoch: BrokerEpoch
-
-
-@dataclass(frozen=True, slots=True)
-class AllocateProducerIdsRequested:
-    request_id: int
-    broker: BrokerId
-    broker_epoch: BrokerEpoch
-
-
-@dataclass(frozen=True, slots=True)
-class ElectLeadersRequested:
-    """`partitions` None means every partition. `unclean` asks for a leader from outside the ISR (KIP-460)."""
-
-    request_id: int
-    unclean: bool
-    partitions: tuple[TopicPartition, ...] | None
-
-
-@dataclass(frozen=True, slots=True)
-class AlterReassignmentsRequested:
-    """KIP-455: target replicas by partition; None cancels."""
-
-    request_id: int
-    targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
-    allow_replication_factor_change: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ListReassignmentsRequested:
-    """`partitions` None means every running reassignment."""
-
-    request_id: int
-    partitions: tuple[TopicPartition, ...] | None
+    body: ControllerAsk
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,12 +171,7 @@ Event = (
     | LeaderAndIsrAnswered
     | UpdateMetadataAnswered
     | StopReplicaAnswered
-    | AlterPartitionRequested
-    | ControlledShutdownRequested
-    | AllocateProducerIdsRequested
-    | ElectLeadersRequested
-    | AlterReassignmentsRequested
-    | ListReassignmentsRequested
+    | Requested
     | ReassignmentStep
     | Tick
     | EndOffsetsAnswered

@@ -15,16 +15,34 @@ from odradek.controller import effects as effects_module
 from odradek.controller import events as events_module
 from odradek.controller.effects import Effects
 from odradek.controller.events import Event
-from odradek.model import cluster, facts
+from odradek.model import cluster, controller_requests, facts
+from odradek.model.controller_requests import (
+    AllocateProducerIdsAsked,
+    AlterPartitionAsked,
+    AlterReassignmentsAsked,
+    ControlledShutdownAsked,
+    ElectLeadersAsked,
+    ListReassignmentsAsked,
+)
 from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicPartition, number_in
 from odradek.model.printable import LONGEST_TEXT, shown
 
 _TYPES: dict[str, type] = {
     name: kind
-    for module in (events_module, effects_module, broker_requests, facts, cluster)
+    for module in (events_module, effects_module, broker_requests, controller_requests, facts, cluster)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and hasattr(kind, "__match_args__")
+}
+
+# Journals that are older than `Requested` have an event for each kind of request, its `request_id` among its fields.
+_EVENT_OF_ITS_OWN: dict[str, type] = {
+    "AlterPartitionRequested": AlterPartitionAsked,
+    "ControlledShutdownRequested": ControlledShutdownAsked,
+    "AllocateProducerIdsRequested": AllocateProducerIdsAsked,
+    "ElectLeadersRequested": ElectLeadersAsked,
+    "AlterReassignmentsRequested": AlterReassignmentsAsked,
+    "ListReassignmentsRequested": ListReassignmentsAsked,
 }
 
 
@@ -78,6 +96,11 @@ def effects_as_json(effects: Effects) -> dict[str, Any]:
 
 
 def event_from_json(value: Any) -> Event:
+    older = _EVENT_OF_ITS_OWN.get(str(value.get("type"))) if isinstance(value, dict) else None
+    if older is not None:
+        if "request_id" not in value:
+            raise UnreadableJournal(f"{value['type']}: it names no request_id")
+        return events_module.Requested(value["request_id"], _record(older, value))
     if not isinstance(value, dict) or value.get("type") not in _TYPES:
         found = value.get("type") if isinstance(value, dict) else value
         raise UnreadableJournal(f"no such event: {found!r}")

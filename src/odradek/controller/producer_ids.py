@@ -5,10 +5,11 @@ lost is never given again: ids may be skipped, never doubled.
 """
 
 from odradek.controller.context import ControllerContext
-from odradek.controller.effects import AllocateProducerIdsAnswer, Answer, Write, WriteProducerIdBlock
-from odradek.controller.events import AllocateProducerIdsRequested, Conflict, Stored, WriteAnswer
+from odradek.controller.effects import Answer, Write, WriteProducerIdBlock
+from odradek.controller.events import Conflict, Stored, WriteAnswer
 from odradek.controller.plan import Plan
 from odradek.controller.task import Task
+from odradek.model.controller_requests import AllocateProducerIdsAnswer, AllocateProducerIdsAsked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ProducerIdBlock
 from odradek.model.ids import BrokerId
@@ -18,11 +19,11 @@ BLOCK_SIZE = 1000
 LAST_PRODUCER_ID = 2**63 - 1
 
 
-def refusal(context: ControllerContext, event: AllocateProducerIdsRequested) -> ErrorCode | None:
-    registration = context.brokers.get(event.broker)
+def refusal(context: ControllerContext, asked: AllocateProducerIdsAsked) -> ErrorCode | None:
+    registration = context.brokers.get(asked.broker)
     if registration is None:
         return ErrorCode.BROKER_ID_NOT_REGISTERED
-    if event.broker_epoch != registration.epoch:
+    if asked.broker_epoch != registration.epoch:
         return ErrorCode.STALE_BROKER_EPOCH
     return None
 

@@ -8,19 +8,8 @@ Apache accepts dead brokers in the node and then hangs (golden 04c); ours refuse
 from collections.abc import Mapping
 
 from odradek.controller.context import ControllerContext
-from odradek.controller.effects import (
-    AlterReassignmentsAnswer,
-    Answer,
-    ListReassignmentsAnswer,
-    StateChange,
-    Write,
-    WriteReassignmentNode,
-)
-from odradek.controller.events import (
-    AlterReassignmentsRequested,
-    ListReassignmentsRequested,
-    WriteAnswer,
-)
+from odradek.controller.effects import Answer, StateChange, Write, WriteReassignmentNode
+from odradek.controller.events import WriteAnswer
 from odradek.controller.plan import Plan
 from odradek.controller.reassignment_rules import (
     assignment_towards,
@@ -32,6 +21,12 @@ from odradek.controller.reassignment_rules import (
 from odradek.controller.reassignment_start import DropReplicas, WriteAssignments
 from odradek.controller.task import Task
 from odradek.model.cluster import ReplicaAssignment
+from odradek.model.controller_requests import (
+    AlterReassignmentsAnswer,
+    AlterReassignmentsAsked,
+    ListReassignmentsAnswer,
+    ListReassignmentsAsked,
+)
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ReassignmentRequested
 from odradek.model.ids import BrokerId, TopicPartition
@@ -41,15 +36,17 @@ Refusal = tuple[ErrorCode, str]
 ACCEPTED: Refusal = (ErrorCode.NONE, "")
 
 
-def tasks_of_request(context: ControllerContext, event: AlterReassignmentsRequested) -> list[Task]:
+def tasks_of_request(
+    context: ControllerContext, request_id: int, asked: AlterReassignmentsAsked
+) -> list[Task]:
     results: dict[TopicPartition, Refusal] = {}
     wished: dict[TopicPartition, ReplicaAssignment] = {}
     # One value for all that move alike: of 100,000 partitions a few hundred assignments are different.
     alike: dict[tuple[ReplicaAssignment, tuple[BrokerId, ...]], ReplicaAssignment] = {}
-    for topic_partition in sorted(event.targets):
-        target = event.targets[topic_partition]
+    for topic_partition in sorted(asked.targets):
+        target = asked.targets[topic_partition]
         results[topic_partition] = refusal(
-            context, topic_partition, target, may_change_size=event.allow_replication_factor_change
+            context, topic_partition, target, may_change_size=asked.allow_replication_factor_change
         )
         if results[topic_partition][0] is ErrorCode.NONE:
             stored = context.stored_assignment(topic_partition)
@@ -63,7 +60,7 @@ def tasks_of_request(context: ControllerContext, event: AlterReassignmentsReques
     tasks = _start(context, wished, "reassignment asked for")
     if overridden:
         tasks.append(TrimLegacyNode(tuple(overridden), ()))
-    return [*tasks, AnswerReassignments(event.request_id, results, wished)]
+    return [*tasks, AnswerReassignments(request_id, results, wished)]
 
 
 def tasks_of_node(context: ControllerContext, event: ReassignmentRequested) -> list[Task]:
@@ -206,11 +203,11 @@ class TrimLegacyNode(Task):
         return False
 
 
-def list_answer(context: ControllerContext, event: ListReassignmentsRequested) -> Answer:
-    wanted = None if event.partitions is None else set(event.partitions)
+def list_answer(context: ControllerContext, asked: ListReassignmentsAsked) -> ListReassignmentsAnswer:
+    wanted = None if asked.partitions is None else set(asked.partitions)
     running = {
         tp: moving.stored
         for tp, moving in sorted(context.reassignments.items())
         if moving.stored.is_being_reassigned and (wanted is None or tp in wanted)
     }
-    return Answer(event.request_id, ListReassignmentsAnswer(ErrorCode.NONE, running))
+    return ListReassignmentsAnswer(ErrorCode.NONE, running)

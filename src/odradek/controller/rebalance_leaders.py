@@ -13,13 +13,14 @@ from odradek.controller.bulk_moves import plan_elections
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import Answer, RemovePreferredElectionNode, Write
 from odradek.controller.election import Election, offline_leader, preferred_leader
-from odradek.controller.events import ElectLeadersRequested, WriteAnswer
+from odradek.controller.events import WriteAnswer
 from odradek.controller.partition_states import plan_partition_move
 from odradek.controller.plan import Plan
 from odradek.controller.states import PartitionState
 from odradek.controller.task import Task
 from odradek.controller.unclean import elected_answer
 from odradek.model.cluster import LeaderAndIsr
+from odradek.model.controller_requests import ElectLeadersAsked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import PreferredElectionRequested
 from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
@@ -33,18 +34,18 @@ UNKNOWN: Result = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not
 DELETED: Result = (ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
 
 
-def tasks_of_request(context: ControllerContext, event: ElectLeadersRequested) -> list[Task]:
+def tasks_of_request(context: ControllerContext, request_id: int, asked: ElectLeadersAsked) -> list[Task]:
     """Every partition asked for gets its answer; asked for all, only those that had to be elected."""
-    asked = sorted(context.assignments if event.partitions is None else set(event.partitions))
+    named = sorted(context.assignments if asked.partitions is None else set(asked.partitions))
     results: dict[TopicPartition, Result] = {}
     elect: list[TopicPartition] = []
-    for topic_partition in asked:
-        result = _not_electable(context, topic_partition, unclean=event.unclean)
+    for topic_partition in named:
+        result = _not_electable(context, topic_partition, unclean=asked.unclean)
         if result is None:
             elect.append(topic_partition)
-        elif event.partitions is not None:
+        elif asked.partitions is not None:
             results[topic_partition] = result
-    return [ElectLeaders(tuple(elect), event.unclean, "asked for", event.request_id, results)]
+    return [ElectLeaders(tuple(elect), asked.unclean, "asked for", request_id, results)]
 
 
 def _not_electable(

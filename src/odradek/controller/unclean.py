@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from odradek.controller.broker_requests import AskEndOffsets, BrokerRequest
 from odradek.controller.context import ControllerContext, UncleanQuote
-from odradek.controller.effects import Answer, ElectLeadersAnswer, StateChange
+from odradek.controller.effects import Answer, StateChange
 from odradek.controller.election import Election, offline_leader
 from odradek.controller.events import EndOffsetsAnswered
 from odradek.controller.partition_states import plan_partition_move
@@ -20,6 +20,7 @@ from odradek.controller.plan import Plan
 from odradek.controller.states import PartitionState
 from odradek.controller.task import Task
 from odradek.model.cluster import LeaderAndIsr
+from odradek.model.controller_requests import ElectLeadersAnswer
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from odradek.model.values import dataclass

@@ -21,6 +21,7 @@ from odradek.log.files import Directory, OsDirectory
 from odradek.log.log_manager import LogManager
 from odradek.log.partition_log import PartitionLog
 from odradek.model.cluster import BrokerRegistration, Endpoint
+from odradek.model.controller_requests import ControllerAnswer
 from odradek.model.entity_names import escape_entity
 from odradek.model.ids import BrokerId, ControllerEpoch, TopicPartition
 from odradek.model.settings import BrokerSettings
@@ -347,7 +348,7 @@ class BrokerRuntime:
         self.broker.answered(effect.request_id, effects.Flushed(effect.plan, error), self._now_ms())
         self._end_turn()
 
-    def _controller_answered(self, request_id: int, answer: effects.ControllerAnswer) -> None:
+    def _controller_answered(self, request_id: int, answer: ControllerAnswer) -> None:
         self.broker.answered(request_id, answer, self._now_ms())
 
     def _term_changed(self, epoch: ControllerEpoch | None) -> None:

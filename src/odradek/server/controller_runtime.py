@@ -9,9 +9,10 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from odradek.broker.effects import ControllerAnswer, ControllerRequest
-from odradek.broker.not_controller import refusal
+from odradek.broker.effects import ControllerRequest
 from odradek.client.receive_buffers import BufferPool
+from odradek.model.controller_requests import ControllerAnswer
+from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, ControllerEpoch
 from odradek.model.settings import BrokerSettings
 from odradek.server.journal import Journal
@@ -96,7 +97,7 @@ class ControllerRuntime:
     def ask(self, request: ControllerRequest) -> None:
         """A request of a broker; answered once by `on_answer`."""
         if self._term is None:
-            self._on_answer(request.request_id, refusal(request.ask))
+            self._on_answer(request.request_id, request.ask.refused(ErrorCode.NOT_CONTROLLER))
         else:
             self._term.ask(request)
 
@@ -239,7 +240,7 @@ class ControllerRuntime:
         unanswered = term.close(reason)
         self._on_term(None)
         for request_id, ask in unanswered.items():
-            self._on_answer(request_id, refusal(ask))
+            self._on_answer(request_id, ask.refused(ErrorCode.NOT_CONTROLLER))
         self._after_turn()
         while store.state is api.SessionState.CONNECTED:
             try:

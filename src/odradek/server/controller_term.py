@@ -11,12 +11,18 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
-from odradek.broker.effects import ControllerAnswer, ControllerAsk, ControllerRequest
+from odradek.broker.effects import ControllerRequest
 from odradek.client.receive_buffers import BufferPool
 from odradek.controller import effects as controller_effects
 from odradek.controller import events
 from odradek.controller.context import ControllerSettings
 from odradek.controller.core import ControllerCore
+from odradek.model.controller_requests import (
+    AllocateProducerIdsAsked,
+    AlterPartitionAsked,
+    ControllerAnswer,
+    ControllerAsk,
+)
 from odradek.model.facts import (
     BrokersChanged,
     ConfigChanged,
@@ -27,7 +33,6 @@ from odradek.model.facts import (
 )
 from odradek.model.ids import BrokerId, ControllerEpoch
 from odradek.model.settings import BrokerSettings
-from odradek.server.controller_asks import answer_of, event_of
 from odradek.server.controller_requests import EncodedRequest, RequestEncoder
 from odradek.server.controller_writes import decode_answers, encode_writes
 from odradek.server.journal import Journal
@@ -41,15 +46,15 @@ from odradek.store.facts import ControllerFacts
 LOOK_INTERVAL_MS = 1000
 # Nodes that cannot be read, a line each, of one look at the store.
 MOST_NAMED = 20
-# Events of which the event itself says how many partitions they are about. A step on any other may look at all.
+# Events, and what is requested by one, that say themselves how many partitions they are about. A step on any other may look at all.
 SPEAK_FOR_THEMSELVES = (
     events.WritesAnswered,
     events.LeaderAndIsrAnswered,
     events.UpdateMetadataAnswered,
     events.StopReplicaAnswered,
-    events.AlterPartitionRequested,
-    events.AllocateProducerIdsRequested,
     events.EndOffsetsAnswered,
+    AlterPartitionAsked,
+    AllocateProducerIdsAsked,
 )
 T = TypeVar("T")
 _Stepped = tuple[controller_effects.Effects, dict[int, EncodedRequest]]
@@ -122,7 +127,7 @@ class ControllerTerm:
 
     def ask(self, request: ControllerRequest) -> None:
         self._asked[request.request_id] = request.ask
-        self._put(event_of(request))
+        self._put(events.Requested(request.request_id, request.ask))
 
     def controller_seen(self, broker: BrokerId | None) -> None:
         """Somebody else holds `/controller`: the core resigns on that."""
@@ -281,6 +286,8 @@ class ControllerTerm:
         """About how many partitions a step on it looks at."""
         if isinstance(event, events.Elected):
             return len(event.snapshot.states)
+        if isinstance(event, events.Requested) and isinstance(event.body, SPEAK_FOR_THEMSELVES):
+            return len(getattr(event.body, "partitions", ()))
         if not isinstance(event, SPEAK_FOR_THEMSELVES):
             created = sum(len(topic.partitions) for topic in getattr(event, "created", ()))
             return created + (0 if self.core.context is None else len(self.core.context.leaderships))
@@ -316,7 +323,7 @@ class ControllerTerm:
         self._outboxes.send(effects.requests, encoded)
         for answer in effects.answers:
             self._asked.pop(answer.request_id, None)
-            self._on_answer(answer.request_id, answer_of(answer.body))
+            self._on_answer(answer.request_id, answer.body)
         if effects.resign is not None:
             raise Resigning(effects.resign, by_mistake=effects.by_mistake)
 

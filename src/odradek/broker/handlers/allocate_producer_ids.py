@@ -9,7 +9,7 @@ v0 the only one.
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
-from odradek.broker.effects import AllocateProducerIdsAnswered, AllocateProducerIdsAsked
+from odradek.model.controller_requests import AllocateProducerIdsAnswer, AllocateProducerIdsAsked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerEpoch, BrokerId
 from odradek.protocol.messages.allocate_producer_ids import (
@@ -29,7 +29,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         return Reply([AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER).encode(version)])
     park = Park()
 
-    def answered(answer: AllocateProducerIdsAnswered, later_ms: int) -> None:
+    def answered(answer: AllocateProducerIdsAnswer, later_ms: int) -> None:
         response = AllocateProducerIdsResponse(
             error_code=answer.error,
             producer_id_start=answer.first_producer_id,

@@ -12,16 +12,15 @@ v3 broker epochs of the members (KIP-903), -1 where the leader does not know the
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
-from odradek.broker.effects import (
-    AlterPartitionAnswered,
+from odradek.model.controller_requests import (
+    AlterPartitionAnswer,
     AlterPartitionAsked,
     AlterPartitionItem,
-    AlterPartitionOutcome,
+    AlterPartitionResult,
     IsrMember,
 )
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import (
-    NO_TOPIC_ID,
     UNKNOWN_BROKER_EPOCH,
     BrokerEpoch,
     BrokerId,
@@ -66,7 +65,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     )
     park = Park()
 
-    def answered(answer: AlterPartitionAnswered, later_ms: int) -> None:
+    def answered(answer: AlterPartitionAnswer, later_ms: int) -> None:
         park.answer(lambda: Reply([_response(answer).encode(version)]))
 
     broker.ask_controller(
@@ -85,20 +84,21 @@ def _members(version: int, data: AlterPartitionRequestPartitionData) -> tuple[Is
     )
 
 
-def _response(answer: AlterPartitionAnswered) -> AlterPartitionResponse:
+def _response(answer: AlterPartitionAnswer) -> AlterPartitionResponse:
     topics: dict[tuple[str | None, TopicId | None], AlterPartitionResponseTopicData] = {}
     for outcome in answer.partitions:
-        key = outcome.topic, outcome.topic_id
+        named = outcome.topic_partition
+        key = named.topic if named is not None else None, outcome.topic_id
         topic = topics.get(key)
         if topic is None:
             topic = topics[key] = AlterPartitionResponseTopicData(
-                topic_name=outcome.topic or "", topic_id=outcome.topic_id or NO_TOPIC_ID
+                topic_name=key[0] or "", topic_id=outcome.topic_id
             )
         topic.partitions.append(_row(outcome))
     return AlterPartitionResponse(error_code=answer.error, topics=list(topics.values()))
 
 
-def _row(outcome: AlterPartitionOutcome) -> AlterPartitionResponsePartitionData:
+def _row(outcome: AlterPartitionResult) -> AlterPartitionResponsePartitionData:
     row = AlterPartitionResponsePartitionData(partition_index=outcome.partition, error_code=outcome.error)
     leadership = outcome.leader_and_isr
     if leadership is not None:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
 from odradek.broker.controller_wait import ask_controller
-from odradek.broker.effects import AlterReassignmentsAnswered, AlterReassignmentsAsked
-from odradek.broker.not_controller import MESSAGE
+from odradek.model.controller_requests import AlterReassignmentsAnswer, AlterReassignmentsAsked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.protocol.messages.alter_partition_reassignments import (
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from odradek.broker.core import Broker
     from odradek.broker.request import Request
 
-NOT_CONTROLLER = AlterReassignmentsAnswered(ErrorCode.NOT_CONTROLLER, MESSAGE)
-TIMED_OUT = AlterReassignmentsAnswered(
+NOT_CONTROLLER = "This is not the correct controller for this cluster."
+TIMED_OUT = AlterReassignmentsAnswer(
     ErrorCode.REQUEST_TIMED_OUT, "The store has not answered yet; what was asked for may still happen."
 )
 
@@ -35,7 +34,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = AlterPartitionReassignmentsRequest.decode(version, request.body, budget=request.budget)
     if not broker.is_controller:
-        return Reply([_response(NOT_CONTROLLER).encode(version)])
+        return Reply([_response(AlterReassignmentsAnswer(ErrorCode.NOT_CONTROLLER)).encode(version)])
     targets = {
         TopicPartition(topic.name, row.partition_index): (
             None if row.replicas is None else tuple(BrokerId(replica) for replica in row.replicas)
@@ -45,7 +44,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     }
     park = Park()
 
-    def answered(answer: AlterReassignmentsAnswered, later_ms: int) -> None:
+    def answered(answer: AlterReassignmentsAnswer, later_ms: int) -> None:
         park.answer(lambda: Reply([_response(answer).encode(version)]))
 
     ask_controller(
@@ -59,7 +58,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     return park
 
 
-def _response(answer: AlterReassignmentsAnswered) -> AlterPartitionReassignmentsResponse:
+def _response(answer: AlterReassignmentsAnswer) -> AlterPartitionReassignmentsResponse:
     topics: dict[str, ReassignableTopicResponse] = {}
     for (name, index), (error, message) in sorted(answer.partitions.items()):
         row = topics.setdefault(name, ReassignableTopicResponse(name=name))
@@ -68,6 +67,7 @@ def _response(answer: AlterReassignmentsAnswered) -> AlterPartitionReassignments
                 partition_index=index, error_code=error, error_message=message or None
             )
         )
+    message = NOT_CONTROLLER if answer.error is ErrorCode.NOT_CONTROLLER else answer.message
     return AlterPartitionReassignmentsResponse(
-        error_code=answer.error, error_message=answer.message or None, responses=list(topics.values())
+        error_code=answer.error, error_message=message or None, responses=list(topics.values())
     )

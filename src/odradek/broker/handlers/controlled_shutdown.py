@@ -11,7 +11,7 @@ v3 flexible.
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
-from odradek.broker.effects import ControlledShutdownAnswered, ControlledShutdownAsked
+from odradek.model.controller_requests import ControlledShutdownAnswer, ControlledShutdownAsked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerEpoch, BrokerId
 from odradek.protocol.messages.controlled_shutdown import (
@@ -32,7 +32,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         return Reply([ControlledShutdownResponse(error_code=ErrorCode.NOT_CONTROLLER).encode(version)])
     park = Park()
 
-    def answered(answer: ControlledShutdownAnswered, later_ms: int) -> None:
+    def answered(answer: ControlledShutdownAnswer, later_ms: int) -> None:
         response = ControlledShutdownResponse(
             error_code=answer.error,
             remaining_partitions=[

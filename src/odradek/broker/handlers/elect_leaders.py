@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
 from odradek.broker.controller_wait import ask_controller
-from odradek.broker.effects import ElectLeadersAnswered, ElectLeadersAsked
 from odradek.broker.leader_wait import TopicWait
+from odradek.model.controller_requests import ElectLeadersAnswer, ElectLeadersAsked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import LeaderEpoch, TopicPartition
 from odradek.protocol.messages.elect_leaders import (
@@ -55,7 +55,10 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         return refuse(ErrorCode.NOT_CONTROLLER)
     park = Park()
 
-    def answered(answer: ElectLeadersAnswered, later_ms: int) -> None:
+    def answered(answer: ElectLeadersAnswer, later_ms: int) -> None:
+        if answer.error is not ErrorCode.NONE and not answer.partitions:
+            park.answer(lambda: refuse(answer.error))
+            return
         _wait_until_known(broker, answer, version, park, now_ms + max(asked.timeout_ms, 0), later_ms)
 
     ask_controller(
@@ -79,7 +82,7 @@ def _named(asked: ElectLeadersRequest) -> tuple[TopicPartition, ...] | None:
 
 def _wait_until_known(
     broker: "Broker",
-    answer: ElectLeadersAnswered,
+    answer: ElectLeadersAnswer,
     version: int,
     park: Park,
     deadline_ms: int,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
 from odradek.broker.controller_wait import ask_controller
-from odradek.broker.effects import ListReassignmentsAnswered, ListReassignmentsAsked
-from odradek.broker.not_controller import MESSAGE
+from odradek.broker.handlers.alter_partition_reassignments import NOT_CONTROLLER
+from odradek.model.controller_requests import ListReassignmentsAnswer, ListReassignmentsAsked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.list_partition_reassignments import (
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from odradek.broker.request import Request
 
 MESSAGES = {
-    ErrorCode.NOT_CONTROLLER: MESSAGE,
+    ErrorCode.NOT_CONTROLLER: NOT_CONTROLLER,
     ErrorCode.REQUEST_TIMED_OUT: "The controller is waiting for the store.",
 }
 
@@ -35,27 +35,27 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = ListPartitionReassignmentsRequest.decode(version, request.body, budget=request.budget)
     if not broker.is_controller:
-        return Reply([_response(ListReassignmentsAnswered(ErrorCode.NOT_CONTROLLER)).encode(version)])
+        return Reply([_response(ListReassignmentsAnswer(ErrorCode.NOT_CONTROLLER)).encode(version)])
     partitions = None
     if asked.topics is not None:
         partitions = tuple(TopicPartition(row.name, i) for row in asked.topics for i in row.partition_indexes)
     park = Park()
 
-    def answered(answer: ListReassignmentsAnswered, later_ms: int) -> None:
+    def answered(answer: ListReassignmentsAnswer, later_ms: int) -> None:
         park.answer(lambda: Reply([_response(answer).encode(version)]))
 
     ask_controller(
         broker,
         ListReassignmentsAsked(partitions),
         answered=answered,
-        timed_out=lambda: answered(ListReassignmentsAnswered(ErrorCode.REQUEST_TIMED_OUT), now_ms),
+        timed_out=lambda: answered(ListReassignmentsAnswer(ErrorCode.REQUEST_TIMED_OUT), now_ms),
         timeout_ms=asked.timeout_ms,
         now_ms=now_ms,
     )
     return park
 
 
-def _response(answer: ListReassignmentsAnswered) -> ListPartitionReassignmentsResponse:
+def _response(answer: ListReassignmentsAnswer) -> ListPartitionReassignmentsResponse:
     topics: dict[str, OngoingTopicReassignment] = {}
     for (name, index), assignment in sorted(answer.partitions.items()):
         row = topics.setdefault(name, OngoingTopicReassignment(name=name))

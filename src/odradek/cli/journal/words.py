@@ -113,6 +113,9 @@ def time_of_day(all_ms: Iterable[int]) -> Callable[[int], str]:
 def event_words(event: Mapping[str, Any]) -> str:
     """`broker 1 is elected, epoch 3`; an event nobody wrote words for is its name, spaced."""
     kind = str(event.get("type"))
+    if kind == "Requested":
+        event = event["body"]
+        kind = f"{event['type'].removesuffix('Asked')}Requested"  # as journals say that are older than `Requested`
     match kind:
         case "Elected":
             return f"broker {event['broker']} is elected, epoch {event['controller_epoch']}"

@@ -12,24 +12,19 @@ from typing import Any, NamedTuple
 from odradek.controller.broker_requests import LeaderAndIsrRequest
 from odradek.controller.context import ControllerSettings
 from odradek.controller.core import ControllerCore
-from odradek.controller.effects import (
-    AlterPartitionAnswer as AlterPartitionAnswers,
-)
 from odradek.controller.effects import Answer, CreatePartitionState, Write, WritePartitionState
-from odradek.controller.events import (
-    AlterPartitionItem,
-    AlterPartitionRequested,
-    Elected,
-    ElectLeadersRequested,
-    Event,
-    IsrMember,
-    Stored,
-    WriteAnswer,
-)
+from odradek.controller.events import Elected, Event, Requested, Stored, WriteAnswer
 from odradek.controller.failover import load_context
 from odradek.controller.settle import settle
 from odradek.controller.states import ReplicaState
 from odradek.model.cluster import BrokerRegistration, LeaderAndIsr, ReplicaAssignment
+from odradek.model.controller_requests import AlterPartitionAnswer as AlterPartitionAnswers
+from odradek.model.controller_requests import (
+    AlterPartitionAsked,
+    AlterPartitionItem,
+    ElectLeadersAsked,
+    IsrMember,
+)
 from odradek.model.facts import BrokersChanged, MetadataLoaded, StoredPartitionState, TopicAssignment
 from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch
 from odradek.server.controller_writes import decode_answers, encode_writes
@@ -113,7 +108,7 @@ class Controllers:
         return decisions
 
     def elect_preferred(self, value: ControllerValue) -> set[Decision]:
-        return self._decide(value, ElectLeadersRequested(1, False, (TP,)), value.live)
+        return self._decide(value, Requested(1, ElectLeadersAsked(False, (TP,))), value.live)
 
     def alter_partition(self, value: ControllerValue, message: AlterPartitionMessage) -> set[Decision]:
         return self._decide(value, _asked(message), value.live, asked=message)
@@ -149,7 +144,7 @@ class Controllers:
             live = old.will_hear  # should it change anything, the write is fenced: ids do not matter here
             event = BrokersChanged(_registrations(live))
         elif what == "elect_preferred":
-            event = ElectLeadersRequested(1, False, (TP,))
+            event = Requested(1, ElectLeadersAsked(False, (TP,)))
         else:
             assert message is not None
             event = _asked(message)
@@ -244,7 +239,7 @@ class Controllers:
         return MetadataLoaded(_registrations(live), (topic,), states)
 
 
-def _asked(message: AlterPartitionMessage) -> AlterPartitionRequested:
+def _asked(message: AlterPartitionMessage) -> Requested:
     item = AlterPartitionItem(
         TP.topic,
         TOPIC_ID,
@@ -253,7 +248,9 @@ def _asked(message: AlterPartitionMessage) -> AlterPartitionRequested:
         PartitionEpoch(message.partition_epoch),
         tuple(IsrMember(BrokerId(b), BrokerEpoch(e)) for b, e in message.new_isr),
     )
-    return AlterPartitionRequested(1, 3, BrokerId(message.source), BrokerEpoch(message.broker_epoch), (item,))
+    return Requested(
+        1, AlterPartitionAsked(3, BrokerId(message.source), BrokerEpoch(message.broker_epoch), (item,))
+    )
 
 
 def _registrations(live: Registered) -> tuple[BrokerRegistration, ...]:
