@@ -3,7 +3,7 @@
 import math
 
 from odradek.demo.proof import Census, Proof
-from odradek.demo.result import Aggregate, DemoResult, Group
+from odradek.demo.result import Aggregate, DemoResult, Group, GroupReading
 from odradek.demo.story import ControllerElected, LeaderElected, Story
 from odradek.demo.timeline import Timeline
 
@@ -34,6 +34,9 @@ def a_result(lost: int = 0) -> DemoResult:
             (ControllerElected(1_002_012, 2, 2),),
             (LeaderElected(1_002_031, "flights-0", 1, 2, 1, (1, 2, 3), (2, 3), "broker 1 <failed>", 2),),
         ),
+        reading=GroupReading("flights-readers-7", 2, 0, 3, 421.4),
+        coordinator_before=1,
+        coordinator_after=2,
         driver_killed_at="kill -9 in batch 2",
         batches=6,
         aggregate=Aggregate(

@@ -55,6 +55,10 @@ def test_numbers_stand_in_page_text_and_json():
     assert (data["ok"], data["lost"], data["longest_gap_ms"]) == (True, 0, 142.0)
     assert data["controller"] == {"before": 1, "after": 2, "epoch": 2}
     assert data["moments"][0]["name"] == "kill"
+    assert "a group of 2 read them all meanwhile" in text
+    assert "the group's coordinator, was killed" in text and "421 ms" in text
+    assert (data["group"]["again"], data["group"]["coordinator_after"]) == (3, 2)
+    assert "its coordinator was broker 1 before and broker 2 after" in page(result)
 
 
 def test_a_loss_is_the_first_thing_said():

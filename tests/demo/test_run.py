@@ -98,6 +98,9 @@ def test_files_topic_and_table_are_equal_though_leader_and_driver_were_killed(de
     first = next(leader for leader in found["leaders"] if leader["partition"].endswith("-0"))
     assert first["before"] == found["killed"] != first["after"]
     assert "in the ISR" in first["reason"]
+    reading = found["group"]
+    assert (reading["members"], reading["missing"]) == (2, 0)
+    assert reading["coordinator_before"] == found["killed"] != reading["coordinator_after"]
     names = [moment["name"] for moment in found["moments"]]
     assert names.index("kill") < names.index("controller") < names.index("leader")
     assert names.index("kill") < names.index("restart") < names.index("isr-full")

@@ -37,7 +37,7 @@ class Collector:
                 "enable.idempotence": True,
                 "acks": "all",
                 "delivery.timeout.ms": LONGEST_DELIVERY_S * 1000,
-                "logger": _Silent(),
+                "logger": Silent(),
             }
         )
 
@@ -104,7 +104,7 @@ def _records(files: Iterable[InputFile]) -> Iterator[tuple[bytes, bytes]]:
         yield from file.records()
 
 
-class _Silent:
+class Silent:
     """The client reports every refused connection while a broker is down; the demo says it once, better."""
 
     def log(self, *_: object, **__: object) -> None: ...

@@ -326,6 +326,16 @@ def _short(name: str) -> str:
     return name if len(name) <= 26 else name[:25] + "…"
 
 
+def _reading(result: DemoResult) -> str:
+    if result.reading is None:
+        return ""
+    before, after = result.coordinator_before, result.coordinator_after
+    return (
+        f"A group of {result.reading.members} unmodified consumers read the topic meanwhile, with <code>subscribe</code> and "
+        f"the client's defaults; its coordinator was broker {before} before and broker {after} after. "
+    )
+
+
 def _how(result: DemoResult) -> str:
     return (
         "<section><h2>How it was done</h2><p>"
@@ -333,7 +343,7 @@ def _how(result: DemoResult) -> str:
         f"{result.partitions} partitions, {result.replication} replicas each, <code>min.insync.replicas=2</code>; "
         "collected with an unmodified confluent-kafka, <code>acks=all</code>, idempotent. Half way the broker that "
         f"was controller and led partition 0, broker {result.killed}, got <code>kill -9</code>; it was started again "
-        "while collecting went on. A PySpark job wrote the topic to a Delta table through "
+        f"while collecting went on. {_reading(result)}A PySpark job wrote the topic to a Delta table through "
         '<code>spark.readStream.format("odradek")</code>; its driver was killed once '
         f"({escape(result.driver_killed_at) or 'not'}) and continued from its checkpoint, {result.batches} batches "
         f"in all.</p><p class=soft>{escape(result.java)} The whole demo took {result.seconds:.0f} s.</p></section>"

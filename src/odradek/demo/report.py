@@ -21,6 +21,15 @@ def facts(result: DemoResult) -> list[tuple[str, str]]:
         leader = timeline.moment("leader")
         if leader is not None:
             found.append((f"{max(leader.at_ms - kill.at_ms, 0):.0f} ms", "kill -9 to new leaders"))
+        coordinator = timeline.moment("coordinator")
+        if coordinator is not None:
+            found.append((f"{max(coordinator.at_ms - kill.at_ms, 0):.0f} ms", "kill -9 to a new coordinator"))
+    if result.reading is not None:
+        found += [
+            (f"{result.reading.missing:,}", "records the group missed"),
+            (f"{result.reading.again:,}", "records the group read again"),
+            (f"{result.reading.longest_gap_ms:.0f} ms", "longest time the group read nothing"),
+        ]
     if restart is not None and full is not None:
         found.append((f"{(full.at_ms - restart.at_ms) / 1000:.1f} s", "restart to every ISR full"))
     return found
@@ -32,7 +41,7 @@ def verdict_lines(result: DemoResult) -> list[str]:
     if result.ok:
         return [
             f"All {result.records:,} records of the files are in the topic and in the table, each exactly once, "
-            f"though broker {result.killed}, controller and leader, was killed on the way."
+            f"{_group_words(result)}though broker {result.killed}, {roles(result)}, was killed on the way."
         ]
     lines = list(result.problems)
     if proof is not None and not proof.holds:
@@ -41,6 +50,19 @@ def verdict_lines(result: DemoResult) -> list[str]:
             f"{proof.lost:,} lost, {proof.doubled:,} doubled"
         )
     return lines or ["The demo did not come to its end."]
+
+
+def _group_words(result: DemoResult) -> str:
+    return (
+        "" if result.reading is None else f"and a group of {result.reading.members} read them all meanwhile, "
+    )
+
+
+def roles(result: DemoResult) -> str:
+    """What the broker was that was killed."""
+    if result.coordinator_before != result.killed:
+        return "controller and leader"
+    return "controller, leader and the group's coordinator"
 
 
 def text_report(result: DemoResult) -> str:
@@ -119,6 +141,17 @@ def as_dict(result: DemoResult) -> dict[str, object]:
             {"name": moment.name, "ms": round(moment.at_ms - timeline.begun_ms, 1), "words": moment.words}
             for moment in timeline.moments
         ],
+        "group": None
+        if result.reading is None
+        else {
+            "name": result.reading.group,
+            "members": result.reading.members,
+            "missing": result.reading.missing,
+            "again": result.reading.again,
+            "longest_gap_ms": round(result.reading.longest_gap_ms, 1),
+            "coordinator_before": result.coordinator_before,
+            "coordinator_after": result.coordinator_after,
+        },
         "driver_killed_at": result.driver_killed_at,
         "batches": result.batches,
         "start_ms": round(result.start_ms, 1),

@@ -49,6 +49,18 @@ def _folded(groups: tuple[Group, ...], name_of: object) -> list[Group]:
     return [folded[name] for name in sorted(folded)]
 
 
+@dataclass(frozen=True)
+class GroupReading:
+    """What a group read while the topic was written: records it missed, and reads beyond the first of one."""
+
+    group: str
+    members: int
+    missing: int
+    again: int
+    longest_gap_ms: float
+    problems: list[str] = field(default_factory=list)
+
+
 @dataclass
 class DemoResult:
     topic: str
@@ -62,6 +74,10 @@ class DemoResult:
     first_leaders: dict[int, int] = field(default_factory=dict)  # partition -> leader before the kill
     start_ms: float = 0.0
     timeline: Timeline = field(default_factory=lambda: Timeline(0.0))
+    reading: GroupReading | None = None
+    coordinator_before: int = -1
+    coordinator_after: int = -1  # the first after the kill
+    coordinator_partition: str = ""
     story: Story = field(default_factory=lambda: Story((), ()))
     driver_killed_at: str = ""
     batches: int = 0

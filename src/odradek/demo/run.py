@@ -7,14 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from odradek.coordinator.partitioning import GROUPS_TOPIC, partition_of
 from odradek.demo import proof, story
 from odradek.demo.collector import Collector
 from odradek.demo.inputs import InputFile, flights, of_user
+from odradek.demo.readers import Readers, group_coordinated_by
+from odradek.demo.report import roles
 from odradek.demo.result import DemoResult
 from odradek.demo.screen import Screen
 from odradek.demo.timeline import Timeline
 from odradek.demo.watch import ClusterWatch
 from odradek.model.errors import OdradekError
+from odradek.model.ids import TopicPartition
 
 if TYPE_CHECKING:
     from odradek.testing.process_cluster import ProcessCluster
@@ -71,9 +75,10 @@ def run(options: Options, place: Path, screen: Screen) -> DemoResult:
             f"topic {result.topic}: {PARTITIONS} partitions, {REPLICAS} replicas, min.insync.replicas=2; "
             f"broker {result.controller_before} is controller and leads {result.topic}-0"
         )
-        collect(cluster, files, options.rate, result, screen)
+        read_meanwhile(cluster, files, options.rate, result, screen)
         result.story = story.read(journals(cluster), result.topic)
         mark_elections(result)
+        mark_coordinator(result, story.read(journals(cluster), GROUPS_TOPIC))
         from odradek.demo import table_job
 
         table_job.run(cluster.bootstrap, files, place, result, screen)
@@ -146,6 +151,41 @@ def create_topic(cluster: "ProcessCluster", result: DemoResult) -> None:
         result.first_leaders = {index: p.leader for index, p in partitions.items()}
 
 
+def read_meanwhile(
+    cluster: "ProcessCluster", files: list[InputFile], rate: int, result: DemoResult, screen: Screen
+) -> None:
+    """Collects, while a group reads the topic; the broker that is killed is its coordinator too."""
+    from odradek.client.sync import SyncClient
+    from odradek.client.sync_groups import committed, coordinators
+
+    partitions = [TopicPartition(result.topic, index) for index in range(PARTITIONS)]
+    with SyncClient(cluster.bootstrap) as client:
+        group = group_coordinated_by(client, result.topic, result.controller_before)
+        result.coordinator_before = coordinators(client, [group])[group]
+        count = len(client.topic(GROUPS_TOPIC).partitions)
+        result.coordinator_partition = f"{GROUPS_TOPIC}-{partition_of(group, count)}"
+        with Readers(cluster.bootstrap, result.topic, group, range(PARTITIONS)) as readers:
+            with screen.working(f"group {group} joins"):
+                shares = readers.joined()
+            screen.say(
+                f"group {group}: {len(shares)} members with {' and '.join(map(str, shares))} partitions, "
+                f"coordinated by broker {result.coordinator_before}"
+            )
+            collect(cluster, files, rate, result, screen)
+            with screen.working(f"group {group} reads the rest"):
+                ends = client.end_offsets(partitions)
+                readers.finish({where.partition: end for where, end in ends.items()})
+        result.reading = readers.reading({where.partition: end for where, end in ends.items()})
+        problems = [f"group {group}: {problem}" for problem in result.reading.problems]
+        if result.reading.missing:
+            problems.append(f"group {group} did not read {result.reading.missing:,} records")
+        kept = committed(client, group)
+        if any(kept.get(where, 0) != end for where, end in ends.items()):
+            problems.append(f"group {group} left in order, and not all it read is committed")
+    result.problems += problems
+    screen.say("; ".join(problems) or f"group {group} read all of it, and committed that")
+
+
 def collect(
     cluster: "ProcessCluster", files: list[InputFile], rate: int, result: DemoResult, screen: Screen
 ) -> None:
@@ -163,11 +203,11 @@ def collect(
                 timeline.mark(
                     time.time() * 1000,
                     "kill",
-                    f"kill -9 of broker {result.killed}: controller, leader of {result.topic}-0",
+                    f"kill -9 of broker {result.killed}: {roles(result)}",
                 )
                 cluster.kill(result.killed)
                 screen.say(
-                    f"kill -9 of broker {result.killed}, controller and leader of {result.topic}-0, with "
+                    f"kill -9 of broker {result.killed}, {roles(result)}, with "
                     f"{collector.sent - collector.acknowledged:,} records in flight"
                 )
 
@@ -239,3 +279,23 @@ def mark_elections(result: DemoResult) -> None:
         )
     else:
         result.problems.append(f"no new leader was elected for the partitions of broker {result.killed}")
+
+
+def mark_coordinator(result: DemoResult, of_groups: story.Story) -> None:
+    """Who took the group over: whoever led its partition of the internal topic next."""
+    kill = result.timeline.moment("kill")
+    if kill is None or result.coordinator_before != result.killed:
+        return
+    moved = [
+        leader
+        for leader in of_groups.leaders
+        if leader.partition == result.coordinator_partition
+        and leader.at_ms >= kill.at_ms
+        and leader.leader >= 0
+    ]
+    if not moved:
+        result.problems.append(f"nobody took over {result.coordinator_partition}, the group's coordinator")
+        return
+    result.coordinator_after = moved[0].leader
+    words = f"broker {moved[0].leader} coordinates the group"
+    result.timeline.mark(moved[0].at_ms, "coordinator", words)
