@@ -316,3 +316,100 @@ def test_an_assignment_is_read_or_unknown(
     assignment: bytes, partitions: tuple[TopicPartition, ...] | None
 ) -> None:
     assert assigned_partitions(assignment) == partitions
+
+
+def test_why_tells_who_owns_what_since_when_and_what_deaths_do(shell: Shell, orders: str) -> None:
+    with reading(shell, "asked", orders):
+        code, out, _ = shell("why", "asked")
+        assert code == 0, out
+        assert out.startswith("group asked is well: Stable for ")
+        assert out.count("reader") >= PARTITIONS and " dies: " in out
+        found = shell.json("why", "--group", "asked")
+        assert found["well"] and found["unknown"] == []
+        assert [p["lag"] for p in found["partitions"]] == [0, 0, 0]
+        assert all(p["owned_since_ms"] > 1_700_000_000_000 for p in found["partitions"])
+        deaths = {death["broker"]: death for death in found["deaths"]}
+        assert sorted(deaths) == [1, 2, 3]
+        assert deaths[found["coordinator"]]["coordinator_after"] not in (None, -1, found["coordinator"])
+        assert sum(len(death["new_leaders"]) for death in deaths.values()) == PARTITIONS
+
+
+def test_why_of_a_group_that_nobody_reads_for_says_how_far_it_is(shell: Shell, orders: str) -> None:
+    left(shell, "dozing", orders)
+    shell.ok("group", "seek", "dozing", "--topic", f"{orders}:1", "--by", "-3", "--yes")
+    code, out, _ = shell("why", "dozing")
+    assert code == 1
+    assert out.startswith("group dozing is not well:\n  no   dozing keeps up: 3 records behind")
+    assert f"{orders}-1 is read on: 3 behind, and the group has no members" in out
+
+
+def test_a_topic_goes_before_a_group_of_its_name_unless_told(shell: Shell, orders: str) -> None:
+    left(shell, orders, orders)
+    assert shell.ok("why", orders).startswith(f"{orders} is well: 3 partitions")
+    assert shell.ok("why", "--group", orders).startswith(f"group {orders} is well: Empty")
+    code, _, err = shell("why", "--group", "nonesuch")
+    assert code == 1 and err.startswith("odradek: there is no group nonesuch")
+    code, _, err = shell("why", "nonesuch")
+    assert code == 1 and err.startswith("odradek: there is no topic or partition nonesuch")
+
+
+def test_the_past_is_found_however_much_was_committed_since(
+    shell: Shell, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record of the group lies behind thousands of commits; beyond a bound nobody looks for it."""
+    from odradek.cli.groups import history
+
+    with reading(shell, "chatty", orders) as consumer:
+        for _ in range(40):
+            consumer.commit(
+                asynchronous=False, message=None, offsets=[confluent_kafka.TopicPartition(orders, 0, 4)]
+            )
+        monkeypatch.setattr(history, "FIRST_LOOK", 4)
+        assert all(p["owned_since_ms"] for p in shell.json("why", "chatty")["partitions"])
+        monkeypatch.setattr(history, "MOST", 4)
+        found = shell.json("why", "chatty")
+        assert [p["owned_since_ms"] for p in found["partitions"]] == [None] * PARTITIONS
+        assert found["unknown"] == ["since when its members have what they have: no record of chatty tells"]
+
+
+def test_what_if_names_the_groups_whose_coordinator_moves(shell: Shell, orders: str) -> None:
+    left(shell, "steered", orders)
+    (before,) = shell.json("group", "describe", "steered")
+    found = shell.json("what-if", "--kill", before["coordinator"])
+    (move,) = [move for move in found["coordinators"] if "steered" in move["groups"]]
+    assert move["before"] == before["coordinator"] and move["after"] not in (-1, before["coordinator"])
+    pair = f"coordinator {move['before']} -> {move['after']} of "
+    _, out, _ = shell("what-if", "--kill", before["coordinator"])
+    assert any(line.startswith(pair) for line in out.splitlines())
+    others = sorted({1, 2, 3} - {before["coordinator"]})
+    found = shell.json("what-if", "--kill", others[0])
+    assert not any("steered" in move["groups"] for move in found["coordinators"])
+
+
+def test_health_tells_who_lags_and_is_healthy_all_the_same(shell: Shell, orders: str) -> None:
+    left(shell, "healthy", orders)
+    assert {"group": "healthy", "state": "Empty", "lag": 0} in shell.json("cluster", "health")["groups"]
+    shell.ok("group", "seek", "healthy", "--topic", orders, "--to-earliest", "--yes")
+    report = shell.json("cluster", "health")
+    assert report["groups"][0]["lag"] >= RECORDS and report["healthy"]
+    assert {"group": "healthy", "state": "Empty", "lag": RECORDS} in report["groups"]
+    lines = [line.split() for line in shell.ok("cluster", "health").splitlines()]
+    assert ["healthy", "Empty", str(RECORDS)] in lines
+
+
+def test_health_does_not_wait_for_a_coordinator_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    from odradek.cli.groups import lags
+
+    monkeypatch.setattr(lags, "PATIENCE_S", 0.5)
+    settings = {"offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": "3"}
+    with running_cluster(brokers=3, settings=settings) as cluster:
+        shell = Shell(cluster.bootstrap)
+        shell.ok("topic", "create", "orders", "-p", 1, "-r", 3)
+        for number in range(6):
+            shell.ok("group", "seek", f"g{number}", "--topic", "orders", "--to-earliest", "--yes")
+        (told,) = shell.json("group", "describe", "g0")
+        cluster.kill(told["coordinator"])
+        report = shell.json("cluster", "health")
+        there = {row["group"] for row in report["groups"]}
+        assert "g0" not in there, "nobody lists it while nobody coordinates it"
+        assert not report["healthy"]

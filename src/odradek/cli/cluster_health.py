@@ -1,4 +1,5 @@
-"""`odradek cluster health`: brokers, what is offline, what lacks replicas. Exit code 0 only when nothing does."""
+"""`odradek cluster health`: brokers, what is offline, what lacks replicas, how far groups lag. Exit code 0 only when nothing
+is offline or lacks any; lag is a matter of the readers."""
 
 import sys
 import time
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from odradek.client.sync import SyncClient
 
 WATCH_S = 1.0
+SHOWN_GROUPS = 10
 MIN_ISR = "min.insync.replicas"
 
 
@@ -41,8 +43,10 @@ def health(watch: bool, bootstrap: str, as_json: bool) -> None:
 
 
 def look(client: "SyncClient") -> dict[str, Any]:
-    """One picture of the cluster, from Metadata and the topics' min.insync.replicas. What a broker does not tell is
+    """One picture of the cluster, from Metadata, the topics' min.insync.replicas and what groups have committed. What a broker does not tell is
     noted, and the rest is shown."""
+    from odradek.cli.groups.lags import lags
+
     view = client.cluster()
     unknown = [f"topic {name}: {code.name}" for name, code in sorted(view.errors.items())]
     minimums = min_insync_replicas(client, sorted(view.topics), unknown)
@@ -101,6 +105,7 @@ def look(client: "SyncClient") -> dict[str, Any]:
         "offline": offline,
         "under_min_isr": under_min_isr,
         "under_replicated": under_replicated,
+        "groups": lags(client, view, unknown),
         "unknown": unknown,
     }
 
@@ -153,5 +158,18 @@ def show(report: dict[str, Any]) -> None:
                     for p in report[title]
                 ],
             )
+    if report["groups"]:
+        behind = [row for row in report["groups"] if row["lag"] != 0]
+        print(f"{counted(len(report['groups']), 'group')}, {len(behind) or 'none'} behind")
+        if behind:
+            print_table(
+                ("group", "state", "lag"),
+                [
+                    (row["group"], row["state"], "?" if row["lag"] is None else row["lag"])
+                    for row in behind[:SHOWN_GROUPS]
+                ],
+            )
+        if len(behind) > SHOWN_GROUPS:
+            print(f"and {len(behind) - SHOWN_GROUPS} more; --json lists all")
     for note in report["unknown"]:
         print(f"not known: {note}")

@@ -77,6 +77,7 @@ def what_if(
 ) -> None:
     """What the controller would do: brokers die, start, partitions move, settings change; one after another."""
     from odradek.advisor.what_if_steps import Kill, Start, ask
+    from odradek.cli.groups.moving import coordinators_moved, sentences
 
     steps = [parse_step(name, value) for name, value in ctx.meta["steps"]]
     if not steps:
@@ -97,10 +98,14 @@ def what_if(
     started = {b for step in steps if isinstance(step, Start) for b in step.brokers}
     dies = source.controller in killed
     safe = not still_bad(answers)
+    moved = coordinators_moved(answers, bootstrap if place is None and journal is None else None)
     if as_json:
-        print_json({**as_dict(answers, dies, safe), "source": source.where, "unknown": list(source.unknown)})
+        about = {"source": source.where, "unknown": list(source.unknown)}
+        print_json({**as_dict(answers, dies, safe), "coordinators": [m.as_json() for m in moved], **about})
     else:
         show(answers, source, dies, (alive | started) - killed)
+        for line in sentences(moved):
+            print(line)
         if len(answers) > 1:
             print(f"at the end: {'every partition asked about accepts acks=all' if safe else 'not safe'}")
         for note in source.unknown:

@@ -1,4 +1,5 @@
-"""`odradek why orders-3`, `odradek why orders`: what does not hold, what would mend it, as a tree of reasons.
+"""`odradek why orders-3`, `odradek why orders`, `odradek why billing`: what does not hold of a partition, a topic or a
+group, what would mend it, as a tree of reasons.
 
 Exit code 0 when everything one can wish for holds, else 1.
 """
@@ -42,15 +43,33 @@ class Answer(NamedTuple):
 
 
 @click.command()
-@click.argument("target", metavar="PARTITION|TOPIC")
+@click.argument("target", metavar="PARTITION|TOPIC|GROUP")
+@click.option("--group", "is_group", is_flag=True, help="It is a group, though a topic is called so too.")
 @source_options
 @json_option
 def why(
-    target: str, bootstrap: str, place: Path | None, journal: Path | None, at: str | None, as_json: bool
+    target: str,
+    is_group: bool,
+    bootstrap: str,
+    place: Path | None,
+    journal: Path | None,
+    at: str | None,
+    as_json: bool,
 ) -> None:
-    """Why a partition or topic is offline, under-replicated, stuck or slow; and what would mend it."""
+    """Why a partition or topic is offline, under-replicated, stuck or slow, why a group does not get on; and what would
+    mend it."""
     source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)
     live = bootstrap if place is None and journal is None else None
+    if is_group and live is None:
+        raise click.UsageError("--group asks a live cluster: a store or a journal knows nothing of groups")
+    if live is not None and (is_group or not is_topic(source, target)):
+        from odradek.cli.groups.why import answer
+
+        code = answer(source, target, live, as_json=as_json)
+        if code is not None:
+            sys.exit(code)
+        if is_group:
+            fail_without_group(live, target)
     answers = answers_for(source, target, live)
     wrong = [answer for answer in answers if not answer.holds]
     if as_json:
@@ -58,6 +77,20 @@ def why(
     else:
         show(source, target, answers, wrong)
     sys.exit(1 if wrong else 0)
+
+
+def is_topic(source: Source, target: str) -> bool:
+    """A topic, or a partition of one, as far as metadata tells."""
+    there = {row.topic for row in source.snapshot.topics}
+    return target in there or target.rpartition("-")[0] in there
+
+
+def fail_without_group(bootstrap: str, name: str) -> None:
+    from odradek.cli.groups.looking import no_such_group
+    from odradek.client.sync import SyncClient
+
+    with SyncClient(bootstrap) as client:
+        no_such_group(client, name)
 
 
 def answers_for(source: Source, target: str, bootstrap: str | None) -> list[Answer]:

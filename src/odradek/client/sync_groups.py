@@ -39,20 +39,20 @@ class Listed(NamedTuple):
     problems: dict[int, str]
 
 
-def list_groups(client: SyncClient) -> Listed:
+def list_groups(client: SyncClient, *, timeout_s: float | None = None) -> Listed:
     """Each broker lists those it coordinates. One that is silent does not keep back the others."""
     found = Listed({}, {})
     for broker in sorted(client.cluster([]).brokers):
 
         def ask(broker: int = broker) -> list[ListedGroup]:
-            answer = client.call(broker, ListGroupsRequest())
+            answer = client.call(broker, ListGroupsRequest(), timeout_s=timeout_s)
             if answer.error_code:
                 raise answered(answer.error_code, f"groups of broker {broker}")
             groups: list[ListedGroup] = answer.groups
             return groups
 
         try:
-            groups = client.retrying(ask, timeout_s=client.request_timeout_s)
+            groups = client.retrying(ask, timeout_s=timeout_s)
         except OdradekError as error:
             found.problems[broker] = str(error)
             continue
@@ -65,12 +65,14 @@ def has_groups(client: SyncClient) -> bool:
     return GROUPS_TOPIC in client.cluster([GROUPS_TOPIC]).topics
 
 
-def coordinators(client: SyncClient, groups: Iterable[str]) -> dict[str, int]:
+def coordinators(
+    client: SyncClient, groups: Iterable[str], *, timeout_s: float | None = None
+) -> dict[str, int]:
     """Broker id by group; waits while there is none."""
     names = sorted(set(groups))
 
     def ask() -> dict[str, int]:
-        deadline = client.deadline()
+        deadline = client.deadline(timeout_s)
         connection = client.connection_to(ANY, deadline)
         version = connection.version_for(FindCoordinatorRequest)
 
@@ -82,7 +84,7 @@ def coordinators(client: SyncClient, groups: Iterable[str]) -> dict[str, int]:
             return {row.key: _node(row, row.key) for row in rows}
         return {name: _node(told(FindCoordinatorRequest(key=name)), name) for name in names}
 
-    return client.retrying(ask) if names else {}
+    return client.retrying(ask, timeout_s=timeout_s) if names else {}
 
 
 def _node(row: Any, group: str) -> int:
@@ -132,11 +134,11 @@ def delete(client: SyncClient, groups: Iterable[str]) -> dict[str, ErrorCode]:
     return {name: code_of(row.error_code) for name, (_, row) in found.items()}
 
 
-def committed(client: SyncClient, group: str) -> dict[TopicPartition, int]:
+def committed(client: SyncClient, group: str, *, timeout_s: float | None = None) -> dict[TopicPartition, int]:
     """All offsets the group has committed; without those of transactions that are still open."""
 
     def ask(broker: int) -> dict[TopicPartition, int]:
-        deadline = client.deadline()
+        deadline = client.deadline(timeout_s)
         connection = client.connection_to(broker, deadline)
         version = connection.version_for(OffsetFetchRequest)
         if version >= _FIRST_WITH_GROUPS:
@@ -154,7 +156,7 @@ def committed(client: SyncClient, group: str) -> dict[TopicPartition, int]:
             if row.committed_offset > _NO_OFFSET
         }
 
-    return _at_coordinator(client, group, ask)
+    return _at_coordinator(client, group, ask, timeout_s)
 
 
 def commit(
@@ -197,8 +199,12 @@ _ELSEWHERE = (
 )
 
 
-def _at_coordinator(client: SyncClient, group: str, ask: Callable[[int], T]) -> T:
-    return client.retrying(lambda: ask(coordinators(client, [group])[group]))
+def _at_coordinator(
+    client: SyncClient, group: str, ask: Callable[[int], T], timeout_s: float | None = None
+) -> T:
+    return client.retrying(
+        lambda: ask(coordinators(client, [group], timeout_s=timeout_s)[group]), timeout_s=timeout_s
+    )
 
 
 def _of_coordinators(

@@ -58,3 +58,41 @@ class Position:
         if self.committed is None or self.end is None:
             return None
         return max(self.end - self.committed, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A member as its group's record has it; times in milliseconds."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    partitions: tuple[TopicPartition, ...] | None
+
+    @property
+    def person(self) -> str:
+        """Who it is to people, whatever id it was given this time."""
+        return self.instance_id or f"{self.client_id} at {self.host}"
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One record of a classic group: what it had come to, and when that was written."""
+
+    at_ms: int
+    number: int
+    leader: str | None
+    seats: tuple[Seat, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHistory:
+    """What the end of the group's partition of `__consumer_offsets` tells: its generations, oldest first, and when each
+    partition was committed last. `since_ms`: nothing is known of what was before; None: it was read to its beginning."""
+
+    generations: tuple[Generation, ...]
+    committed_at_ms: dict[TopicPartition, int]
+    since_ms: int | None
