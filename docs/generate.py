@@ -1,4 +1,5 @@
-"""Writes the pages of docs/reference from the tables in the code; tests/test_docs.py holds them equal.
+"""Writes what is made from the tables in the code: the pages of docs/reference, held equal by tests/test_docs.py, and the
+flat codecs in src/odradek/protocol/flat, held equal by tests/protocol/test_flat.py.
 
 python docs/generate.py
 """
@@ -12,9 +13,11 @@ from odradek.cli.group import odradek
 from odradek.controller import partition_states, replica_states
 from odradek.model.settings import BROKER_SETTINGS, OPENED_ONCE, TOPIC_SETTINGS, Setting
 from odradek.model.settings_unserved import is_relied_on
+from odradek.protocol import flat, flattening
 from odradek.protocol.api_keys import APIS, BETWEEN_BROKERS, CONTROLLER_ONLY, SERVED
 
 REFERENCE = Path(__file__).parent / "reference"
+FLAT = Path(flat.__file__).parent
 HEAD = "<!-- Written by docs/generate.py from the tables in the code. Change those. -->\n\n"
 
 
@@ -161,6 +164,9 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 
 if __name__ == "__main__":
+    for module, source in flattening.files():
+        (FLAT / f"{module}.py").write_text(source, encoding="utf-8")
+    print("wrote src/odradek/protocol/flat")
     REFERENCE.mkdir(exist_ok=True)
     for page_name, render in PAGES.items():
         (REFERENCE / page_name).write_text(render(), encoding="utf-8")

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.protocol import fast_fetch, fast_produce, reference
+from odradek.protocol import reference
 from odradek.protocol.errors import MalformedMessage, UnsupportedVersion
+from odradek.protocol.flat import fetch_request, produce_request
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.create_topics import CreateTopicsRequest
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
@@ -90,10 +91,10 @@ def test_an_absurd_count_is_refused_before_anything_is_allocated(
     said = both(message, version, body)
     if message is FetchRequest:
         with pytest.raises(MalformedMessage):
-            fast_fetch.decode_request(version, body)
+            fetch_request.decode(version, body)
     if message is ProduceRequest:
         with pytest.raises(MalformedMessage):
-            fast_produce.decode_request(version, body)
+            produce_request.decode(version, body)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert "announced" in said
@@ -118,7 +119,7 @@ def test_more_small_things_than_a_message_may_have_are_refused() -> None:
         (9, b"\0" + bytes(6) + b"\2\1" + uvarint(count + 1) + bytes(6 * count) + b"\0\0"),
     ):
         with pytest.raises(MalformedMessage, match="more elements"):
-            fast_produce.decode_request(version, too_many)
+            produce_request.decode(version, too_many)
     for version, too_many in (
         (4, bytes(17) + (count + 1).to_bytes(4, "big") + bytes(6 * count + 6)),
         (4, bytes(20) + b"\1\0\0" + count.to_bytes(4, "big") + bytes(16 * count)),
@@ -129,7 +130,7 @@ def test_more_small_things_than_a_message_may_have_are_refused() -> None:
         (12, bytes(25) + b"\1" + uvarint(count + 2) + b"\1\1\0" * (count + 1) + b"\1\0"),
     ):
         with pytest.raises(MalformedMessage, match="more elements"):
-            fast_fetch.decode_request(version, too_many)
+            fetch_request.decode(version, too_many)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +166,7 @@ def test_a_known_tag_must_be_as_long_as_it_says() -> None:
     for tag in (b"\1\0\3\2c\0", b"\1\0\1\2c", b"\1\0\0\2c"):
         assert "clusterId: its size" in both(FetchRequest, 12, good[:-5] + tag)
         with pytest.raises(MalformedMessage):
-            fast_fetch.decode_request(12, good[:-5] + tag)
+            fetch_request.decode(12, good[:-5] + tag)
 
 
 def test_a_bomb_of_tags_is_refused_in_one_struct_and_over_many() -> None:
@@ -178,19 +179,19 @@ def test_a_bomb_of_tags_is_refused_in_one_struct_and_over_many() -> None:
     )
     produce = b"\0" + bytes(6) + uvarint(topics + 1) + (b"\1\1" + few) * topics + b"\0"
     with pytest.raises(MalformedMessage, match="more elements"):
-        fast_produce.decode_request(9, produce)
+        produce_request.decode(9, produce)
     produce = b"\0" + bytes(6) + b"\2\1" + uvarint(topics + 1) + (bytes(5) + few) * topics + b"\0\0"
     with pytest.raises(MalformedMessage, match="more elements"):
-        fast_produce.decode_request(9, produce)
+        produce_request.decode(9, produce)
     fetch = bytes(25) + uvarint(topics + 1) + (b"\1\1" + few) * topics + b"\1\1\0"
     with pytest.raises(MalformedMessage, match="more elements"):
-        fast_fetch.decode_request(12, fetch)
+        fetch_request.decode(12, fetch)
     fetch = bytes(25) + b"\2\1" + uvarint(topics + 1) + (bytes(32) + few) * topics + b"\0\1\1\0"
     with pytest.raises(MalformedMessage, match="more elements"):
-        fast_fetch.decode_request(12, fetch)
+        fetch_request.decode(12, fetch)
     fetch = bytes(25) + b"\1" + uvarint(topics + 1) + (b"\1\1" + few) * topics + b"\1\0"
     with pytest.raises(MalformedMessage, match="more elements"):
-        fast_fetch.decode_request(12, fetch)
+        fetch_request.decode(12, fetch)
 
 
 def test_a_version_without_a_table_says_which_there_are() -> None:

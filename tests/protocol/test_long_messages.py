@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from odradek.protocol import fast_produce, reference
+from odradek.protocol import reference
 from odradek.protocol.api_keys import APIS
+from odradek.protocol.flat import produce_response
 from odradek.protocol.messages import create_topics as ct
 from odradek.protocol.messages import produce as pm
 from odradek.protocol.messages import response_class
@@ -71,7 +72,7 @@ def test_a_sentence_is_cut_in_the_middle_to_what_a_string_holds(
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])
-def test_the_fast_answer_to_a_producer_cuts_them_in_the_same_places(version: int) -> None:
+def test_the_flat_answer_to_a_producer_cuts_them_in_the_same_places(version: int) -> None:
     for sentence in SENTENCES:
         row = pm.PartitionProduceResponse(
             index=3,
@@ -79,10 +80,12 @@ def test_the_fast_answer_to_a_producer_cuts_them_in_the_same_places(version: int
             record_errors=[pm.BatchIndexAndErrorMessage(batch_index=1, batch_index_error_message=sentence)],
             error_message=sentence,
         )
-        slow = pm.ProduceResponse(responses=[pm.TopicProduceResponse(name="t", partition_responses=[row])])
+        by_table = pm.ProduceResponse(
+            responses=[pm.TopicProduceResponse(name="t", partition_responses=[row])]
+        )
         answer = (3, 87, row.base_offset, row.log_append_time_ms, row.log_start_offset)
-        fast = fast_produce.encode_response(version, [("t", [(*answer, [(1, sentence)], sentence, None)])])
-        assert fast == slow.encode(version)
+        flat = produce_response.encode(version, [("t", [(*answer, [(1, sentence)], sentence, None)])])
+        assert flat == by_table.encode(version)
 
 
 def test_a_name_that_is_too_long_is_refused_and_not_changed() -> None:

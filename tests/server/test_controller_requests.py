@@ -300,3 +300,17 @@ def test_brokers_told_of_the_same_share_what_was_made_and_others_do_not() -> Non
     assert not encoder._told, "an id() may belong to other partitions by then"
     encoder.encode(LEADER_AND_ISR)
     assert not encoder._told
+
+
+def test_partitions_of_a_topic_that_come_apart_are_told_together() -> None:
+    # Names that are equal and not the same object: they come from different nodes of the store.
+    partitions = tuple(
+        leader_and_isr_of(TopicPartition("".join(list(topic)), index), T_ID)
+        for topic, index in (("orders", 0), ("users", 0), ("orders", 1))
+    )
+    _, version, body = RequestEncoder("INTERNAL").encode(replace(LEADER_AND_ISR, partitions=partitions))
+    told = lai.LeaderAndIsrRequest.decode(version, body)
+    assert [(t.topic_name, [p.partition_index for p in t.partition_states]) for t in told.topic_states] == [
+        ("orders", [0, 1]),
+        ("users", [0]),
+    ]

@@ -7,7 +7,7 @@ at. A reader without a session (epoch -1) gets one that lives as long as its one
 """
 
 from odradek.model.ids import BrokerEpoch, BrokerId
-from odradek.protocol.fast_fetch import TopicKey
+from odradek.protocol.messages.fetch import TopicKey
 from odradek.replication.followers import FetchSource
 from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Purgatory, Waiter

@@ -45,7 +45,7 @@ from odradek.model.ids import (
     topic_id_to_text,
 )
 from odradek.model.settings import BrokerSettings, TopicSettings
-from odradek.protocol.fast_fetch import TopicKey
+from odradek.protocol.messages.fetch import TopicKey
 from odradek.replication.followed import FetchLimits
 from odradek.replication.follower import FollowerFetcher
 from odradek.replication.partition import Partition

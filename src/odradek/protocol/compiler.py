@@ -94,7 +94,7 @@ def smallest_element(line: Field, version: int, flexible: bool) -> int:
     return max(1, smallest_struct(line.struct, version, flexible))
 
 
-class _Source:
+class Source:
     """Lines of source, the names they use, and the run of fixed-size fields that is still pending."""
 
     def __init__(self, cls: type[Message], version: int) -> None:
@@ -118,12 +118,21 @@ class _Source:
         self.names[name] = value
         return name
 
+    def packed_name(self, what: str, letters: str) -> str:
+        """The name of `pack` or `unpack_from` of these letters."""
+        packed = struct.Struct(">" + letters)
+        return self.bind(what, packed.pack if what == "pack" else packed.unpack_from)
+
     def class_name(self, cls: type[Struct]) -> str:
         self.names[cls.__name__] = cls
         return cls.__name__
 
+    def place(self, variable: str, line: Field) -> str:
+        """Where a field of the struct in `variable` stands."""
+        return f"{variable}.{line.name}"
 
-class _DecoderSource(_Source):
+
+class DecoderSource(Source):
     def __init__(self, cls: type[Message], version: int) -> None:
         super().__init__(cls, version)
         self.view = has_records(cls, version)
@@ -136,12 +145,11 @@ class _DecoderSource(_Source):
             self.emit(f"{self.run[0][1]} = buffer[position]")
             self.emit("position += 1")
         else:
-            packed = struct.Struct(">" + letters)
-            unpack = self.bind("unpack", packed.unpack_from)
+            unpack = self.packed_name("unpack", letters)
             targets = ", ".join(target for _, target in self.run)
             comma = "," if len(self.run) == 1 else ""
             self.emit(f"{targets}{comma} = {unpack}(buffer, position)")
-            self.emit(f"position += {packed.size}")
+            self.emit(f"position += {struct.calcsize('>' + letters)}")
         self.run = []
 
     def struct(self, cls: type[Struct], variable: str) -> None:
@@ -149,9 +157,9 @@ class _DecoderSource(_Source):
         inline, tagged, absent = fields_at(cls, self.version)
         self.emit(f"{variable} = new({self.class_name(cls)})")
         for line in [*absent, *tagged]:
-            self.default(line, f"{variable}.{line.name}")
+            self.default(line, self.place(variable, line))
         for line in inline:
-            self.field(line, f"{variable}.{line.name}")
+            self.field(line, self.place(variable, line))
         if self.flexible:
             self.tagged_fields(tagged, variable)
 
@@ -251,20 +259,24 @@ class _DecoderSource(_Source):
                 self.emit(f"{target} = list(unpack_from(f'>{{{count}}}{letter}', buffer, position))")
             self.emit(f"position += {count} * {size}")
         else:
-            items, element = self.fresh("a"), self.fresh("o")
-            self.emit(f"{target} = {items} = []")
-            self.emit(f"for _ in range({count}):")
-            self.indent += 1
-            if isinstance(line.of, str):
-                inner = Field(line.of, "0+").named(line.name)
-                self.variable_length(inner, element)
-            else:
-                self.struct(line.struct, element)
-                self.flush()
-            self.emit(f"{items}.append({element})")
-            self.indent -= 1
+            self.elements(line, target, count)
         self.indent -= 1
         self.null(line, target, count)
+
+    def elements(self, line: Field, target: str, count: str) -> None:
+        """Reads `count` structs or strings into a new list."""
+        items, element = self.fresh("a"), self.fresh("o")
+        self.emit(f"{target} = {items} = []")
+        self.emit(f"for _ in range({count}):")
+        self.indent += 1
+        if isinstance(line.of, str):
+            inner = Field(line.of, "0+").named(line.name)
+            self.variable_length(inner, element)
+        else:
+            self.struct(line.struct, element)
+            self.flush()
+        self.emit(f"{items}.append({element})")
+        self.indent -= 1
 
     def tagged_fields(self, tagged: Sequence[Field], variable: str) -> None:
         count = self.fresh("n")
@@ -287,7 +299,7 @@ class _DecoderSource(_Source):
         for number, line in enumerate(tagged):
             self.emit(f"{'elif' if number else 'if'} {tag} == {line.tag}:")
             self.indent += 1
-            self.field(line, f"{variable}.{line.name}")
+            self.field(line, self.place(variable, line))
             self.flush()
             self.emit(f"if position != {stop}:")
             self.emit(f"    raise wrong_tag_size({line.json_name!r})")
@@ -298,7 +310,7 @@ class _DecoderSource(_Source):
 
 
 def decoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any]]:
-    source = _DecoderSource(cls, version)
+    source = DecoderSource(cls, version)
     source.struct(cls, "message")
     source.flush()
     source.names.update(
@@ -310,7 +322,7 @@ def decoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any
         skip_tagged_fields=primitives.skip_tagged_fields,
         too_long=primitives.too_long,
         bad_null=primitives.bad_null,
-        too_many=_too_many,
+        too_many=primitives.too_many,
         over_budget=primitives.over_budget,
         wrong_tag_size=primitives.wrong_tag_size,
     )
@@ -318,37 +330,33 @@ def decoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any
     return "\n".join([*head, *source.lines, "    return message, position", ""]), source.names
 
 
-def _too_many(name: str, count: int, size: int, left: int) -> MalformedMessage:
-    try:
-        primitives.check_count(name, count, size, left)
-    except MalformedMessage as error:
-        return error
-    raise AssertionError(f"{name}: {count} elements of {size} bytes do fit into {left}")
-
-
-class _EncoderSource(_Source):
+class EncoderSource(Source):
     """Emits `write(...)` calls: the append of a list of parts, of another one inside tagged fields."""
 
     def __init__(self, cls: type[Message], version: int) -> None:
         super().__init__(cls, version)
-        self.write = "write"
+        self.write = "parts.append"
 
     def packed(self, run: list[tuple[str, str]]) -> str:
         letters = "".join(letter for letter, _ in run)
         values = [value for letter, value in run if letter != "x"]
         if not values:
             return repr(bytes(len(run)))
-        return f"{self.bind('pack', struct.Struct('>' + letters).pack)}({', '.join(values)})"
+        return f"{self.packed_name('pack', letters)}({', '.join(values)})"
+
+    def put(self, piece: str, *, deeper: bool = False) -> None:
+        """Writes the bytes that an expression stands for."""
+        self.emit(f"{'    ' * deeper}{self.write}({piece})")
 
     def flush(self) -> None:
         if self.run:
-            self.emit(f"{self.write}({self.packed(self.run)})")
+            self.put(self.packed(self.run))
             self.run = []
 
     def struct(self, cls: type[Struct], variable: str) -> None:
         inline, tagged, _ = fields_at(cls, self.version)
         for line in inline:
-            self.field(line, f"{variable}.{line.name}")
+            self.field(line, self.place(variable, line))
         if self.flexible:
             self.tagged_fields(tagged, variable)
 
@@ -371,25 +379,23 @@ class _EncoderSource(_Source):
         self.emit(f"{length} += 1")
         run, self.run = self.run, []
         if not run:
-            self.emit(f"{self.write}(UVARINTS[{length}] if {length} < 128 else uvarint({length}))")
+            self.put(f"UVARINTS[{length}] if {length} < 128 else uvarint({length})")
             return
         self.emit(f"if {length} < 128:")
-        self.emit(f"    {self.write}({self.packed([*run, ('B', length)])})")
+        self.put(self.packed([*run, ("B", length)]), deeper=True)
         self.emit("else:")
-        self.emit(f"    {self.write}({self.packed(run)})")
-        self.emit(f"    {self.write}(uvarint({length}))")
+        self.put(self.packed(run), deeper=True)
+        self.put(f"uvarint({length})", deeper=True)
 
     def variable_length(self, line: Field, value: str) -> None:
         length, content = self.fresh("n"), self.fresh("b")
         encode = ".encode()" if line.kind == "string" else ""
         if self.version in line.nullable:
-            self.emit(f"{content} = {value}")
-            self.emit(f"if {content} is None:")
+            self.emit(f"if {value} is None:")
             self.emit(f"    {content} = b''")
             self.emit(f"    {length} = -1")
             self.emit("else:")
-            if encode:
-                self.emit(f"    {content} = {content}{encode}")
+            self.emit(f"    {content} = {value}{encode}")
             self.emit(f"    {length} = len({content})")
         else:
             self.emit(f"{content} = {value}{encode}")
@@ -402,7 +408,7 @@ class _EncoderSource(_Source):
             else:
                 self.emit(f"    raise unencodable({line.json_name!r}, {length})")
         self.length(line.kind, length)
-        self.emit(f"{self.write}({content})")
+        self.put(content)
 
     def nested(self, line: Field, value: str) -> None:
         variable = self.fresh("o")
@@ -412,7 +418,7 @@ class _EncoderSource(_Source):
             return
         self.flush()
         self.emit(f"if {variable} is None:")
-        self.emit(f"    {self.write}(b'\\xff')")
+        self.put("b'\\xff'", deeper=True)
         self.emit("else:")
         self.indent += 1
         self.run.append(("b", "1"))
@@ -436,8 +442,12 @@ class _EncoderSource(_Source):
             letter = FIXED[line.of]
             self.emit(f"if {items}:")
             form = f"'>' + '16s' * len({items})" if letter == "16s" else f"f'>{{len({items})}}{letter}'"
-            self.emit(f"    {self.write}(pack({form}, *{items}))")
+            self.put(f"pack({form}, *{items})", deeper=True)
             return
+        self.elements(line, items)
+
+    def elements(self, line: Field, items: str) -> None:
+        """Writes structs or strings, one after the other."""
         element = self.fresh("o")
         self.emit(f"for {element} in {items}:")
         self.indent += 1
@@ -458,23 +468,22 @@ class _EncoderSource(_Source):
         self.flush()
         count, parts, outer = self.fresh("n"), self.fresh("p"), self.write
         self.emit(f"{count} = 0")
-        self.emit(f"{parts} = []")
+        self.emit(f"{parts}: list[Any] = []")
         for line in tagged:
-            content, value = self.fresh("p"), f"{variable}.{line.name}"
+            content, joined, value = self.fresh("p"), self.fresh("b"), self.place(variable, line)
             self.emit(f"if {self.differs(line, value)}:")
             self.indent += 1
             self.emit(f"{count} += 1")
-            self.emit(f"{content} = []")
+            self.emit(f"{content}: list[Any] = []")
             self.write = f"{content}.append"
             self.field(line, value)
             self.flush()
             self.write = outer
-            self.emit(f"{content} = b''.join({content})")
-            self.emit(f"{parts} += (uvarint({line.tag}), uvarint(len({content})), {content})")
+            self.emit(f"{joined} = b''.join({content})")
+            self.emit(f"{parts} += (uvarint({line.tag}), uvarint(len({joined})), {joined})")
             self.indent -= 1
-        self.emit(f"{outer}(uvarint({count}))")
-        self.emit(f"for {count} in {parts}:")
-        self.emit(f"    {outer}({count})")
+        self.put(f"uvarint({count})")
+        self.put(f"b''.join({parts})")
 
     def differs(self, line: Field, value: str) -> str:
         """An expression: is the value other than the default, and so to be written?"""
@@ -489,7 +498,7 @@ class _EncoderSource(_Source):
 
 
 def encoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any]]:
-    source = _EncoderSource(cls, version)
+    source = EncoderSource(cls, version)
     source.struct(cls, "message")
     source.flush()
     source.names.update(
@@ -499,5 +508,5 @@ def encoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any
         unencodable=primitives.unencodable,
         cut_message=primitives.cut_message,
     )
-    head = ["def encode(message):", "    parts = []", "    write = parts.append"]
+    head = ["def encode(message):", "    parts = []"]
     return "\n".join([*head, *source.lines, "    return b''.join(parts)", ""]), source.names

@@ -5,6 +5,10 @@ are the most for 32 bits, ten for 64 (KIP-482, and records since magic 2). A rea
 the frame before it believes a length: nobody may make us allocate what they did not send (CVE-2022-34917).
 """
 
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
 from odradek.protocol.errors import MalformedMessage
 
 Buffer = bytes | bytearray | memoryview
@@ -164,9 +168,17 @@ def wrong_tag_size(name: str) -> MalformedMessage:
 
 def check_count(name: str, count: int, element_size: int, left: int) -> None:
     if count * element_size > left:
-        raise MalformedMessage(
-            f"{name}: {count} elements of at least {element_size} bytes announced, {left} bytes left"
-        )
+        raise too_many(name, count, element_size, left)
+
+
+def too_many(name: str, count: int, element_size: int, left: int) -> MalformedMessage:
+    return MalformedMessage(
+        f"{name}: {count} elements of at least {element_size} bytes announced, {left} bytes left"
+    )
+
+
+def left_over(size: int) -> MalformedMessage:
+    return MalformedMessage(f"{size} bytes left over")
 
 
 def over_budget(name: str) -> MalformedMessage:
@@ -202,3 +214,47 @@ def compact_message(text: str | None) -> bytes:
 
 def unencodable(name: str, size: int) -> ValueError:
     return ValueError(f"{name}: {size} bytes, the wire allows {MAX_STRING_BYTES}")
+
+
+def size_of(records: Any) -> int:
+    """The size in bytes of what somebody wants sent as records."""
+    kind = type(records)
+    if kind is bytes or kind is memoryview or kind is bytearray:
+        return len(records)
+    if kind is list or kind is tuple:
+        return sum(map(size_of, records))
+    size: int = records.size_bytes
+    return size
+
+
+class RowShapes(dict[tuple[int, ...], tuple[Any, ...]]):
+    """How a row of integers and lists of integers is packed at once: lengths of the lists -> `pack`, and these lengths as
+    they are written. There are few such shapes in a cluster.
+
+    `runs`: letters of struct.Struct before the first list, between the lists and behind the last.
+    """
+
+    MOST = 1024
+
+    def __init__(self, runs: tuple[str, ...], *, is_flexible: bool) -> None:
+        super().__init__()
+        self._runs = runs
+        self._length: Callable[[int], bytes] = _compact_length if is_flexible else _INT.pack
+
+    def make(self, sizes: tuple[int, ...]) -> tuple[Any, ...]:
+        lengths = [self._length(size) for size in sizes]
+        letters = self._runs[0] + "".join(
+            f"{len(length)}s{size}i{run}"
+            for size, length, run in zip(sizes, lengths, self._runs[1:], strict=True)
+        )
+        if len(self) >= self.MOST:  # lists of all lengths: not a cluster we were made for
+            self.clear()
+        made = self[sizes] = (Struct(">" + letters).pack, *lengths)
+        return made
+
+
+def _compact_length(size: int) -> bytes:
+    return uvarint(size + 1)
+
+
+_INT = Struct(">i")

@@ -24,10 +24,13 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, BrokerEpoch, BrokerId, TopicPartition
 from odradek.protocol.errors import MalformedMessage
-from odradek.protocol.fast_fetch import FetchedPartition, TopicKey, WantedPartition
-from odradek.protocol.fast_fetch_follower import FetchAnswer, decode_response
-from odradek.protocol.fast_fetch_follower import encode_request as encode_fetch
+from odradek.protocol.flat.fetch_request import FetchPartition as WantedPartition
+from odradek.protocol.flat.fetch_request import encode as encode_fetch
+from odradek.protocol.flat.fetch_response import FetchResponse
+from odradek.protocol.flat.fetch_response import PartitionData as FetchedPartition
+from odradek.protocol.flat.fetch_response import decode as decode_response
 from odradek.protocol.headers import decode_response_header, encode_request
+from odradek.protocol.messages.fetch import TopicKey
 from odradek.replication import follower_questions as questions
 from odradek.replication.followed import (
     FETCHING,
@@ -241,14 +244,14 @@ class FollowerFetcher:
         body = encode_fetch(
             version,
             replica_id=self.broker,
-            replica_epoch=broker_epoch,
+            replica_state=(self.broker, broker_epoch),
             max_wait_ms=limits.wait_max_ms,
             min_bytes=limits.min_bytes,
             max_bytes=limits.response_max_bytes,
             session_id=self._session_id,
             session_epoch=self._session_epoch,
             topics=self._wanted(by_id),
-            forgotten=[
+            forgotten_topics_data=[
                 (f.partition.topic_id if by_id else tp.topic, [tp.partition])
                 for tp, f in self._forgotten.items()
                 if tp not in self._changed
@@ -361,7 +364,7 @@ class FollowerFetcher:
         for followed in self.partitions.values():
             followed.in_session = False
 
-    def _fetched(self, response: FetchAnswer, flight: _InFlight, now_ms: int) -> None:
+    def _fetched(self, response: FetchResponse, flight: _InFlight, now_ms: int) -> None:
         if flight.session != self._session:
             return
         if response.error_code != ErrorCode.NONE:
@@ -378,7 +381,7 @@ class FollowerFetcher:
             if response.session_id == 0:
                 # The leader keeps no session for us: every fetch is a full one.
                 self._new_session(close=0)
-        for topic, partitions in response.topics:
+        for topic, partitions in response.responses:
             for data in partitions:
                 wanted = (
                     self._by_id.get((topic, data[0]))

@@ -10,6 +10,7 @@ from typing import Any
 
 from odradek.controller.broker_requests import (
     BrokerRequest,
+    LeaderAndIsrPartition,
     LeaderAndIsrRequest,
     StopReplicaRequest,
     UpdateMetadataPartition,
@@ -22,7 +23,9 @@ from odradek.controller.events import (
     UpdateMetadataAnswered,
 )
 from odradek.model.ids import TopicId, TopicPartition
-from odradek.protocol import fast_controller as fast
+from odradek.protocol.flat import leader_and_isr_request as flat_lai
+from odradek.protocol.flat import stop_replica_request as flat_sr
+from odradek.protocol.flat import update_metadata_request as flat_um
 from odradek.protocol.messages import leader_and_isr as lai
 from odradek.protocol.messages import stop_replica as sr
 from odradek.protocol.messages import update_metadata as um
@@ -32,9 +35,9 @@ from odradek.server.survivor_questions import AskLogEnds, decode_end_offsets, de
 
 LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA = 4, 5, 6
 VERSIONS = {
-    LEADER_AND_ISR: fast.LEADER_AND_ISR_VERSION,
-    STOP_REPLICA: fast.STOP_REPLICA_VERSION,
-    UPDATE_METADATA: fast.UPDATE_METADATA_VERSION,
+    LEADER_AND_ISR: 7,
+    STOP_REPLICA: 4,
+    UPDATE_METADATA: 8,
     **survivors.VERSIONS,
 }
 Sendable = BrokerRequest | AskLogEnds
@@ -49,10 +52,10 @@ class RequestEncoder:
     def __init__(self, inter_broker_listener: str) -> None:
         self._listener = inter_broker_listener
         self._partitions: tuple[UpdateMetadataPartition, ...] | None = None
-        self._topics = b""
+        self._topics: list[bytes] = []
         # By id(), so only while the requests of one event are sent and their partitions live.
         self._encoded: dict[int, bytes] = {}
-        self._told: dict[int, bytes] = {}
+        self._told: dict[int, list[bytes]] = {}
         self._is_one_event = False
 
     def begin(self) -> None:
@@ -64,7 +67,7 @@ class RequestEncoder:
         self._is_one_event = False
         self._encoded = {}
         self._told = {}
-        self._partitions, self._topics = None, b""
+        self._partitions, self._topics = None, []
 
     def encode_all(self, requests: Sequence[BrokerRequest]) -> dict[int, EncodedRequest]:
         """Those of one event, by id()."""
@@ -73,11 +76,11 @@ class RequestEncoder:
 
     def encode(self, request: Sendable) -> EncodedRequest:
         if isinstance(request, LeaderAndIsrRequest):
-            return LEADER_AND_ISR, fast.LEADER_AND_ISR_VERSION, self._leader_and_isr(request)
+            return LEADER_AND_ISR, VERSIONS[LEADER_AND_ISR], self._leader_and_isr(request)
         if isinstance(request, UpdateMetadataRequest):
-            return UPDATE_METADATA, fast.UPDATE_METADATA_VERSION, self._update_metadata(request)
+            return UPDATE_METADATA, VERSIONS[UPDATE_METADATA], self._update_metadata(request)
         if isinstance(request, StopReplicaRequest):
-            return STOP_REPLICA, fast.STOP_REPLICA_VERSION, _stop_replica(request)
+            return STOP_REPLICA, VERSIONS[STOP_REPLICA], _stop_replica(request)
         if isinstance(request, AskLogEnds):
             key, body = survivors.LIST_OFFSETS, survivors.encode_log_ends(request)
         else:
@@ -92,27 +95,28 @@ class RequestEncoder:
                 live_leaders.append((registration.broker_id, endpoint.host, endpoint.port))
         topics = self._told.get(id(request.partitions))
         if topics is None:
-            encoded = self._encoded if self._is_one_event else None
-            topics = fast.encode_leader_and_isr_topics(request.partitions, encoded)
+            topics = _leader_and_isr_topics(request.partitions, self._encoded if self._is_one_event else {})
             if self._is_one_event:
                 self._told[id(request.partitions)] = topics
-        return fast.encode_leader_and_isr(
+        return flat_lai.encode(
+            VERSIONS[LEADER_AND_ISR],
             controller_id=request.controller_id,
             controller_epoch=request.controller_epoch,
             broker_epoch=request.broker_epoch,
-            topics=topics,
+            topic_states=topics,
             live_leaders=live_leaders,
         )
 
     def _update_metadata(self, request: UpdateMetadataRequest) -> bytes:
         if request.partitions is not self._partitions:
             self._partitions = request.partitions
-            self._topics = fast.encode_update_metadata_topics(request.partitions)
-        return fast.encode_update_metadata(
+            self._topics = _update_metadata_topics(request.partitions)
+        return flat_um.encode(
+            VERSIONS[UPDATE_METADATA],
             controller_id=request.controller_id,
             controller_epoch=request.controller_epoch,
             broker_epoch=request.broker_epoch,
-            topics=self._topics,
+            topic_states=self._topics,
             live_brokers=[
                 (
                     registration.broker_id,
@@ -127,12 +131,55 @@ class RequestEncoder:
         )
 
 
+def _leader_and_isr_topics(
+    partitions: Sequence[LeaderAndIsrPartition], encoded: dict[int, bytes]
+) -> list[bytes]:
+    """What is the same for all who are told of the same partitions.
+
+    `encoded` holds what was made of a partition before, by its `id()`: several brokers are told of it. Whoever keeps it
+    keeps the partitions alive.
+    """
+    new = [partition for partition in partitions if id(partition) not in encoded]
+    rows = [(partition.topic_partition.partition, *partition[2:]) for partition in new]
+    version = VERSIONS[LEADER_AND_ISR]
+    states = flat_lai.encode_leader_and_isr_partition_states(version, rows)
+    encoded.update(zip(map(id, new), states, strict=True))
+    topics = _by_topic(partitions, [encoded[id(partition)] for partition in partitions])
+    return flat_lai.encode_leader_and_isr_topic_states(version, topics)
+
+
+def _update_metadata_topics(partitions: Sequence[UpdateMetadataPartition]) -> list[bytes]:
+    version = VERSIONS[UPDATE_METADATA]
+    rows = [(partition.topic_partition.partition, *partition[2:]) for partition in partitions]
+    states = flat_um.encode_update_metadata_partition_states(version, rows)
+    return flat_um.encode_update_metadata_topic_states(version, _by_topic(partitions, states))
+
+
+def _by_topic(
+    partitions: Sequence[LeaderAndIsrPartition | UpdateMetadataPartition], states: Sequence[bytes]
+) -> list[tuple[str, TopicId, list[bytes]]]:
+    """Each topic once, with its partitions' states, in the order in which they come."""
+    topics: dict[tuple[str, TopicId], list[bytes]] = {}
+    topic, its_id, its_states = None, None, []
+    for partition, state in zip(partitions, states, strict=True):
+        name, topic_id = partition.topic_partition.topic, partition.topic_id
+        if name is not topic or topic_id != its_id:  # mostly they come together
+            topic, its_id = name, topic_id
+            its_states = topics.setdefault((name, topic_id), [])
+        its_states.append(state)
+    return [(name, topic_id, its_states) for (name, topic_id), its_states in topics.items()]
+
+
 def _stop_replica(request: StopReplicaRequest) -> bytes:
-    return fast.encode_stop_replica(
+    topics: dict[str, list[tuple[int, int, bool]]] = {}
+    for (name, index), leader_epoch, delete in request.partitions:
+        topics.setdefault(name, []).append((index, leader_epoch, delete))
+    return flat_sr.encode(
+        VERSIONS[STOP_REPLICA],
         controller_id=request.controller_id,
         controller_epoch=request.controller_epoch,
         broker_epoch=request.broker_epoch,
-        partitions=request.partitions,
+        topic_states=list(topics.items()),
     )
 
 

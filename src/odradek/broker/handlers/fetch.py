@@ -30,14 +30,12 @@ from odradek.broker.fetch_sessions import NO_SESSION, FetchSession, ParkedFetch,
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import BrokerEpoch, BrokerId
-from odradek.protocol.fast_fetch import (
-    FetchBody,
-    FetchedPartition,
-    NodeEndpoint,
-    TopicKey,
-    decode_request,
-    encode_response,
-)
+from odradek.protocol.flat.fetch_request import FetchRequest
+from odradek.protocol.flat.fetch_request import decode as decode_request
+from odradek.protocol.flat.fetch_response import NodeEndpoint
+from odradek.protocol.flat.fetch_response import PartitionData as FetchedPartition
+from odradek.protocol.flat.fetch_response import encode as encode_response
+from odradek.protocol.messages.fetch import TopicKey
 from odradek.replication.partition import Partition
 from odradek.replication.replica import READ_COMMITTED
 
@@ -54,6 +52,7 @@ FIRST_WITH_IDS = 13
 FIRST_FROM_FOLLOWERS = 11
 FIRST_WITH_LEADERS = 16
 NONE = 0
+NO_EPOCH = -1
 NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 HAS_NEW_LEADER = (NOT_LEADER, int(ErrorCode.FENCED_LEADER_EPOCH))
 
@@ -63,7 +62,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     body = decode_request(version, request.body, budget=request.budget)
     session = _session(broker, version, body, now_ms)
     if isinstance(session, ErrorCode):
-        return Reply(encode_response(version, [], error_code=session, session_id=NO_SESSION))
+        return Reply(encode_response(version, error_code=session, session_id=NO_SESSION))
     session.last_fetch_time_ms = now_ms
     session.connection_id = request.connection.id
     wait = FetchWait(broker, version, body, session, request.connection)
@@ -80,22 +79,24 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     return wait.park_until(deadline_ms, now_ms)
 
 
-def _session(broker: "Broker", version: int, body: FetchBody, now_ms: int) -> FetchSession | ErrorCode:
+def _session(broker: "Broker", version: int, body: FetchRequest, now_ms: int) -> FetchSession | ErrorCode:
     """The session this fetch belongs to, with what it says taken in; or the error of the whole request."""
     session_id, session_epoch = body.session_id, body.session_epoch
+    # v15 says both in a tag, which consumers leave out.
+    replica_id, replica_epoch = body.replica_state or (body.replica_id, NO_EPOCH)
     sessions = broker.fetch_sessions
     by_id = version >= FIRST_WITH_IDS
     if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if session_id != NO_SESSION:
             sessions.remove(session_id, now_ms)
-        is_follower = body.replica_id >= 0
+        is_follower = replica_id >= 0
         keep = session_epoch == INITIAL_EPOCH and bool(body.topics)
         if keep and not sessions.has_room(for_follower=is_follower, now_ms=now_ms):
             keep = False
         session = FetchSession(
             broker.draws.session_id() if keep else NO_SESSION,
-            replica_id=body.replica_id,
-            replica_epoch=BrokerEpoch(body.replica_epoch),
+            replica_id=replica_id,
+            replica_epoch=BrokerEpoch(replica_epoch),
             by_id=by_id,
             purgatory=broker.purgatory,
             now_ms=now_ms,
@@ -116,9 +117,9 @@ def _session(broker: "Broker", version: int, body: FetchBody, now_ms: int) -> Fe
             broker.purgatory.cut_short(session.parked, now_ms)
         session.next_epoch()
         session.is_full = False
-        session.replica_epoch = BrokerEpoch(body.replica_epoch)
+        session.replica_epoch = BrokerEpoch(replica_epoch)
         sessions.touch(session, now_ms)
-        for key, indexes in body.forgotten:
+        for key, indexes in body.forgotten_topics_data:
             for index in indexes:
                 session.forget(key, index)
         session.fetched_again()
@@ -162,7 +163,7 @@ class FetchWait(ParkedFetch):
         self,
         broker: "Broker",
         version: int,
-        body: FetchBody,
+        body: FetchRequest,
         session: FetchSession,
         connection: "ConnectionInfo",
     ) -> None:
@@ -443,8 +444,8 @@ class FetchWait(ParkedFetch):
         rows = gathered.topics
         buffers: list[Buffer] = encode_response(
             self.version,
-            list(rows.items()),
             session_id=session.id,
+            responses=list(rows.items()),
             node_endpoints=self._endpoints(rows) if self.version >= FIRST_WITH_LEADERS else (),
         )
         if self.limits is not None:
@@ -479,9 +480,7 @@ class FetchWait(ParkedFetch):
             session_id = NO_SESSION
         for wanted in session.pending:
             wanted.is_dirty = False
-        return Reply(
-            encode_response(self.version, [], session_id=session_id, throttle_time_ms=wait_ms), wait_ms
-        )
+        return Reply(encode_response(self.version, session_id=session_id, throttle_time_ms=wait_ms), wait_ms)
 
     def _endpoints(self, rows: dict[TopicKey, list[FetchedPartition]]) -> list[NodeEndpoint]:
         """KIP-951: where the leaders named in the rows are found, on the reader's listener."""

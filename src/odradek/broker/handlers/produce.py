@@ -20,6 +20,7 @@ v10 names the leader where this broker is not it (KIP-951).
 v11 TRANSACTION_ABORTABLE (KIP-890).
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, NoReply, Park, Reply
@@ -35,7 +36,10 @@ from odradek.broker.unchecked_produces import (
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.protocol.api_keys import FIRST_PRODUCE_VERSION
-from odradek.protocol.fast_produce import PartitionAnswer, TopicRecords, decode_request, encode_response
+from odradek.protocol.flat.produce_request import TopicProduceData
+from odradek.protocol.flat.produce_request import decode as decode_request
+from odradek.protocol.flat.produce_response import PartitionProduceResponse as PartitionAnswer
+from odradek.protocol.flat.produce_response import encode as encode_response
 from odradek.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -287,14 +291,14 @@ def _unacknowledged(answers: TopicAnswers) -> NoReply | CloseConnection:
     return NO_REPLY
 
 
-def _rows(topics: list[TopicRecords], error: ErrorCode) -> TopicAnswers:
+def _rows(topics: Sequence[TopicProduceData], error: ErrorCode) -> TopicAnswers:
     return [
         (topic, [(index, int(error), -1, -1, -1, (), None, None) for index, _ in partitions])
         for topic, partitions in topics
     ]
 
 
-def _all(version: int, topics: list[TopicRecords], error: ErrorCode) -> bytes:
+def _all(version: int, topics: Sequence[TopicProduceData], error: ErrorCode) -> bytes:
     return encode_response(version, _rows(topics, error))
 
 

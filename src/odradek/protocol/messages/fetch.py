@@ -25,6 +25,9 @@ from odradek.protocol.schema import (
     uuid,
 )
 
+# A topic is named by `str` up to version 12, by its id (16 bytes) from 13 on.
+TopicKey = str | bytes
+
 
 class ReplicaState(Struct):
     replica_id: int = int32("15+", default=-1)

@@ -22,7 +22,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
 from odradek.model.settings import BrokerSettings
-from odradek.protocol.fast_fetch import FetchBody
+from odradek.protocol.flat.fetch_request import FetchRequest
 from odradek.replication.followed import FetchLimits, FollowedPartition
 from odradek.replication.follower import FollowerFetcher
 from odradek.replication.followers import NEVER_MS
@@ -270,7 +270,20 @@ class Replicas:
             TOPIC_ID, 0, message.leader_epoch, message.offset, message.last_epoch, 0, 1 << 20
         )
         wanted.partition = partition
-        body = FetchBody(message.source, message.broker_epoch, 0, 1, 1 << 20, 0, 0, 0, [], [], "", None)
+        body = FetchRequest(
+            replica_id=-1,
+            max_wait_ms=0,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=0,
+            topics=[],
+            forgotten_topics_data=[],
+            rack_id="",
+            cluster_id=None,
+            replica_state=(message.source, message.broker_epoch),
+        )
         wait = FetchWait(UNTHROTTLED, 17, body, session, cast(Any, None))
         try:
             row, _, _ = wait._look(wanted, 0, NOW_MS)

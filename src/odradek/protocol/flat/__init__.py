@@ -1,0 +1,1 @@
+"""Codecs written by `python docs/generate.py`: see `odradek.protocol.flattening`."""
