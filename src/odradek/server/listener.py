@@ -129,6 +129,8 @@ class Listeners:
         except OSError as error:
             raise _named(error, listener) from error
         for listening in server.sockets:
+            if listening.fileno() < 0:
+                continue  # simulated: nothing waits for its loop
             _lengthen_queue(listening.fileno(), max(settings.socket_listen_backlog_size, LEAST_BACKLOG))
         return server
 
