@@ -75,7 +75,7 @@ nightly: $(VENV)/.dev
 	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 museum: $(VENV)/.dev
-	$(BIN)/python -m odradek.sim.museum $(MUSEUM)
+	$(BIN)/python -m tests.mutants.museum $(MUSEUM)
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

@@ -11,7 +11,6 @@ import ast
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tests.mutations import MUTATIONS, Mutation
+from tests.mutants.edit import site_of
+from tests.mutants.mutant import Mutant
+from tests.mutants.table import OF_BEHAVIOURS
+from tests.mutants.trial import copied, with_change
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "behaviours.md"
@@ -83,14 +85,14 @@ def rows_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[int | str]:
     return rows
 
 
-def mutations_of(row: int) -> list[Mutation]:
-    return [mutation for mutation in MUTATIONS if row in mutation.rows]
+def mutants_of(row: int) -> list[Mutant]:
+    return [mutant for mutant in OF_BEHAVIOURS if row in mutant.rows]
 
 
 def page() -> str:
     """docs/behaviours.md as it must be."""
     lines = [
-        "<!-- Written by tests/behaviours.py from the markers of the tests and from tests/mutations. -->",
+        "<!-- Written by tests/behaviours.py from the markers of the tests and from tests/mutants/table. -->",
         "",
         "# Behaviours",
         "",
@@ -103,24 +105,19 @@ def page() -> str:
     tests = ticked()
     for number, behaviour in sorted(behaviours().items()):
         named = "<br>".join(f"`{test}`" for test in tests.get(number, ()))
-        proof = mutations_of(number)
-        mutation = f"{proof[0].what} (`{proof[0].path}`)" if proof else ""
+        proof = mutants_of(number)
+        mutation = f"{proof[0].what} (`{proof[0].edits[0].at}`)" if proof else ""
         cells = [str(number), behaviour.text.replace("|", "\\|"), behaviour.source, named, mutation]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
-def survivors(mutation: Mutation) -> list[int]:
-    """Rows of a mutation none of whose tests turned red."""
+def survivors(mutant: Mutant) -> list[int]:
+    """Rows of a mutant none of whose tests turned red."""
     with tempfile.TemporaryDirectory() as scratch:
-        source = Path(scratch) / "src"
-        shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
-        target = source / "odradek" / mutation.path
-        text = target.read_text(encoding="utf-8")
-        assert text.count(mutation.old) == 1, f"{mutation.what}: the code it changes is not there once"
-        target.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
-        red = _red_tests({test for row in mutation.rows for test in ticked().get(row, ())}, source)
-        return [row for row in mutation.rows if not red.intersection(ticked().get(row, ()))]
+        source = with_change(copied(Path(scratch)), *map(site_of, mutant.edits))
+        red = _red_tests({test for row in mutant.rows for test in ticked().get(row, ())}, source)
+        return [row for row in mutant.rows if not red.intersection(ticked().get(row, ()))]
 
 
 def _red_tests(tests: set[str], source: Path) -> set[str]:
@@ -147,15 +144,15 @@ def main(arguments: list[str]) -> int:
         print(f"wrote {PAGE.relative_to(ROOT)}")
         return 0
     untested = [row for row in behaviours() if row not in ticked()]
-    unproved = [row for row in behaviours() if not mutations_of(row)]
+    unproved = [row for row in behaviours() if not mutants_of(row)]
     print(f"rows without a test: {untested or 'none'}\nrows without a mutation: {unproved or 'none'}")
     failed = 0
-    for mutation in MUTATIONS:
-        alive = survivors(mutation)
+    for mutant in OF_BEHAVIOURS:
+        alive = survivors(mutant)
         if alive:
             failed += 1
-            print(f"SURVIVES for rows {alive}: {mutation.what} ({mutation.path})", flush=True)
-    print(f"{len(MUTATIONS)} mutations, {failed} survive for some row")
+            print(f"SURVIVES for rows {alive}: {mutant.what} ({mutant.edits[0].at})", flush=True)
+    print(f"{len(OF_BEHAVIOURS)} mutations, {failed} survive for some row")
     return 1 if failed or untested else 0
 
 

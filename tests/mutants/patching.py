@@ -1,20 +1,22 @@
-"""One mutation put into the running process: the code of its function is replaced in place.
+"""Mutations put into the running process: the code of their functions is replaced in place.
 
-For a child made by `fork` after everything is imported: no start of Python, no import, no collection for each mutant.
+A function keeps its identity and gets other code, so whoever imported it by name runs the changed one too. For good in a child
+made by `fork` after everything is imported (no start of Python, no import, no collection for each mutant), or while a `with`
+lasts.
 """
 
 import gc
 import importlib
-import sys
-from collections.abc import Iterator
+import inspect
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from inspect import CO_OPTIMIZED
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 
-import odradek
+from tests.mutants.edit import PACKAGE, Edit, site_of
 from tests.mutants.sites import Site, changed
-
-PACKAGE = Path(odradek.__file__).parent
 
 
 class CannotPatch(Exception):
@@ -32,7 +34,7 @@ def functions_of(path: Path) -> dict[tuple[str, int], list[FunctionType]]:
 
 def outer_code(path: Path, source: str, line: int) -> CodeType:
     """Of the function around this line that is inside no other."""
-    around = [code for code in _functions(compile(source, str(path), "exec")) if line in _lines(code)]
+    around = [code for code in _compiled(path, source) if line in _lines(code)]
     if len(around) != 1:
         raise CannotPatch(f"{len(around)} functions hold {path.name}:{line}")
     return around[0]
@@ -45,23 +47,65 @@ def key_of(site: Site) -> str:
 
 
 def patch(site: Site) -> None:
-    path = PACKAGE / site.path
+    _put_in([site])
+
+
+@contextmanager
+def applied(edits: Iterable[Edit]) -> Iterator[None]:
+    """Inside, the functions run with these changes. Raises Outdated."""
+    before: list[tuple[FunctionType, CodeType]] = []
+    try:
+        by_path: dict[str, list[Site]] = {}
+        for edit in edits:
+            by_path.setdefault(edit.path, []).append(site_of(edit))
+        for sites in by_path.values():
+            before += _put_in(sites)
+        yield
+    finally:
+        for function, code in before:
+            function.__code__ = code
+
+
+def _put_in(sites: Sequence[Site]) -> list[tuple[FunctionType, CodeType]]:
+    """Several sites of one file at once. The functions that were changed, each with the code it had."""
+    path = PACKAGE / sites[0].path
     source = path.read_text(encoding="utf-8")
-    before = outer_code(path, source, site.line)
-    after = {
-        (code.co_qualname, code.co_firstlineno): code
-        for code in _functions(compile(changed(source, site), str(path), "exec"))
-    }[before.co_qualname, before.co_firstlineno]
-    if before.co_freevars != after.co_freevars:
-        raise CannotPatch("another set of variables of the function around it")
-    name = "odradek." + site.path.removesuffix(".py").replace("/", ".")
-    if name not in sys.modules:
-        importlib.import_module(name.removesuffix(".__init__"))
-    alive = functions_of(path).get((before.co_qualname, before.co_firstlineno), [])
+    text = source
+    for site in sorted(sites, key=lambda site: site.start, reverse=True):
+        text = changed(text, site)
+    before, after = _compiled(path, source), _compiled(path, text)
+    name = "odradek." + sites[0].path.removesuffix(".py").replace("/", ".")
+    module = importlib.import_module(name.removesuffix(".__init__"))
+    replaced = []
+    for place in sorted({before.index(outer_code(path, source, site.line)) for site in sites}):
+        old, new = before[place], after[place]
+        if old.co_qualname != new.co_qualname or old.co_freevars != new.co_freevars:
+            raise CannotPatch("another set of variables of the function around it")
+        for function in _alive(module, path, old):
+            replaced.append((function, function.__code__))
+            function.__code__ = new
+    return replaced
+
+
+def _alive(module: ModuleType, path: Path, code: CodeType) -> list[FunctionType]:
+    """Whoever holds this code: what the module calls so, or what the collector knows of."""
+    found: object = module
+    for name in code.co_qualname.split("."):
+        found = vars(found).get(name) if hasattr(found, "__dict__") else None
+    if isinstance(found, classmethod | staticmethod):
+        found = found.__func__
+    found = inspect.unwrap(found) if callable(found) else found
+    if isinstance(found, FunctionType) and found.__code__.co_filename == str(path):
+        return [found]
+    alive = functions_of(path).get((code.co_qualname, code.co_firstlineno), [])
     if not alive:
         raise CannotPatch("nobody holds the function")
-    for function in alive:
-        function.__code__ = after
+    return alive
+
+
+@lru_cache(maxsize=64)
+def _compiled(path: Path, source: str) -> list[CodeType]:
+    return list(_functions(compile(source, str(path), "exec")))
 
 
 def _functions(code: CodeType) -> Iterator[CodeType]:

@@ -29,9 +29,12 @@ def copied(scratch: Path) -> Path:
     return source
 
 
-def with_change(source: Path, site: Site) -> Path:
-    target = source / "odradek" / site.path
-    target.write_text(changed(target.read_text(encoding="utf-8"), site), encoding="utf-8")
+def with_change(source: Path, *sites: Site) -> Path:
+    for site in sorted(
+        sites, key=lambda site: site.start, reverse=True
+    ):  # what is behind a change is moved by it
+        target = source / "odradek" / site.path
+        target.write_text(changed(target.read_text(encoding="utf-8"), site), encoding="utf-8")
     return source
 
 

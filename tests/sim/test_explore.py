@@ -9,11 +9,14 @@ from odradek.sim import scenario
 from odradek.sim.explore.controller_steps import Controllers
 from odradek.sim.explore.invariants import Invariants, anomalies
 from odradek.sim.explore.model import Model, Scope, State
-from odradek.sim.explore.mutations import CUT, MUTATIONS, QUIET, TWO, Mutation, mutated_model
 from odradek.sim.explore.scopes import SCOPES, parts
 from odradek.sim.explore.search import explore
 from odradek.sim.explore.story import played_as_broken
 from odradek.sim.explore.values import ControllerValue, Leadership
+from tests.mutants.mutant import Mutant
+from tests.mutants.patching import applied
+from tests.mutants.search import mutated_model
+from tests.mutants.table.searched import CUT, QUIET, SEARCHED, TWO
 
 STATES = int(os.environ.get("ODRADEK_EXPLORE_STATES", "30000"))
 
@@ -107,19 +110,19 @@ def test_a_lost_disk_is_not_taken_back_into_the_isr() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=[m.name for m in MUTATIONS])
-def test_a_known_bug_has_a_shortest_counter_example(mutation: Mutation) -> None:
-    with mutation.apply():
-        result = explore(mutated_model(mutation), most_states=100_000)
+@pytest.mark.parametrize("mutant", SEARCHED, ids=[m.name for m in SEARCHED])
+def test_a_known_bug_has_a_shortest_counter_example(mutant: Mutant) -> None:
+    with applied(mutant.edits):
+        result = explore(mutated_model(mutant), most_states=100_000)
         found = result.counter_example
         assert found is not None, result.line
         story, played = played_as_broken(found.stories, scenario.play)
-    assert mutation.breaks in found.broken
-    assert len(found.actions) == LENGTHS[mutation.name], found.text
+    assert mutant.search.breaks in found.broken
+    assert len(found.actions) == LENGTHS[mutant.name], found.text
     assert found.text.count("\n") >= len(found.actions)
     # The same in whole brokers: something is broken with the bug, nothing without it.
-    broken = {mutation.breaks, *SEEN_OTHERWISE.get(mutation.name, ())} & set(broken_in(played))
-    assert bool(broken) != (mutation.name in SEEN_NOWHERE_ELSE), played
+    broken = {mutant.search.breaks, *SEEN_OTHERWISE.get(mutant.name, ())} & set(broken_in(played))
+    assert bool(broken) != (mutant.name in SEEN_NOWHERE_ELSE), played
     assert broken_in(scenario.play(story)) == []
 
 
@@ -128,8 +131,8 @@ def broken_in(story: str) -> list[str]:
 
 
 def test_a_mutation_is_gone_afterwards() -> None:
-    for mutation in MUTATIONS:
-        with mutation.apply():
+    for mutant in SEARCHED:
+        with applied(mutant.edits):
             pass
     assert explore(Model(QUIET), most_states=3_000).counter_example is None
 
@@ -167,11 +170,11 @@ def list_growing(model: Model, seen: dict[State, None]) -> list[State]:
 )
 def test_pairs_of_replicas_say_what_the_checkers_say_of_the_whole(name: str, scope: Scope) -> None:
     """Also where something is broken: the remembered answers are those of the simulator's checkers."""
-    mutation = next((m for m in MUTATIONS if m.name == name), None)
+    mutant = next((m for m in SEARCHED if m.name == name), None)
     model = Model(scope)
-    if mutation is not None:
-        with mutation.apply():
-            model = mutated_model(mutation)
+    if mutant is not None:
+        with applied(mutant.edits):
+            model = mutated_model(mutant)
             states = some_states(model, 4_000)
     else:
         states = some_states(model, 4_000)

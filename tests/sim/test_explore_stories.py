@@ -15,6 +15,7 @@ from odradek.sim.explore.scopes import SCOPES
 from odradek.sim.explore.story import NO_COUNTERPART, stories_of
 from odradek.sim.scenario import play
 from odradek.sim.scenario.__main__ import main as play_files
+from tests.mutants.search import search
 
 WALKS, STEPS = 6, 16
 
@@ -71,7 +72,7 @@ def test_what_has_no_counterpart_is_marked_and_the_story_goes_on() -> None:
 
 def test_the_command_writes_a_counter_example_that_plays_otherwise_without_the_bug(tmp_path) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "found.txt"
-    result = CliRunner().invoke(explore, ["--mutation", "elect_anybody", "--scenario", str(path)])
+    result = CliRunner().invoke(search, ["elect_anybody", "--scenario", str(path)])
     assert result.exit_code == BROKEN
     assert "broken StrongIsr" in result.output and f"{path}: the same in whole brokers" in result.output
     assert "\n! StrongIsr: " in path.read_text(encoding="utf-8")

@@ -8,13 +8,15 @@ from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
 from odradek.sim import scenario
 from odradek.sim.controller_writes import ControllerWrites
-from odradek.sim.explore.mutations import writes_without_fence
 from odradek.sim.loop import Host
 from odradek.sim.world import World
 from odradek.store import layout
 from odradek.store.api import ConditionalOps, Create, Fence, Op, Set
+from tests.mutants.patching import applied
+from tests.mutants.search import BY_NAME
 
 STORIES = Path(__file__).parents[1] / "scenarios"
+UNFENCED = BY_NAME["writes_without_fence"]
 STATE = layout.state_path(TopicPartition("t", 0))
 
 
@@ -62,13 +64,13 @@ def test_what_brokers_write_themselves_is_nobodys_term() -> None:
 
 
 def test_without_the_stores_fence_an_old_one_is_still_told() -> None:
-    with writes_without_fence():
+    with applied(UNFENCED.edits):
         assert Store().write(Create("/brokers/seqid"), fence=2) == [(2, 4, "/brokers/seqid")]
 
 
 def test_a_store_that_does_not_fence_is_caught_by_the_story_of_a_deposed_controller() -> None:
     """KAFKA-6082; that the story is clean with fences is test_scenarios.py's."""
     text = (STORIES / "deposed_while_its_watches_are_late.txt").read_text(encoding="utf-8")
-    with writes_without_fence():
+    with applied(UNFENCED.edits):
         played = scenario.play(text)
     assert f"! I10: broker 1 wrote {STATE} as controller of epoch 1, after epoch 2 had begun" in played

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from odradek.log.producers import Producers
-from odradek.sim.museum.mutation import Change, applied
 from odradek.sim.pipelined_producer import MOST_IN_FLIGHT, PipelinedProducer
 from odradek.sim.plan import Fault, Plan, draw
 from odradek.sim.run import CORRECTNESS, OK, describe, run
+from tests.mutants.edit import Edit
+from tests.mutants.patching import applied
 from tests.sim.test_further_faults import plan_with
 
 FAILOVERS = tuple(Fault(2.0 + n, "kill_leader", 0.3 * (n % 3), 0.4, 0.8) for n in range(7))
@@ -67,8 +67,10 @@ def test_epochs_are_raised_where_sequences_lead_nowhere(monkeypatch: pytest.Monk
         anew(self, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(PipelinedProducer, "_begin_anew", begin_anew)
-    forgets = Change(
-        Producers, "check", "if batch.last_sequence == last and batch.first_sequence == first:", "if False:"
+    forgets = Edit(
+        "log.producers:Producers.check",
+        "batch.last_sequence == last and batch.first_sequence == first",
+        "False",
     )
     with applied([forgets]):
         outcome = run(plan(*RECONNECTS))
@@ -78,7 +80,7 @@ def test_epochs_are_raised_where_sequences_lead_nowhere(monkeypatch: pytest.Monk
 
 
 def test_a_log_that_takes_any_sequence_is_seen() -> None:
-    bug = Change(Producers, "check", "if first != expected:", "if False:")
+    bug = Edit("log.producers:Producers.check", "first != expected", "False")
     with applied([bug]):
         outcome = run(plan(*RECONNECTS))
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from odradek.sim.checkers.history import Polled
-from odradek.sim.museum.collection import EXHIBITS
-from odradek.sim.museum.mutation import applied
 from odradek.sim.plan import Fault, draw
 from odradek.sim.run import CORRECTNESS, OK, describe, run
 from odradek.sim.workload import BY_REPLICA
+from tests.mutants.patching import applied
+from tests.mutants.table import EXHIBITS
 from tests.sim.test_further_faults import plan_with
 
 PLAN = replace(plan_with(), reads_from_replicas=True, duration_s=6.0)
@@ -40,8 +40,8 @@ def test_a_copy_that_gives_what_is_not_committed_is_seen(is_broken: bool) -> Non
     plan = replace(
         PLAN, brokers=3, partitions=1, duration_s=14.0, acks=1, is_idempotent=False, faults=tuple(cut_off)
     )
-    exhibit = next(e for e in EXHIBITS if e.number == "9196")
-    with applied(exhibit.changes if is_broken else ()):
+    exhibit = next(e for e in EXHIBITS if e.name == "9196")
+    with applied(exhibit.edits if is_broken else ()):
         outcome = run(plan)
 
     assert outcome.code == (CORRECTNESS if is_broken else OK), describe(outcome)

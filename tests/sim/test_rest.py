@@ -4,18 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from odradek.broker.handlers.fetch import FetchWait
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
-from odradek.replication.partition import Partition
-from odradek.replication.replica import Replica
 from odradek.sim.checkers.replicas import ClusterView, PartitionView, ReplicaView
 from odradek.sim.checkers.rest import Rest, pending, restless, unsettled
-from odradek.sim.museum import collection
-from odradek.sim.museum.mutation import Change, applied
 from odradek.sim.plan import Plan, draw
 from odradek.sim.run import LIVENESS, OK, describe, run
 from odradek.sim.shrink import signature
+from tests.mutants.edit import Edit
+from tests.mutants.patching import applied
+from tests.mutants.table import EXHIBITS
 
 T = TopicPartition("t", 0)
 A, B = BrokerId(1), BrokerId(2)
@@ -94,8 +92,8 @@ def without_faults(seed: int, **settings: str) -> Plan:
 def test_a_cluster_that_does_not_stay_at_rest_says_why() -> None:
     """KAFKA-7152 put back: where nothing is produced any more followers leave the ISR, and nobody would mend it."""
     assert run(without_faults(4)).code == OK
-    bug = next(exhibit for exhibit in collection.EXHIBITS if exhibit.number == "7152")
-    with applied(bug.changes):
+    bug = next(exhibit for exhibit in EXHIBITS if exhibit.name == "7152")
+    with applied(bug.edits):
         outcome = run(without_faults(4))
 
     assert outcome.code == LIVENESS
@@ -106,13 +104,8 @@ def test_a_cluster_that_does_not_stay_at_rest_says_why() -> None:
 
 
 def test_a_reader_that_is_not_woken_is_missed() -> None:
-    bug = Change(Replica, "_wake_readers", "reader.wake()", "pass")
-    worse = Change(
-        Partition,
-        "_advance_high_watermark",
-        "for reader in self.consumer_readers:",
-        "for reader in ():",
-    )
+    bug = Edit("replication.replica:Replica._wake_readers", "reader.wake()", "pass")
+    worse = Edit("replication.partition:Partition._advance_high_watermark", "self.consumer_readers", "()")
     with applied([bug, worse]):
         outcome = run(without_faults(4))
 
@@ -121,8 +114,10 @@ def test_a_reader_that_is_not_woken_is_missed() -> None:
 
 
 def test_a_cluster_that_takes_no_write_is_missed() -> None:
-    bug = Change(
-        Partition, "append", "if acks == -1 and self.is_under_min_isr:", "if b'last-' in bytes(records):"
+    bug = Edit(
+        "replication.partition:Partition.append",
+        "if acks == -1 and self.is_under_min_isr: ...",
+        "if b'last-' in bytes(records): ...",
     )
     with applied([bug]):
         outcome = run(without_faults(4))
@@ -167,7 +162,7 @@ def test_a_seed_whose_fetches_are_answered_at_once_for_ever_does_not_pass() -> N
     plan = replace(draw(26), settings={"max.incremental.fetch.session.cache.slots": "0"}).without(
         set(range(len(draw(26).faults)))
     )
-    bug = Change(FetchWait, "_look", "if session.id == NO_SESSION and wanted", "if False and wanted")
+    bug = Edit("broker.handlers.fetch:FetchWait._look", "session.id == NO_SESSION", "False")
     assert run(plan).code == OK
     with applied([bug]):
         outcome = run(plan)

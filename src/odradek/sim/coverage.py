@@ -20,7 +20,7 @@ ROOT = Path(odradek.__file__).parent
 
 Key = tuple[
     str, int, str
-]  # file, first line, name: the museum gives a function other code, and a module is compiled anew
+]  # file, first line, name: a mutant gives a function other code, and a module is compiled anew
 
 
 class Reached:

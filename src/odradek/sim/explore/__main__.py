@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 
 from odradek.sim.explore.model import Model, Scope
-from odradek.sim.explore.mutations import MUTATIONS, mutated_model
 from odradek.sim.explore.scopes import SCOPES, parts
 from odradek.sim.explore.search import Exploration
 from odradek.sim.explore.search import explore as search
@@ -56,9 +55,6 @@ def _numbers(command: click.Command) -> click.Command:
 @click.option("--calm", is_flag=True, help="No crashes, no lost sessions and connections: goes deeper.")
 @click.option("--second-fetches", is_flag=True, help="Followers send another fetch behind the first.")
 @click.option(
-    "--mutation", type=click.Choice([m.name for m in MUTATIONS]), default=None, help="With this bug put in."
-)
-@click.option(
     "--scenario",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where a counter-example is written as a story of whole brokers (python -m odradek.sim.scenario FILE).",
@@ -68,15 +64,10 @@ def explore(
     name: str | None,
     calm: bool,
     second_fetches: bool,
-    mutation: str | None,
     scenario: Path | None,
     **numbers: int | None,
 ) -> None:
     """Every state of a small cluster that the production code can reach, breadth first."""
-    if mutation is not None:
-        chosen = next(m for m in MUTATIONS if m.name == mutation)
-        with chosen.apply():
-            sys.exit(told(search(mutated_model(chosen), most_states=states), scenario))
     changed = {key: value for key, value in numbers.items() if value is not None}
     if name is None and not (changed or calm or second_fetches):
         for part, scope, most in parts(states):

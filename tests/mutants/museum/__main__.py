@@ -1,4 +1,4 @@
-"""`python -m odradek.sim.museum`: puts every bug back, one after the other, and prints who catches it.
+"""`python -m tests.mutants.museum`: puts every bug back, one after the other, and prints who catches it.
 
 Exit code 1 if one of them passes unseen.
 """
@@ -10,15 +10,16 @@ from typing import IO
 
 import click
 
-from odradek.sim.museum import collection, counting, shown
-from odradek.sim.museum.catch import Caught, by_stories
-from odradek.sim.museum.counting import Counted
-from odradek.sim.museum.exhibit import Exhibit
-from odradek.sim.museum.page import tables
+from tests.mutants.museum import counting
+from tests.mutants.museum.catch import Caught, by_stories
+from tests.mutants.museum.counting import Counted
+from tests.mutants.museum.page import tables
+from tests.mutants.mutant import Mutant
+from tests.mutants.table import EXHIBITS
 
 
 @click.command()
-@click.option("--only", multiple=True, help="A number of the table; may be given several times.")
+@click.option("--only", multiple=True, help="A name in the table; may be given several times.")
 @click.option("--seeds", default=60, show_default=True, help="Most seeds from each of three starting points.")
 @click.option("--seeds-for", type=click.Choice(["all", "unseen"]), default="all", show_default=True)
 @click.option("--stories", default="tests/scenarios", show_default=True, help="Folder of the stories.")
@@ -38,44 +39,43 @@ def main(
         return
     if os.environ.get("PYTHONHASHSEED") != "0":
         os.environ["PYTHONHASHSEED"] = "0"  # seeds are only the same runs with fixed hashes
-        os.execv(sys.executable, [sys.executable, "-m", "odradek.sim.museum", *sys.argv[1:]])
+        os.execv(sys.executable, [sys.executable, "-m", "tests.mutants.museum", *sys.argv[1:]])
     paths = sorted(Path(stories).glob("*.txt"))
-    exhibits = [exhibit for exhibit in collection.EXHIBITS if not only or exhibit.number in only]
+    exhibits = [exhibit for exhibit in EXHIBITS if not only or exhibit.name in only]
     told: dict[str, Caught | None] = {}
     click.echo("| KAFKA | what users met | first story | as |")
     click.echo("|---|---|---|---|")
     for exhibit in exhibits:
-        caught = told[exhibit.number] = by_stories(exhibit, paths)
+        caught = told[exhibit.name] = by_stories(exhibit, paths)
         click.echo(_row(exhibit, "-" if caught is None else caught.by, "" if caught is None else caught.how))
     to_count = [
         e
         for e in exhibits
-        if e.number not in shown.HARMLESS
-        and (seeds_for == "all" or (told[e.number] is None and not e.searched))
+        if not e.harmless and (seeds_for == "all" or (told[e.name] is None and not e.searched))
     ]
     counted = counting.count_all(to_count, seeds, counts) if seeds else {}
     if counted:
         click.echo("\n| KAFKA | seeds | median | as |\n|---|---|---|---|")
     for exhibit in to_count:
-        if exhibit.number in counted:
-            found = counted[exhibit.number]
+        if exhibit.name in counted:
+            found = counted[exhibit.name]
             seeds_of = ", ".join(map(str, found.counts))
-            click.echo(f"| {exhibit.number} | {seeds_of} | {found.median_in_words} | {found.how} |")
-    unseen = [e.number for e in exhibits if not _is_seen(e, told[e.number], counted.get(e.number))]
+            click.echo(f"| {exhibit.name} | {seeds_of} | {found.median_in_words} | {found.how} |")
+    unseen = [e.name for e in exhibits if not _is_seen(e, told[e.name], counted.get(e.name))]
     if unseen:
         click.echo(f"passed unseen: {', '.join(unseen)}", err=True)
     sys.exit(1 if unseen else 0)
 
 
-def _is_seen(exhibit: Exhibit, caught: Caught | None, counted: Counted | None) -> bool:
+def _is_seen(exhibit: Mutant, caught: Caught | None, counted: Counted | None) -> bool:
     is_counted = counted is not None and any(count.is_caught for count in counted.counts)
-    return caught is not None or is_counted or bool(exhibit.searched) or exhibit.number in shown.HARMLESS
+    return caught is not None or is_counted or bool(exhibit.searched) or bool(exhibit.harmless)
 
 
-def _row(exhibit: Exhibit, by: str, how: str) -> str:
+def _row(exhibit: Mutant, by: str, how: str) -> str:
     return (
         "| "
-        + " | ".join(cell.replace("|", "/")[:200] for cell in (exhibit.number, exhibit.met, by, how))
+        + " | ".join(cell.replace("|", "/")[:200] for cell in (exhibit.name, exhibit.what, by, how))
         + " |"
     )
 

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from odradek.sim.museum import catch, collection, counting, shown
-from odradek.sim.museum.counting import Count, Counted, count_all
-from odradek.sim.museum.page import tables
+from tests.mutants.museum import catch, counting
+from tests.mutants.museum.counting import Count, Counted, count_all
+from tests.mutants.museum.page import tables
+from tests.mutants.table import EXHIBITS
 
-SPLIT_BRAIN = next(exhibit for exhibit in collection.EXHIBITS if exhibit.number == "1483")
-PAGE = Path(__file__).parents[2] / "docs" / "museum.md"
+SPLIT_BRAIN = next(exhibit for exhibit in EXHIBITS if exhibit.name == "1483")
+PAGE = Path(__file__).parents[3] / "docs" / "museum.md"
 
 
 def counted(*counts: int) -> Counted:
@@ -59,7 +60,7 @@ def test_a_seed_counts_that_fails_with_the_bug_and_not_without_it() -> None:
     found = catch.by_seeds(SPLIT_BRAIN, 0, 3)
 
     assert found is not None and found[1].startswith("correctness: ")
-    assert catch.by_seeds(SPLIT_BRAIN._replace(changes=()), 0, 1) is None
+    assert catch.by_seeds(SPLIT_BRAIN._replace(edits=()), 0, 1) is None
 
 
 def test_a_seed_that_fails_without_the_bug_too_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,10 +83,9 @@ def test_the_page_says_what_is_known() -> None:
 def test_the_page_names_every_exhibit() -> None:
     text = PAGE.read_text(encoding="utf-8")
 
-    for exhibit in collection.EXHIBITS:
-        assert f"| {exhibit.number} |" in text, exhibit.number
-    for number, story in shown.STORIES.items():
-        assert f"`{story}`" in text, number
+    for exhibit in EXHIBITS:
+        assert f"| {exhibit.name} |" in text, exhibit.name
+        assert not exhibit.scenario or f"`{exhibit.scenario}`" in text, exhibit.name
 
 
 def test_bugs_of_ours_are_told_as_stories_and_put_back() -> None:
@@ -93,7 +93,7 @@ def test_bugs_of_ours_are_told_as_stories_and_put_back() -> None:
     text = (PAGE.parent / "simulator.md").read_text(encoding="utf-8")
     table = text.partition("## Bugs it found in our own code")[2].partition("### Not mended yet")[0]
     rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
-    put_back = set(shown.STORIES.values())
+    put_back = {exhibit.scenario for exhibit in EXHIBITS}
     told = [row for row in rows if put_back & set(re.findall(r"`([a-z_0-9]+)`", row))]
 
     assert len(told) >= 18

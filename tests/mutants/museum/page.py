@@ -1,22 +1,22 @@
-"""The tables of docs/museum.md: `python -m odradek.sim.museum --page COUNTS`, a file as `counting` writes it."""
+"""The tables of docs/museum.md: `python -m tests.mutants.museum --page COUNTS`, a file as `counting` writes it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from odradek.sim.museum import collection, once_unseen, own_bugs, shown
-from odradek.sim.museum.counting import Counted
-from odradek.sim.museum.exhibit import Exhibit
+from tests.mutants.museum.counting import Counted
+from tests.mutants.mutant import Mutant
+from tests.mutants.table import EXHIBITS, once_unseen, own
 
 
 def tables(counts: Mapping[str, Counted]) -> Iterator[str]:
-    caught = [e for e in collection.EXHIBITS if e.number not in shown.HARMLESS]
-    harmless = [e for e in collection.EXHIBITS if e.number in shown.HARMLESS]
-    own = [e for e in caught if e in own_bugs.EXHIBITS]
+    caught = [e for e in EXHIBITS if not e.harmless]
+    harmless = [e for e in EXHIBITS if e.harmless]
+    ours = [e for e in caught if e in own.EXHIBITS]
     unseen = [e for e in caught if e in once_unseen.EXHIBITS]
     yield (
-        f"{len(collection.EXHIBITS)} exhibits, {len(own)} of them bugs of our own and {len(unseen)} that nobody met: "
+        f"{len(EXHIBITS)} exhibits, {len(ours)} of them bugs of our own and {len(unseen)} that nobody met: "
         f"{len(caught)} are caught, {len(harmless)} do no harm here."
     )
-    counted = [counts[e.number] for e in caught if e.number in counts]
+    counted = [counts[e.name] for e in caught if e.name in counts]
     if counted:
         medians = sorted(c.median for c in counted if c.median is not None)
         yield ""
@@ -27,12 +27,12 @@ def tables(counts: Mapping[str, Counted]) -> Iterator[str]:
         )
     yield ""
     yield "| KAFKA | mended there by | what users met | changed here | caught by | seeds | median |"
-    yield from _rows([e for e in caught if e not in own and e not in unseen], counts)
+    yield from _rows([e for e in caught if e not in ours and e not in unseen], counts)
     yield ""
     yield "## Our own"
     yield ""
     yield "| found as | mended by | what came of it | changed here | caught by | seeds | median |"
-    yield from _rows(own, counts)
+    yield from _rows(ours, counts)
     yield ""
     yield "## Once unseen"
     yield ""
@@ -44,28 +44,28 @@ def tables(counts: Mapping[str, Counted]) -> Iterator[str]:
     yield "| KAFKA | mended there by | what users met | changed here | why nothing comes of it |"
     yield "|---|---|---|---|---|"
     for exhibit in harmless:
-        yield "| " + " | ".join([*_first_cells(exhibit), shown.HARMLESS[exhibit.number]]) + " |"
+        yield "| " + " | ".join([*_first_cells(exhibit), exhibit.harmless]) + " |"
 
 
-def _rows(exhibits: Sequence[Exhibit], counts: Mapping[str, Counted]) -> Iterator[str]:
+def _rows(exhibits: Sequence[Mutant], counts: Mapping[str, Counted]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|"
     for exhibit in exhibits:
-        counted = counts.get(exhibit.number)
+        counted = counts.get(exhibit.name)
         seeds = "not counted" if counted is None else ", ".join(map(str, counted.counts))
         median = "-" if counted is None else counted.median_in_words
         yield "| " + " | ".join([*_first_cells(exhibit), caught_by(exhibit), seeds, median]) + " |"
 
 
-def _first_cells(exhibit: Exhibit) -> list[str]:
-    return [exhibit.number, exhibit.commit, exhibit.met, exhibit.what.replace("; ", ", ")]
+def _first_cells(exhibit: Mutant) -> list[str]:
+    return [exhibit.name, exhibit.commit, exhibit.what, ", ".join(f"`{place}`" for place in exhibit.places)]
 
 
-def caught_by(exhibit: Exhibit) -> str:
+def caught_by(exhibit: Mutant) -> str:
     ways = []
     if exhibit.story:
         ways.append("a story of its own")
-    if exhibit.number in shown.STORIES:
-        ways.append(f"`{shown.STORIES[exhibit.number]}`")
+    if exhibit.scenario:
+        ways.append(f"`{exhibit.scenario}`")
     if exhibit.searched:
         ways.append(f"explore: `{exhibit.searched}`")
     return ", ".join(ways)

@@ -1,6 +1,6 @@
 """How many seeds it takes to catch each exhibit, from three starting points; written down as it becomes known.
 
-A file of lines `number|from 0|from 10000|from 20000|how it failed`: the count, or `>60` where 60 were not enough. Of
+A file of lines `name|from 0|from 10000|from 20000|how it failed`: the count, or `>60` where 60 were not enough. Of
 several lines of one exhibit the last counts, so whoever is stopped goes on where the file ends.
 """
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from odradek.sim.museum.catch import by_seeds
-from odradek.sim.museum.exhibit import Exhibit
+from tests.mutants.museum.catch import by_seeds
+from tests.mutants.mutant import Mutant
 
 STARTING_POINTS = (0, 10_000, 20_000)
 # Everything is tried with few seeds first.
@@ -50,14 +50,14 @@ NOTHING = Counted((Count(0, False),) * len(STARTING_POINTS))
 def read(lines: Iterable[str]) -> dict[str, Counted]:
     found: dict[str, Counted] = {}
     for line in lines:
-        number, *cells, how = line.rstrip("\n").split("|")
-        found[number] = Counted(
+        name, *cells, how = line.rstrip("\n").split("|")
+        found[name] = Counted(
             tuple(Count(int(cell.lstrip(">")), not cell.startswith(">")) for cell in cells), how
         )
     return found
 
 
-def count_all(exhibits: Sequence[Exhibit], most: int, file: Path | None) -> Mapping[str, Counted]:
+def count_all(exhibits: Sequence[Mutant], most: int, file: Path | None) -> Mapping[str, Counted]:
     """At most `most` seeds from each starting point, with what stands in the file left as it is."""
     found: dict[str, Counted] = {}
     if file is not None and file.exists():
@@ -65,19 +65,19 @@ def count_all(exhibits: Sequence[Exhibit], most: int, file: Path | None) -> Mapp
     limit = min(FIRST, most)
     while True:
         for exhibit in exhibits:
-            before = found.get(exhibit.number, NOTHING)
+            before = found.get(exhibit.name, NOTHING)
             after = _count_on(exhibit, before, limit)
             if after != before:
-                found[exhibit.number] = after
+                found[exhibit.name] = after
                 if file is not None:
                     with file.open("a", encoding="utf-8") as lines:
-                        lines.write("|".join([exhibit.number, *map(str, after.counts), after.how]) + "\n")
+                        lines.write("|".join([exhibit.name, *map(str, after.counts), after.how]) + "\n")
         if limit >= most:
             return found
         limit = min(FACTOR * limit, most)
 
 
-def _count_on(exhibit: Exhibit, before: Counted, limit: int) -> Counted:
+def _count_on(exhibit: Mutant, before: Counted, limit: int) -> Counted:
     counts, how = [], before.how
     for start, count in zip(STARTING_POINTS, before.counts, strict=True):
         if not count.is_caught and count.tried < limit:

@@ -8,10 +8,11 @@ from types import FrameType
 from typing import NamedTuple
 
 from odradek.sim import scenario
-from odradek.sim.museum.exhibit import Exhibit
-from odradek.sim.museum.mutation import Outdated, applied
 from odradek.sim.plan import draw
 from odradek.sim.run import CORRECTNESS, CRASH, LIVENESS, OK, run
+from tests.mutants.edit import Outdated
+from tests.mutants.mutant import Mutant
+from tests.mutants.patching import applied
 
 # Seconds of the processor that a story or a seed may take; the real ones take half a second and two.
 LONGEST_STORY_S, LONGEST_SEED_S = 2.0, 6.0
@@ -27,13 +28,13 @@ class Caught(NamedTuple):
     how: str
 
 
-def by_text(exhibit: Exhibit | None, text: str) -> str:
+def by_text(exhibit: Mutant | None, text: str) -> str:
     """How the outcome of the story differs under the change; empty if it does not. None: nothing is changed.
 
     Raises Outdated: a change that cannot be made shows nothing.
     """
     try:
-        with applied(exhibit.changes if exhibit else ()), _not_longer_than(LONGEST_STORY_S):
+        with applied(exhibit.edits if exhibit else ()), _not_longer_than(LONGEST_STORY_S):
             after = scenario.play(text)
     except TooLong:
         return "goes round in circles"
@@ -49,7 +50,7 @@ def by_text(exhibit: Exhibit | None, text: str) -> str:
     return (broken or new or ["an outcome is missing"])[0]
 
 
-def by_stories(exhibit: Exhibit, stories: Sequence[Path]) -> Caught | None:
+def by_stories(exhibit: Mutant, stories: Sequence[Path]) -> Caught | None:
     """The first story that comes out otherwise."""
     if exhibit.story:
         how = by_text(exhibit, scenario.play(exhibit.story))
@@ -62,10 +63,10 @@ def by_stories(exhibit: Exhibit, stories: Sequence[Path]) -> Caught | None:
     return None
 
 
-def by_seeds(exhibit: Exhibit, begin: int, end: int) -> tuple[int, str] | None:
+def by_seeds(exhibit: Mutant, begin: int, end: int) -> tuple[int, str] | None:
     """The first seed of these that fails under the change, and does not without it; and how it fails."""
     for seed in range(begin, end):
-        with applied(exhibit.changes):
+        with applied(exhibit.edits):
             how = _fails(seed)
         if how and not _fails(seed):
             return seed, how

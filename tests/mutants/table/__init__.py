@@ -1,0 +1,20 @@
+"""The one table of chosen mutations, by where they come from."""
+
+from tests.mutants.table import kafka_controller, kafka_replication, kafka_storage, once_unseen, own
+from tests.mutants.table.controller_operations import OF_OPERATIONS
+from tests.mutants.table.controller_partitions import OF_PARTITIONS
+from tests.mutants.table.controller_replicas import OF_REPLICAS
+from tests.mutants.table.other_rooms import OF_OTHER_ROOMS
+from tests.mutants.table.searched import SEARCHED
+
+# A test of each of their rows turns red (tests/behaviours.py).
+OF_BEHAVIOURS = OF_PARTITIONS + OF_REPLICAS + OF_OPERATIONS + OF_OTHER_ROOMS
+# The museum's (docs/museum.md).
+EXHIBITS = (
+    *kafka_replication.EXHIBITS,
+    *kafka_controller.EXHIBITS,
+    *kafka_storage.EXHIBITS,
+    *own.EXHIBITS,
+    *once_unseen.EXHIBITS,
+)
+TABLE = OF_BEHAVIOURS + EXHIBITS + SEARCHED

@@ -1,0 +1,152 @@
+"""What the exhaustive search finds (docs/explore.md), the shortest counter-example of each known by its length.
+
+While one is applied a *new* `Model` must be made, for a model remembers what it asked (`tests.mutants.searching`).
+"""
+
+from odradek.sim.explore.model import Scope
+from tests.mutants.edit import Edit
+from tests.mutants.mutant import Mutant, Search
+from tests.mutants.table import kafka_controller, kafka_replication, own
+
+QUIET = Scope(
+    broker_crashes=0, session_expirations=0, lost_connections=0, controller_crashes=0, partition_epochs=5
+)
+TWO = QUIET._replace(brokers=2)
+CUT = TWO._replace(power_cuts=1, broker_crashes=1, records=1, min_insync_replicas=2)
+SHORT = QUIET._replace(records=1, leader_epochs=2, partition_epochs=4)
+
+
+def _as(name: str) -> tuple[Edit, ...]:
+    """Put in as this exhibit is."""
+    of_museum = (*kafka_replication.EXHIBITS, *kafka_controller.EXHIBITS, *own.EXHIBITS)
+    return next(mutant.edits for mutant in of_museum if mutant.name == name)
+
+
+SEARCHED: tuple[Mutant, ...] = (
+    Mutant(
+        "cut_to_high_watermark",
+        "before KIP-101: a new follower cuts its log to its own high watermark, and trusts what is left",
+        _as("1211"),
+        search=Search("StrongIsr", QUIET),
+    ),
+    Mutant(
+        "mark_over_committed_isr",
+        "the high watermark does not wait for a replica the controller was asked to add",
+        _as("8836 (2)"),
+        search=Search("StrongIsr", TWO),
+    ),
+    Mutant(
+        "shrink_before_the_answer",
+        "a leader counts on a smaller ISR before the controller has stored it",
+        _as("8836"),
+        search=Search("StrongIsr", QUIET),
+    ),
+    Mutant(
+        "no_epoch_in_fetch",
+        "before KIP-320: a fetch does not say which leader it means, and a log takes records of any epoch",
+        (
+            Edit(
+                "broker.fetch_sessions:FetchSession.want",
+                "wanted.current_leader_epoch = current_leader_epoch",
+                "wanted.current_leader_epoch = -1",
+            ),
+            Edit(
+                "log.partition_log:PartitionLog.append_as_follower",
+                "header.leader_epoch > leader_epoch",
+                "False",
+            ),
+        ),
+        search=Search("TypeOk", QUIET),
+    ),
+    Mutant(
+        "counted_before_cut",
+        "KAFKA-13141: a fetch that has to be answered with a divergence moves the follower's position all the same",
+        _as("13141"),
+        search=Search("StrongIsr", QUIET),
+    ),
+    Mutant(
+        "elect_anybody",
+        "a leader from outside the ISR, although nobody allowed it",
+        _as("4623"),
+        search=Search("StrongIsr", TWO._replace(session_expirations=1)),
+    ),
+    Mutant(
+        "joins_below_the_epoch",
+        "KAFKA-7128: a follower joins the ISR at the high watermark, below the start of the leader's epoch",
+        _as("7128"),
+        search=Search("StrongIsr", SHORT),
+    ),
+    Mutant(
+        "rolls_back_on_doubt",
+        "a leader takes INVALID_UPDATE_VERSION or FENCED_LEADER_EPOCH for a refusal of its proposal",
+        (
+            Edit(
+                "replication.partition:Partition.isr_answered",
+                "answer.error in ROLL_BACK",
+                "answer.error in {*ROLL_BACK, ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.FENCED_LEADER_EPOCH}",
+            ),
+        ),
+        search=Search("StrongIsr", TWO),
+    ),
+    Mutant(
+        "any_incarnation_joins",
+        "before KIP-841 and KIP-903: the controller does not ask whether a new member lives, nor which life it is in",
+        _as("13916"),
+        search=Search("StrongIsr", TWO._replace(broker_crashes=1, lost_disks=1)),
+    ),
+    Mutant(
+        "names_the_next_life",
+        "H1: a proposal that is sent again names the follower's newest incarnation, which nobody found in sync",
+        _as("H1"),
+        search=Search("StrongIsr", TWO._replace(records=1, broker_crashes=1, lost_disks=1)),
+    ),
+    Mutant(
+        "shorter_is_a_prefix",
+        "KAFKA-6361: a leader that does not know the follower's epoch takes its log for a prefix",
+        _as("6361"),
+        search=Search("StrongIsr", QUIET),
+    ),
+    Mutant(
+        "writes_without_fence",
+        "KAFKA-6082: the store takes a write of a controller whether or not another was elected since",
+        _as("6082"),
+        search=Search("I10", TWO._replace(deposals=1)),
+    ),
+    Mutant(
+        "bounced_is_as_before",
+        "a broker that was away and back before anybody looked keeps its place in the ISR, with what it has left",
+        _as("7235"),
+        search=Search("I8", CUT),
+    ),
+    Mutant(
+        "eligible_in_its_next_life",
+        "KIP-966: an eligible replica stays eligible although it stopped without having flushed",
+        (
+            Edit(
+                "controller.eligible:plan_lost",
+                "[broker for broker in brokers if broker in current.elr]",
+                "[]",
+            ),
+        ),
+        search=Search("I8", CUT),
+    ),
+    Mutant(
+        "judged_one_by_one",
+        "ours: of two that return without their records the smaller id was judged while the other was still eligible",
+        _as("unclean together"),
+        search=Search("I8", CUT),
+    ),
+    Mutant(
+        "takes_an_answer_twice",
+        "an answer to a fetch sent before the last one is taken for the answer to that; a real log would refuse the records it "
+        "has already, the one of the search takes what it is given",
+        (
+            Edit(
+                "replication.follower:FollowerFetcher._partition_fetched",
+                "number < followed.named_at",
+                "False",
+            ),
+        ),
+        search=Search("ValidHighWatermark", TWO._replace(second_fetches=True)),
+    ),
+)
