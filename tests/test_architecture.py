@@ -114,8 +114,8 @@ def test_only_files_py_opens_files_in_the_log() -> None:
 # is gone, or smaller, is to be struck out here.
 CIRCLES = [
     {"cli.output", "cli.waiting"},
-    {"log.cutting", "log.lookups", "log.partition_log", "log.scrubbing"},
     {"log.future_logs", "log.log_manager"},
+    {"log.lookups", "log.partition_log", "log.scrubbing", "log.truncation"},
     {"protocol.compiler", "protocol.json_form", "protocol.schema"},
     {
         "replication.followers", "replication.partition", "replication.replica", "replication.waiting",

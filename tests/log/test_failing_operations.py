@@ -182,7 +182,7 @@ def flush(story: Story) -> None:
 
 def read_everything(story: Story) -> None:
     for segment in story.log.segments[:-1]:
-        segment.cool()
+        segment.close_handles()
     values(story.log)
     story.log.offset_for_timestamp(NOW)
     story.log.offset_of_max_timestamp()
@@ -239,7 +239,7 @@ def judge(story: Story) -> None:
     assert all(a.end_offset == b.base_offset for a, b in zip(log.segments, log.segments[1:], strict=False))
     assert values(log) == story.acknowledged
     for segment in log.segments[:-1]:
-        segment.cool()
+        segment.close_handles()
     assert values(log) == story.acknowledged, "as its files say"
     assert log.offset_of_max_timestamp() is not None
 

@@ -13,7 +13,7 @@ from odradek.log.future_logs import FutureLog, is_too_long, moves_of
 from odradek.log.log_manager import LogManager
 from odradek.log.memory_files import MemoryDisk
 from odradek.log.partition_log import PartitionLog
-from odradek.log.tails import TAILS
+from odradek.log.truncated_tails import TAILS
 from odradek.model.ids import TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings, TopicSettings
 from odradek.sim.crash_states import RecordingDisk, copied, disk_with
@@ -414,7 +414,7 @@ def judge(moment: Moment, kind: str, world: Directories) -> None:
     if not moment.written and world.path is None:
         return
     assert world.manager.refused == {} and world.manager.offline_directories == {}, where
-    assert world.manager.contested == {}, where
+    assert world.manager.ambiguous == {}, where
     held = contents(world.log)
     if kind == "killed":
         assert held == moment.written or held[: len(moment.written)] == moment.written, where

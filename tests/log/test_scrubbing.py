@@ -65,7 +65,7 @@ def test_every_segment_is_looked_at_the_active_one_too(base_offset: int) -> None
 
 def test_a_segment_that_is_gone_is_noticed() -> None:
     disk, log = log_of(8)
-    log.segments[1].cool()
+    log.segments[1].close_handles()
     disk.root.child(str(TP)).remove(f"{3:020d}.log")
     (error,) = found_by(Scrubber(lambda: [log]), log)
     assert isinstance(error, MissingFile)
@@ -121,7 +121,7 @@ def test_a_cold_segment_stays_cold_also_half_way_through() -> None:
     """A descriptor left behind by a thread would stay for good, or serve whoever writes with an end that is old."""
     _, log = log_of(7)
     for segment in log.segments[:-1]:
-        segment.cool()
+        segment.close_handles()
     scrubber = Scrubber(lambda: [log])
     for _ in range(7):
         scrubber.look(len(SMALL))  # a batch at a time

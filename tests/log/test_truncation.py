@@ -192,7 +192,7 @@ def test_deleted_records_are_out_of_range_and_their_segments_go(disk: Disk) -> N
     assert log.epochs.entries == [(1, 14), (2, 20), (3, 30)]
     assert log.delete_records_before(3) == 14, "never backwards"
     assert (
-        log.segments.discarded
+        log.segments.pending_removal
         and log.segments.purge() == 3
         and not any(".deleted" in name for name in disk.names())
     )

@@ -54,7 +54,7 @@ class DamagedLogs:
         if named:
             self._effects.append(RegisterAgain(f"the log of {', '.join(named)} is damaged"))
 
-    def begin_anew(self, topic_partition: TopicPartition, told: LeaderAndIsr, now_ms: int) -> bool:
+    def recreate(self, topic_partition: TopicPartition, told: LeaderAndIsr, now_ms: int) -> bool:
         """Told of a replica that is damaged: True if its log was set aside, and an empty one may be made."""
         if not self.is_on_a_good_disk(topic_partition):
             return False
@@ -71,7 +71,7 @@ class DamagedLogs:
                 )
             )
             return False
-        line = self._logs.begin_anew(topic_partition, now_ms)
+        line = self._logs.recreate(topic_partition, now_ms)
         self._found_in.pop(topic_partition, None)
         self._declined.pop(topic_partition, None)
         self._effects.append(

@@ -189,7 +189,7 @@ class ReplicaManager(Organ):
             topic_partition = leadership.topic_partition
             try:
                 if topic_partition not in self.partitions:
-                    for line in self.logs.settle(topic_partition, leadership.topic_id, now_ms):
+                    for line in self.logs.resolve_topic_id(topic_partition, leadership.topic_id, now_ms):
                         self._effects.append(LogLine("warning", line))
                 if self._is_of_a_former_life(leadership):
                     former.append(topic_partition)
@@ -286,7 +286,7 @@ class ReplicaManager(Organ):
 
     def _host(self, told: Leadership, now_ms: int) -> Partition:
         topic_partition = told.topic_partition
-        if self.logs.refused and self.damaged.begin_anew(topic_partition, told.leader_and_isr, now_ms):
+        if self.logs.refused and self.damaged.recreate(topic_partition, told.leader_and_isr, now_ms):
             self.offline.pop(topic_partition, None)
         if topic_partition in self.offline and not told.is_new and topic_partition not in self.unmade:
             raise StorageError(self.offline[topic_partition])

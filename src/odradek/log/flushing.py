@@ -194,5 +194,5 @@ def commit(state: FlushState, plan: FlushPlan, now_ms: int) -> int:
         state.last_flush_ms = now_ms
     for segment in plan.segments:
         if 0 <= segment.end_offset <= state.recovery_point:
-            segment.cool()  # a rolled segment kept its descriptor for this flush
+            segment.close_handles()  # a rolled segment kept its descriptor for this flush
     return state.recovery_point

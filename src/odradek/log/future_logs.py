@@ -19,16 +19,16 @@ When the directory of the log in use fails, the future log stays where it is: it
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.log.checkpoints import DIRECTORY_MOVES, MalformedCheckpoint, moves_to_bytes, read_moves
+from odradek.log.duplicate_logs import DuplicateLog
 from odradek.log.errors import DirectoryOffline, MissingFile, StorageError
 from odradek.log.files import Directory
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.log_directory import LogDirectory, parse_directory_name
-from odradek.log.namesakes import Namesake
 from odradek.log.partition_log import PartitionLog
 from odradek.log.prepared_files import PreparedFiles
 from odradek.log.recovery import create_log
 from odradek.log.retired_logs import DELETE_SUFFIX, LONGEST_NAME, STRAY_SUFFIX, unique_name
-from odradek.log.tails import TAILS
+from odradek.log.truncated_tails import TAILS
 from odradek.model.ids import NO_TOPIC_ID, TopicPartition
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class FutureLogs:
         topic_partition = parse_directory_name(name[: -len(FUTURE_SUFFIX) - UNIQUE_LENGTH])
         if topic_partition is None or not directory.root.is_directory(name):
             return
-        if topic_partition in manager.contested:
+        if topic_partition in manager.ambiguous:
             return  # of which of them it is a copy nobody knows yet
         current = manager.logs.get(topic_partition)
         if topic_partition in self.logs or (current is not None and manager.home_of(current) is directory):
@@ -173,7 +173,7 @@ class FutureLogs:
         suffix: str,
         now_ms: int,
     ) -> str:
-        found = Namesake(
+        found = DuplicateLog(
             directory, NO_TOPIC_ID, log or StorageError(f"{topic_partition}: the move was cancelled")
         )
         return self._manager.retire(topic_partition, found, suffix, now_ms, name=name)
@@ -246,7 +246,7 @@ class FutureLogs:
         lines = [f"{topic_partition} has moved from {home.path} to {directory.path}"]
         # Tails that an unclean election cut off are for a person to look at: they do not go with the log.
         has_tails = home.is_online and home.root.child(str(topic_partition)).is_directory(TAILS)
-        former = Namesake(home, current.topic_id, current)
+        former = DuplicateLog(home, current.topic_id, current)
         try:
             line = manager.retire(
                 topic_partition, former, STRAY_SUFFIX if has_tails else DELETE_SUFFIX, now_ms

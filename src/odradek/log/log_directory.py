@@ -27,7 +27,7 @@ class LogDirectory:
         self.log_starts: dict[TopicPartition, int] = {}
         self.cleaned_to: dict[TopicPartition, int] = {}  # where the dirty part of a compacted log begins
         self.log_count = 0  # see `Homes`
-        self.put_aside: set[TopicPartition] = set()  # gone, and perhaps still named in the files
+        self.retired: set[TopicPartition] = set()  # gone, and perhaps still named in the files
         self.unsynced_deletions: list[TopicPartition] = []  # renamed, and a power cut may take that back
 
     @property
@@ -111,11 +111,11 @@ class LogDirectory:
                 self.write_offsets(checkpoints.LOG_START, self.log_starts)
 
     def leave_out(self, topic_partition: TopicPartition) -> None:
-        """The log is put aside: nothing is said of it any more, from the next time on that the files are written."""
+        """The log is retired: nothing is said of it any more, from the next time on that the files are written."""
         with self.checkpointing:
             for offsets in (self.recovery_points, self.high_watermarks, self.log_starts, self.cleaned_to):
                 if offsets.pop(topic_partition, None) is not None:
-                    self.put_aside.add(topic_partition)
+                    self.retired.add(topic_partition)
 
     def forget_former(self, topic_partition: TopicPartition) -> None:
         """What was flushed or deleted of an earlier log of that name says nothing about a new one.
@@ -124,7 +124,7 @@ class LogDirectory:
         missing, or as if it began where the old one did.
         """
         with self.checkpointing:
-            is_stale = topic_partition in self.put_aside
+            is_stale = topic_partition in self.retired
             for name, offsets in (
                 (checkpoints.RECOVERY_POINT, self.recovery_points),
                 (checkpoints.LOG_START, self.log_starts),
@@ -134,7 +134,7 @@ class LogDirectory:
                 if offsets.pop(topic_partition, None) is not None or is_stale:
                     self.write_offsets(name, offsets)
             if is_stale:
-                self.put_aside.clear()  # all that were put aside were left out just now
+                self.retired.clear()  # all that were retired were left out just now
 
 
 class Homes(dict[TopicPartition, LogDirectory]):

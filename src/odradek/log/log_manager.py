@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from odradek.log import checkpoints, log_directory
 from odradek.log.config import LogConfig
+from odradek.log.duplicate_logs import DuplicateLog, pick, topic_id_in, why_both_cannot_be
 from odradek.log.errors import DirectoryOffline, StorageError
 from odradek.log.files import Directory
 from odradek.log.future_logs import FUTURE_SUFFIX, FutureLogs, moves_of
 from odradek.log.log_directory import Homes
 from odradek.log.log_directory import LogDirectory as LogDirectory
 from odradek.log.log_directory import parse_directory_name as parse_directory_name
-from odradek.log.namesakes import Namesake, meant, topic_id_in, why_both_cannot_be
 from odradek.log.partition_log import PartitionLog
 from odradek.log.recovery import Recovered, create_log, open_log
 from odradek.log.retention import drop_expired_segments
@@ -59,7 +59,7 @@ class LogManager:
         # Logs on a good disk that cannot be used: a request for one is answered with its error.
         self.refused: dict[TopicPartition, StorageError] = {}
         # Of different topics, in different directories: none is served before the controller says which is meant.
-        self.contested: dict[TopicPartition, list[Namesake]] = {}
+        self.ambiguous: dict[TopicPartition, list[DuplicateLog]] = {}
         self.left_out: dict[str, StorageError] = dict(left_out or {})
         self.on_directory_failure: Callable[[str, StorageError], None] | None = None
         self.on_broken_log: Callable[[TopicPartition, StorageError], None] | None = None
@@ -125,13 +125,13 @@ class LogManager:
             topic_partition = parse_directory_name(name)
             if topic_partition is None or not root.is_directory(name):
                 continue
-            if topic_partition in self._home or topic_partition in self.contested:
-                self._load_namesake(directory, topic_partition, was_clean, now_ms, notes)
+            if topic_partition in self._home or topic_partition in self.ambiguous:
+                self._load_duplicate(directory, topic_partition, was_clean, now_ms, notes)
                 continue
             self._load_log(directory, topic_partition, was_clean, now_ms, notes)
         return was_clean
 
-    def _load_namesake(
+    def _load_duplicate(
         self,
         directory: LogDirectory,
         topic_partition: TopicPartition,
@@ -139,7 +139,7 @@ class LogManager:
         now_ms: int,
         notes: list[str],
     ) -> None:
-        """Another directory has a log of that name already: see `namesakes`."""
+        """Another directory has a log of that name already: see `duplicate_logs`."""
         root = directory.root
         first = self._home.get(topic_partition)
         if first is not None and not first.is_online:
@@ -155,13 +155,13 @@ class LogManager:
                 moves_of(first.root.child(str(topic_partition))),
             )
             if here != there:  # a crash, or a failed disk, in the moment in which it moved: see `future_logs`
-                former = Namesake(directory, topic_id, StorageError(f"{topic_partition} has moved"))
+                former = DuplicateLog(directory, topic_id, StorageError(f"{topic_partition} has moved"))
                 if here > there:
                     former = self._take(topic_partition, first)
                     self._load_log(directory, topic_partition, was_clean, now_ms, notes)
                 notes.append(self.retire(topic_partition, former, STRAY_SUFFIX, now_ms))
                 return
-        known = self.contested.get(topic_partition, ())
+        known = self.ambiguous.get(topic_partition, ())
         others = [(other.directory, other.topic_id) for other in known]
         if first is not None:
             others.append((first, topic_id_in(first.root, topic_partition)))
@@ -170,27 +170,27 @@ class LogManager:
             if why is not None:
                 raise root.health.fail(StorageError(why))
         if first is not None:
-            self.contested[topic_partition] = [self._take(topic_partition, first)]
+            self.ambiguous[topic_partition] = [self._take(topic_partition, first)]
         try:
             self._load_log(directory, topic_partition, was_clean, now_ms, notes)
         except StorageError:
             del self._home[topic_partition]
             raise
-        self.contested[topic_partition].append(self._take(topic_partition, directory))
+        self.ambiguous[topic_partition].append(self._take(topic_partition, directory))
         named = " and in ".join(other.path for other, _ in others)
         notes.append(
             f"{topic_partition} is in {directory.path} and in {named}, of different topics: none is served before "
             "the controller has said which is meant"
         )
 
-    def _take(self, topic_partition: TopicPartition, home: LogDirectory) -> Namesake:
+    def _take(self, topic_partition: TopicPartition, home: LogDirectory) -> DuplicateLog:
         """Out of service, and no longer known under its name; on the disk it stays as it is."""
         refused = self.refused.pop(topic_partition, None)
         log = self.logs.pop(topic_partition, None) or refused
         del self._home[topic_partition]
         assert log is not None
         topic_id = topic_id_in(home.root, topic_partition) if isinstance(log, StorageError) else log.topic_id
-        return Namesake(home, topic_id, log)
+        return DuplicateLog(home, topic_id, log)
 
     def _load_log(
         self,
@@ -294,15 +294,15 @@ class LogManager:
             log.assign_topic_id(topic_id)
         return log
 
-    def settle(self, topic_partition: TopicPartition, topic_id: TopicId, now_ms: int) -> list[str]:
+    def resolve_topic_id(self, topic_partition: TopicPartition, topic_id: TopicId, now_ms: int) -> list[str]:
         """The controller means this topic by that name: logs of others are strays. A line for each set aside.
 
         Before the partition is hosted. Of one that is hosted the controller meant that log already in this life of
         the broker, and what says otherwise may be late (INCONSISTENT_TOPIC_ID). StorageError where several are here
         and it does not say which topic it means.
         """
-        namesakes = self.contested.get(topic_partition)
-        if namesakes is None:
+        duplicates = self.ambiguous.get(topic_partition)
+        if duplicates is None:
             home = self._home.get(topic_partition)
             if home is None or topic_id == NO_TOPIC_ID:
                 return []
@@ -310,14 +310,14 @@ class LogManager:
                 return []  # its directory could not be read
             if self._topic_id_of(topic_partition, home) in (NO_TOPIC_ID, topic_id):
                 return []
-            namesakes = [self._take(topic_partition, home)]
+            duplicates = [self._take(topic_partition, home)]
         elif topic_id == NO_TOPIC_ID:
-            paths = " and in ".join(namesake.directory.path for namesake in namesakes)
+            paths = " and in ".join(duplicate.directory.path for duplicate in duplicates)
             raise StorageError(
                 f"{topic_partition} is in {paths}, of different topics, and the controller names no topic id"
             )
-        self.contested.pop(topic_partition, None)
-        found, strays = meant(namesakes, topic_id)
+        self.ambiguous.pop(topic_partition, None)
+        found, strays = pick(duplicates, topic_id)
         if found is not None:
             self._home[topic_partition] = found.directory
             if isinstance(found.log, StorageError):
@@ -326,7 +326,7 @@ class LogManager:
                 self.logs[topic_partition] = found.log
         return [self.retire(topic_partition, stray, STRAY_SUFFIX, now_ms) for stray in strays]
 
-    def begin_anew(self, topic_partition: TopicPartition, now_ms: int) -> str:
+    def recreate(self, topic_partition: TopicPartition, now_ms: int) -> str:
         """Sets a log that is refused aside, so that an empty one can take its place. For whoever knows that nobody
         counts on what is in it. A line that says where it lies.
         """
@@ -380,10 +380,10 @@ class LogManager:
             )
         if home is None:
             # Namesakes: the request names no topic id, so which one it means nobody knows.
-            namesakes = self.contested.pop(topic_partition, ())
-            for namesake in namesakes:
-                self.retire(topic_partition, namesake, STRAY_SUFFIX, now_ms)
-            return bool(namesakes)
+            duplicates = self.ambiguous.pop(topic_partition, ())
+            for duplicate in duplicates:
+                self.retire(topic_partition, duplicate, STRAY_SUFFIX, now_ms)
+            return bool(duplicates)
         if not home.is_online:
             # Said to be gone, it would be back with its directory, in the way of the next topic of that name
             # (KAFKA-16157).
@@ -394,7 +394,7 @@ class LogManager:
     def retire(
         self,
         topic_partition: TopicPartition,
-        found: Namesake,
+        found: DuplicateLog,
         suffix: str,
         now_ms: int,
         *,
@@ -492,7 +492,7 @@ class LogManager:
             key: offset
             for key, offset in offsets.items()
             if (key in self.refused and self._home.get(key) is directory)
-            or any(namesake.directory is directory for namesake in self.contested.get(key, ()))
+            or any(duplicate.directory is directory for duplicate in self.ambiguous.get(key, ()))
         }
 
     def before_cut_below(self, log: PartitionLog, offset: int, log_start_offset: int) -> None:
@@ -531,7 +531,7 @@ class LogManager:
         """Removes files and directories whose time has come; returns how many. Blocks: for a thread."""
         count = 0
         for log in [*self.logs.values(), *self._future_logs()]:
-            if log.segments.discarded and log.failure is None:
+            if log.segments.pending_removal and log.failure is None:
                 count += log.segments.purge()
         return count + self._retired.purge(now_ms)
 
@@ -543,8 +543,8 @@ class LogManager:
         StorageError of the first log that could not be closed; by then the others are.
         """
         failed: list[tuple[str, StorageError]] = []
-        contested = [namesake for namesakes in self.contested.values() for namesake in namesakes]
-        unused = [namesake.log for namesake in contested if not isinstance(namesake.log, StorageError)]
+        ambiguous = [duplicate for duplicates in self.ambiguous.values() for duplicate in duplicates]
+        unused = [duplicate.log for duplicate in ambiguous if not isinstance(duplicate.log, StorageError)]
         for log in [*self.logs.values(), *unused, *self._future_logs()]:
             if log.failure is None:
                 try:
@@ -558,7 +558,9 @@ class LogManager:
         unclean = {path for path, _ in failed}
         for directory in self._online():
             broken = [self._home[key] for key in self.refused]
-            broken += [namesake.directory for namesake in contested if isinstance(namesake.log, StorageError)]
+            broken += [
+                duplicate.directory for duplicate in ambiguous if isinstance(duplicate.log, StorageError)
+            ]
             if directory not in broken and directory.path not in unclean:
                 # With a log refused, the next start has to look at it again.
                 directory.root.replace(

@@ -8,7 +8,7 @@ log is in `recovery`, flushing in `flushing`, what is asked by timestamp or tran
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from odradek.log import cutting, flushing, lookups, reading, scrubbing
+from odradek.log import flushing, lookups, reading, scrubbing, truncation
 from odradek.log.checkpoints import (
     LEADER_EPOCHS,
     PARTITION_METADATA,
@@ -97,7 +97,7 @@ class PartitionLog:
         # Producers as they were at some offsets of the active segment, so that a cut near the end is no long walk.
         self.producer_marks: list[tuple[int, bytes]] = []
         self._marked_bytes = self.segments.active.file.size_bytes
-        self._doubted_gap = -1  # the end of this log when a leader had nothing there
+        self._suspect_gap = -1  # the end of this log when a leader had nothing there
 
     # --------------------------------------------------------------------------------------------- appending
 
@@ -216,7 +216,7 @@ class PartitionLog:
                 self.truncate_fully_and_start_at(header.base_offset, now_ms)
                 self.log_start_offset = start
                 base_offset = header.base_offset
-            if header.base_offset > expected and not self._is_believed_gap(expected):
+            if header.base_offset > expected and not self._accepts_gap(expected):
                 self._write_pending(records[begin:end], pending, now_ms)
                 raise CorruptBatch(
                     f"{self.topic_partition}: batch at offset {header.base_offset} from the leader where {expected} was "
@@ -250,14 +250,14 @@ class PartitionLog:
         time_ms = NO_TIMESTAMP
         return AppendResult(base_offset, self.log_end_offset - 1, time_ms, self.log_start_offset, False)
 
-    def _is_believed_gap(self, expected: int) -> bool:
+    def _accepts_gap(self, expected: int) -> bool:
         """Compaction leaves gaps, and what was compacted once may be so no longer. A base offset that is not what was
         written looks the same, and no checksum covers it: so where nothing compacts, the leader is asked twice, and
         then it has looked at that batch itself (`check_batch`).
         """
-        if self.config.is_compacted or self._doubted_gap == expected:
+        if self.config.is_compacted or self._suspect_gap == expected:
             return True
-        self._doubted_gap = expected
+        self._suspect_gap = expected
         return False
 
     def _is_empty(self) -> bool:
@@ -529,14 +529,14 @@ class PartitionLog:
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Cuts the log so that it ends at `offset`, or below if that lies inside a batch. Returns the new end."""
         try:
-            return cutting.truncate_to(self, offset, now_ms)
+            return truncation.truncate_to(self, offset, now_ms)
         except StorageError as error:
             raise self.broken(error) from None
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """An empty log that begins at `offset`: the leader no longer has what we would need in between."""
         try:
-            cutting.truncate_fully_and_start_at(self, offset, now_ms)
+            truncation.truncate_fully_and_start_at(self, offset, now_ms)
         except StorageError as error:
             raise self.broken(error) from None
 
@@ -545,7 +545,7 @@ class PartitionLog:
         it go. Returns the new start. The caller keeps it at or below the high watermark.
         """
         try:
-            return cutting.delete_records_before(self, offset)
+            return truncation.delete_records_before(self, offset)
         except StorageError as error:
             raise self.broken(error) from None
 
@@ -553,12 +553,12 @@ class PartitionLog:
         """`cleaned`, made from `old`, takes their place; renames only. False: they are not what they were, nothing has
         happened, and `cleaned` is thrown away.
         """
-        return cutting.replace_segments(self, old, cleaned)
+        return truncation.replace_segments(self, old, cleaned)
 
     def drop_segments_below(self, offset: int) -> None:
         """Takes the segments out that end at `offset` or before it. The active one stays."""
         try:
-            cutting.drop_segments_below(self, offset)
+            truncation.drop_segments_below(self, offset)
         except StorageError as error:
             raise self.broken(error) from None
 

@@ -52,7 +52,7 @@ def _read_from_older(
         offset = max(offset, segment.base_offset)
         if offset >= upper or (total >= max_bytes and (slices or not min_one_batch)):
             break
-        segments.warm_up(segment)
+        segments.keep_open(segment)
         file = segment.file
         position = segment.position_of(offset)
         end = file.size_bytes if segment.end(log_end_offset) <= upper else segment.position_of(upper)

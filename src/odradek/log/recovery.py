@@ -493,7 +493,7 @@ class _Opening:
         self.changed_names = True
 
     def _taken_away(self, name: str) -> MissingFile:
-        """As in `Segment.discard`: were the file put back, the next start would take it for a part of the log."""
+        """As in `Segment.mark_deleted`: were the file put back, the next start would take it for a part of the log."""
         return MissingFile(f"{self.directory.path}/{name}: taken away by somebody")
 
     def _start_anew(self) -> int:

@@ -9,10 +9,10 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from odradek.log.duplicate_logs import DuplicateLog
 from odradek.log.errors import StorageError
 from odradek.log.files import Directory
 from odradek.log.log_directory import LogDirectory
-from odradek.log.namesakes import Namesake
 from odradek.model.ids import TopicPartition
 
 DELETE_SUFFIX = "-delete"
@@ -52,7 +52,7 @@ class RetiredLogs:
     def retire(
         self,
         topic_partition: TopicPartition,
-        taken: Namesake,
+        taken: DuplicateLog,
         suffix: str,
         now_ms: int,
         *,

@@ -562,11 +562,11 @@ class Segment:
             self._file.name = f"{self.directory.path}/{self.name()}"
         self._index_file = self._time_index_file = None
 
-    def cool(self) -> None:
+    def close_handles(self) -> None:
         """Gives the descriptors back; slices on their way keep theirs."""
         self._file = self._index_file = self._time_index_file = None
 
-    def discard(self) -> list[str]:
+    def mark_deleted(self) -> list[str]:
         """Takes the files out of the log by renaming them; returns the names that are to be removed later.
 
         MissingFile if the batches are not found: whoever took them away may put them back, and the next start would

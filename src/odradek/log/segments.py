@@ -24,7 +24,7 @@ class Segments(Sequence[Segment]):
     Invariant: each but the active one ends where the next one begins.
     """
 
-    __slots__ = ("_all", "_flushed", "_warm", "active", "directory", "discarded")
+    __slots__ = ("_all", "_flushed", "_kept_open", "active", "directory", "pending_removal")
 
     def __init__(self, directory: Directory, segments: Sequence[Segment], flushed: FlushState) -> None:
         assert segments, "a log has at least its active segment"
@@ -33,9 +33,9 @@ class Segments(Sequence[Segment]):
         self.active = self._all[-1]
         self._flushed = flushed
         # Names of files taken out of the log, to be removed by `purge` when it suits.
-        self.discarded: list[str] = []
+        self.pending_removal: list[str] = []
         # The one older segment that keeps its descriptors.
-        self._warm: Segment | None = None
+        self._kept_open: Segment | None = None
 
     # ---------------------------------------------------------------------------------------------- the list
 
@@ -110,7 +110,7 @@ class Segments(Sequence[Segment]):
     def drop_first(self) -> Segment:
         first = self._all[0]
         self._all = self._all[1:]
-        self._discard(first)
+        self._mark_deleted(first)
         return first
 
     def can_replace(self, old: Sequence[Segment], cleaned: CleanedSegment) -> bool:
@@ -131,32 +131,32 @@ class Segments(Sequence[Segment]):
         first = self._index(old[0].base_offset)
         cleaned.files.put_under(SWAP_SUFFIX)
         for segment in old:
-            self._discard(segment)
+            self._mark_deleted(segment)
         cleaned.files.put()
-        cleaned.segment.cool()
+        cleaned.segment.close_handles()
         self._all = (*self._all[:first], cleaned.segment, *self._all[first + len(old) :])
         self._flushed.names_dirty()
 
     def _drop_last(self) -> None:
         last = self._all[-1]
         self._all = self._all[:-1]
-        self._discard(last)
+        self._mark_deleted(last)
 
-    def _discard(self, segment: Segment) -> None:
+    def _mark_deleted(self, segment: Segment) -> None:
         """Renames the files of a segment that is in the list no more; `purge` removes them."""
-        self.discarded += segment.discard()
-        if segment is self._warm:
-            self._warm = None
+        self.pending_removal += segment.mark_deleted()
+        if segment is self._kept_open:
+            self._kept_open = None
         self._flushed.names_dirty()
 
     # ---------------------------------------------------------------------------------------------- their files
 
-    def warm_up(self, segment: Segment) -> None:
+    def keep_open(self, segment: Segment) -> None:
         """`segment` is about to be read. Only one that is not active keeps its descriptors, so old segments cost none."""
-        if segment is not self._warm and segment is not self.active:
-            if self._warm is not None and self._warm is not self.active:
-                self._warm.cool()
-            self._warm = segment
+        if segment is not self._kept_open and segment is not self.active:
+            if self._kept_open is not None and self._kept_open is not self.active:
+                self._kept_open.close_handles()
+            self._kept_open = segment
 
     def directory_renamed(self) -> None:
         for segment in self._all:
@@ -164,10 +164,10 @@ class Segments(Sequence[Segment]):
 
     def purge(self) -> int:
         """Removes what was taken out of the log. Blocks on large files; may be called from a thread."""
-        count = len(self.discarded)
-        for name in self.discarded[:count]:
+        count = len(self.pending_removal)
+        for name in self.pending_removal[:count]:
             self.directory.remove(name)
-        del self.discarded[:count]
+        del self.pending_removal[:count]
         return count
 
 

@@ -7,7 +7,7 @@ does is in `partition`.
 
 from typing import TYPE_CHECKING
 
-from odradek.log.tails import keep_tail
+from odradek.log.truncated_tails import keep_tail
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError

@@ -197,7 +197,7 @@ EXHIBITS: tuple[Mutant, ...] = (
     Mutant(
         "10706",
         "an epoch without records is never cut off: the follower asks for ever",
-        (Edit("log.cutting:truncate_to", "epochs.truncate_from_end(offset)", "False"),),
+        (Edit("log.truncation:truncate_to", "epochs.truncate_from_end(offset)", "False"),),
         commit="24e234a5e37",
         scenario="an_empty_epoch_is_cut_off",
     ),

@@ -70,7 +70,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         "a topic is made again while a disk with the old one is away, and its broker refuses the new one for ever",
         (
             Edit(
-                "log.log_manager:LogManager.settle",
+                "log.log_manager:LogManager.resolve_topic_id",
                 "return [self.retire(topic_partition, stray, STRAY_SUFFIX, now_ms) for stray in strays]",
                 "raise StorageError(f'{topic_partition} is here already, of another topic')",
             ),

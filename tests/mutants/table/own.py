@@ -284,7 +284,9 @@ EXHIBITS: tuple[Mutant, ...] = (
         "of two logs of one name the one whose partition.metadata a power cut took is not meant, though the other is of a topic that is gone",
         (
             Edit(
-                "log.namesakes:meant", "by_id.get(topic_id) or by_id.get(NO_TOPIC_ID)", "by_id.get(topic_id)"
+                "log.duplicate_logs:pick",
+                "by_id.get(topic_id) or by_id.get(NO_TOPIC_ID)",
+                "by_id.get(topic_id)",
             ),
         ),
         commit="7c12e81",

@@ -53,7 +53,7 @@ def test_of_two_topics_the_one_the_controller_means_is_served_and_the_other_set_
     manager = load(two)
     assert manager.offline_directories == {} and manager.logs == {} and manager.get(A) is None
 
-    (line,) = manager.settle(A, meant, NOW)
+    (line,) = manager.resolve_topic_id(A, meant, NOW)
 
     log = manager.get_or_create(A, meant, now_ms=NOW)
     assert log.log_end_offset == end and manager.directory_of(A) == str(two[1 - stray])
@@ -70,7 +70,7 @@ def test_of_two_topics_the_one_the_controller_means_is_served_and_the_other_set_
 
 def test_neither_of_two_is_the_one_the_controller_means(two: list[Path]) -> None:
     manager = load(two)
-    manager.settle(A, THIRD_ID, NOW)
+    manager.resolve_topic_id(A, THIRD_ID, NOW)
     assert manager.get_or_create(A, THIRD_ID, now_ms=NOW).log_end_offset == 0
     assert [name.endswith("-stray") for path in two for name in aside(path)] == [True, True]
 
@@ -78,7 +78,7 @@ def test_neither_of_two_is_the_one_the_controller_means(two: list[Path]) -> None
 def test_a_controller_that_names_no_topic_id_does_not_say_which(two: list[Path]) -> None:
     manager = load(two)
     with pytest.raises(StorageError, match="names no topic id"):
-        manager.settle(A, NO_TOPIC_ID, NOW)
+        manager.resolve_topic_id(A, NO_TOPIC_ID, NOW)
     assert aside(two[0]) == aside(two[1]) == []
 
 
@@ -100,7 +100,7 @@ def test_one_that_does_not_say_whose_it_is_gives_way_to_the_one_that_does(
     """A power cut may take the file: then the log is of the topic meant if no other says so."""
     (two[0] / "a-0" / checkpoints.PARTITION_METADATA).unlink()
     manager = load(two)
-    assert len(manager.settle(A, meant, NOW)) == 1
+    assert len(manager.resolve_topic_id(A, meant, NOW)) == 1
     log = manager.get_or_create(A, meant, now_ms=NOW)
     assert (log.log_end_offset, log.topic_id) == (end, meant)
 
@@ -116,8 +116,8 @@ def test_two_logs_of_which_neither_says_whose_it_is_are_an_error(two: list[Path]
 def test_three_directories_hold_logs_of_three_topics(two: list[Path], tmp_path: Path) -> None:
     holding(tmp_path / "3", THIRD_ID, 2)
     manager = load([*two, tmp_path / "3"])
-    assert len(manager.contested[A]) == 3
-    assert len(manager.settle(A, THIRD_ID, NOW)) == 2
+    assert len(manager.ambiguous[A]) == 3
+    assert len(manager.resolve_topic_id(A, THIRD_ID, NOW)) == 2
     assert manager.logs[A].log_end_offset == 2
 
 
@@ -133,7 +133,7 @@ def test_what_waits_to_be_told_is_closed_in_order_and_keeps_its_checkpoints(two:
 
     again = load(two)
     assert len(again.report.clean_directories) == 2  # type: ignore[attr-defined]
-    again.settle(A, OTHER_ID, NOW)
+    again.resolve_topic_id(A, OTHER_ID, NOW)
     assert again.logs[A].log_end_offset == again.logs[A].recovery_point == 5
 
 
@@ -149,8 +149,8 @@ def test_a_stop_that_could_mean_either_deletes_neither(two: list[Path]) -> None:
 def test_a_log_of_another_topic_is_set_aside_before_the_new_one_is_made(tmp_path: Path) -> None:
     holding(tmp_path, TOPIC_ID, 3)
     manager = load([tmp_path])
-    assert manager.settle(A, TOPIC_ID, NOW) == manager.settle(A, NO_TOPIC_ID, NOW) == []
-    assert len(manager.settle(A, OTHER_ID, NOW)) == 1
+    assert manager.resolve_topic_id(A, TOPIC_ID, NOW) == manager.resolve_topic_id(A, NO_TOPIC_ID, NOW) == []
+    assert len(manager.resolve_topic_id(A, OTHER_ID, NOW)) == 1
     new = manager.get_or_create(A, OTHER_ID, now_ms=NOW)
     assert new.log_end_offset == 0 and new.topic_id == OTHER_ID
     manager.purge(NOW + 1_000_000)
@@ -162,13 +162,13 @@ def test_one_of_another_topic_on_a_disk_that_failed_is_no_obstacle(tmp_path: Pat
     manager = load(paths)
     old = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
     old.directory.health.fail(DiskFault("it is on fire"))
-    assert "stays there" in manager.settle(A, OTHER_ID, NOW)[0]
+    assert "stays there" in manager.resolve_topic_id(A, OTHER_ID, NOW)[0]
     new = manager.get_or_create(A, OTHER_ID, now_ms=NOW)
     assert new.directory.path.startswith(str(paths[1]))
     manager.release()
 
     back = load(paths)
-    back.settle(A, OTHER_ID, NOW)
+    back.resolve_topic_id(A, OTHER_ID, NOW)
     assert back.directory_of(A) == str(paths[1])
 
 

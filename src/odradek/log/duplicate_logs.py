@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from odradek.log.partition_log import PartitionLog
 
 
-class Namesake(NamedTuple):
+class DuplicateLog(NamedTuple):
     """A log taken out of service, or why it cannot be opened. Where it is, and whose it says it is."""
 
     directory: "LogDirectory"
@@ -54,10 +54,10 @@ def why_both_cannot_be(
     )
 
 
-def meant(namesakes: list[Namesake], topic_id: TopicId) -> tuple[Namesake | None, list[Namesake]]:
+def pick(duplicates: list[DuplicateLog], topic_id: TopicId) -> tuple[DuplicateLog | None, list[DuplicateLog]]:
     """(the one of that topic, the others). Where none says that it is, the one that says nothing, if there is one: its
     `partition.metadata` was never synced before the power went.
     """
-    by_id = {namesake.topic_id: namesake for namesake in namesakes}
+    by_id = {duplicate.topic_id: duplicate for duplicate in duplicates}
     found = by_id.get(topic_id) or by_id.get(NO_TOPIC_ID)
-    return found, [namesake for namesake in namesakes if namesake is not found]
+    return found, [duplicate for duplicate in duplicates if duplicate is not found]
