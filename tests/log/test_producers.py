@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.log import lookups
+from odradek.log import lookups, producers
 from odradek.log.errors import CorruptLog
 from odradek.log.indexes import AbortedTransaction
 from odradek.log.partition_log import PartitionLog
@@ -14,7 +14,7 @@ from odradek.log.producers import MalformedSnapshot, Producers, read_snapshot
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.records.batch import MAX_SEQUENCE, read_header
-from tests.log.logs import NOW, Disk, batch, config, contents, idempotent, marker, offsets, produce
+from tests.log.logs import NOW, Disk, batch, config, contents, follow, idempotent, marker, offsets, produce
 
 
 @pytest.fixture
@@ -202,6 +202,87 @@ def test_an_abort_segments_later_is_found_from_the_records_it_aborts(tmp_path: P
     assert log.aborted_transactions(62, 64) == []
 
 
+# ------------------------------------------------------------------------------------------------- many of them
+
+
+def test_a_log_keeps_a_bounded_number_of_producers_and_those_that_are_silent_go_first(
+    log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producers, "MOST_PRODUCERS", 3)
+    produce(log, idempotent(0, producer_id=1, is_transactional=True))
+    produce(log, idempotent(0, producer_id=2))
+    produce(log, idempotent(0, producer_id=3))
+    later = NOW + producers.SILENT_MS
+    assert code_of(log, idempotent(0, producer_id=4)) == ErrorCode.POLICY_VIOLATION
+    assert produce(log, idempotent(1, producer_id=2), now_ms=later - 1).base_offset == 3, "known ones go on"
+
+    produce(log, idempotent(0, producer_id=4), now_ms=later)
+
+    kept = [producer.producer_id for producer in log.producers.all()]
+    assert kept == [1, 2, 4], "one has a transaction open, two was heard of since"
+    assert code_of(log, idempotent(5, producer_id=4)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_follower_takes_every_producer_and_forgets_the_silent_ones(
+    log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producers, "MOST_PRODUCERS", 2)
+    for producer_id in range(3):
+        follow(log, idempotent(0, producer_id=producer_id, base_offset=producer_id))
+    assert len(log.producers) == 3
+    follow(log, idempotent(0, producer_id=9, base_offset=3), NOW + producers.SILENT_MS)
+    assert [producer.producer_id for producer in log.producers.all()] == [9]
+
+
+def test_a_producer_whose_records_lie_in_the_future_expires_as_others_do(log: PartitionLog) -> None:
+    produce(log, idempotent(0, at=NOW + 10**9))
+    assert log.producers.expire(NOW + 999, 1000) == []
+    assert log.producers.expire(NOW + 1000, 1000) == [7]
+
+
+def test_what_expires_is_whoever_was_silent_not_whoever_came_first(log: PartitionLog) -> None:
+    produce(log, idempotent(0, producer_id=1))
+    produce(log, idempotent(0, producer_id=2), now_ms=NOW + 100)
+    produce(log, idempotent(1, producer_id=1), now_ms=NOW + 200)
+    assert log.producers.expire(NOW + 1100, 1000) == [2]
+    assert log.producers.expire(NOW + 1200, 1000) == [1]
+
+
+def test_a_snapshot_packs_a_bounded_number_of_entries_when_it_is_taken(
+    log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A roll takes a snapshot within a turn of the loop, and the number of producers is the clients' choice."""
+    monkeypatch.setattr(producers, "MOST_UNPACKED", 10)
+    for producer_id in range(50):
+        produce(log, idempotent(0, producer_id=producer_id))
+        produce(log, idempotent(1, producer_id=producer_id))
+    packed = []
+    honest = producers.Producer.pack
+    monkeypatch.setattr(
+        producers.Producer, "pack", lambda self: (packed.append(self.producer_id), honest(self))
+    )
+
+    again = Producers.from_bytes(log.producers.to_bytes(), NOW)
+
+    assert len(packed) == 10
+    assert [(p.producer_id, p.last_sequence, p.last_offset) for p in again.all()] == [
+        (producer_id, 1, 2 * producer_id + 1) for producer_id in range(50)
+    ]
+    log.producers.to_bytes()
+    assert len(packed) == 10, "what did not change is not packed again"
+
+
+def test_the_last_stable_offset_is_where_the_oldest_transaction_begins_whatever_the_ids(
+    log: PartitionLog,
+) -> None:
+    for producer_id in (9, 3, 5):
+        produce(log, idempotent(0, producer_id=producer_id, is_transactional=True))
+    for known in (log.producers, Producers.from_bytes(log.producers.to_bytes(), NOW)):
+        assert (known.first_undecided_offset, known.last_stable_offset(3)) == (0, 0)
+    produce(log, marker(commit=True, producer_id=9), from_coordinator=True)
+    assert Producers.from_bytes(log.producers.to_bytes(), NOW).first_undecided_offset == 1
+
+
 # ------------------------------------------------------------------------------------------------- snapshots
 
 
@@ -211,11 +292,11 @@ def test_a_snapshot_says_all_but_the_older_four_batches(log: PartitionLog) -> No
     produce(log, idempotent(0, 2, producer_id=2**40, epoch=5, is_transactional=True))
     again = Producers.from_bytes(log.producers.to_bytes(), NOW)
     assert again.to_bytes() == log.producers.to_bytes()
-    assert again.check(read_header(idempotent(3))) is None
-    known = again.check(read_header(idempotent(2)))
+    assert again.check(read_header(idempotent(3)), NOW) is None
+    known = again.check(read_header(idempotent(2)), NOW)
     assert known is not None and (known.first_offset, known.last_offset) == (2, 2)
     with pytest.raises(ProtocolError):
-        again.check(read_header(idempotent(1)))
+        again.check(read_header(idempotent(1)), NOW)
     assert again.last_stable_offset(5) == 3
 
 

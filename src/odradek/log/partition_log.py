@@ -139,7 +139,7 @@ class PartitionLog:
                 if marker is not None:
                     self.producers.check_marker(first, marker)
             elif not from_coordinator:
-                known = self.producers.check(first)
+                known = self.producers.check(first, now_ms)
                 if known is not None:
                     time_ms = known.timestamp if config.log_append_time else NO_TIMESTAMP
                     return AppendResult(

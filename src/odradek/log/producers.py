@@ -2,8 +2,13 @@
 
 Per producer the last five batches are kept, because a client may have five requests in flight: one that is sent
 again is answered with the offsets it got the first time. A snapshot keeps only the last batch of each.
+
+Producer ids are the client's to choose, 70 bytes of records buy one, and it is kept for `producer.id.expiration.ms` (24 h): so a
+log keeps a bounded number. Past it those go first that were silent for longer than any client retries; where there are none, the leader
+refuses the newcomer. A snapshot is written within a turn of the loop: most of its entries were packed before.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from struct import Struct
 from typing import NamedTuple
@@ -18,6 +23,12 @@ from odradek.records.control import EndTransaction
 REMEMBERED_BATCHES = 5
 NO_OFFSET = -1
 NO_COORDINATOR = -1
+
+MOST_PRODUCERS = 50_000  # of a log: 29 MB, and a snapshot of 2.9 MB
+# A client gives a batch up after delivery.timeout.ms, two minutes by default.
+SILENT_MS = 15 * 60_000
+# Producers whose entry of the snapshot is packed when it is written, 0.7 us each; the others were packed at their batch.
+MOST_UNPACKED = 4096
 
 _SNAPSHOT_HEADER = Struct(">hIi")  # version, CRC-32C of what follows it, number of producers
 _SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
@@ -46,11 +57,15 @@ class ProducerBatch(NamedTuple):
         )
 
 
+_NO_BATCH = ProducerBatch(NO_SEQUENCE, NO_OFFSET, 0, -1)
+
+
 class Producer:
     __slots__ = (
         "batches",
         "coordinator_epoch",
         "last_timestamp",
+        "packed",
         "producer_epoch",
         "producer_id",
         "seen_ms",
@@ -67,6 +82,20 @@ class Producer:
         # When this broker last heard of it, by its own clock: the timestamps of records may be years old, and an
         # expired producer is one whose retries are no longer recognised.
         self.seen_ms = seen_ms
+        self.packed = b""  # its entry of a snapshot; empty: it waits in `Producers._unpacked`
+
+    def pack(self) -> None:
+        last = self.batches[-1] if self.batches else _NO_BATCH
+        self.packed = _SNAPSHOT_ENTRY.pack(
+            self.producer_id,
+            self.producer_epoch,
+            last.last_sequence,
+            last.last_offset,
+            last.offset_delta,
+            self.last_timestamp,
+            self.coordinator_epoch,
+            self.transaction_first_offset,
+        )
 
     @property
     def last_sequence(self) -> int:
@@ -87,11 +116,13 @@ class EndedTransaction(NamedTuple):
 class Producers:
     """All producers of one log. `check` asks and changes nothing; `note_*` follow what was written."""
 
-    __slots__ = ("_by_id", "_ended", "_open")
+    __slots__ = ("_by_id", "_ended", "_open", "_unpacked")
 
     def __init__(self) -> None:
-        self._by_id: dict[int, Producer] = {}
-        self._open: dict[int, int] = {}  # producer id -> first offset of its open transaction
+        self._by_id: OrderedDict[int, Producer] = OrderedDict()  # whoever was silent longest first
+        self._unpacked: dict[int, Producer] = {}
+        # Producer id -> first offset of its open transaction; the oldest first, for offsets only grow.
+        self._open: dict[int, int] = {}
         self._ended: list[EndedTransaction] = []  # ended, their markers perhaps not replicated yet
 
     def __len__(self) -> int:
@@ -106,10 +137,16 @@ class Producers:
 
     # ------------------------------------------------------------------------------- before an append by a client
 
-    def check(self, header: BatchHeader) -> ProducerBatch | None:
+    def check(self, header: BatchHeader, now_ms: int) -> ProducerBatch | None:
         """None: append it. A batch: this one is there already, answer with its offsets. Otherwise ProtocolError."""
         producer = self._by_id.get(header.producer_id)
         if producer is None:
+            if not self._has_room(now_ms):
+                raise ProtocolError(
+                    ErrorCode.POLICY_VIOLATION,
+                    f"producer {header.producer_id}: {MOST_PRODUCERS} producers wrote to this partition within the last "
+                    f"{SILENT_MS // 60_000} minutes, and no more are kept; let a producer live longer than a batch",
+                )
             # All we knew was deleted with the records, or expired: any sequence will do (KIP-360).
             return None
         epoch = header.producer_epoch
@@ -165,13 +202,7 @@ class Producers:
 
     def note_batch(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
         """A data batch with a producer id was written at `base_offset`."""
-        producer_id = header.producer_id
-        producer = self._by_id.get(producer_id)
-        if producer is None:
-            producer = self._by_id[producer_id] = Producer(producer_id, header.producer_epoch, now_ms)
-        elif producer.producer_epoch != header.producer_epoch:
-            producer.producer_epoch = header.producer_epoch
-            producer.batches = []
+        producer = self._heard(header, now_ms)
         delta = header.last_offset_delta
         batches = producer.batches
         if len(batches) == REMEMBERED_BATCHES:
@@ -186,37 +217,61 @@ class Producers:
             )
         )
         producer.last_timestamp = header.max_timestamp
-        producer.seen_ms = now_ms
         if header.attributes & TRANSACTIONAL and producer.transaction_first_offset == NO_OFFSET:
             producer.transaction_first_offset = base_offset
-            self._open[producer_id] = base_offset
+            self._open[producer.producer_id] = base_offset
+        if producer.packed:
+            self._changed(producer)
 
     def note_marker(
         self, header: BatchHeader, marker: EndTransaction, offset: int, now_ms: int
     ) -> EndedTransaction | None:
         """A marker was written at `offset`. The transaction it ended, unless that was empty."""
-        producer_id = header.producer_id
-        producer = self._by_id.get(producer_id)
-        if producer is None:
-            producer = self._by_id[producer_id] = Producer(producer_id, header.producer_epoch, now_ms)
-        elif producer.producer_epoch != header.producer_epoch:
-            producer.producer_epoch = header.producer_epoch
-            producer.batches = []
+        producer = self._heard(header, now_ms)
         first_offset = producer.transaction_first_offset
         producer.transaction_first_offset = NO_OFFSET
         producer.coordinator_epoch = marker.coordinator_epoch
         producer.last_timestamp = header.max_timestamp
-        producer.seen_ms = now_ms
+        if producer.packed:
+            self._changed(producer)
         if first_offset == NO_OFFSET:
             return None
-        del self._open[producer_id]
-        ended = EndedTransaction(producer_id, first_offset, offset, not marker.is_commit)
+        del self._open[producer.producer_id]
+        ended = EndedTransaction(producer.producer_id, first_offset, offset, not marker.is_commit)
         self._ended.append(ended)
         return ended
 
+    def _heard(self, header: BatchHeader, now_ms: int) -> Producer:
+        """The producer of a batch that was written, with its batches of this epoch."""
+        producer_id = header.producer_id
+        producer = self._by_id.get(producer_id)
+        if producer is None:
+            self._has_room(
+                now_ms
+            )  # a follower and a replay take what was accepted, and forget as the leader does
+            producer = self._by_id[producer_id] = Producer(producer_id, header.producer_epoch, now_ms)
+            producer.pack()
+            return producer
+        if producer.producer_epoch != header.producer_epoch:
+            producer.producer_epoch = header.producer_epoch
+            producer.batches = []
+        producer.seen_ms = now_ms
+        self._by_id.move_to_end(producer_id)
+        return producer
+
+    def _has_room(self, now_ms: int) -> bool:
+        return len(self._by_id) < MOST_PRODUCERS or bool(self.expire(now_ms, SILENT_MS))
+
+    def _changed(self, producer: Producer) -> None:
+        if len(self._unpacked) < MOST_UNPACKED:
+            producer.packed = b""
+            self._unpacked[producer.producer_id] = producer
+        else:
+            producer.pack()
+
     def aborted(self, ended: EndedTransaction) -> AbortedTransaction:
         """The index entry: with the offset below which, once this marker is written, nothing is undecided."""
-        stable = min(self._open.values(), default=ended.last_offset + 1)
+        stable = next(iter(self._open.values()), ended.last_offset + 1)
         return AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, stable)
 
     # --------------------------------------------------------------------------------------- last stable offset
@@ -224,13 +279,13 @@ class Producers:
     @property
     def first_undecided_offset(self) -> int | None:
         """Where the oldest open transaction begins."""
-        return min(self._open.values()) if self._open else None
+        return next(iter(self._open.values()), None)
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Below it every transaction is decided, and its marker replicated; never above the high watermark."""
         stable = high_watermark
         if self._open:
-            stable = min(stable, *self._open.values())
+            stable = min(stable, next(iter(self._open.values())))
         if self._ended:
             # A marker at or above the high watermark may yet be truncated, and with it the decision.
             self._ended = [ended for ended in self._ended if ended.last_offset >= high_watermark]
@@ -240,14 +295,15 @@ class Producers:
 
     def expire(self, now_ms: int, expiration_ms: int) -> list[int]:
         """Forgets who was silent for this long and has no transaction open. Returns their ids."""
-        gone = [
-            producer.producer_id
-            for producer in self._by_id.values()
-            if producer.transaction_first_offset == NO_OFFSET
-            and now_ms - max(producer.seen_ms, producer.last_timestamp) >= expiration_ms
-        ]
+        gone = []
+        for producer in self._by_id.values():
+            if now_ms - producer.seen_ms < expiration_ms:
+                break  # all others were heard later
+            if producer.transaction_first_offset == NO_OFFSET:
+                gone.append(producer.producer_id)
         for producer_id in gone:
             del self._by_id[producer_id]
+            self._unpacked.pop(producer_id, None)
         return gone
 
     def forget_ended_before(self, log_start_offset: int) -> None:
@@ -257,29 +313,22 @@ class Producers:
 
     def to_bytes(self) -> bytes:
         """The `.snapshot` file, byte for byte Apache's."""
-        entries = b"".join(
-            _SNAPSHOT_ENTRY.pack(
-                producer.producer_id,
-                producer.producer_epoch,
-                producer.last_sequence,
-                producer.last_offset,
-                producer.batches[-1].offset_delta if producer.batches else 0,
-                producer.last_timestamp,
-                producer.coordinator_epoch,
-                producer.transaction_first_offset,
-            )
-            for producer in self.all()
-        )
+        for producer in self._unpacked.values():
+            producer.pack()
+        self._unpacked = {}
+        entries = b"".join([producer.packed for producer in self.all()])
         rest = len(self._by_id).to_bytes(4, "big") + entries
         return _SNAPSHOT_HEADER.pack(SNAPSHOT_VERSION, crc32c(rest), 0)[:_CRC_END] + rest
 
     @classmethod
     def from_bytes(cls, data: bytes, now_ms: int) -> "Producers":
         producers = cls()
+        begun: list[tuple[int, int]] = []
         for producer in read_snapshot(data, now_ms):
             producers._by_id[producer.producer_id] = producer
             if producer.transaction_first_offset != NO_OFFSET:
-                producers._open[producer.producer_id] = producer.transaction_first_offset
+                begun.append((producer.transaction_first_offset, producer.producer_id))
+        producers._open = {producer_id: offset for offset, producer_id in sorted(begun)}
         return producers
 
 
@@ -297,7 +346,9 @@ def read_snapshot(data: bytes, now_ms: int = 0) -> Iterable[Producer]:
     if len(data) != _SNAPSHOT_HEADER.size + count * _SNAPSHOT_ENTRY.size:
         raise MalformedSnapshot(f"producer snapshot of {count} producers in {len(data)} bytes")
     found = []
-    for (
+    entries = data[_SNAPSHOT_HEADER.size :]
+    size = _SNAPSHOT_ENTRY.size
+    for at, (
         producer_id,
         epoch,
         last_sequence,
@@ -306,12 +357,13 @@ def read_snapshot(data: bytes, now_ms: int = 0) -> Iterable[Producer]:
         timestamp,
         coordinator_epoch,
         transaction_first_offset,
-    ) in _SNAPSHOT_ENTRY.iter_unpack(data[_SNAPSHOT_HEADER.size :]):
+    ) in enumerate(_SNAPSHOT_ENTRY.iter_unpack(entries)):
         producer = Producer(producer_id, epoch, now_ms)
         producer.coordinator_epoch = coordinator_epoch
         producer.last_timestamp = timestamp
         producer.transaction_first_offset = transaction_first_offset
         if last_offset >= 0:
             producer.batches.append(ProducerBatch(last_sequence, last_offset, offset_delta, timestamp))
+        producer.packed = entries[at * size : (at + 1) * size]
         found.append(producer)
     return found
