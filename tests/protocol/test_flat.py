@@ -10,13 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from odradek.protocol import flat as flat_codecs
+from odradek.protocol.compiler import snake_case
 from odradek.protocol.errors import MalformedMessage, UnsupportedVersion
 from odradek.protocol.flat import leader_and_isr_request
-from odradek.protocol.flattening import TUPLES, Flat, FlatForm, files, module_name
+from odradek.protocol.flattening import OBJECTS, TUPLES, Flat, FlatForm, files
 from odradek.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from odradek.protocol.primitives import RowShapes
 from odradek.protocol.schema import Field, Message, Struct
-from tests.protocol.golden import vectors
+from tests.protocol.golden import message_classes, vectors
 from tests.protocol.mutations import mutated
 from tests.protocol.strategies import messages
 
@@ -30,7 +31,7 @@ few = settings(
 
 
 def codec(flat: Flat) -> ModuleType:
-    return import_module(f"odradek.protocol.flat.{module_name(flat.cls)}")
+    return import_module(f"odradek.protocol.flat.{snake_case(flat.cls.__name__)}")
 
 
 def ways(number: int) -> list[Any]:
@@ -92,8 +93,8 @@ class Flattened:
 
 
 def encoder_of_pieces(module: ModuleType, cls: type[Struct]) -> Callable[..., list[bytes]] | None:
-    name = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in cls.__name__)
-    found: Callable[..., list[bytes]] | None = getattr(module, f"encode{name}s", None)
+    found: Callable[..., list[bytes]] | None
+    found = getattr(module, f"encode_{snake_case(cls.__name__)}s", None)
     return found
 
 
@@ -121,6 +122,17 @@ def test_the_files_are_what_the_generator_writes() -> None:
     assert {path.name for path in directory.glob("*.py")} == {*made, "__init__.py"}
     for name, source in made.items():
         assert (directory / name).read_text() == source, f"{name} is old: python docs/generate.py"
+
+
+def test_messages_with_a_flat_codec_of_objects_use_it() -> None:
+    marked = {cls for cls in message_classes() if cls.IS_FLAT}
+    assert marked == set(OBJECTS)
+    for cls in OBJECTS:
+        cls().encode(cls.VERSIONS.last)
+        module = import_module(f"odradek.protocol.flat.{snake_case(cls.__name__)}")
+        assert cls.ENCODERS[cls.VERSIONS.last] is module.ENCODERS[cls.VERSIONS.last]
+        cls.decode(cls.VERSIONS.last, cls().encode(cls.VERSIONS.last))
+        assert cls.DECODERS[cls.VERSIONS.last] is module.DECODERS[cls.VERSIONS.last]
 
 
 @pytest.mark.parametrize(("flat", "version"), DECODED)

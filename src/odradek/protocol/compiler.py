@@ -19,51 +19,47 @@ Held equal to `reference` byte for byte by tests/protocol/test_compiled_equals_r
 """
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from odradek.protocol import primitives
-from odradek.protocol.errors import MalformedMessage
-from odradek.protocol.primitives import Buffer
-from odradek.protocol.schema import FIXED, Decoder, Encoder, Field, Message, Struct, fields_at
+from odradek.protocol.schema import FIXED, NEVER, Decoder, Encoder, Field, Message, Struct, fields_at
 
 _LENGTH = {"string": "h", "bytes": "i", "records": "i", "array": "i"}
 
 
-def compile_decoder(cls: type[Message], version: int) -> Decoder:
-    source, names = decoder_source(cls, version)
-    exec(compile(source, f"<decoder of {cls.__name__} version {version}>", "exec"), names)
-    body: Callable[[Buffer, int, int], tuple[Any, int]] = names["decode"]
-    title = f"{cls.__name__} version {version}"
-    # Records are handed on as slices of the frame; everything else is read faster from bytes.
-    wants_view = has_records(cls, version)
-
-    def decode(buffer: Buffer, offset: int, budget: int) -> Any:
-        if wants_view:
-            if type(buffer) is not memoryview:
-                buffer = memoryview(buffer)
-        elif type(buffer) is not bytes:
-            buffer = bytes(buffer)
-        try:
-            message, position = body(buffer, offset, budget)
-        except (struct.error, IndexError):
-            raise MalformedMessage(f"{title}: ends too early, after {len(buffer) - offset} bytes") from None
-        except UnicodeDecodeError as error:
-            raise MalformedMessage(f"{title}: a string is not UTF-8 ({error.reason})") from None
-        except MalformedMessage as error:
-            raise MalformedMessage(f"{title}: {error.message}") from None
-        if position != len(buffer):
-            raise MalformedMessage(f"{title}: {len(buffer) - position} bytes left over")
-        return message
-
-    return decode
+def decoder_of(cls: type[Message], version: int) -> Decoder:
+    """Reads a message; what it raises is named by `Message.decode`."""
+    decoder: Decoder
+    if cls.IS_FLAT:
+        decoder = _flat_codec(cls).DECODERS[version]
+    else:
+        source, names = decoder_source(cls, version)
+        exec(compile(source, f"<decoder of {cls.__name__} version {version}>", "exec"), names)
+        decoder = names["decode"]
+    return decoder
 
 
-def compile_encoder(cls: type[Message], version: int) -> Encoder:
-    source, names = encoder_source(cls, version)
-    exec(compile(source, f"<encoder of {cls.__name__} version {version}>", "exec"), names)
-    encoder: Encoder = names["encode"]
+def encoder_of(cls: type[Message], version: int) -> Encoder:
+    encoder: Encoder
+    if cls.IS_FLAT:
+        encoder = _flat_codec(cls).ENCODERS[version]
+    else:
+        source, names = encoder_source(cls, version)
+        exec(compile(source, f"<encoder of {cls.__name__} version {version}>", "exec"), names)
+        encoder = names["encode"]
     return encoder
+
+
+def _flat_codec(cls: type[Message]) -> Any:
+    """The module that `flattening` has written."""
+    return import_module(f"odradek.protocol.flat.{snake_case(cls.__name__)}")
+
+
+def snake_case(name: str) -> str:
+    """`FetchRequest` -> `fetch_request`."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)[1:]
 
 
 def has_records(cls: type[Struct], version: int) -> bool:
@@ -325,9 +321,23 @@ def decoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any
         too_many=primitives.too_many,
         over_budget=primitives.over_budget,
         wrong_tag_size=primitives.wrong_tag_size,
+        left_over=primitives.left_over,
     )
-    head = ["def decode(buffer, position, budget):", "    end = len(buffer)"]
-    return "\n".join([*head, *source.lines, "    return message, position", ""]), source.names
+    head = ["def decode(buffer, position, budget):", *beginning(cls, version)]
+    return "\n".join([*head, *source.lines, *ENDING, ""]), source.names
+
+
+def beginning(cls: type[Message], version: int) -> list[str]:
+    """Records are handed on as slices of the frame; everything else is read faster from bytes."""
+    kind = "memoryview" if has_records(cls, version) else "bytes"
+    return [
+        f"    if type(buffer) is not {kind}:",
+        f"        buffer = {kind}(buffer)",
+        "    end = len(buffer)",
+    ]
+
+
+ENDING = ["    if position != end:", "        raise left_over(end - position)", "    return message"]
 
 
 class EncoderSource(Source):
@@ -361,6 +371,8 @@ class EncoderSource(Source):
             self.tagged_fields(tagged, variable)
 
     def field(self, line: Field, value: str) -> None:
+        if line.nullable != NEVER and self.version not in line.nullable:
+            self.emit(f"assert {value} is not None, '{line.name} is null'")
         if line.kind in FIXED:
             self.run.append((FIXED[line.kind], value))
         elif line.kind == "struct":
@@ -428,14 +440,11 @@ class EncoderSource(Source):
 
     def array(self, line: Field, value: str) -> None:
         items, count = self.fresh("a"), self.fresh("n")
-        self.emit(f"{items} = {value}")
         if self.version in line.nullable:
-            self.emit(f"if {items} is None:")
-            self.emit(f"    {items} = ()")
-            self.emit(f"    {count} = -1")
-            self.emit("else:")
-            self.emit(f"    {count} = len({items})")
+            self.emit(f"{items} = {value} or ()")
+            self.emit(f"{count} = -1 if {value} is None else len({items})")
         else:
+            self.emit(f"{items} = {value}")
             self.emit(f"{count} = len({items})")
         self.length("array", count)
         if isinstance(line.of, str) and line.of in FIXED:
@@ -497,6 +506,14 @@ class EncoderSource(Source):
         return f"{value} != {line.default!r}"
 
 
+def written(lines: list[str]) -> list[str]:
+    """The body of an encoder that writes what these lines write."""
+    start = "    parts.append("
+    if len(lines) == 1 and lines[0].startswith(start):
+        return [f"    return {lines[0][len(start) : -1]}"]
+    return ["    parts: list[Any] = []", *lines, "    return b''.join(parts)"]
+
+
 def encoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any]]:
     source = EncoderSource(cls, version)
     source.struct(cls, "message")
@@ -508,5 +525,4 @@ def encoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any
         unencodable=primitives.unencodable,
         cut_message=primitives.cut_message,
     )
-    head = ["def encode(message):", "    parts = []"]
-    return "\n".join([*head, *source.lines, "    return b''.join(parts)", ""]), source.names
+    return "\n".join(["def encode(message):", *written(source.lines), ""]), source.names

@@ -19,8 +19,26 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from odradek.protocol.compiler import DecoderSource, EncoderSource, has_records
-from odradek.protocol.messages import fetch, leader_and_isr, metadata, produce, stop_replica, update_metadata
+from odradek.protocol.compiler import (
+    ENDING,
+    DecoderSource,
+    EncoderSource,
+    beginning,
+    has_records,
+    snake_case,
+    written,
+)
+from odradek.protocol.messages import (
+    fetch,
+    heartbeat,
+    leader_and_isr,
+    metadata,
+    offset_commit,
+    offset_fetch,
+    produce,
+    stop_replica,
+    update_metadata,
+)
 from odradek.protocol.schema import FIXED, NEVER, Field, Message, Struct, VersionRange, fields_at
 
 _PYTHON = {"bool": "bool", "float64": "float", "uuid": "bytes", "string": "str", "bytes": "bytes"}
@@ -74,23 +92,27 @@ def _range(cls: type[Message], text: str) -> VersionRange:
     return VersionRange(first, min(last, cls.VERSIONS.last))
 
 
-def module_name(cls: type[Message]) -> str:
-    return _snake(cls.__name__)
-
-
-def _snake(name: str) -> str:
-    """`FetchRequest` -> `fetch_request`."""
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)[1:]
-
-
 def _span(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}_to_{last}"
 
 
+# Those with `flat=True`.
+OBJECTS: tuple[type[Message], ...] = (
+    heartbeat.HeartbeatRequest,
+    heartbeat.HeartbeatResponse,
+    offset_commit.OffsetCommitRequest,
+    offset_commit.OffsetCommitResponse,
+    offset_fetch.OffsetFetchRequest,
+    offset_fetch.OffsetFetchResponse,
+)
+
+
 def files() -> Iterator[tuple[str, str]]:
     """(name of the module, its source)."""
+    for cls in OBJECTS:
+        yield snake_case(cls.__name__), objects_source(cls)
     for flat in TUPLES:
-        yield module_name(flat.cls), tuples_source(flat)
+        yield snake_case(flat.cls.__name__), tuples_source(flat)
 
 
 class FlatForm:
@@ -284,8 +306,6 @@ class _TupleEncoder(_Constants, EncoderSource):
         if line in self.form.slots:
             kind = "bytes" if line.kind == "uuid" else "str"
             self.emit(f"assert isinstance({value}, {kind}), 'a {line.name} is {kind}'")
-        if line.kind == "string" and line.nullable != NEVER and self.version not in line.nullable:
-            self.emit(f"assert {value} is not None, '{line.name}: null'")
         if line in self.plain:
             self._empty(line, value)
         elif line.kind == "records":
@@ -477,6 +497,75 @@ def _seldom(inline: Sequence[Field], tagged: Sequence[Field], version: int) -> l
     return seldom if is_row and has_lists else []
 
 
+class _ObjectDecoder(_Constants, DecoderSource):
+    def elements(self, line: Field, target: str, count: str) -> None:
+        items, element = self.fresh("a"), self.fresh("o")
+        kind = line.of if isinstance(line.of, str) else line.struct.__name__
+        self.emit(f"{items}: list[{_PYTHON.get(kind, kind)}] = []")
+        self.emit(f"for _ in range({count}):")
+        self.indent += 1
+        if isinstance(line.of, str):
+            self.variable_length(Field(line.of, "0+").named(line.name), element)
+        else:
+            self.struct(line.struct, element)
+            self.flush()
+        self.emit(f"{items}.append({element})")
+        self.indent -= 1
+        self.emit(f"{target} = {items}")
+
+
+class _ObjectEncoder(_Constants, EncoderSource):
+    pass
+
+
+def objects_source(cls: type[Message]) -> str:
+    names: dict[str, Any] = {"new": "new = object.__new__"}
+    title = cls.__name__
+    assert not has_records(cls, cls.VERSIONS.last), f"{title}: records are handed on as tuples"
+    decoding: dict[int, list[str]] = {}
+    encoding: dict[int, list[str]] = {}
+    for version in range(cls.VERSIONS.first, cls.VERSIONS.last + 1):
+        decoder, encoder = _ObjectDecoder(cls, version), _ObjectEncoder(cls, version)
+        decoder.struct(cls, "message")
+        decoder.flush()
+        encoder.struct(cls, "message")
+        encoder.flush()
+        names |= decoder.names | encoder.names
+        decoding[version] = [*beginning(cls, version), *decoder.lines, *ENDING]
+        encoding[version] = encoder.lines
+    functions = []
+    ways: dict[int, str] = {}
+    for first, last, lines in _by_version(decoding):
+        function = f"_decode_{_span(first, last)}"
+        ways |= dict.fromkeys(range(first, last + 1), function)
+        functions.append(
+            "\n".join([f"def {function}(buffer: Buffer, position: int, budget: int) -> {title}:", *lines])
+        )
+    functions.append("\n".join(_table("DECODERS", f"Callable[[Buffer, int, int], {title}]", ways)))
+    ways = {}
+    for first, last, lines in _by_version(encoding):
+        function = f"_encode_{_span(first, last)}"
+        ways |= dict.fromkeys(range(first, last + 1), function)
+        functions.append("\n".join([f"def {function}(message: {title}) -> bytes:", *written(lines)]))
+    functions.append("\n".join(_table("ENCODERS", f"Callable[[{title}], bytes]", ways)))
+    constants = [text for text in names.values() if isinstance(text, str)]
+    classes = sorted({title, *(name for name, what in names.items() if isinstance(what, type))})
+    imported = f"from {cls.__module__} import {', '.join(classes)}"
+    return _file(
+        f"{title} (key {cls.KEY}) as objects, versions {cls.VERSIONS.first}-{cls.VERSIONS.last}.",
+        cls,
+        ["\n".join(sorted(constants)), *functions],
+        imported,
+    )
+
+
+def _file(title: str, cls: type[Message], parts: list[str], imported: str = "") -> str:
+    source = "\n\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+    head = _HEAD.format(title=title, table=cls.__module__.rsplit(".", 1)[-1])
+    imports = f"{_imports(source)}\n{imported}".strip("\n")
+    return f"{head}{imports}\n\n\n{source}"
+
+
 _HEAD = '''"""{title}
 
 Written by `python docs/generate.py` (protocol/flattening.py) from messages/{table}.py: change those.
@@ -559,9 +648,7 @@ def tuples_source(flat: Flat) -> str:
         "\n".join(sorted(constants)),
         *functions,
     ]
-    source = "\n\n\n".join(part.strip("\n") for part in parts if part) + "\n"
-    head = _HEAD.format(title=_title(cls, flat), table=cls.__module__.rsplit(".", 1)[-1])
-    return f"{head}{_imports(source)}\n\n\n{source}"
+    return _file(_title(cls, flat), cls, parts)
 
 
 def _aliases(form: FlatForm) -> Iterator[str]:
@@ -593,6 +680,27 @@ def _table(name: str, kind: str, ways: dict[int, str]) -> list[str]:
     return [f"{name}: dict[int, {kind}] = {{", *rows, "}"]
 
 
+def _entrance(title: str, buffer: str) -> str:
+    """The function that others call to decode."""
+    refuse = f'raise MalformedMessage(f"{title} version {{version}}: '
+    return "\n".join(
+        [
+            f"def decode(version: int, buffer: Buffer, offset: int = 0, *, budget: int = ELEMENT_BUDGET) -> {title}:",
+            f"    whole = buffer if type(buffer) is {buffer} else {buffer}(buffer)",
+            "    try:",
+            "        return _DECODERS[version](whole, offset, budget)",
+            "    except (struct_error, IndexError):",
+            f'        {refuse}ends too early, after {{len(whole) - offset}} bytes") from None',
+            "    except UnicodeDecodeError as error:",
+            f'        {refuse}a string is not UTF-8 ({{error.reason}})") from None',
+            "    except MalformedMessage as error:",
+            f'        {refuse}{{error.message}}") from None',
+            "    except KeyError:",
+            f'        raise UnsupportedVersion(f"{title} version {{version}} is not read here") from None',
+        ]
+    )
+
+
 def _decoders(form: FlatForm, versions: VersionRange, names: dict[str, Any]) -> Iterator[str]:
     cls = form.flat.cls
     title = cls.__name__
@@ -610,23 +718,7 @@ def _decoders(form: FlatForm, versions: VersionRange, names: dict[str, Any]) -> 
     if form.flat.named:
         names["_new"] = "_new = tuple.__new__"
     buffer = "memoryview" if has_records(cls, versions.last) else "bytes"
-    as_buffer = f"buffer if type(buffer) is {buffer} else {buffer}(buffer)"
-    yield "\n".join(
-        [
-            f"def decode(version: int, buffer: Buffer, offset: int = 0, *, budget: int = ELEMENT_BUDGET) -> {title}:",
-            f"    whole = {as_buffer}",
-            "    try:",
-            "        return _DECODERS[version](whole, offset, budget)",
-            "    except (struct_error, IndexError):",
-            f'        raise MalformedMessage(f"{title} version {{version}}: ends too early, after {{len(whole) - offset}} bytes") from None',
-            "    except UnicodeDecodeError as error:",
-            f'        raise MalformedMessage(f"{title} version {{version}}: a string is not UTF-8 ({{error.reason}})") from None',
-            "    except MalformedMessage as error:",
-            f'        raise MalformedMessage(f"{title} version {{version}}: {{error.message}}") from None',
-            "    except KeyError:",
-            f'        raise UnsupportedVersion(f"{title} version {{version}} is not read here") from None',
-        ]
-    )
+    yield _entrance(title, buffer)
     ways: dict[int, str] = {}
     for first, last, lines in _by_version(bodies):
         function = f"_decode_{_span(first, last)}"
@@ -686,7 +778,7 @@ def _pieces(
     form: FlatForm, piece: type[Struct], versions: VersionRange, names: dict[str, Any]
 ) -> Iterator[str]:
     name = piece.__name__
-    what = _snake(name)
+    what = snake_case(name)
     bodies: dict[int, list[str]] = {}
     for version in range(versions.first, versions.last + 1):
         source = _TupleEncoder(form, version)

@@ -20,9 +20,10 @@ comes back as its default: which versions can carry what is for the handlers to 
 """
 
 from collections.abc import Callable, Sequence
+from struct import error as struct_error
 from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
 
-from odradek.protocol.errors import UnsupportedVersion
+from odradek.protocol.errors import MalformedMessage, UnsupportedVersion
 from odradek.protocol.primitives import ELEMENT_BUDGET, Buffer
 
 NEWEST = 32767
@@ -278,13 +279,17 @@ class Message(Struct):
 
     KEY: ClassVar[int] = -1
     TYPE: ClassVar[str] = ""
+    IS_FLAT: ClassVar[bool] = False  # has a codec of its own in protocol/flat
     VERSIONS: ClassVar[VersionRange] = NEVER
     FLEXIBLE: ClassVar[VersionRange] = NEVER
     DECODERS: ClassVar[dict[int, Decoder]]
     ENCODERS: ClassVar[dict[int, Encoder]]
 
-    def __init_subclass__(cls, *, key: int = -1, versions: str = "", flexible: str | None = None) -> None:
+    def __init_subclass__(
+        cls, *, key: int = -1, versions: str = "", flexible: str | None = None, flat: bool = False
+    ) -> None:
         cls.KEY = key
+        cls.IS_FLAT = flat
         if versions:
             cls.VERSIONS = VersionRange.parse(versions)
             cls.FLEXIBLE = VersionRange.parse(flexible) if flexible else NEVER
@@ -300,9 +305,20 @@ class Message(Struct):
             from odradek.protocol import compiler
 
             cls.check_version(version)
-            decoder = cls.DECODERS[version] = compiler.compile_decoder(cls, version)
-        message: Self = decoder(buffer, offset, budget)
+            decoder = cls.DECODERS[version] = compiler.decoder_of(cls, version)
+        try:
+            message: Self = decoder(buffer, offset, budget)
+        except (struct_error, IndexError):
+            raise cls.malformed(version, f"ends too early, after {len(buffer) - offset} bytes") from None
+        except UnicodeDecodeError as error:
+            raise cls.malformed(version, f"a string is not UTF-8 ({error.reason})") from None
+        except MalformedMessage as error:
+            raise cls.malformed(version, error.message) from None
         return message
+
+    @classmethod
+    def malformed(cls, version: int, why: str) -> MalformedMessage:
+        return MalformedMessage(f"{cls.__name__} version {version}: {why}")
 
     def encode(self, version: int) -> bytes:
         encoder = self.ENCODERS.get(version)
@@ -310,7 +326,7 @@ class Message(Struct):
             from odradek.protocol import compiler
 
             self.check_version(version)
-            encoder = self.ENCODERS[version] = compiler.compile_encoder(type(self), version)
+            encoder = self.ENCODERS[version] = compiler.encoder_of(type(self), version)
         return encoder(self)
 
     def to_json(self, version: int) -> dict[str, Any]:

@@ -645,12 +645,8 @@ def _encode_4(throttle_time_ms: int, error_code: int, session_id: int, responses
                         buffers.append(o8_records)
                     head = bytearray()
             else:
-                a11 = o8_aborted_transactions
-                if a11 is None:
-                    a11 = ()
-                    n12 = -1
-                else:
-                    n12 = len(a11)
+                a11 = o8_aborted_transactions or ()
+                n12 = -1 if o8_aborted_transactions is None else len(a11)
                 head += _pack_ihqqi(o8_partition_index, o8_error_code, o8_high_watermark, o8_last_stable_offset, n12)
                 for o13_producer_id, o13_first_offset in a11:
                     head += _pack_qq(o13_producer_id, o13_first_offset)
@@ -696,12 +692,8 @@ def _encode_5_to_6(throttle_time_ms: int, error_code: int, session_id: int, resp
                         buffers.append(o8_records)
                     head = bytearray()
             else:
-                a11 = o8_aborted_transactions
-                if a11 is None:
-                    a11 = ()
-                    n12 = -1
-                else:
-                    n12 = len(a11)
+                a11 = o8_aborted_transactions or ()
+                n12 = -1 if o8_aborted_transactions is None else len(a11)
                 head += _pack_ihqqqi(o8_partition_index, o8_error_code, o8_high_watermark, o8_last_stable_offset, o8_log_start_offset, n12)
                 for o13_producer_id, o13_first_offset in a11:
                     head += _pack_qq(o13_producer_id, o13_first_offset)
@@ -747,12 +739,8 @@ def _encode_7_to_10(throttle_time_ms: int, error_code: int, session_id: int, res
                         buffers.append(o8_records)
                     head = bytearray()
             else:
-                a11 = o8_aborted_transactions
-                if a11 is None:
-                    a11 = ()
-                    n12 = -1
-                else:
-                    n12 = len(a11)
+                a11 = o8_aborted_transactions or ()
+                n12 = -1 if o8_aborted_transactions is None else len(a11)
                 head += _pack_ihqqqi(o8_partition_index, o8_error_code, o8_high_watermark, o8_last_stable_offset, o8_log_start_offset, n12)
                 for o13_producer_id, o13_first_offset in a11:
                     head += _pack_qq(o13_producer_id, o13_first_offset)
@@ -798,12 +786,8 @@ def _encode_11(throttle_time_ms: int, error_code: int, session_id: int, response
                         buffers.append(o8_records)
                     head = bytearray()
             else:
-                a11 = o8_aborted_transactions
-                if a11 is None:
-                    a11 = ()
-                    n12 = -1
-                else:
-                    n12 = len(a11)
+                a11 = o8_aborted_transactions or ()
+                n12 = -1 if o8_aborted_transactions is None else len(a11)
                 head += _pack_ihqqqi(o8_partition_index, o8_error_code, o8_high_watermark, o8_last_stable_offset, o8_log_start_offset, n12)
                 for o13_producer_id, o13_first_offset in a11:
                     head += _pack_qq(o13_producer_id, o13_first_offset)
@@ -864,12 +848,8 @@ def _encode_12(throttle_time_ms: int, error_code: int, session_id: int, response
                     head = bytearray()
                 head += b'\x00'
             else:
-                a11 = o8_aborted_transactions
-                if a11 is None:
-                    a11 = ()
-                    n12 = -1
-                else:
-                    n12 = len(a11)
+                a11 = o8_aborted_transactions or ()
+                n12 = -1 if o8_aborted_transactions is None else len(a11)
                 n12 += 1
                 if n12 < 128:
                     head += _pack_ihqqqB(o8_partition_index, o8_error_code, o8_high_watermark, o8_last_stable_offset, o8_log_start_offset, n12)
@@ -973,12 +953,8 @@ def _encode_13_to_15(throttle_time_ms: int, error_code: int, session_id: int, re
                         head = bytearray()
                     head += b'\x00'
                 else:
-                    a9 = o6_aborted_transactions
-                    if a9 is None:
-                        a9 = ()
-                        n10 = -1
-                    else:
-                        n10 = len(a9)
+                    a9 = o6_aborted_transactions or ()
+                    n10 = -1 if o6_aborted_transactions is None else len(a9)
                     n10 += 1
                     if n10 < 128:
                         head += _pack_ihqqqB(o6_partition_index, o6_error_code, o6_high_watermark, o6_last_stable_offset, o6_log_start_offset, n10)
@@ -1082,12 +1058,8 @@ def _encode_16_to_17(throttle_time_ms: int, error_code: int, session_id: int, re
                         head = bytearray()
                     head += b'\x00'
                 else:
-                    a9 = o6_aborted_transactions
-                    if a9 is None:
-                        a9 = ()
-                        n10 = -1
-                    else:
-                        n10 = len(a9)
+                    a9 = o6_aborted_transactions or ()
+                    n10 = -1 if o6_aborted_transactions is None else len(a9)
                     n10 += 1
                     if n10 < 128:
                         head += _pack_ihqqqB(o6_partition_index, o6_error_code, o6_high_watermark, o6_last_stable_offset, o6_log_start_offset, n10)

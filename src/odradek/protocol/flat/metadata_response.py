@@ -369,7 +369,7 @@ def _encode_metadata_response_topics_0(rows: Iterable[MetadataResponseTopic]) ->
     parts: list[bytes] = []
     for o1_error_code, o1_name, o1_topic_id, o1_is_internal, o1_partitions, o1_topic_authorized_operations in rows:
         p2: list[Any] = []
-        assert o1_name is not None, 'name: null'
+        assert o1_name is not None, 'name is null'
         b4 = o1_name.encode()
         n3 = len(b4)
         if n3 > 32767:
@@ -391,7 +391,7 @@ def _encode_metadata_response_topics_1_to_4(rows: Iterable[MetadataResponseTopic
     parts: list[bytes] = []
     for o1_error_code, o1_name, o1_topic_id, o1_is_internal, o1_partitions, o1_topic_authorized_operations in rows:
         p2: list[Any] = []
-        assert o1_name is not None, 'name: null'
+        assert o1_name is not None, 'name is null'
         b4 = o1_name.encode()
         n3 = len(b4)
         if n3 > 32767:
@@ -413,7 +413,7 @@ def _encode_metadata_response_topics_5_to_6(rows: Iterable[MetadataResponseTopic
     parts: list[bytes] = []
     for o1_error_code, o1_name, o1_topic_id, o1_is_internal, o1_partitions, o1_topic_authorized_operations in rows:
         p2: list[Any] = []
-        assert o1_name is not None, 'name: null'
+        assert o1_name is not None, 'name is null'
         b4 = o1_name.encode()
         n3 = len(b4)
         if n3 > 32767:
@@ -435,7 +435,7 @@ def _encode_metadata_response_topics_7(rows: Iterable[MetadataResponseTopic]) ->
     parts: list[bytes] = []
     for o1_error_code, o1_name, o1_topic_id, o1_is_internal, o1_partitions, o1_topic_authorized_operations in rows:
         p2: list[Any] = []
-        assert o1_name is not None, 'name: null'
+        assert o1_name is not None, 'name is null'
         b4 = o1_name.encode()
         n3 = len(b4)
         if n3 > 32767:
@@ -457,7 +457,7 @@ def _encode_metadata_response_topics_8(rows: Iterable[MetadataResponseTopic]) ->
     parts: list[bytes] = []
     for o1_error_code, o1_name, o1_topic_id, o1_is_internal, o1_partitions, o1_topic_authorized_operations in rows:
         p2: list[Any] = []
-        assert o1_name is not None, 'name: null'
+        assert o1_name is not None, 'name is null'
         b4 = o1_name.encode()
         n3 = len(b4)
         if n3 > 32767:
@@ -480,7 +480,7 @@ def _encode_metadata_response_topics_9(rows: Iterable[MetadataResponseTopic]) ->
     parts: list[bytes] = []
     for o1_error_code, o1_name, o1_topic_id, o1_is_internal, o1_partitions, o1_topic_authorized_operations in rows:
         p2: list[Any] = []
-        assert o1_name is not None, 'name: null'
+        assert o1_name is not None, 'name is null'
         b4 = o1_name.encode()
         n3 = len(b4)
         if n3 > 32767:
@@ -513,7 +513,7 @@ def _encode_metadata_response_topics_10_to_11(rows: Iterable[MetadataResponseTop
     parts: list[bytes] = []
     for o1_error_code, o1_name, o1_topic_id, o1_is_internal, o1_partitions, o1_topic_authorized_operations in rows:
         p2: list[Any] = []
-        assert o1_name is not None, 'name: null'
+        assert o1_name is not None, 'name is null'
         b4 = o1_name.encode()
         n3 = len(b4)
         if n3 > 32767:

@@ -7,13 +7,13 @@ v1 throttle time. v2 answers before it throttles. v3 static members (KIP-345). v
 from odradek.protocol.schema import Request, Response, int16, int32, string
 
 
-class HeartbeatRequest(Request, key=12, versions="0-4", flexible="4+"):
+class HeartbeatRequest(Request, key=12, versions="0-4", flexible="4+", flat=True):
     group_id: str = string("0+")
     generation_id: int = int32("0+")
     member_id: str = string("0+")
     group_instance_id: str | None = string("3+", nullable="3+", default=None)
 
 
-class HeartbeatResponse(Response, key=12, versions="0-4", flexible="4+"):
+class HeartbeatResponse(Response, key=12, versions="0-4", flexible="4+", flat=True):
     throttle_time_ms: int = int32("1+")
     error_code: int = int16("0+")

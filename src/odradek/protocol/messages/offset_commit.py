@@ -21,7 +21,7 @@ class OffsetCommitRequestTopic(Struct):
     partitions: list[OffsetCommitRequestPartition] = array(OffsetCommitRequestPartition, "0+")
 
 
-class OffsetCommitRequest(Request, key=8, versions="2-9", flexible="8+"):
+class OffsetCommitRequest(Request, key=8, versions="2-9", flexible="8+", flat=True):
     group_id: str = string("0+")
     generation_id_or_member_epoch: int = int32("1+", default=-1)
     member_id: str = string("1+")
@@ -40,6 +40,6 @@ class OffsetCommitResponseTopic(Struct):
     partitions: list[OffsetCommitResponsePartition] = array(OffsetCommitResponsePartition, "0+")
 
 
-class OffsetCommitResponse(Response, key=8, versions="2-9", flexible="8+"):
+class OffsetCommitResponse(Response, key=8, versions="2-9", flexible="8+", flat=True):
     throttle_time_ms: int = int32("3+")
     topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic, "0+")

@@ -26,7 +26,7 @@ class OffsetFetchRequestGroup(Struct):
     topics: list[OffsetFetchRequestTopics] | None = array(OffsetFetchRequestTopics, "8+", nullable="8+")
 
 
-class OffsetFetchRequest(Request, key=9, versions="1-9", flexible="6+"):
+class OffsetFetchRequest(Request, key=9, versions="1-9", flexible="6+", flat=True):
     group_id: str = string("0-7")
     topics: list[OffsetFetchRequestTopic] | None = array(OffsetFetchRequestTopic, "0-7", nullable="2-7")
     groups: list[OffsetFetchRequestGroup] = array(OffsetFetchRequestGroup, "8+")
@@ -65,7 +65,7 @@ class OffsetFetchResponseGroup(Struct):
     error_code: int = int16("8+")
 
 
-class OffsetFetchResponse(Response, key=9, versions="1-9", flexible="6+"):
+class OffsetFetchResponse(Response, key=9, versions="1-9", flexible="6+", flat=True):
     throttle_time_ms: int = int32("3+")
     topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, "0-7")
     error_code: int = int16("2-7")
