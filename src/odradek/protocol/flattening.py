@@ -32,6 +32,7 @@ from odradek.protocol.messages import (
     fetch,
     heartbeat,
     leader_and_isr,
+    list_offsets,
     metadata,
     offset_commit,
     offset_fetch,
@@ -66,6 +67,8 @@ TUPLES = (
     Flat(produce.ProduceResponse, encode="3+"),
     Flat(fetch.FetchRequest, decode="4+", encode="12+", named=True),
     Flat(fetch.FetchResponse, decode="12+", encode="4+", named=True),
+    Flat(list_offsets.ListOffsetsRequest, decode="1+", named=True),
+    Flat(list_offsets.ListOffsetsResponse, encode="1+"),
     Flat(
         metadata.MetadataResponse,
         encode="0+",

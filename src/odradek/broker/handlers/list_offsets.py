@@ -26,13 +26,10 @@ from odradek.broker.answers import Answer, Park, Reply
 from odradek.log.lookups import Candidate, FoundOffset, TimestampSearch
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
-from odradek.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-)
+from odradek.protocol.flat.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
+from odradek.protocol.flat.list_offsets_request import decode as decode_request
+from odradek.protocol.flat.list_offsets_response import ListOffsetsPartitionResponse
+from odradek.protocol.flat.list_offsets_response import encode as encode_response
 from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Waiter
 from odradek.replication.replica import READ_COMMITTED
@@ -53,27 +50,29 @@ NEVER = 1 << 15
 MOST_AT_ONCE = 100
 PATIENCE_MS = 30_000
 CONSUMER = -1
+NONE = 0
 DEBUGGING = -2
 FIRST_WITH_OFFSET_NOT_AVAILABLE = 5
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = ListOffsetsRequest.decode(version, request.body, budget=request.budget)
+    asked = decode_request(version, request.body, budget=request.budget)
     counts: dict[tuple[str, int], int] = {}
-    for topic in asked.topics:
-        for partition in topic.partitions:
-            key = (topic.name, partition.partition_index)
+    for topic, partitions in asked.topics:
+        for index, _, _ in partitions:
+            key = (topic, index)
             counts[key] = counts.get(key, 0) + 1
     answers = OffsetAnswers(broker, version, asked)
-    for topic in asked.topics:
+    for topic, partitions in asked.topics:
         rows: list[ListOffsetsPartitionResponse] = []
-        answers.response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=rows))
-        for partition in topic.partitions:
-            if counts[topic.name, partition.partition_index] == 1:
-                answers.add(rows, topic.name, partition)
+        answers.topics.append((topic, rows))
+        for partition in partitions:
+            index = partition[0]
+            if counts[topic, index] == 1:
+                answers.add(rows, topic, partition)
             else:
-                rows.append(_error(partition.partition_index, ErrorCode.INVALID_REQUEST))
+                rows.append(_error(index, ErrorCode.INVALID_REQUEST))
     return answers.answer(now_ms)
 
 
@@ -99,14 +98,14 @@ class OffsetAnswers(Waiter):
     for in a thread, one batch after the other; what may be told of it is decided when that is over.
     """
 
-    __slots__ = ("_broker", "_candidate", "_later", "_looked_into", "asked", "park", "response", "version")
+    __slots__ = ("_broker", "_candidate", "_later", "_looked_into", "asked", "park", "topics", "version")
 
     def __init__(self, broker: "Broker", version: int, asked: ListOffsetsRequest) -> None:
         super().__init__()
         self._broker = broker
         self.version = version
         self.asked = asked
-        self.response = ListOffsetsResponse()
+        self.topics: list[tuple[str, list[ListOffsetsPartitionResponse]]] = []
         self.park = Park()
         self._looked_into = 0
         self._later: deque[_Later] = deque()
@@ -117,11 +116,11 @@ class OffsetAnswers(Waiter):
             rows.append(_partition(self._broker, self, topic, wanted))
         except _NotNow as unfinished:
             self._later.append(_Later(unfinished.search, topic, wanted, rows, len(rows)))
-            rows.append(_error(wanted.partition_index, ErrorCode.REQUEST_TIMED_OUT))
+            rows.append(_error(wanted[0], ErrorCode.REQUEST_TIMED_OUT))
 
     def answer(self, now_ms: int) -> Answer:
         if not self._later:
-            return Reply([self.response.encode(self.version)])
+            return Reply([encode_response(self.version, topics=self.topics)])
         self._broker.purgatory.park(self, deadline_ms=now_ms + PATIENCE_MS)
         self._go_on(now_ms)
         return self.park
@@ -182,39 +181,37 @@ class OffsetAnswers(Waiter):
         if error is None:
             row.rows[row.at] = _partition(self._broker, self, row.topic, row.wanted)
         else:
-            row.rows[row.at] = _error(row.wanted.partition_index, error.code)
+            row.rows[row.at] = _error(row.wanted[0], error.code)
         self._later.popleft()
 
     def finish(self, now_ms: int, *, is_late: bool) -> None:
         """What is not found by now is REQUEST_TIMED_OUT."""
-        self.park.answer(lambda: Reply([self.response.encode(self.version)]))
+        self.park.answer(lambda: Reply([encode_response(self.version, topics=self.topics)]))
 
 
 def _partition(
     broker: "Broker", answers: OffsetAnswers, topic: str, wanted: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
-    index = wanted.partition_index
-    if wanted.timestamp < 0 and answers.version < FIRST_VERSION.get(wanted.timestamp, NEVER):
+    index, current_epoch, timestamp = wanted
+    if timestamp < 0 and answers.version < FIRST_VERSION.get(timestamp, NEVER):
         return _error(index, ErrorCode.UNSUPPORTED_VERSION)
     try:
         partition = broker.replicas.hosted(topic, index)
-        epoch_error = partition.check_epoch(wanted.current_leader_epoch)
+        epoch_error = partition.check_epoch(current_epoch)
         if epoch_error:
             return _error(index, epoch_error)
         if not partition.is_leader and answers.asked.replica_id != DEBUGGING:
             return _error(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return _find(partition, answers, wanted)
+        return _find(partition, answers, index, timestamp)
     except ProtocolError as refusal:
         return _error(index, refusal.code)
 
 
 def _find(
-    partition: Partition, answers: OffsetAnswers, wanted: ListOffsetsPartition
+    partition: Partition, answers: OffsetAnswers, index: int, timestamp: int
 ) -> ListOffsetsPartitionResponse:
     version, asked = answers.version, answers.asked
     log = partition.log
-    index = wanted.partition_index
-    timestamp = wanted.timestamp
     is_consumer = asked.replica_id == CONSUMER
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return _found(index, log.log_start_offset, log.epochs.epoch_at(log.log_start_offset))
@@ -251,15 +248,13 @@ def _find(
         # Nothing that may be read. Whether there will be is not known while the mark lags.
         if is_unsure:
             return _error(index, unsure)
-        return ListOffsetsPartitionResponse(partition_index=index)
+        return _found(index, -1, -1)
     return _found(index, found.offset, found.leader_epoch, timestamp=found.timestamp)
 
 
 def _found(index: int, offset: int, leader_epoch: int, timestamp: int = -1) -> ListOffsetsPartitionResponse:
-    return ListOffsetsPartitionResponse(
-        partition_index=index, timestamp=timestamp, offset=offset, leader_epoch=leader_epoch
-    )
+    return index, NONE, timestamp, offset, leader_epoch
 
 
 def _error(index: int, error: ErrorCode) -> ListOffsetsPartitionResponse:
-    return ListOffsetsPartitionResponse(partition_index=index, error_code=error)
+    return index, error, -1, -1, -1
