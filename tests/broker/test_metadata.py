@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from odradek.broker import effects as fx
+from odradek.broker.departures import DEPARTED_SHOWN_MS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import LEADER_DURING_DELETE
 from odradek.protocol.headers import encode_request
@@ -26,6 +27,7 @@ def test_metadata_tells_brokers_leaders_and_offline_replicas(world: World) -> No
     world.lead(1, isr=(1, 2), replicas=(1, 2))
     world.kill(2)
     world.tell_metadata()
+    world.advance(DEPARTED_SHOWN_MS)
     answer = metadata(world, "t", to=3)
     assert [(b.node_id, b.host, b.port) for b in answer.brokers] == [
         (1, "localhost", 9001),

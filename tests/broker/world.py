@@ -8,6 +8,7 @@ test itself: `lead` writes what a controller would tell, `isr_answer` says what 
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,7 @@ class World:
         self.settings = {key.replace("_", "."): value for key, value in settings.items()}
         self.configs: dict[tuple[str, str], dict[str, str]] = {}
         self.unreadable_configs: dict[tuple[str, str], str] = {}
+        self.looks = True  # sockets are looked at as soon as the broker asks for it
         self.works = True  # what shall be done aside is done at once
         self.copies = (
             True  # replicas between log directories; False: their reads and flushes are left in `told`
@@ -324,6 +326,7 @@ class World:
                 ],
             )
             assert self.send(number, request, 8).message.error_code == 0
+            self.nodes[number].broker.departures.hear(self.now_ms)  # the turn ends
 
     def lead(
         self,
@@ -492,6 +495,10 @@ class World:
             elif isinstance(effect, fx.GoOn):
                 while node.broker.go_on(self.now_ms):
                     pass
+            elif isinstance(effect, fx.HandleAgain):
+                effect.place.answer(partial(node.broker.handle, effect.request, self.now_ms))
+            elif isinstance(effect, fx.LookAround) and self.looks:
+                node.broker.answered(effect.request_id, None, self.now_ms)
             elif isinstance(effect, fx.ReadSlices) and self.copies:
                 node.broker.answered(effect.request_id, data_of(effect.slices), self.now_ms)
             elif isinstance(effect, fx.FlushLog) and self.copies and node.logs.futures.is_one(effect.log):

@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import logging
+import socket
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +14,8 @@ import pytest
 from odradek.broker import effects as fx
 from odradek.broker.answers import CloseConnection
 from odradek.broker.control_queue import AT_ONCE
+from odradek.model.ids import BrokerId
+from odradek.protocol.messages import metadata as mm
 from odradek.replication.purgatory import Waiter
 from odradek.server import state_change_log
 from odradek.server.broker_effects import BrokerEffects
@@ -32,16 +36,18 @@ class Scene:
         self.broken: list[BaseException] = []
         parts: dict[str, Any] = {
             name: SimpleNamespace(
-                ask=None, flush=None, checkpoint_high_watermarks=lambda effect: None, look=lambda: None
+                ask=None,
+                flush=None,
+                checkpoint_high_watermarks=lambda effect: None,
+                end_turn=self.end_turn,
             )
-            for name in ("controller", "channel", "fetchers", "suspects", "disk")
+            for name in ("controller", "channel", "fetchers", "gateway", "disk")
         }
         self.effects = BrokerEffects(
             broker=self.broker,
             logs=node.logs,
             seams=Seams(loop),
             sessions=SimpleNamespace(store=store),  # type: ignore[arg-type]
-            end_turn=self.end_turn,
             on_broken=self.broken.append,
             log=LimitedLog(logging.getLogger("odradek.server"), loop.time),
             **parts,
@@ -235,3 +241,65 @@ def test_the_collector_rests_while_a_slice_is_made(node: Node, monkeypatch: pyte
 
     asyncio.run(main())
     assert resting and all(resting)
+
+
+def new_uvloop() -> asyncio.AbstractEventLoop:
+    loop: asyncio.AbstractEventLoop = pytest.importorskip("uvloop").new_event_loop()
+    return loop
+
+
+@pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, new_uvloop])
+def test_a_look_around_tells_of_connections_that_were_closed_before_it(
+    make_loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path
+) -> None:
+    """A client was faster than we: its socket was closed first, and its question is read before ours is looked at."""
+    world = World(tmp_path)
+    node = world[1]
+    client = world.connection()
+    node.broker.take_effects()
+
+    async def main() -> None:
+        scene = Scene(node)
+        world.now_ms = scene.effects._now_ms()
+        loop = asyncio.get_running_loop()
+        ours, leaders = socket.socketpair()
+        was_lost: asyncio.Future[None] = loop.create_future()
+        asked: asyncio.Future[Pending] = loop.create_future()
+
+        class LeaderConnection(asyncio.Protocol):
+            def connection_lost(self, error: Exception | None) -> None:
+                scene.broker.leader_connection_lost(BrokerId(3), world.now_ms)
+                was_lost.set_result(None)
+
+        class ClientConnection(asyncio.Protocol):
+            def data_received(self, data: bytes) -> None:
+                leaders.close()
+                asked.set_result(ask())
+                scene.end_turn()
+
+        def ask() -> Pending:
+            return world.send(1, mm.MetadataRequest(topics=[]), 9, connection=client)
+
+        scene.effects._does[fx.HandleAgain] = lambda effect: effect.place.answer(
+            lambda: scene.broker.handle(effect.request, world.now_ms)
+        )
+        assert ask().is_answered
+        await loop.create_connection(LeaderConnection, sock=ours)
+        door, outside = socket.socketpair()
+        to_client, _ = await loop.create_connection(ClientConnection, sock=door)
+        outside.send(b"who leads?")
+        async with asyncio.timeout(60):
+            pending = await asked
+            await was_lost
+            for _ in range(10):  # turns in which the look comes to its end
+                await asyncio.sleep(0)
+        assert not pending.is_answered, "answered before the loop had told of the closed connection"
+        scene.broker.leader_connected(BrokerId(3), world.now_ms)
+        scene.end_turn()
+        assert pending.is_answered
+        scene.effects.stop_moving()
+        to_client.close()
+        outside.close()
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(main())

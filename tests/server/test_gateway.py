@@ -11,7 +11,7 @@ import pytest
 from odradek.broker.answers import Answer, Park, Reply
 from odradek.broker.client_throttles import ClientThrottles
 from odradek.broker.quotas import PRODUCE_RATE, REQUEST_PERCENTAGE, ClientQuotas
-from odradek.broker.request import ConnectionInfo, Request
+from odradek.broker.request import ConnectionInfo, HeldRequest, Request
 from odradek.client.receive_buffers import BufferPool
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -324,81 +324,75 @@ def test_a_request_that_came_in_time_is_read_before_its_connection_is_closed_as_
     assert len(timers.due) == 1, "and it looks again"
 
 
-# --- questions that wait for a better answer
+# --- requests that the broker holds
 
 
 def metadata(correlation_id: int) -> bytes:
     return request(correlation_id, key=METADATA, version=9)
 
 
-def test_questions_about_the_cluster_wait_while_there_is_a_reason_and_keep_their_place(
-    loop: asyncio.AbstractEventLoop,
-) -> None:
+class Holding:
+    """A broker that holds questions about the cluster, until it is told to let them go."""
+
+    def __init__(self, door: Door) -> None:
+        self.door = door
+        self.held: list[tuple[HeldRequest, Park]] = []
+        door.decide = self.decide
+
+    def decide(self, request: Request) -> Answer:
+        if request.api_key != METADATA or request.was_held:
+            return Reply([b"ok"])
+        self.held.append((request.held(), Park()))
+        return self.held[-1][1]
+
+    def let_go(self) -> None:
+        for held, place in self.held:
+            self.door.gateway.handle_again(held, place)
+        self.held = []
+        self.door.gateway.end_turn()
+
+
+def test_a_question_that_was_held_keeps_its_place(loop: asyncio.AbstractEventLoop) -> None:
     door = Door(loop)
     _, transport = door.connect()
-    door.gateway.held.begin("no UpdateMetadata yet")
-    door.gateway.held.begin("leader 3 may be dead")
-
+    broker = Holding(door)
     transport.feed(request(1) + metadata(2) + request(3))
-    assert [seen.correlation_id for seen in door.requests] == [1, 3], "only what is about the cluster waits"
-    door.gateway.held.end("leader 3 may be dead")
-    door.gateway.end_turn()
-    assert len(door.requests) == 2, "one reason is left"
-    door.gateway.held.end("no UpdateMetadata yet")
-    door.gateway.end_turn()
-
-    assert [seen.correlation_id for seen in door.requests] == [1, 3, 2]
+    broker.let_go()
+    assert [seen.correlation_id for seen in door.requests] == [1, 2, 3, 2]
     answered = [struct.unpack_from(">i", transport.written, 4 + 11 * n)[0] for n in range(3)]
     assert answered == [1, 2, 3], "answers leave in the order of requests all the same"
 
 
-def test_a_held_question_may_be_parked_again_or_abandoned(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_held_question_may_be_parked_again_or_fail(loop: asyncio.AbstractEventLoop) -> None:
     door = Door(loop)
     connection, transport = door.connect()
-    gone, _ = door.connect()
-    inner = Park()
-    door.decide = lambda request: inner
-    door.gateway.held.begin("a reason")
+    _, other = door.connect()
+    broker = Holding(door)
     transport.feed(metadata(1))
-    gone.transport.feed(metadata(2))  # type: ignore[union-attr]
-    gone.connection_lost(None)
+    other.feed(metadata(2))
+    inner = Park()
 
-    door.gateway.held.end("a reason")
-    assert len(door.requests) == 1, "nobody waits for the other one any more"
+    def decide(request: Request) -> Answer:
+        if request.correlation_id == 2:
+            raise ValueError("our own mistake")
+        return inner
+
+    door.decide = decide
+    broker.let_go()
+    assert other.was_closed and connection.requests_in_flight == 1, (
+        "the mistake costs its own connection alone"
+    )
     inner.complete(Reply([b"late"]))
     door.gateway.end_turn()
-
     assert transport.written.endswith(b"late")
     assert connection.requests_in_flight == 0
-
-
-def test_a_client_at_work_that_asks_again_is_answered_after_a_moment_of_doubt() -> None:
-    async def scenario() -> None:
-        loop = asyncio.get_running_loop()
-        door = Door(loop)
-        door.gateway.held.has_peers = True
-        _, transport = door.connect()
-        transport.feed(metadata(1))
-        assert len(door.requests) == 1, "the first question is answered at once"
-
-        transport.feed(metadata(2))
-        assert len(door.requests) == 1
-        door.gateway.held.begin("leader 3 may be dead")  # noticed in the meantime
-        async with asyncio.timeout(60):
-            while "a client asks again" in door.gateway.held._reasons:
-                await asyncio.sleep(0.001)
-        assert len(door.requests) == 1
-        door.gateway.held.end("leader 3 may be dead")
-        assert len(door.requests) == 2
-
-    asyncio.run(scenario())
 
 
 def test_the_time_of_requests_is_told_only_while_somebody_has_a_quota_of_it(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     door = Door(loop)
-    _, transport = door.connect()
+    connection, transport = door.connect()
     told: list[tuple[str | None, int]] = []
     monkeypatch.setattr(
         door.throttles,
@@ -422,24 +416,10 @@ def test_the_time_of_requests_is_told_only_while_somebody_has_a_quota_of_it(
     door.quotas.change("clients", "me", {REQUEST_PERCENTAGE: "1"})
     door.throttles.quotas_changed()
     transport.feed(request(2))
-    door.gateway.held.begin("a reason")
-    transport.feed(metadata(3))
-    door.gateway.held.end("a reason")
+    door.gateway.handle_again(HeldRequest(LIST_OFFSETS, 6, 3, "me", memoryview(b""), connection.info), Park())
     assert [client for client, _ in told] == ["me", "me"]
     assert all(nanoseconds >= 2_000_000 for _, nanoseconds in told)
     assert door.gateway.describe()["request_throttled"] == 0
-
-
-@pytest.mark.parametrize("role", ["follower", "controller", "client"])
-def test_a_connection_of_another_broker_that_breaks_is_a_sign_of_trouble(
-    loop: asyncio.AbstractEventLoop, role: str
-) -> None:
-    door = Door(loop)
-    connection, _ = door.connect()
-    connection.info.is_follower = role == "follower"
-    connection.is_of_broker = role == "controller"
-    connection.connection_lost(None)
-    assert (door.gateway.held._troubled_until > loop.time()) is (role != "client")
 
 
 def test_a_broker_that_stops_waits_for_its_answers_to_leave() -> None:

@@ -8,8 +8,8 @@ Whoever runs it (`server.main`, a test, the simulator) has five duties:
    is answered by).
 3. At `next_deadline_ms()` at the latest: `tick(now_ms)`.
 4. Tell what happens outside: `registering`, `registered`, `controller_status`, `topic_config_changed`,
-   `broker_config_changed`, `client_quota_changed`, `connection_closed`.
-5. At the end `close(now_ms)`, do the effects, then close the logs.
+   `broker_config_changed`, `client_quota_changed`, `connection_closed`, `leader_connection_lost`, `leader_connected`.
+5. Before it stops serving `stopping(now_ms)`; at the end `close(now_ms)`, do the effects, then close the logs.
 
 The only function the broker keeps and calls is `Park.complete`'s.
 """
@@ -23,6 +23,7 @@ from odradek.broker.client_throttles import ClientThrottles
 from odradek.broker.control_gate import ControlGate
 from odradek.broker.control_order import ControlOrder
 from odradek.broker.control_queue import AT_ONCE, ControlQueue
+from odradek.broker.departures import WATCHED, Departures
 from odradek.broker.draws import Draws
 from odradek.broker.dynamic_settings import DynamicSettings
 from odradek.broker.effects import (
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
 
 NEVER_MS = 1 << 62
 MOST_CACHED_ANSWERS = 256
+FETCH = 1
 
 
 class Handlers(Protocol):
@@ -112,6 +114,7 @@ class Broker:
         self.control_queue = ControlQueue(self.handle, self.effects, partitions_at_once)
         self.outbox = Outbox(self.purgatory)
         self.calls = PendingCalls()
+        self.departures = Departures(self.metadata, self.effects, self.calls, now_ms)
         self.aside = Aside(self.effects, self.calls)
         self.unchecked = UncheckedProduces()
         self.replicas = ReplicaManager(
@@ -159,6 +162,7 @@ class Broker:
             self.control_gate,
             self.config_reader,
             self.groups,
+            self.departures,
         ]
 
     # -------------------------------------------------------------------------------------------- requests
@@ -168,6 +172,12 @@ class Broker:
         records are committed, is done by `take_effects` at the end of the turn: requests that came together are
         passed on together."""
         self._now_ms = now_ms
+        if request.api_key <= FETCH:
+            request.connection.is_at_work = True
+        elif request.api_key in WATCHED:
+            place = self.departures.hold(request)
+            if place is not None:
+                return place
         parked = request.connection.parked
         if parked is not None and parked.session.replica_id >= 0:
             # A follower asks behind its parked fetch, whose answer the new one would have to wait for.
@@ -190,6 +200,8 @@ class Broker:
         outbox = self.outbox
         effects = self.effects
         flushes = self.flushes
+        if self.departures.has_news():
+            self.departures.hear(self._now_ms)
         planned = flushes.plan() if outbox.flushes else []
         if flushes.failed_directories or flushes.broken_logs:
             flushes.take_faults()
@@ -307,7 +319,17 @@ class Broker:
         self._cached_answers.clear()
         self._now_ms = now_ms
 
+    def leader_connection_lost(self, leader: BrokerId, now_ms: int) -> None:
+        """The connection over which this broker fetches from `leader` broke."""
+        self.departures.connection_lost(leader, now_ms)
+
+    def leader_connected(self, leader: BrokerId, now_ms: int) -> None:
+        self._now_ms = now_ms
+        self.departures.connected(leader)
+
     def connection_closed(self, connection: ConnectionInfo, now_ms: int) -> None:
+        if connection.is_of_broker or connection.is_follower:
+            self.departures.trouble(now_ms)
         wait = connection.parked
         if wait is not None:
             wait.session.connection_id = NO_CONNECTION
@@ -317,6 +339,11 @@ class Broker:
         """The next slice of what the controller asked for; whether there is another one. After the effect `GoOn`."""
         self._now_ms = now_ms
         return self.control_queue.go_on(now_ms)
+
+    def stopping(self, now_ms: int) -> None:
+        """Nothing is going to be heard any more: what waits for news is answered as things stand."""
+        self._now_ms = now_ms
+        self.departures.close()
 
     def close(self, now_ms: int) -> None:
         """A clean stop: the high watermarks are written once more (behaviour 136)."""

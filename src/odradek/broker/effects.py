@@ -12,6 +12,7 @@ once, by `broker.answered(request_id, result, now_ms)`:
 | `ReadSlices` | bytes; None where they could not be read |
 | `RunAside` | what the work returned; None where it failed |
 | `LoggersAsked` | the level of every logger, by name |
+| `LookAround` | None |
 
 The others:
 
@@ -20,6 +21,7 @@ The others:
 | `StartFetcher`, `StopFetcher`, `WakeFetcher` | the fetcher's own methods, see `replication.follower` |
 | `CheckpointHighWatermarks` | nothing: done in a thread, failures are log lines |
 | `RegisterAgain` | `broker.registered(broker_epoch, now_ms)` |
+| `HandleAgain` | `broker.handle(request, now_ms)`, whose answer `place` gets |
 | `GoOn` | `broker.go_on(now_ms)`, until it says False |
 | `LogDirectoryFailed`, `LogLine`, `StateChangeLine` | nothing |
 
@@ -42,6 +44,8 @@ from odradek.model.ids import (
 )
 
 if TYPE_CHECKING:
+    from odradek.broker.answers import Park
+    from odradek.broker.request import HeldRequest
     from odradek.log.files import FileSlice
     from odradek.log.flushing import FlushPlan
     from odradek.log.partition_log import PartitionLog
@@ -336,6 +340,19 @@ class GoOn(NamedTuple):
     """A request of the controller is obeyed in slices, so that everybody else is served in between (`control_queue`)."""
 
 
+class LookAround(NamedTuple):
+    """Look once more at every socket, and tell of the connections that were closed. Answered by None after that."""
+
+    request_id: int
+
+
+class HandleAgain(NamedTuple):
+    """A request that was held: handle it now, `place` is where its answer goes."""
+
+    request: "HeldRequest"
+    place: "Park"
+
+
 Effect = (
     SendToController
     | ControllerRequest
@@ -353,4 +370,6 @@ Effect = (
     | LoggersAsked
     | StateChangeLine
     | GoOn
+    | LookAround
+    | HandleAgain
 )

@@ -62,7 +62,7 @@ class MetadataCache:
         self.controller_id: BrokerId | None = None
         self.brokers: dict[int, LiveBroker] = {}
         self.live_brokers: set[int] = set()  # one object for ever: partitions hold it
-        # Gone a moment ago, and still named to clients: see `server.suspects`, which puts them in and out.
+        # Gone a moment ago, and still named to clients: see `departures`, which puts them in and out.
         self.departed: dict[int, LiveBroker] = {}
         self._hints: dict[int, Endpoint] = {}  # of leaders not in `brokers` yet
         self.topics: dict[str, dict[int, PartitionMetadata]] = {}

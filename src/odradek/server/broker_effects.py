@@ -19,14 +19,16 @@ from odradek.server.controller_channel import ControllerChannel
 from odradek.server.controller_runtime import ControllerRuntime
 from odradek.server.disk import Disk
 from odradek.server.fetchers import Fetchers
+from odradek.server.gateway import Gateway
 from odradek.server.log_limits import LimitedLog
 from odradek.server.seams import Seams
 from odradek.server.store_sessions import RETRY_S, StoreSessions
-from odradek.server.suspects import Suspects
 from odradek.store import api, layout
 
 logger = logging.getLogger("odradek.server")
 
+# Turns of the loop until it has polled anew, and told of the connections that it found closed in that.
+TURNS_OF_A_LOOK = 3
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
@@ -47,9 +49,8 @@ class BrokerEffects:
         controller: ControllerRuntime,
         channel: ControllerChannel,
         fetchers: Fetchers,
-        suspects: Suspects,
+        gateway: Gateway,
         disk: Disk,
-        end_turn: Callable[[], None],
         on_broken: Callable[[BaseException], None],
         log: LimitedLog,
     ) -> None:
@@ -61,8 +62,7 @@ class BrokerEffects:
         self._sessions = sessions
         self._channel = channel
         self._fetchers = fetchers
-        self._suspects = suspects
-        self._end_turn = end_turn
+        self._end_turn = gateway.end_turn
         self._on_broken = on_broken
         self._log = log
         self._questions: set[asyncio.Task[None]] = set()
@@ -87,13 +87,14 @@ class BrokerEffects:
             effects.RegisterAgain: lambda effect: sessions.register_again(effect.reason),
             effects.LoggersAsked: self._tell_loggers,
             effects.GoOn: lambda effect: self._go_on_soon(),
+            effects.LookAround: lambda effect: self._look_around(effect.request_id, TURNS_OF_A_LOOK),
+            effects.HandleAgain: lambda effect: gateway.handle_again(effect.request, effect.place),
             effects.LogLine: self._write_line,
         }
 
     def drain(self) -> bool:
         """Does what the broker asked for; False when there was nothing, and then its deadline is set."""
         try:
-            self._suspects.look()  # first: questions it lets go have effects of their own
             taken = self._broker.take_effects()
             if not taken:
                 self._set_deadline(self._broker.next_deadline_ms())
@@ -143,6 +144,13 @@ class BrokerEffects:
         except Exception as error:
             self._on_broken(error)
             raise
+        self._end_turn()
+
+    def _look_around(self, request_id: int, turns: int) -> None:
+        if turns:
+            self._loop.call_soon(self._look_around, request_id, turns - 1)
+            return
+        self._broker.answered(request_id, None, self._now_ms())
         self._end_turn()
 
     # --- what is done in slices

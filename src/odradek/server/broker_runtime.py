@@ -49,7 +49,6 @@ from odradek.server.shutdown_refusal import (
     warn_of_only_replicas,
 )
 from odradek.server.store_sessions import StoreSessions
-from odradek.server.suspects import Suspects
 from odradek.store import api
 
 if TYPE_CHECKING:
@@ -104,7 +103,6 @@ class BrokerRuntime:
         self._logs: LogManager | None = None
         self._broker: Broker | None = None
         self._gateway: Gateway | None = None
-        self._suspects: Suspects | None = None
         self._fetchers: Fetchers | None = None
         self._channel: ControllerChannel | None = None
         self._controller: ControllerRuntime | None = None
@@ -232,7 +230,6 @@ class BrokerRuntime:
             address_rate=lambda address: broker.quotas.connection_rate(escape_entity(address)),
             throttles=broker.throttles,
         )
-        self._suspects = Suspects(broker.metadata, gateway.held, self._loop, gateway.end_turn)
         self._fetchers = Fetchers(
             seams=seams,
             pool=pool,
@@ -241,8 +238,8 @@ class BrokerRuntime:
             silence_timeout_ms=settings.replica_socket_timeout_ms,
             log=self._log,
             metrics=self.metrics,
-            on_lost=self._suspects.connection_lost,
-            on_connected=self._suspects.connected,
+            on_lost=lambda leader: broker.leader_connection_lost(leader, self._now_ms()),
+            on_connected=lambda leader: broker.leader_connected(leader, self._now_ms()),
         )
         self._channel = ControllerChannel(
             seams=seams,
@@ -308,9 +305,8 @@ class BrokerRuntime:
             controller=self._controller,
             channel=self._channel,
             fetchers=self._fetchers,
-            suspects=self._suspects,
+            gateway=gateway,
             disk=self._disk,
-            end_turn=gateway.end_turn,
             on_broken=self._break,
             log=self._log,
         )
@@ -385,6 +381,8 @@ class BrokerRuntime:
             await self._leave_in_order()
         self._stop_moving()
         if self._gateway is not None:
+            self.broker.stopping(self._now_ms())
+            self._end_turn()
             self._gateway.close()
         if self._life is not None:
             self._life.cancel()
@@ -458,8 +456,6 @@ class BrokerRuntime:
             self._fetchers.stop_all()
         if self._channel is not None:
             self._channel.close()
-        if self._suspects is not None:
-            self._suspects.close()
         if self._effects is not None:
             self._effects.stop_moving()
         if self._housekeeping is not None:

@@ -107,8 +107,6 @@ class Connection(FrameProtocol):
         self.descriptor = -1  # of its socket; no network, none
         self.info: Any = None  # broker.core.ConnectionInfo, set by the host
         self.last_frame_at = 0.0
-        self.is_at_work = False  # it has produced, fetched, or asked for metadata before
-        self.is_of_broker = False  # a controller has sent its requests over it
         self.is_lingering = False  # closing, and not all answers have left
         self.is_marked_ready = False  # the host has it in its list of connections to flush
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from odradek.broker.answers import Answer, CloseConnection
+from odradek.broker.answers import Answer, CloseConnection, Park
 from odradek.broker.client_throttles import ClientThrottles
 from odradek.broker.quotas import ClientQuotas
-from odradek.broker.request import ConnectionInfo, Request
+from odradek.broker.request import ConnectionInfo, HeldRequest, Request
 from odradek.client.receive_buffers import BufferPool
 from odradek.model.printable import shown
 from odradek.model.settings import BrokerSettings
@@ -20,7 +20,6 @@ from odradek.protocol import headers
 from odradek.protocol.api_keys import APIS
 from odradek.server.connection import MOST_LINGERING_S, Connection
 from odradek.server.connection_limits import ConnectionLimits, Refused
-from odradek.server.held_requests import HeldRequests
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
 from odradek.server.seams import Seams
@@ -88,7 +87,6 @@ class Gateway:
         self._idle_timer: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._is_empty = asyncio.Event()  # looked at when it is closed
-        self.held = HeldRequests(self._handle_held, self._loop, self.end_turn)
 
     # --- connections
 
@@ -147,8 +145,6 @@ class Gateway:
         self._metrics.connections_now = len(self._connections)
         if not self._connections:
             self._is_empty.set()
-        if connection.is_of_broker or connection.info.is_follower:
-            self.held.trouble()
         self._on_connection_closed(connection.info)
 
     def start_closing_idle(self) -> None:
@@ -179,7 +175,6 @@ class Gateway:
         self._is_closed = True
         if self._idle_timer is not None:
             self._idle_timer.cancel()
-        self.held.close()
         for connection in list(self._connections.values()):
             connection.close()
 
@@ -207,32 +202,23 @@ class Gateway:
         try:
             header = headers.decode_request_header(frame)
             api_key, api_version, correlation_id, client_id, body_offset = header
-            answer: Answer | None = self.held.hold(connection, api_key, frame)
-            if answer is None:
-                handle = self._handle_timed if self._throttles.counts_time else self._handle
-                answer = handle(
-                    Request(
-                        api_key, api_version, correlation_id, client_id, frame[body_offset:], connection.info
-                    ),
-                    self._now_ms(),
-                )
+            handle = self._handle_timed if self._throttles.counts_time else self._handle
+            answer = handle(
+                Request(
+                    api_key, api_version, correlation_id, client_id, frame[body_offset:], connection.info
+                ),
+                self._now_ms(),
+            )
         except Exception as error:
             self.refused(connection, _refusal(frame, error))
             connection.close()
             return
         connection.answer(answer, correlation_id, _has_flexible_header(api_key, api_version))
 
-    def _handle_held(self, connection: Connection, frame: memoryview) -> Answer:
+    def handle_again(self, request: HeldRequest, place: Park) -> None:
         """As `handle_frame`; its place in the order of answers is taken already."""
-        try:
-            api_key, api_version, correlation_id, client_id, offset = headers.decode_request_header(frame)
-            request = Request(
-                api_key, api_version, correlation_id, client_id, frame[offset:], connection.info
-            )
-            handle = self._handle_timed if self._throttles.counts_time else self._handle
-            return handle(request, self._now_ms())
-        except Exception as error:
-            return _refusal(frame, error)
+        handle = self._handle_timed if self._throttles.counts_time else self._handle
+        place.answer(lambda: handle(request, self._now_ms()))
 
     def _handle_timed(self, request: Request, now_ms: int) -> Answer:
         began = self._stopwatch_ns()

@@ -34,7 +34,7 @@ def _burden(world: World, broker: SimBroker) -> Burden:
     return Burden(
         broker.broker_id,
         held,
-        core.unchecked._bytes + sum(len(one.frame) for one in runtime._gateway.held._held),
+        core.unchecked._bytes + core.departures.held_bytes,
         len(core.purgatory),
         max((box.unanswered for _, box in boxes.values()), default=0),
         steps,
