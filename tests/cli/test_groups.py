@@ -381,6 +381,9 @@ def test_what_if_names_the_groups_whose_coordinator_moves(shell: Shell, orders: 
     pair = f"coordinator {move['before']} -> {move['after']} of "
     _, out, _ = shell("what-if", "--kill", before["coordinator"])
     assert any(line.startswith(pair) for line in out.splitlines())
+    folded = [line for line in out.splitlines() if "__consumer_offsets" in line]
+    assert len(folded) == 1 and " new leader" in folded[0], "one line for its fifty partitions"
+    assert orders in out
     others = sorted({1, 2, 3} - {before["coordinator"]})
     found = shell.json("what-if", "--kill", others[0])
     assert not any("steered" in move["groups"] for move in found["coordinators"])

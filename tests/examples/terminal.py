@@ -41,6 +41,16 @@ def missing(shown: str, said: str) -> list[str]:
     return [line for line in shown.splitlines() if shape(line) not in shapes]
 
 
+def program() -> str:
+    """`read.py`, which step 2 shows."""
+    (found,) = re.findall(
+        r"^```python\n(from confluent_kafka import Consumer\n.*?)^```",
+        README.read_text(encoding="utf-8"),
+        re.M | re.S,
+    )
+    return str(found)
+
+
 class Terminal:
     """A shell in a directory of its own, where README's /tmp/cluster, ports and process ids are others."""
 
@@ -50,6 +60,10 @@ class Terminal:
         command.parent.mkdir()
         command.write_text(f'#!/bin/sh\nexec "{python}" -m odradek "$@"\n')
         command.chmod(0o755)
+        # The client of step 2 is none of ours: it runs where the tests do, also beside an installed wheel.
+        client = command.with_name("python")
+        client.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        client.chmod(0o755)
         self.environment = {**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}"}
         self.others = {"/tmp/cluster": str(directory / "cluster"), "--port 9092": "--port 0"}
         self.running: list[subprocess.Popen[str]] = []
@@ -81,6 +95,7 @@ class Terminal:
             said += line
         (bootstrap,) = re.findall(r"bootstrap (\S+)", said)
         self.environment["ODRADEK_BOOTSTRAP"] = bootstrap
+        (self.directory / "read.py").write_text(program().replace("127.0.0.1:9092", bootstrap))
         for shown, real in zip(PROCESS.findall(step.shown), PROCESS.findall(said), strict=True):
             self.others[f"kill -9 {shown}"] = f"kill -9 {real}"
         return said.replace(str(self.directory / "cluster"), "/tmp/cluster")

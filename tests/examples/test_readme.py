@@ -38,7 +38,9 @@ def test_a_line_that_is_not_said_is_missed() -> None:
 
 def test_the_cluster_within_a_test_runs_as_printed(tmp_path: Path) -> None:
     (snippet,) = re.findall(
-        r"^```python\n(from confluent_kafka.*?)^```", README.read_text(encoding="utf-8"), re.M | re.S
+        r"^```python\n(from confluent_kafka import Producer.*?)^```",
+        README.read_text(encoding="utf-8"),
+        re.M | re.S,
     )
     answer = subprocess.run(
         [sys.executable, "-c", snippet], capture_output=True, text=True, cwd=tmp_path, timeout=120

@@ -6,6 +6,7 @@ accepts acks=all, else 1.
 """
 
 import sys
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from odradek.cli.output import fail, json_option, print_json, print_table
 from odradek.cli.sources import Source, open_source, source_options
 
 if TYPE_CHECKING:
-    from odradek.advisor.what_if import WhatIf
+    from odradek.advisor.what_if import PartitionOutcome, WhatIf
     from odradek.advisor.what_if_steps import Step
     from odradek.model.ids import BrokerId
 
@@ -212,12 +213,24 @@ def show(
                 outcome.min_insync_replicas,
             )
             for outcome in answer.outcomes
-            if outcome.verdict != "unchanged"
+            if outcome.verdict != "unchanged" and not is_folded(outcome)
         ]
         if rows:
             print_table(("partition", "verdict", "leader", "isr", "min isr"), rows[:SHOWN_PARTITIONS])
         if len(rows) > SHOWN_PARTITIONS:
             print(f"and {len(rows) - SHOWN_PARTITIONS} more; --json lists all")
+        folded = Counter((o.topic_partition.topic, o.verdict) for o in answer.outcomes if is_folded(o))
+        for topic in sorted({topic for topic, _ in folded}):
+            verdicts = [f"{count} {verdict}" for (of, verdict), count in folded.items() if of == topic]
+            print(f"{topic}: {', '.join(verdicts)}")
+
+
+def is_folded(outcome: "PartitionOutcome") -> bool:
+    """Fifty partitions of an internal topic that only change hands would hide those of the topics one has made."""
+    from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+
+    is_internal = outcome.topic_partition.topic in (GROUPS_TOPIC, TRANSACTIONS_TOPIC)
+    return is_internal and outcome.verdict not in (*BAD, "unchanged")
 
 
 def _leader(broker: int) -> str:

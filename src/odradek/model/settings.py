@@ -120,7 +120,6 @@ BROKER_SETTINGS: dict[str, Setting] = dict(
             _rows(settings_acted_on.BROKER, topic=False, acted_on=True)
             | _rows(settings_acted_on.OURS, topic=False, acted_on=True)
             | _rows(settings_listed.BROKER, topic=False, acted_on=False)
-            | _rows(settings_listed.OURS, topic=False, acted_on=False)
             | _DYNAMIC_ONLY
         ).items()
     )

@@ -251,6 +251,8 @@ odradek.accept.unserved BOOLEAN false LOW static
     Start although TLS, SASL, an authorizer, policies or KRaft are set and not served; else that is refused.
 odradek.cluster.size INT 0 LOW static [0,...]
     Brokers this cluster is meant to have; internal topics then get min(3, N) replicas. 0 = not declared.
+odradek.compaction.coordination.timeout.ms LONG 86400000 LOW dynamic [-1,...]
+    How long past its horizon a tombstone or marker waits for replicas that lag or are away; -1 = for ever.
 odradek.controlled.shutdown.refuse STRING none LOW dynamic [none, offline, under-min]
     Stay up instead of stopping when that would take partitions offline, or below min.insync.replicas.
 odradek.delete.topic.with.offline.replicas BOOLEAN false LOW dynamic

@@ -397,11 +397,6 @@ zookeeper.ssl.truststore.password PASSWORD null MEDIUM static
     ZooKeeper TLS: password of that file.
 """
 
-OURS = """
-odradek.compaction.coordination.timeout.ms LONG 86400000 LOW dynamic [0,...]
-    How long a tombstone or marker waits for every replica's cleaner to pass it before it is removed anyway.
-"""
-
 TOPIC = """
 compression.lz4.level INT 9 MEDIUM compression.lz4.level [1,...,17]
     Effort of lz4 when the broker compresses.

@@ -40,6 +40,7 @@ from odradek.server.listener import Listeners, inter_broker_listener, security_p
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
 from odradek.server.registration import prepare_tree
+from odradek.server.replica_positions import ReplicaPositions
 from odradek.server.seams import Seams
 from odradek.server.shutdown_refusal import (
     Promised,
@@ -277,6 +278,13 @@ class BrokerRuntime:
                 seams,
                 lambda: broker.settings,
                 high_watermark_of=self._high_watermark_of,
+                passed_by_all=ReplicaPositions(
+                    seams=seams,
+                    pool=pool,
+                    client_id=f"broker-{self.broker_id}-cleaner",
+                    others=self._other_replicas_of,
+                    endpoint=lambda other: broker.metadata.endpoint(other, self._listener),
+                ).passed_by_all,
                 log=self._log,
             ),
             log=self._log,
@@ -356,6 +364,12 @@ class BrokerRuntime:
     def _high_watermark_of(self, log: PartitionLog) -> int | None:
         partition = self.broker.replicas.partitions.get(log.topic_partition)
         return None if partition is None else partition.high_watermark
+
+    def _other_replicas_of(self, log: PartitionLog) -> list[BrokerId] | None:
+        partition = self.broker.replicas.partitions.get(log.topic_partition)
+        if partition is None:
+            return None
+        return [broker for broker in partition.assignment.replicas if broker != self.broker_id]
 
     def _housekeep(self) -> None:
         if self._is_stopping:

@@ -6,9 +6,9 @@ in place what was made. A loop that is busy waits for no more than one rename.
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 
-from odradek.log.compaction.cleaner import Cleaner, Found
+from odradek.log.compaction.cleaner import NEVER_MS, Cleaner, Found
 from odradek.log.compaction.cleaning import Cleaning, Uncleanable
 from odradek.log.errors import CorruptLog, MissingFile, StorageError
 from odradek.log.log_manager import LogManager
@@ -33,12 +33,15 @@ class LogCleaning:
         settings: Callable[[], BrokerSettings],
         *,
         high_watermark_of: Callable[[PartitionLog], int | None],
+        passed_by_all: Callable[[PartitionLog, int], Awaitable[int]],
         log: LimitedLog,
     ) -> None:
+        """`passed_by_all`: see `ReplicaPositions`."""
         self._logs = logs
         self._seams = seams
         self._settings = settings
         self._high_watermark_of = high_watermark_of
+        self._passed_by_all = passed_by_all
         self._log = log
         self._is_stopping = False
         self.cleaner = Cleaner(lambda: list(logs.logs.values()), logs.cleaned_to, seams.random_bytes(16))
@@ -75,13 +78,19 @@ class LogCleaning:
 
     async def _clean(self, found: Found) -> bool:
         log = found.log
+        droppable_below = await self._passed_by_all(log, found.part.end)
+        if log.failure is not None or self._is_stopping:
+            return False
         settings = self._settings()
         started_ms = self._seams.clock.now_ms()
+        patience_ms = settings.odradek_compaction_coordination_timeout_ms
         cleaning = self.cleaner.cleaning_of(
             found,
             now_ms=started_ms,
             map_bytes=settings.log_cleaner_dedupe_buffer_size,
             load_factor=min(max(settings.log_cleaner_io_buffer_load_factor, 0.01), 0.99),
+            droppable_below=droppable_below,
+            overdue_before_ms=NEVER_MS if patience_ms < 0 else started_ms - patience_ms,
         )
         try:
             done = await self._walk(cleaning.build_map())

@@ -28,6 +28,7 @@ def clean(
     delete_retention_ms: int = 1000,
     last_entries: Mapping[int, LastEntry] = NOBODY,
     droppable_below: int = EVERYWHERE,
+    overdue_before_ms: int = -1,
     aborted: list[AbortedTransaction] | None = None,
     offsets: OffsetMap | None = None,
 ) -> Cleaned:
@@ -49,6 +50,7 @@ def clean(
         delete_retention_ms=delete_retention_ms,
         last_entries=last_entries,
         droppable_below=droppable_below,
+        overdue_before_ms=overdue_before_ms,
     )
     rewriting.segment_end = max((header.next_offset for _, header in iter_batches(data)), default=0)
     rewriting.transactions.add(aborted or [])

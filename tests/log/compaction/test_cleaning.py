@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.log.compaction.cleaner import Cleaner, Found
+from odradek.log.compaction.cleaner import NO_LIMIT, Cleaner, Found
 from odradek.log.compaction.cleaning import Cleaning, Uncleanable
 from odradek.log.errors import CorruptLog, MissingFile
 from odradek.log.files import OsDirectory
@@ -61,7 +61,9 @@ class Compacted:
     def begin(self, now_ms: int = NOW, map_bytes: int = LARGE_MAP) -> Cleaning:
         found = self.found(now_ms)
         assert found is not None
-        return self.cleaner.cleaning_of(found, now_ms=now_ms, map_bytes=map_bytes, load_factor=0.9)
+        return self.cleaner.cleaning_of(
+            found, now_ms=now_ms, map_bytes=map_bytes, load_factor=0.9, droppable_below=NO_LIMIT
+        )
 
     def clean(self, now_ms: int = NOW, map_bytes: int = LARGE_MAP) -> Cleaning:
         cleaning = self.begin(now_ms, map_bytes)

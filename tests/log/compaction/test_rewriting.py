@@ -94,6 +94,15 @@ def test_a_tombstone_waits_for_every_replica_to_pass_it() -> None:
     assert shown(clean(first, now_ms=6000, droppable_below=8).data) == [(100, b"end", b"")]
 
 
+def test_a_tombstone_waits_no_longer_than_the_timeout_for_replicas_that_are_away() -> None:
+    first = clean(batch(7, (b"a", None)) + END, now_ms=5000).data
+    assert next(header for _, header in iter_batches(first)).delete_horizon_ms == 6000
+
+    assert clean(first, now_ms=9000, droppable_below=0, overdue_before_ms=5999).data == first
+    late = clean(first, now_ms=9000, droppable_below=0, overdue_before_ms=6000).data
+    assert shown(late) == [(100, b"end", b"")]
+
+
 def test_a_batch_with_the_last_sequence_of_a_producer_stays_without_records() -> None:
     fields = {"producer_id": 9, "producer_epoch": 2, "base_sequence": 40}
     data = batch(0, (b"a", b"1"), (b"b", b"1"), codec="gzip", **fields) + batch(2, (b"a", b"2"), (b"b", b"2"))

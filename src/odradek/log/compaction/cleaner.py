@@ -14,6 +14,7 @@ from odradek.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from odradek.records.batch import BatchHeader
 
 NO_LIMIT = 2**63 - 1
+NEVER_MS = -1  # before every horizon
 
 
 class Found(NamedTuple):
@@ -83,9 +84,11 @@ class Cleaner:
         now_ms: int,
         map_bytes: int,
         load_factor: float,
-        droppable_below: int = NO_LIMIT,
+        droppable_below: int,
+        overdue_before_ms: int = NEVER_MS,
     ) -> Cleaning:
-        """On the loop: what the log knows of its producers is of this moment. The map takes `map_bytes` at most."""
+        """On the loop: what the log knows of its producers is of this moment. The map takes `map_bytes` at most. For
+        `droppable_below` and `overdue_before_ms` see `Rewriting`."""
         log, part = found.log, found.part
         most_keys = part.end - part.first_dirty
         needed = int(most_keys / load_factor + 1) * SLOT_BYTES
@@ -102,6 +105,7 @@ class Cleaner:
                 for producer in log.active_producers
             },
             droppable_below=droppable_below,
+            overdue_before_ms=overdue_before_ms,
         )
 
 

@@ -43,6 +43,7 @@ class Cleaning:
         delete_retention_ms: int,
         last_entries: Mapping[int, LastEntry],
         droppable_below: int,
+        overdue_before_ms: int,
     ) -> None:
         """`segments` are those that `groups` tell of, from the log's first one to `part.end`."""
         self.log = log
@@ -57,6 +58,7 @@ class Cleaning:
         self._delete_retention_ms = delete_retention_ms
         self._last_entries = last_entries
         self._droppable_below = droppable_below
+        self._overdue_before_ms = overdue_before_ms
         self._rewriting: Rewriting | None = None
         self._made: tuple[Sequence[Segment], CleanedSegment] | None = None
 
@@ -99,6 +101,7 @@ class Cleaning:
             delete_retention_ms=self._delete_retention_ms,
             last_entries=self._last_entries,
             droppable_below=self._droppable_below,
+            overdue_before_ms=self._overdue_before_ms,
         )
         if self._groups:
             start, end = self._groups[0][0].base_offset, self._groups[-1][-1].end_offset

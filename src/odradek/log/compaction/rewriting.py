@@ -5,7 +5,7 @@
 | a record that is not the last of its key | goes |
 | a record above the map's end | stays: what is there was not looked at |
 | a record without a key | goes: it is from before the topic was compacted |
-| a tombstone, the last of its key | stays until the horizon of its batch, which the first cleaning sets (KIP-534) |
+| a tombstone, the last of its key | stays until the horizon of its batch, which the first cleaning sets (KIP-534), and until every replica has passed it |
 | a batch of an aborted transaction | goes at once |
 | a marker | `transactions.py` |
 | a batch with the last sequence of a producer that the log knows | stays, if need be without records |
@@ -61,6 +61,7 @@ class Rewriting:
         "_last_entries",
         "_map",
         "_now_ms",
+        "_overdue_before_ms",
         "segment_end",
         "transactions",
     )
@@ -74,10 +75,11 @@ class Rewriting:
         delete_retention_ms: int,
         last_entries: Mapping[int, LastEntry],
         droppable_below: int,
+        overdue_before_ms: int,
     ) -> None:
         """`end_offset` is the map's end: what is below was looked at. Tombstones and markers at or above `droppable_below` stay
-        whatever their horizon says: not every replica has passed them yet, and one that leads without them would show a deleted
-        key, or an aborted record, again."""
+        though their horizon has passed: not every replica has passed them yet, and one that leads without them would show a
+        deleted key, or an aborted record, again. No longer, though, than until their horizon is `overdue_before_ms`."""
         self._map = offsets
         self._end_offset = end_offset
         self.segment_end = end_offset
@@ -85,6 +87,7 @@ class Rewriting:
         self._delete_retention_ms = delete_retention_ms
         self._last_entries = last_entries
         self._droppable_below = droppable_below
+        self._overdue_before_ms = overdue_before_ms
         self.transactions = MetTransactions()
 
     def rewritten(self, header: BatchHeader, batch: Buffer) -> Buffer:
@@ -129,11 +132,10 @@ class Rewriting:
         return self._with_fewer(header, data, kept, sets_horizon=sets_horizon)
 
     def _has_passed_horizon(self, header: BatchHeader) -> bool:
-        return (
-            bool(header.attributes & DELETE_HORIZON)
-            and header.base_timestamp <= self._now_ms
-            and header.last_offset < self._droppable_below
-        )
+        if not header.attributes & DELETE_HORIZON or header.base_timestamp > self._now_ms:
+            return False
+        is_passed = header.last_offset < self._droppable_below
+        return is_passed or header.base_timestamp <= self._overdue_before_ms
 
     def _must_keep(self, header: BatchHeader) -> bool:
         if header.next_offset == self.segment_end:
