@@ -90,17 +90,11 @@ class ReplicaPositions:
             told = await self._ask(
                 link, OFFSET_FOR_LEADER_EPOCH, encode_end_offsets(asked), OffsetForLeaderEpochResponse
             )
-            for topic in told.topics if told is not None else ():
-                for row in topic.partitions:
-                    if not row.error_code:
-                        return agreed_below(log, end_offset, epoch=row.leader_epoch, end=row.end_offset)
+            agreed = by_epochs(log, end_offset, told)
+            if agreed is not None:
+                return agreed
             ends = AskLogEnds(broker, UNKNOWN_BROKER_EPOCH, (where,))
-            found = await self._ask(link, LIST_OFFSETS, encode_log_ends(ends), ListOffsetsResponse)
-            for listed in found.topics if found is not None else ():
-                for end in listed.partitions:
-                    if not end.error_code:
-                        return max(end.offset, NOTHING)
-            return NOTHING
+            return by_end(await self._ask(link, LIST_OFFSETS, encode_log_ends(ends), ListOffsetsResponse))
         finally:
             link.close()
 
@@ -118,6 +112,23 @@ class ReplicaPositions:
 
         link.send(api_key, VERSIONS[api_key], body, on_answer)
         return await answered
+
+
+def by_epochs(log: PartitionLog, end_offset: int, told: OffsetForLeaderEpochResponse | None) -> int | None:
+    """None: it did not say."""
+    for topic in told.topics if told is not None else ():
+        for row in topic.partitions:
+            if not row.error_code:
+                return agreed_below(log, end_offset, epoch=row.leader_epoch, end=row.end_offset)
+    return None
+
+
+def by_end(told: ListOffsetsResponse | None) -> int:
+    for topic in told.topics if told is not None else ():
+        for row in topic.partitions:
+            if not row.error_code:
+                return max(int(row.offset), NOTHING)
+    return NOTHING
 
 
 def agreed_below(log: PartitionLog, end_offset: int, *, epoch: int, end: int) -> int:
