@@ -561,6 +561,24 @@ def test_a_compacted_log_may_have_gaps_and_others_may_not(disk: Disk) -> None:
     assert recovered(disk).log.log_end_offset == 1
 
 
+def test_an_epoch_that_begins_in_a_gap_begins_there_after_a_crash_too(disk: Disk) -> None:
+    """Were it to begin at the first batch that is left, a follower would keep what it has of the epoch before beyond the end
+    that this one had."""
+    disk.config = config(cleanup_policy="compact")
+    log = disk.create()
+    log.append_as_follower(memoryview(batch(base_offset=0, leader_epoch=0)), now_ms=NOW)
+    for epoch, start in ((2, 1), (3, 4)):
+        log.assign_epoch(epoch, start)  # of batches that compaction took
+    log.append_as_follower(memoryview(batch(base_offset=6, leader_epoch=3)), now_ms=NOW)
+    before = log.epochs.entries
+    assert [tuple(entry) for entry in before] == [(0, 0), (2, 1), (3, 4)]
+
+    log = disk.open().log
+
+    assert log.epochs.entries == before
+    assert log.epochs.end_offset(0, log.log_end_offset) == (0, 1)
+
+
 def test_after_a_clean_stop_nothing_is_scanned(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     disk.config.segment_bytes = 1 << 20
     filled(disk, 2000).close()

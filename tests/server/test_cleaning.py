@@ -1,16 +1,24 @@
 """Compaction in running brokers: clients as they are see the last value of every key, and the other records go from every replica."""
 
+import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.log.checkpoints import CLEANER, read_offsets
+from odradek.log.errors import DiskFault
 from odradek.model.ids import TopicPartition as Partition
+from odradek.model.settings import BrokerSettings
+from odradek.server.cleaning import LogCleaning
 from odradek.testing.running_cluster import RunningCluster, running_cluster
+from tests.log.compaction.test_cleaning import Compacted
+from tests.log.logs import NOW
 from tests.support import eventually
 
 KEYS = 40
@@ -130,3 +138,49 @@ def test_a_broker_goes_on_from_its_checkpoint_after_a_restart(cluster: RunningCl
     assert {key: n for _, key, n in consume(cluster)} == {
         b"key-%d" % key: 2 * ROUNDS - 1 for key in range(KEYS)
     }
+
+
+class Seams:
+    """What may block is done at once."""
+
+    cleaner_slice_bytes = 1 << 20
+
+    def __init__(self) -> None:
+        self.clock = self
+
+    def now_ms(self) -> int:
+        return NOW
+
+    def random_bytes(self, count: int) -> bytes:
+        return bytes(count)
+
+    async def run_blocking(self, function: Callable[..., Any], *arguments: object) -> Any:
+        return function(*arguments)
+
+
+@pytest.mark.parametrize("step", ["candidates", "most_dirty"])
+def test_a_disk_that_fails_where_the_next_log_is_looked_for_is_said_and_the_cleaner_goes_on(
+    tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compacted = Compacted(tmp_path)
+    for number in range(30):
+        compacted.write(str(number % 3))
+    settings = BrokerSettings({"log.dirs": str(tmp_path)})
+    said: list[str] = []
+    cleaning = LogCleaning(
+        compacted.manager,
+        Seams(),  # type: ignore[arg-type]
+        lambda: settings,
+        high_watermark_of=lambda log: log.log_end_offset,
+        log=SimpleNamespace(warning=lambda key, text: said.append(text)),  # type: ignore[arg-type]
+    )
+
+    def fails(*arguments: object) -> object:
+        raise DiskFault("read of a segment: Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cleaning.cleaner, step, fails)
+        assert not asyncio.run(cleaning.round())
+
+    assert said == ["read of a segment: Input/output error"]
+    assert asyncio.run(cleaning.round()), "the disk is well again"

@@ -26,14 +26,21 @@ class TopicConfigs:
     def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
         self._overrides: dict[str, dict[str, str]] = {}
+        self._at_start: dict[str, dict[str, str]] = {}
+
+    def at_start(self, settings: BrokerSettings, overrides: Mapping[str, Mapping[str, str]]) -> None:
+        """As they stood before the logs were loaded. Recovery has to know which topics are compacted: there offsets are missing
+        between batches, and elsewhere records that are missing were lost. None of them counts as known by that."""
+        self.settings = settings
+        self._at_start = {topic: usable(found)[0] for topic, found in overrides.items()}
 
     def is_known(self, topic: str) -> bool:
         """Its configuration was read, even if it overrides nothing."""
         return topic in self._overrides
 
     def settings_of(self, topic: str) -> TopicSettings:
-        """Of a topic whose configuration was not read yet: the broker's values."""
-        return TopicSettings(self.settings, self._overrides.get(topic))
+        """Of a topic whose configuration was not read yet: as it stood at the start, else the broker's values."""
+        return TopicSettings(self.settings, self._overrides.get(topic, self._at_start.get(topic)))
 
     def overrides_of(self, topic: str) -> Mapping[str, str]:
         return self._overrides.get(topic, {})
@@ -44,6 +51,7 @@ class TopicConfigs:
     def forget(self, topic: str) -> None:
         """No replica of it is here any more: a topic of that name made later has a configuration of its own."""
         self._overrides.pop(topic, None)
+        self._at_start.pop(topic, None)
 
     def set_broker_settings(self, settings: BrokerSettings) -> None:
         self.settings = settings

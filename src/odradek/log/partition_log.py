@@ -458,7 +458,13 @@ class PartitionLog:
             raise self.failure
         try:
             return reading.read(
-                self.segments, self.log_end_offset, offset, max_bytes, upper_bound_offset, min_one_batch
+                self.segments,
+                self.log_end_offset,
+                offset,
+                max_bytes,
+                upper_bound_offset,
+                min_one_batch,
+                self.config.is_compacted,
             )
         except StorageError as error:
             raise self.broken(error) from None

@@ -23,6 +23,7 @@ def read(
     max_bytes: int,
     upper_bound_offset: int,
     min_one_batch: bool,
+    is_compacted: bool,
 ) -> LogRead:
     """`offset` lies in the log. Most reads are of its end: two dictionary lookups and a slice."""
     upper = upper_bound_offset if upper_bound_offset < log_end_offset else log_end_offset
@@ -30,7 +31,9 @@ def read(
         return NOTHING
     active = segments.active
     if offset < active.base_offset:
-        return _read_from_older(segments, log_end_offset, offset, max_bytes, upper, min_one_batch)
+        return _read_from_older(
+            segments, log_end_offset, offset, max_bytes, upper, min_one_batch, is_compacted
+        )
     file = active.file
     position = active.positions.get(offset, -1)
     if position < 0:
@@ -43,7 +46,13 @@ def read(
 
 
 def _read_from_older(
-    segments: Segments, log_end_offset: int, offset: int, max_bytes: int, upper: int, min_one_batch: bool
+    segments: Segments,
+    log_end_offset: int,
+    offset: int,
+    max_bytes: int,
+    upper: int,
+    min_one_batch: bool,
+    is_compacted: bool,
 ) -> LogRead:
     """From the segment that holds `offset` on, until enough is found."""
     slices: list[FileSlice] = []
@@ -56,7 +65,15 @@ def _read_from_older(
         file = segment.file
         position = segment.position_of(offset)
         end = file.size_bytes if segment.end(log_end_offset) <= upper else segment.position_of(upper)
-        if position >= file.size_bytes and offset < segment.end_offset and not segment.has_gaps():
+        is_emptied = (
+            is_compacted and file.size_bytes == 0
+        )  # as Apache Kafka's cleaner leaves one, of which nothing stays
+        if (
+            position >= file.size_bytes
+            and offset < segment.end_offset
+            and not is_emptied
+            and not segment.has_gaps()
+        ):
             raise CorruptLog(
                 f"{file.name}: ends before offset {offset}; it must hold all up to {segment.end_offset}"
             )

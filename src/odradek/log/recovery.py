@@ -441,20 +441,33 @@ class _Opening:
                 reason = f"{file.name} at {position}: {reason}"
                 break
             assert not isinstance(header, str)
+            self._learn_epochs(header, expected)
             expected = header.next_offset
             end = position + header.size_bytes
             segment.note_batch(position, header.size_bytes, expected, header.largest_timestamp, interval)
-            epoch = header.leader_epoch
-            if epoch != self.scanned_epoch:
-                self.scanned_epoch = epoch
-                if epoch > self.epochs.latest and header.base_offset >= self.recovery_point:
-                    self.epochs.assign(epoch, header.base_offset)
             if header.producer_id >= 0 and header.base_offset >= self.replay_from:
                 entry = replay(self.producers, segment, position, header, self.now_ms)
                 if entry is not None:
                     aborted.append(entry)
         self._settle_transactions(segment, self.replay_from, expected, aborted)
         return expected, end, reason
+
+    def _learn_epochs(self, header: BatchHeader, expected: int) -> None:
+        """Which epochs begin at this batch, or in the gap before it, which compaction left: of those only the file knows. An
+        epoch that began later than it did would have a follower keep what its leader never had.
+        """
+        epoch = header.leader_epoch
+        if epoch == self.scanned_epoch:
+            return
+        self.scanned_epoch = epoch
+        if header.base_offset < self.recovery_point:
+            return
+        for entry in self.epochs_on_disk or ():
+            is_in_gap = expected <= entry.start_offset < header.base_offset
+            if is_in_gap and self.epochs.latest < entry.epoch <= epoch:
+                self.epochs.assign(entry.epoch, entry.start_offset)
+        if epoch > self.epochs.latest:
+            self.epochs.assign(epoch, header.base_offset)
 
     def _why_not_next(self, header: BatchHeader, expected: int) -> str:
         """Offsets and epochs lie before the CRC, so only their order protects them. "" if it is kept."""

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from odradek.broker import effects
 from odradek.broker.assembly import assemble_broker
 from odradek.broker.core import Broker
-from odradek.broker.topic_configs import TopicConfigs
+from odradek.broker.dynamic_settings import EVERY_BROKER, DynamicSettings
+from odradek.broker.topic_configs import KEEP_EVERYTHING, TopicConfigs
 from odradek.client.receive_buffers import BufferPool
 from odradek.log.errors import StorageError
 from odradek.log.files import Directory, OsDirectory
@@ -51,6 +52,7 @@ from odradek.server.shutdown_refusal import (
 )
 from odradek.server.store_sessions import StoreSessions
 from odradek.store import api
+from odradek.store.facts import all_configs
 
 if TYPE_CHECKING:
     from odradek.controller.core import ControllerCore
@@ -174,6 +176,7 @@ class BrokerRuntime:
         self._first_store = store
         cluster_id = await prepare_tree(store, self._seams, known_cluster)
         self._logs.write_meta_properties(self.broker_id, cluster_id)
+        await self._read_configs(store, topic_configs)
         await self._load_logs(self._logs)
         sessions = self._make_parts(cluster_id, topic_configs, self._logs, store)
         self._life = self._loop.create_task(sessions.live())
@@ -197,6 +200,18 @@ class BrokerRuntime:
         for failure in failures.values():
             logger.error("this log directory is left out: %s", failure)
         return found, failures
+
+    async def _read_configs(self, store: api.Store, topic_configs: TopicConfigs) -> None:
+        """What recovery needs of them; changes are heard once the logs are loaded."""
+        dynamic = DynamicSettings(self.settings)
+        for fact in await all_configs(store, "brokers"):
+            if fact.entity_name in (EVERY_BROKER, str(self.broker_id)):
+                dynamic.change(fact.entity_name, fact.config)
+        topics = await all_configs(store, "topics")
+        topic_configs.at_start(
+            dynamic.current,
+            {fact.entity_name: KEEP_EVERYTHING if fact.unreadable else fact.config for fact in topics},
+        )
 
     async def _load_logs(self, logs: LogManager) -> None:
         report = await self._seams.run_blocking(logs.load, self._now_ms())

@@ -19,9 +19,6 @@ from odradek.server.seams import Seams
 
 logger = logging.getLogger("odradek.server")
 
-# Read by the thread before it asks whether the broker is stopping, and whether it is ahead of its rate.
-SLICE_BYTES = 4 << 20
-
 
 class LogCleaning:
     """`round` is called from time to time, one call at a time."""
@@ -56,9 +53,16 @@ class LogCleaning:
         self._is_stopping = True
 
     async def round(self) -> bool:
-        """Cleans the log that needs it most; whether there was one."""
+        """Cleans the log that needs it most; whether there was one. After a disk has failed there is none, until the next round."""
         if self._is_stopping or not self._settings().log_cleaner_enable:
             return False
+        try:
+            return await self._round()
+        except StorageError as error:  # the directory says itself whether it is offline now
+            self._log.warning(f"disk {error}", f"{error}")
+            return False
+
+    async def _round(self) -> bool:
         candidates = await self._seams.run_blocking(self.cleaner.candidates)
         stable = []
         for log in candidates:
@@ -105,9 +109,6 @@ class LogCleaning:
             if all(segment in log.segments for segment in found.segments):
                 log.broken(error)
             return True
-        except StorageError as error:
-            self._log.warning(f"disk {error}", f"{error}")
-            return False
         if done:
             await self._seams.run_blocking(self._logs.is_cleaned_to, log, cleaning.end_offset)
             self._say(cleaning, self._seams.clock.now_ms() - started_ms)
@@ -117,7 +118,7 @@ class LogCleaning:
         """To its end, at the rate of `log.cleaner.io.max.bytes.per.second`. False: the broker stops."""
         while True:
             started_ms = self._seams.clock.now_ms()
-            count = await self._seams.run_blocking(_slice, steps)
+            count = await self._seams.run_blocking(_slice, steps, self._seams.cleaner_slice_bytes)
             if count is None:
                 return True
             rate = max(self._settings().log_cleaner_io_max_bytes_per_second, 1.0)
@@ -139,11 +140,11 @@ class LogCleaning:
         )
 
 
-def _slice(steps: Iterator[int]) -> int | None:
-    """How many bytes were read; None: that was all."""
-    left = SLICE_BYTES
+def _slice(steps: Iterator[int], most_bytes: int) -> int | None:
+    """How many bytes were read, `most_bytes` and the rest of a batch; None: that was all."""
+    read = 0
     for count in steps:
-        left -= count
-        if left <= 0:
-            return SLICE_BYTES - left
+        read += count
+        if read >= most_bytes:
+            return read
     return None

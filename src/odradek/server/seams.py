@@ -60,6 +60,8 @@ class Seams:
         self.slice_ns = 5_000_000
         # Partitions from which on a step of the controller is made by a thread: below it takes some 2 ms.
         self.large_step = 100
+        # Read by compaction before it asks whether the broker is stopping, and whether it is ahead of its rate.
+        self.cleaner_slice_bytes = 4 << 20
         self._executor: Any = None
         self._stepper: Any = None
 

@@ -131,19 +131,9 @@ class _ConfigChanges:
                 entities[entity] = None
             except Unreadable as error:
                 facts.append(ConfigChanged("", "", {}, (error.as_fact(),)))
-        facts += await self.configs(entities)
+        facts += await stored_configs(self._store, entities)
         self._seen = set(names)  # not before: should one of the reads fail, they are read again
         return facts
-
-    async def configs(self, entities: Iterable[str]) -> list[Fact]:
-        """The configuration of each entity (`topics/t`) as it stands; empty where there is no node."""
-        named = list(entities)
-        nodes = await self._store.get_many([f"/config/{entity}" for entity in named])
-        return [_config(entity, node) for entity, node in zip(named, nodes, strict=True)]
-
-    async def all_of(self, entity_type: str) -> list[Fact]:
-        names = await config_names(self._store, entity_type)
-        return await self.configs(f"{entity_type}/{name}" for name in names)
 
     async def forget_old(self) -> None:
         """Nobody else clears them away; a broker that slept through a thousand reads everything again anyway."""
@@ -152,6 +142,18 @@ class _ConfigChanges:
         if old:
             group = remove_notifications([f"{layout.CONFIG_CHANGES}/{name}" for name in old])
             await self._store.write([group], None)
+
+
+async def stored_configs(store: Store, entities: Iterable[str]) -> list[ConfigChanged]:
+    """The configuration of each entity (`topics/t`) as it stands; empty where there is no node."""
+    named = list(entities)
+    nodes = await store.get_many([f"/config/{entity}" for entity in named])
+    return [_config(entity, node) for entity, node in zip(named, nodes, strict=True)]
+
+
+async def all_configs(store: Store, entity_type: str) -> list[ConfigChanged]:
+    names = await config_names(store, entity_type)
+    return await stored_configs(store, [f"{entity_type}/{name}" for name in names])
 
 
 async def config_names(store: Store, entity_type: str) -> list[str]:
@@ -198,7 +200,7 @@ class BrokerFacts(_Hints):
         await self._configs.begin()
         facts: list[Fact] = [await self._controller(), await self._features()]
         for entity_type in layout.CONFIG_TYPES:
-            facts += await self._configs.all_of(entity_type)
+            facts += await all_configs(self.store, entity_type)
         return facts
 
     def _kind_of(self, event: WatchEvent) -> str | None:
@@ -289,7 +291,7 @@ class ControllerFacts(_Hints):
             topic_configs=await self._topic_configs(names, unreadable),
             broker_configs={
                 fact.entity_name: fact.config
-                for fact in await self._configs.all_of("brokers")
+                for fact in await all_configs(self.store, "brokers")
                 if isinstance(fact, ConfigChanged) and not fact.unreadable
             },
             delete_topics=deletions.topics,
@@ -415,7 +417,7 @@ class ControllerFacts(_Hints):
         self, names: Sequence[str], unreadable: list[UnreadableNode]
     ) -> dict[str, TopicConfig]:
         configs = {}
-        for fact in await self._configs.configs(f"topics/{name}" for name in names):
+        for fact in await stored_configs(self.store, (f"topics/{name}" for name in names)):
             assert isinstance(fact, ConfigChanged)
             if fact.unreadable:
                 # The topic is where its own node says, and goes on; what it allows is not known, so it is not allowed.

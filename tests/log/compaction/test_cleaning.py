@@ -21,9 +21,11 @@ from tests.log.logs import (
     assert_index_answers_as_a_scan,
     batch,
     contents,
+    follow,
     headers,
     idempotent,
     marker,
+    offsets,
     produce,
 )
 
@@ -311,3 +313,38 @@ def test_what_is_younger_than_min_compaction_lag_is_left_alone(tmp_path: Path) -
 
     assert disk.found(NOW + 59_999) is None
     assert disk.found(NOW + 60_000) is not None
+
+
+def test_a_segment_that_ends_in_a_gap_keeps_its_last_batch(tmp_path: Path) -> None:
+    """A follower begins a new segment where its leader has a gap: the segment before ends with the gap, not with a batch."""
+    compacted = Compacted(tmp_path, segment_bytes="100")
+    log = compacted.log
+    follow(log, batch(base_offset=0, leader_epoch=0, key=b"a"))
+    log.roll(NOW, 40)
+    follow(log, batch(base_offset=40, leader_epoch=0, key=b"a"))
+    log.roll(NOW)
+    follow(log, batch(base_offset=41, leader_epoch=0, key=b"b"))
+
+    compacted.clean()
+
+    assert offsets(log) == [0, 40, 41], "emptied, and in its place"
+    assert log.segments[0].size_bytes > 0
+    compacted.open()
+    assert offsets(compacted.log) == [0, 40, 41]
+
+
+def test_a_segment_of_which_another_cleaner_left_nothing_is_passed_over(tmp_path: Path) -> None:
+    compacted = Compacted(tmp_path)
+    log = compacted.log
+    for offset in range(3):
+        follow(log, batch(base_offset=offset, leader_epoch=0, key=b"%d" % offset))
+        log.roll(NOW)
+    follow(log, batch(base_offset=3, leader_epoch=0, key=b"3"))
+    (compacted.path / str(TP) / f"{1:020}.log").write_bytes(b"")
+
+    compacted.open()
+
+    assert offsets(compacted.log) == [0, 2, 3]
+    assert headers(compacted.log)[1].base_offset == 2
+    read = compacted.log.read(1, max_bytes=1 << 20, upper_bound_offset=4)
+    assert read.size_bytes and compacted.log.failure is None

@@ -12,7 +12,7 @@ from odradek.log.cleaned_segment import CleanedSegment
 from odradek.log.compaction.map_building import note_keys
 from odradek.log.compaction.offset_map import OffsetMap
 from odradek.log.compaction.planning import DirtyPart, SegmentFacts
-from odradek.log.compaction.rewriting import LastEntry, Rewriting
+from odradek.log.compaction.rewriting import NO_END, LastEntry, Rewriting
 from odradek.log.compaction.transactions import MetTransactions
 from odradek.log.errors import CorruptLog
 from odradek.log.scan import scan_batches
@@ -120,28 +120,27 @@ class Cleaning:
         bases = {facts.base_offset for facts in group}
         old = [segment for segment in self._segments if segment.base_offset in bases]
         end_offset = group[-1].end_offset
-        rewriting.segment_end = end_offset
         cleaned = CleanedSegment(
             log.directory, old[0].base_offset, old[-1].created_ms, log.config.index_interval_bytes
         )
         try:
-            for segment in old:
-                for header, batch in _batches(segment):
-                    if not check_crc(batch, 0, header):
-                        raise CorruptLog(
-                            f"{segment.file.name}: the CRC of the batch at offset {header.base_offset} does not fit"
-                        )
-                    try:
-                        left = rewriting.rewritten(header, batch)
-                    except ProtocolError as error:
-                        raise self._uncleanable(header, error.message) from None
-                    if left is batch:
-                        cleaned.append(header, batch)
-                    elif left:
-                        cleaned.append(read_header(left), left)
-                    self.bytes_read += header.size_bytes
-                    self.bytes_written += len(left)
-                    yield header.size_bytes
+            for segment, header, batch, is_last in _and_whether_last(old):
+                if not check_crc(batch, 0, header):
+                    raise CorruptLog(
+                        f"{segment.file.name}: the CRC of the batch at offset {header.base_offset} does not fit"
+                    )
+                rewriting.segment_end = header.next_offset if is_last else NO_END
+                try:
+                    left = rewriting.rewritten(header, batch)
+                except ProtocolError as error:
+                    raise self._uncleanable(header, error.message) from None
+                if left is batch:
+                    cleaned.append(header, batch)
+                elif left:
+                    cleaned.append(read_header(left), left)
+                self.bytes_read += header.size_bytes
+                self.bytes_written += len(left)
+                yield header.size_bytes
             for aborted in rewriting.transactions.take_still_aborted():
                 cleaned.add_transaction(aborted)
             cleaned.finish(end_offset)
@@ -159,6 +158,21 @@ class Cleaning:
 
     def _uncleanable(self, header: BatchHeader, why: str) -> Uncleanable:
         return Uncleanable(f"{self.log.topic_partition}: the batch at offset {header.base_offset}: {why}")
+
+
+def _and_whether_last(
+    segments: Sequence["Segment"],
+) -> Iterator[tuple["Segment", BatchHeader, memoryview, bool]]:
+    """Every batch, and whether it is the last one of all. It need not end where its segment does: there is a gap behind it
+    where a compacted leader had one."""
+    found = ((segment, header, batch) for segment in segments for header, batch in _batches(segment))
+    before = next(found, None)
+    for following in found:
+        assert before is not None
+        yield *before, False
+        before = following
+    if before is not None:
+        yield *before, True
 
 
 def _batches(segment: "Segment") -> Iterator[tuple[BatchHeader, memoryview]]:

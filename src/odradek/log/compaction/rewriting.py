@@ -48,10 +48,13 @@ class LastEntry(NamedTuple):
     producer_epoch: int
 
 
+NO_END = -1  # the last batch comes later
+
+
 class Rewriting:
     """One pass over the batches of a log, in their order, from its start on.
 
-    `segment_end` is where the segment ends that is being made: the batch that ends there stays.
+    `segment_end` is where the last batch ends of the segment that is being made: that batch stays.
     """
 
     __slots__ = (
