@@ -10,6 +10,7 @@ from odradek.sim.disk_faults import _files
 from odradek.sim.plan import (
     ACTIONS,
     BATCH_KINDS,
+    CLEANER_KINDS,
     CLIENT_KINDS,
     FURTHER_KINDS,
     KINDS,
@@ -48,7 +49,7 @@ def notes(outcome: Outcome, text: str) -> list[str]:
 
 
 def test_every_kind_has_its_function() -> None:
-    drawn = [*KINDS, *FURTHER_KINDS, *CLIENT_KINDS, *BATCH_KINDS, *RUDE_KINDS]
+    drawn = [*KINDS, *FURTHER_KINDS, *CLIENT_KINDS, *BATCH_KINDS, *RUDE_KINDS, *CLEANER_KINDS]
     assert set(drawn) == set(faults.TABLE)
     assert len({*drawn, *ACTIONS}) == len(drawn) + len(ACTIONS)
 

@@ -6,7 +6,8 @@ Same promises as `OsDirectory` (one conformance suite for both), plus what only 
 - `power_cut(choose)`: of what was not synced, some pages and some names survive, in any combination that a journaling
   file system allows: pages of a file independently of each other, changes of one directory in their order.
 - `inject(...)`: an error from an operation: EIO, ENOSPC, EROFS. `fill`: ENOSPC after a short write.
-- `crash_at(step)`: the process dies in the middle of the n-th operation that changes anything, half done.
+- `crash_at(step)`: the process dies in the middle of the n-th operation that changes anything, half done; or in one that
+  `dies_at` chooses.
 - `flip_bit(...)`.
 
 `choose(n)` returns a number below n: whoever owns the randomness makes the choices.
@@ -157,6 +158,7 @@ class MemoryDisk:
         self.locked = False
         self._top = _Node()
         self._faults: list[_Fault] = []
+        self.dies_at: Callable[[str], bool] | None = None  # asked of each line of `trace`, before it is done
         self._crash_at: int | None = None
         self._crash_choose: Choose = lambda n: n // 2
         self.root = MemoryDirectory(self, path, (), Health(path), 0)
@@ -282,11 +284,14 @@ class MemoryDisk:
 
     def _step(self, operation: str, name: str) -> bool:
         """Counts a change; True if the process dies in the middle of it."""
-        self.trace.append(f"{operation} {name}")
+        step = f"{operation} {name}"
+        self.trace.append(step)
+        if self.dies_at is not None and self.dies_at(step):
+            return True
         return self._crash_at is not None and len(self.trace) > self._crash_at
 
     def _die(self, what: str) -> Crashed:
-        self.life += 1
+        self.restart()
         return Crashed(what)
 
 

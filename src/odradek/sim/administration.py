@@ -25,7 +25,7 @@ from odradek.protocol.messages import (
 from odradek.sim.client import EPOCH_MS, Address, RequestFailed, SimClient
 from odradek.sim.loop import Host
 from odradek.sim.operations import EARLIEST, LATEST, MAX_TIMESTAMP, TOPIC_RESOURCE, Operations
-from odradek.sim.plan import Fault, Plan
+from odradek.sim.plan import COMPACTED, Fault, Plan
 from odradek.sim.world import PORT, World
 
 SET = 0
@@ -71,7 +71,7 @@ class Administration(Operations):
     # --- asking
 
     def _topic(self, fault: Fault) -> str:
-        topics = self.plan.topics
+        topics = self.plan.all_topics
         return topics[int(fault.amount * 997) % len(topics)]
 
     def _partition(self, fault: Fault) -> TopicPartition | None:
@@ -124,7 +124,8 @@ class Administration(Operations):
         said = "not made again"
         count = self._most_partitions if topic == self.topic else 1
         while topics.assignment(topic) is None:
-            error = await self._client.create_topic(topic, count, self.plan.replication_factor, self._configs)
+            configs = {**self._configs, **self.plan.states} if topic == COMPACTED else self._configs
+            error = await self._client.create_topic(topic, count, self.plan.replication_factor, configs)
             said = error.name
             await asyncio.sleep(PAUSE_S)
         self._is_recreating = False

@@ -9,8 +9,8 @@ from odradek.model.ids import TopicPartition
 from odradek.protocol.messages import fetch, list_offsets
 from odradek.records.batch import iter_batches
 from odradek.records.errors import CorruptBatch
-from odradek.records.reader import decode_batch
-from odradek.sim.checkers.history import History, Polled
+from odradek.records.reader import Record, decode_batch
+from odradek.sim.checkers.history import History, Polled, Value
 from odradek.sim.client import RETRY_S, Address, RequestFailed, SimClient
 
 EARLIEST = -2
@@ -93,12 +93,12 @@ class SimConsumer:
             return -1
         self.high_watermark = part.high_watermark
         try:
-            records, epochs = self._records(part.records)
+            records, epochs, next_offset = self._records(part.records)
         except CorruptBatch:  # as other clients do: what does not fit its checksum is nothing
             await asyncio.sleep(RETRY_S)
             return -1
+        self.offset = next_offset  # also behind a batch that compaction has emptied
         if records:
-            self.offset = records[-1][0] + 1
             partition = self.partition if self._named is None else self._named(self.partition, topic_id)
             at_ms = int(self.client.loop.time() * 1000)
             self.history.events.append(Polled(self.name, partition, tuple(records), at_ms, tuple(epochs)))
@@ -144,15 +144,23 @@ class SimConsumer:
             self._start_over(part.offset)
         await asyncio.sleep(RETRY_S)
 
-    def _records(self, data: Any) -> tuple[list[tuple[int, bytes]], list[int]]:
-        found: list[tuple[int, bytes]] = []
+    @staticmethod
+    def _text(record: Record) -> Value:
+        """What the history calls it by."""
+        return record.value or b""
+
+    def _records(self, data: Any) -> tuple[list[tuple[int, Value]], list[int], int]:
+        """Offsets and texts, the leader epoch of each, and where the next fetch begins."""
+        found: list[tuple[int, Value]] = []
         epochs: list[int] = []
+        next_offset = self.offset
         if not data:
-            return found, epochs
+            return found, epochs, next_offset
         view = memoryview(data)
         for position, header in iter_batches(view):
             for record in decode_batch(view[position : position + header.size_bytes]):
                 if record.offset >= self.offset:
-                    found.append((record.offset, record.value or b""))
+                    found.append((record.offset, self._text(record)))
                     epochs.append(header.leader_epoch)
-        return found, epochs
+            next_offset = max(next_offset, header.next_offset)
+        return found, epochs, next_offset

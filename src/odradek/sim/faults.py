@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from odradek.log.memory_files import MemoryDisk
 from odradek.sim import (
+    cleaner_faults,
     client_faults,
     controller_faults,
     disk_faults,
@@ -29,7 +30,7 @@ ENDS_A_LIFE = frozenset(
         "kill_controller_between_steps", "pause_controller_between_steps", "power_cut_unflushed", "torn_tail",
         "index_bit_flipped", "index_misdirected", "directory_offline", "batch_bit_flipped_cold",
         "batch_bit_flipped_hot", "disks_swapped", "file_operation_fails",
-        "segment_missing",
+        "segment_missing", "disk_fails_while_cleaning",
     }
 )  # fmt: skip
 
@@ -246,6 +247,7 @@ TABLE: targets.Table = {
         cut_leader_from_store, cut_controller_from_brokers, cut_one_way, slow_link, resets, clock_jump, power_cut,
         power_cut_all, fsync_fails, disk_errors, disk_full, disk_emptied, disks_swapped,
     ),
+    **cleaner_faults.TABLE,
     **client_faults.TABLE,
     **controller_faults.TABLE,
     **disk_faults.TABLE,

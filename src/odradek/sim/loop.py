@@ -296,14 +296,15 @@ class SimLoop(asyncio.AbstractEventLoop):
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:
-            self.call_exception_handler(
-                {
-                    "message": f"exception in a callback of {host}",
-                    "exception": error,
-                    "handle": handle,
-                    "host": host,
-                }
-            )
+            if host.is_alive:  # else it died in the midst of this one
+                self.call_exception_handler(
+                    {
+                        "message": f"exception in a callback of {host}",
+                        "exception": error,
+                        "handle": handle,
+                        "host": host,
+                    }
+                )
         if self.after_event is not None:
             self.after_event(host)
         return True

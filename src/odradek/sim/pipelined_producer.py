@@ -12,9 +12,9 @@ from typing import Any
 
 from odradek.model.error_codes import INVALID_METADATA, RETRIABLE, ErrorCode
 from odradek.model.ids import TopicPartition
-from odradek.records.builder import NewRecord, build_batch
+from odradek.records.builder import build_batch
 from odradek.sim.checkers.history import Outcome
-from odradek.sim.client import EPOCH_MS, RETRY_S, RequestFailed
+from odradek.sim.client import RETRY_S, RequestFailed
 from odradek.sim.producer import SimProducer, produce_request
 
 MOST_IN_FLIGHT = 5
@@ -125,9 +125,8 @@ class PipelinedProducer(SimProducer):
             self._sequences[partition] = batch.sequence + len(batch.values)
 
     def _bytes(self, batch: _Batch, gap: int = 0) -> bytes:
-        at_ms = EPOCH_MS + int(self.client.loop.time() * 1000)
         return build_batch(
-            [NewRecord(None, value, at_ms) for value in batch.values],
+            self._records(batch.values),
             producer_id=self._producer_id,
             producer_epoch=batch.epoch,
             base_sequence=batch.sequence + gap,

@@ -120,6 +120,11 @@ OPERATIONS: dict[str, tuple[str, int, float, float]] = {
     "set_quota": ("-", 1, 1.0, 6.0),
     "look_around": ("-", 2, 0.0, 0.0),
 }
+# Of seeds with a compacted topic (`cleaner_faults`), each drawn by itself.
+CLEANER_KINDS: dict[str, tuple[str, int, float, float]] = {
+    "killed_while_cleaning": ("F29", 5, 0.5, 4.0),
+    "disk_fails_while_cleaning": ("F29", 2, 0.5, 4.0),
+}
 # What a seed is about, by the numbers of the fault matrix: `classes_of`.
 CLASSES: dict[str, frozenset[str]] = {
     "processes": frozenset({"F1", "F2", "F3", "F4", "F5"}),
@@ -132,6 +137,7 @@ CLASSES: dict[str, frozenset[str]] = {
     "clients": frozenset({"F31"}),
 }
 TOPICS = ("orders", "returns", "stock")
+COMPACTED = "states"  # beside these
 QUIET_SHARE = 0.25  # of the time of every seed
 # May lose acknowledged records, with everybody's consent: few seeds, so that most can demand everything.
 UNCLEAN = frozenset({"elect_unclean", "allow_unclean"})
@@ -145,7 +151,9 @@ SINGLE = frozenset({"disk_emptied"})
 
 def classes_of(kinds: Iterable[str]) -> tuple[str, ...]:
     """Of these kinds of fault, in the order of `CLASSES`."""
-    tables = (KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, RUDE_KINDS, ACTIONS, OPERATIONS)
+    tables = (
+        KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, RUDE_KINDS, ACTIONS, OPERATIONS, CLEANER_KINDS,
+    )  # fmt: skip
     numbers = {table[kind][0] for kind in kinds for table in tables if kind in table}
     return tuple(name for name, of_it in CLASSES.items() if not of_it.isdisjoint(numbers))
 
@@ -172,6 +180,9 @@ class Plan:
     leaves_gaps: bool = False  # in its sequences
     codec: str = "none"
     topic_count: int = 1
+    states: dict[str, str] = field(
+        default_factory=dict
+    )  # settings of the compacted topic; none: there is none
 
     def has(self, kinds: frozenset[str]) -> bool:
         return any(fault.kind in kinds for fault in self.faults)
@@ -189,6 +200,19 @@ class Plan:
     def topics(self) -> tuple[str, ...]:
         """The first has `partitions`, the others one each."""
         return TOPICS[: self.topic_count]
+
+    @property
+    def has_states(self) -> bool:
+        return bool(self.states)
+
+    @property
+    def forgets_states(self) -> bool:
+        """Retention takes the oldest segments of the compacted topic as well."""
+        return "delete" in self.states.get("cleanup.policy", "")
+
+    @property
+    def all_topics(self) -> tuple[str, ...]:
+        return (*self.topics, COMPACTED) if self.has_states else self.topics
 
     @property
     def is_metered(self) -> bool:
@@ -239,6 +263,10 @@ def draw(seed: int) -> Plan:
     faults += _by_themselves(RUDE_KINDS, seed, duration_s, 0.4)
     faults += _by_themselves(OPERATIONS, seed, duration_s, 0.15)
     settings.update(_records(seed))
+    states, of_cleaner = _states(seed)
+    settings.update(of_cleaner)
+    if states:
+        faults += _by_themselves(CLEANER_KINDS, seed, duration_s, 0.5)
     partitions, producers = rng.choice((1, 1, 2, 3)), rng.choice((1, 2, 3))
     is_idempotent = acks == -1 and rng.random() < 0.9
     return Plan(
@@ -258,8 +286,37 @@ def draw(seed: int) -> Plan:
         faults=with_a_quiet_quarter(seed, duration_s, [*faults, *further, *actions]),
         settings=settings,
         reads_from_replicas=random.Random(f"readers-{seed}").random() < 0.3,
+        states=states,
         **_producers(seed, is_idempotent=is_idempotent),
     )
+
+
+def _states(seed: int) -> tuple[dict[str, str], dict[str, str]]:
+    """Settings of the compacted topic and of the cleaner. Two seeds of five have the topic, with segments of a few batches; one
+    of six of those keeps nothing for longer than seconds, and one of six cleans with a map of a handful of keys."""
+    rng = random.Random(f"states-{seed}")
+    if rng.random() >= 0.4:
+        return {}, {}
+    topic = {
+        "cleanup.policy": "compact",
+        "segment.bytes": str(rng.choice((400, 1_000, 3_000))),
+        "min.cleanable.dirty.ratio": rng.choice(("0.01", "0.3", "0.6")),
+        "delete.retention.ms": str(rng.choice((0, 500, 3_000))),
+    }
+    if rng.random() < 1 / 6:
+        topic |= {"cleanup.policy": "compact,delete", "retention.ms": str(rng.choice((1_000, 4_000)))}
+    if rng.random() < 0.25:
+        topic["min.compaction.lag.ms"] = str(rng.choice((300, 2_000)))
+    if rng.random() < 0.25:
+        topic["max.compaction.lag.ms"] = str(rng.choice((2_500, 5_000)))
+    cleaner = {"log.cleaner.backoff.ms": str(rng.choice((500, 1_000, 2_000)))}
+    if rng.random() < 1 / 6:
+        cleaner["log.cleaner.dedupe.buffer.size"] = str(rng.choice((120, 200)))
+    if rng.random() < 0.25:
+        cleaner["log.cleaner.io.max.bytes.per.second"] = "4000"
+    if "delete" in topic["cleanup.policy"]:
+        cleaner["log.retention.check.interval.ms"] = "500"
+    return topic, cleaner
 
 
 def _producers(seed: int, *, is_idempotent: bool) -> dict[str, Any]:

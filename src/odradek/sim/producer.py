@@ -23,6 +23,14 @@ def by_its_name(partition: TopicPartition) -> TopicPartition | None:
     return partition
 
 
+# The record of a value, sent at this time.
+RecordOf = Callable[[bytes, int], NewRecord]
+
+
+def without_key(value: bytes, timestamp_ms: int) -> NewRecord:
+    return NewRecord(None, value, timestamp_ms)
+
+
 def produce_request(partition: TopicPartition, batch: bytes, acks: int) -> produce.ProduceRequest:
     return produce.ProduceRequest(
         transactional_id=None,
@@ -50,7 +58,9 @@ class SimProducer:
         is_idempotent: bool = True,
         named: Named = by_its_name,
         codec: str = "none",
+        record_of: RecordOf = without_key,
     ) -> None:
+        self._record_of = record_of
         self._codec = codec
         self._named = named
         self.client = client
@@ -88,7 +98,7 @@ class SimProducer:
         loop = self.client.loop
         sequence = self._sequences.get(partition, 0)
         batch = build_batch(
-            [NewRecord(None, value, EPOCH_MS + int(loop.time() * 1000)) for value in values],
+            self._records(values),
             producer_id=self._producer_id if self.is_idempotent else -1,
             producer_epoch=self._epoch if self.is_idempotent else -1,
             base_sequence=sequence if self.is_idempotent else -1,
@@ -148,6 +158,10 @@ class SimProducer:
             # The sequence is spent or not: only a new producer id can go on without a doubt.
             await self.open()
         return self._note(partition, named, values, outcome, offsets)
+
+    def _records(self, values: Sequence[bytes]) -> list[NewRecord]:
+        at_ms = EPOCH_MS + int(self.client.loop.time() * 1000)
+        return [self._record_of(value, at_ms) for value in values]
 
     @property
     def is_busy(self) -> bool:

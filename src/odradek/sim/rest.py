@@ -12,10 +12,24 @@ IDLE_S = 1.0
 
 
 def restless(world: World, seconds: float = IDLE_S) -> list[Anomaly]:
-    """Lets time pass in which nothing is to happen."""
-    before = world.loop.events
+    """Lets time pass in which nothing is to happen, but for a compaction that is due by then."""
+    before, compacted = world.loop.events, _compacted(world)
     world.run_for(seconds)
+    if compacted is None or compacted != _compacted(world):
+        return []
     return list(restless_of(world.loop.events - before, seconds, len(world.brokers)))
+
+
+def _compacted(world: World) -> list[int | None] | None:
+    """How far each log is compacted; None while a broker is at it."""
+    found: list[int | None] = []
+    for broker in world.brokers.values():
+        runtime = broker.runtime
+        if broker.is_serving and runtime is not None and runtime._disk is not None:
+            if runtime._disk._is_cleaning:
+                return None
+            found += [runtime.logs.cleaned_to(log) for log in runtime.logs.logs.values()]
+    return found
 
 
 def pending(world: World, unfinished: Sequence[str] = ()) -> list[Anomaly]:

@@ -94,22 +94,23 @@ def file_operation_fails(world: World, fault: Fault) -> bool:
     if broker is None:
         return False
     operation, error = ONCE[int(fault.amount * len(ONCE))]
-    return _fails_once(world, fault, broker, operation, error, fault.amount * len(ONCE) % 1.0)
+    return fails_once(world, fault, broker, operation, error, fault.amount * len(ONCE) % 1.0)
 
 
 def segment_missing(world: World, fault: Fault) -> bool:
     """One file of a log cannot be found when it is opened: somebody has moved it away, and back."""
     broker = pick(world, fault)
-    return broker is not None and _fails_once(world, fault, broker, "open", errno.ENOENT, fault.amount)
+    return broker is not None and fails_once(world, fault, broker, "open", errno.ENOENT, fault.amount)
 
 
-def _fails_once(
-    world: World, fault: Fault, broker: SimBroker, operation: str, error: int, rest: float
+def fails_once(
+    world: World, fault: Fault, broker: SimBroker, operation: str, error: int, rest: float, *, name: str = ""
 ) -> bool:
+    """One operation on a name that contains `name`, after up to `FURTHEST` that work."""
     disk = broker.disks[int(rest * len(broker.disks))]
-    disk.inject(operation, error, after=int(rest * FURTHEST), times=1)
+    disk.inject(operation, error, name=name, after=int(rest * FURTHEST), times=1)
     world.note(
-        f"{operation} number {int(rest * FURTHEST) + 1} of {disk.path} fails: {errno.errorcode[error]}"
+        f"{operation} number {int(rest * FURTHEST) + 1} of {disk.path}{f' on {name}' if name else ''} fails: {errno.errorcode[error]}"
     )
 
     def looked_after() -> None:

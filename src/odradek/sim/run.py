@@ -6,9 +6,12 @@ every ISR full, every replica identical. `rest.pending` says why it is not at re
 """
 
 import gc
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from odradek.log.memory_files import Crashed as DiedInTheMidst
 from odradek.model.ids import TopicPartition
 from odradek.sim import faults, liveness
 from odradek.sim.administration import Administration
@@ -22,7 +25,17 @@ from odradek.sim.checkers.rest import unsettled
 from odradek.sim.loop import Host
 from odradek.sim.meter import Meter
 from odradek.sim.mistakes import Mistake, Mistakes, quiet_but_for
-from odradek.sim.plan import BATCH_KINDS, MOVE_THE_LOG_START, TOPICS, UNCLEAN, Fault, Plan, classes_of, draw
+from odradek.sim.plan import (
+    BATCH_KINDS,
+    COMPACTED,
+    MOVE_THE_LOG_START,
+    TOPICS,
+    UNCLEAN,
+    Fault,
+    Plan,
+    classes_of,
+    draw,
+)
 from odradek.sim.rest import IDLE_S, pending, restless
 from odradek.sim.restart import would_not_restart
 from odradek.sim.watch import Watch
@@ -122,7 +135,7 @@ def run(
     mistakes = Mistakes(world)
     thresholds = gc.get_threshold()
     gc.set_threshold(*GC_THRESHOLDS)
-    with quiet_but_for(mistakes):
+    with quiet_but_for(mistakes), _quiet_about_the_dead():
         try:
             _Run(plan, world, outcome, mistakes, observe).whole()
         finally:
@@ -130,6 +143,22 @@ def run(
             let_go(world)
             gc.set_threshold(*thresholds)
     return outcome
+
+
+@contextmanager
+def _quiet_about_the_dead() -> Iterator[None]:
+    """A generator of a process that died is closed when it is collected, and what it does then on its disk is refused."""
+    before = sys.unraisablehook
+
+    def heard(unraisable: "sys.UnraisableHookArgs") -> None:
+        if not isinstance(unraisable.exc_value, DiedInTheMidst):
+            before(unraisable)
+
+    sys.unraisablehook = heard
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _note_figures(outcome: Outcome, world: World) -> None:
@@ -231,9 +260,12 @@ class _Run:
             await self.client.refresh([])
             errors = [
                 await self.client.create_topic(
-                    topic, plan.partitions if topic == TOPIC else 1, plan.replication_factor, configs
+                    topic,
+                    plan.partitions if topic == TOPIC else 1,
+                    plan.replication_factor,
+                    {**configs, **plan.states} if topic == COMPACTED else configs,
                 )
-                for topic in plan.topics
+                for topic in plan.all_topics
             ]
             return max(errors)
 
@@ -314,9 +346,9 @@ class _Run:
 
     def _judge(self) -> list[Anomaly]:
         topics = self.world.topics
-        now = {topics.now(partition) for partition in self.partitions}
+        now = {topics.now(partition) for partition in self.workload.all_partitions}
         log_starts = {}
-        if self.plan.has(MOVE_THE_LOG_START):
+        if self.plan.has(MOVE_THE_LOG_START) or self.plan.forgets_states:
             for partition, state in self.world.view(with_batches=False).partitions.items():
                 named = topics.now(partition)
                 if named is not None:
@@ -326,6 +358,7 @@ class _Run:
             lossy=topics.lossy().keys(),
             gone={event.topic_partition for event in self.history.events} - now,
             log_starts=log_starts,
+            compacted={COMPACTED},
         )
 
     # --- looking
@@ -377,7 +410,7 @@ class _Run:
                 if count <= 0 and consumer.high_watermark >= 0 and consumer.offset >= consumer.high_watermark:
                     return
 
-        for partition in self.partitions:
+        for partition in self.workload.all_partitions:
             world.call(self.client_host, read(partition))
         self._same_for_every_replica()
 

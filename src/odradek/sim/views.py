@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, TopicId, TopicPartition
-from odradek.records.batch import iter_batches
+from odradek.records.batch import BatchHeader, iter_batches
+from odradek.records.reader import decode_batch
 from odradek.sim.checkers.batches import Batches, BatchList, BatchView
+from odradek.sim.checkers.keys import Keys
 from odradek.sim.checkers.replicas import ClusterView, PartitionView, ReplicaView
 from odradek.store import layout
 from odradek.store.fields import Unreadable
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from odradek.sim.world import SimBroker, World
 
 MIN_ISR, DEFAULT_MIN_ISR = "min.insync.replicas", 1
+POLICY, COMPACT = "cleanup.policy", "compact"
 NO_BATCHES = BatchList().snapshot()
 OUT_OF_THE_ISR = -1  # in place of the life in which the ISR counts on a broker: older than all of them
 CHANGES_A_LOG = ("truncate", "remove", "rename", "create")
@@ -46,11 +49,31 @@ class LogReader:
             data = b"".join(piece.read() for piece in read.slices)
             if not data:
                 break
-            for _, header in iter_batches(memoryview(data)):
-                last = header.base_offset + header.last_offset_delta
-                self.batches.append(BatchView(header.base_offset, last, header.leader_epoch, header.crc))
-                self.next_offset = last + 1
+            view = memoryview(data)
+            for position, header in iter_batches(view):
+                self._note(header, view[position : position + header.size_bytes])
+                self.next_offset = header.next_offset
         return self.batches.snapshot()
+
+    def _note(self, header: BatchHeader, batch: memoryview) -> None:
+        last = header.base_offset + header.last_offset_delta
+        self.batches.append(BatchView(header.base_offset, last, header.leader_epoch, header.crc))
+
+
+class KeyReader(LogReader):
+    """The last record of each key of a compacted log. What compaction has put in place is read from the start."""
+
+    __slots__ = ("keys",)
+
+    def __init__(self, log: Any) -> None:
+        super().__init__(log)
+        self.keys = Keys()
+
+    def _note(self, header: BatchHeader, batch: memoryview) -> None:
+        self.keys.note(header.base_offset, header.next_offset)
+        for record in decode_batch(batch):
+            if record.key is not None:
+                self.keys.put(record.key, record.offset, record.value)
 
 
 class BrokerLogs:
@@ -62,14 +85,23 @@ class BrokerLogs:
         self._seen_steps: dict[str, int] = {}  # of each disk's trace
 
     def batches(self, partition: TopicPartition, log: Any) -> Batches:
+        return self._read(partition, log, LogReader).batches.snapshot()
+
+    def keys(self, partition: TopicPartition, log: Any) -> Keys:
+        """Good until the next call."""
+        reader = self._read(partition, log, KeyReader)
+        assert isinstance(reader, KeyReader)
+        return reader.keys
+
+    def _read(self, partition: TopicPartition, log: Any, kind: type[LogReader]) -> LogReader:
         self._forget_what_was_cut()
         reader = self._readers.get(partition)
-        if reader is None or not reader.is_of(log):
-            reader = self._readers[partition] = LogReader(log)
-        if reader.next_offset >= log.log_end_offset:
-            return reader.batches.snapshot()
-        with self._broker.undisturbed():
-            return reader.read()
+        if reader is None or not reader.is_of(log) or type(reader) is not kind:
+            reader = self._readers[partition] = kind(log)
+        if reader.next_offset < log.log_end_offset:
+            with self._broker.undisturbed():
+                reader.read()
+        return reader
 
     def forget(self) -> None:
         """Somebody changed the disk behind everybody's back."""
@@ -104,6 +136,7 @@ class Views:
         self._moving: dict[TopicPartition, None] = {}
         self._moved: dict[TopicPartition, None] = {}
         self._min_isr: dict[str, int] = {}
+        self._compacted: set[str] = set()
 
     def forget(self, broker_id: BrokerId) -> None:
         self._logs[broker_id].forget()
@@ -141,7 +174,9 @@ class Views:
                     and world.topics.is_told(partition, broker_id, stored.get(partition))
                 ):
                     logs = self._logs[broker_id] if with_batches else None
-                    replicas[partition].append(replica_view(broker_id, replica, partition, logs))
+                    is_compacted = partition.topic in self._compacted
+                    seen = replica_view(broker_id, replica, partition, logs, is_compacted=is_compacted)
+                    replicas[partition].append(seen)
             for partition in runtime.broker.replicas.logs.logs:
                 if broker_id not in self._assignments.get(partition, ()):
                     strays.append((broker_id, partition))
@@ -192,10 +227,13 @@ class Views:
         assignments: dict[TopicPartition, tuple[BrokerId, ...]] = {}
         self._topic_ids, self._moving, self._lives = {}, {}, {}
         self._min_isr = {}
+        self._compacted = set()
         for path, node in tree.walk("/config/topics"):
             configured = layout.decode_config(path, node.data) if node.data else {}
             if MIN_ISR in configured:
                 self._min_isr[path.rsplit("/", 1)[1]] = int(configured[MIN_ISR])
+            if COMPACT in configured.get(POLICY, ""):
+                self._compacted.add(path.rsplit("/", 1)[1])
         for path, node in tree.walk(layout.TOPICS):
             parts = path.split("/")
             try:
@@ -279,7 +317,12 @@ class Views:
 
 
 def replica_view(
-    broker: BrokerId, replica: Any, partition: TopicPartition, logs: BrokerLogs | None
+    broker: BrokerId,
+    replica: Any,
+    partition: TopicPartition,
+    logs: BrokerLogs | None,
+    *,
+    is_compacted: bool = False,
 ) -> ReplicaView:
     log = replica.log
     return ReplicaView(
@@ -292,5 +335,6 @@ def replica_view(
         high_watermark=replica.high_watermark,
         isr=replica.state.isr,
         maximal_isr=replica.state.maximal_isr,
-        batches=NO_BATCHES if logs is None else logs.batches(partition, log),
+        batches=NO_BATCHES if logs is None or is_compacted else logs.batches(partition, log),
+        keys=logs.keys(partition, log) if logs is not None and is_compacted else None,
     )

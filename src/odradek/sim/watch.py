@@ -12,6 +12,7 @@ from odradek.controller.invariants import violations
 from odradek.model.ids import TopicPartition
 from odradek.sim.checkers import replicas
 from odradek.sim.checkers.history import Anomaly
+from odradek.sim.checkers.last_values import LastValues
 from odradek.sim.controller_writes import ControllerWrites
 from odradek.sim.world import SimBroker, World
 
@@ -24,7 +25,8 @@ class Watch:
         self.found: list[Anomaly] = []
         self.looks = 0
         self.committed = replicas.Committed()
-        self._memories = (self.committed, replicas.Leaders(), replicas.HighWatermarks())
+        self.last_values = LastValues()
+        self._memories = (self.committed, self.last_values, replicas.Leaders(), replicas.HighWatermarks())
         self._writes = ControllerWrites(world)
         self._on_broken = on_broken
         world.on_controller_step.append(self._controller_stepped)
@@ -32,6 +34,7 @@ class Watch:
     def forget(self, partition: TopicPartition) -> None:
         """Records of it may be gone, and we agreed to that."""
         self.committed.forget(partition)
+        self.last_values.forget(partition)
 
     def look(self) -> list[Anomaly]:
         self.looks += 1

@@ -9,17 +9,20 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.model.ids import TopicPartition
+from odradek.sim import states
 from odradek.sim.checkers.history import History
 from odradek.sim.client import SimClient
 from odradek.sim.consumer import SimConsumer
 from odradek.sim.loop import Host
 from odradek.sim.pipelined_producer import PipelinedProducer
-from odradek.sim.plan import MOVE_THE_LOG_START, UNCLEAN, Plan
+from odradek.sim.plan import COMPACTED, MOVE_THE_LOG_START, UNCLEAN, Plan
 from odradek.sim.producer import SimProducer, by_its_name
 from odradek.sim.replica_consumer import ReplicaConsumer
 from odradek.sim.world import PORT, World
 
 MACHINE, NUMBER = "c1", 101
+STATES = TopicPartition(COMPACTED, 0)
+STATE_PRODUCERS = 2  # of the same keys
 BY_REPLICA = "replica-"  # names of consumers that read from any copy
 
 
@@ -54,6 +57,9 @@ class ClientProcess:
 class ProducerProcess(ClientProcess):
     """`p0`; who takes its place is `p0.1`, another producer with another producer id."""
 
+    prefix = "p"
+    least_pause_s = 0.0
+
     def __init__(self, workload: "Workload", number: int) -> None:
         super().__init__(workload)
         self.number = number
@@ -81,9 +87,7 @@ class ProducerProcess(ClientProcess):
             if self.to_send_again:
                 partition, values = self.to_send_again.pop()
             else:
-                partitions = workload.partitions
-                partition = partitions[(self._count + self.number) % len(partitions)]
-                values = [f"{self.number}-{self._count + n}".encode() for n in range(plan.records_per_batch)]
+                partition, values = self._next(plan.records_per_batch)
                 self._count += plan.records_per_batch
             self._is_sending = True
             if self.on_next_send is not None:
@@ -96,17 +100,27 @@ class ProducerProcess(ClientProcess):
             self._is_sending = False
             batches += 1
             if batches % plan.in_flight == 0:  # who has several in flight sends them together
-                await asyncio.sleep(plan.pause_between_sends_s)
+                await asyncio.sleep(max(plan.pause_between_sends_s, self.least_pause_s))
 
-    def _new_producer(self, client: SimClient) -> SimProducer:
+    def _next(self, count: int) -> tuple[TopicPartition, list[bytes]]:
+        """The next batch, of so many values."""
+        partitions = self.workload.partitions
+        partition = partitions[(self._count + self.number) % len(partitions)]
+        return partition, [f"{self.number}-{self._count + n}".encode() for n in range(count)]
+
+    def _options(self) -> dict[str, Any]:
         workload, plan = self.workload, self.workload.plan
-        name = f"p{self.number}" + (f".{self.lives - 1}" if self.lives > 1 else "")
-        options: dict[str, Any] = {
+        return {
             "acks": plan.acks,
             "is_idempotent": plan.is_idempotent,
             "named": workload.world.topics.now if plan.is_administered else by_its_name,
             "codec": plan.codec,
         }
+
+    def _new_producer(self, client: SimClient) -> SimProducer:
+        workload, plan = self.workload, self.workload.plan
+        name = f"{self.prefix}{self.number}" + (f".{self.lives - 1}" if self.lives > 1 else "")
+        options = self._options()
         if plan.in_flight == 1:
             return SimProducer(client, name, workload.history, **options)
         gaps = random.Random(f"gaps-{plan.seed}-{name}") if plan.leaves_gaps else None
@@ -120,6 +134,19 @@ class ProducerProcess(ClientProcess):
     @property
     def in_flight(self) -> tuple[TopicPartition, list[bytes]] | None:
         return None if self._producer is None else self._producer.in_flight
+
+
+class StateProducerProcess(ProducerProcess):
+    """`s0` keeps the state of a few keys in the compacted topic."""
+
+    prefix = "s"
+    least_pause_s = 0.15
+
+    def _next(self, count: int) -> tuple[TopicPartition, list[bytes]]:
+        return STATES, [states.text_of(self.number, self._count + n) for n in range(count)]
+
+    def _options(self) -> dict[str, Any]:
+        return {**super()._options(), "acks": -1, "is_idempotent": True, "record_of": states.record_of}
 
 
 class ConsumerProcess(ClientProcess):
@@ -151,6 +178,8 @@ class Workload:
         self.partitions = [TopicPartition(topic, n) for n in range(plan.partitions)]
         self.partitions += [TopicPartition(other, 0) for other in plan.topics[1:]]
         self.producers = [ProducerProcess(self, number) for number in range(plan.producers)]
+        if plan.has_states:
+            self.producers += [StateProducerProcess(self, number) for number in range(STATE_PRODUCERS)]
         self.consumers: list[ConsumerProcess] = []
         self._processes = 0
 
@@ -159,10 +188,16 @@ class Workload:
             producer.start()
         for partition in self.partitions:
             self._follow(partition)
+        if self.plan.has_states:
+            self._follow(STATES)
 
     @property
     def processes(self) -> list[ClientProcess]:
         return [*self.producers, *self.consumers]
+
+    @property
+    def all_partitions(self) -> list[TopicPartition]:
+        return [*self.partitions, STATES] if self.plan.has_states else self.partitions
 
     @property
     def sends_under_way(self) -> int:
@@ -179,6 +214,8 @@ class Workload:
     def _follow(self, partition: TopicPartition) -> None:
         names = ["follow-", BY_REPLICA] if self.plan.reads_from_replicas else ["follow-"]
         for name in names:
+            if partition == STATES and name == BY_REPLICA:
+                continue  # each copy is compacted by itself: from another one the last record of a key is read again
             self.consumers.append(ConsumerProcess(self, partition, f"{name}{partition.partition}"))
             self.consumers[-1].start()
 
@@ -195,17 +232,19 @@ class Workload:
 
     async def connected(self) -> SimClient:
         client = self.client()
-        await client.refresh(list(self.plan.topics))
+        await client.refresh(list(self.plan.all_topics))
         return client
 
     def consumer(self, client: SimClient, name: str, partition: TopicPartition) -> SimConsumer:
         plan = self.plan
         kind = ReplicaConsumer if name.startswith(BY_REPLICA) else SimConsumer
+        if partition == STATES:
+            kind = states.StateConsumer
         return kind(
             client,
             name,
             partition,
             self.history,
             named=self.world.topics.named if plan.is_administered else None,
-            may_start_over=plan.has(UNCLEAN | MOVE_THE_LOG_START),
+            may_start_over=plan.has(UNCLEAN | MOVE_THE_LOG_START) or plan.forgets_states,
         )

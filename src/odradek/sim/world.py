@@ -64,6 +64,7 @@ class SimSeams(Seams):
         self.process_id = 1000 + world.starts
         self.partitions_at_once = 1
         self.large_step = sys.maxsize  # a step of the controller takes no time here
+        self.cleaner_slice_bytes = 2_000  # a few segments
         self.slice_ns = 0  # each partition of a LeaderAndIsr in a turn of its own
 
     def random_bytes(self, count: int) -> bytes:

@@ -22,7 +22,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 
 from odradek.model.ids import TopicPartition
-from odradek.sim.checkers.history import AGAIN, Anomaly, History, Polled, Sent, Value
+from odradek.sim.checkers.history import (
+    AGAIN,
+    Anomaly,
+    History,
+    Polled,
+    Sent,
+    Value,
+    is_deletion,
+    key_of,
+)
 
 # Consumers whose names begin so read everything once more at the very end.
 FINAL = "final-"
@@ -37,11 +46,12 @@ def check(
     lossy: Set[TopicPartition] = frozenset(),
     gone: Set[TopicPartition] = frozenset(),
     log_starts: Mapping[TopicPartition, int] | None = None,
+    compacted: Set[str] = frozenset(),
 ) -> list[Anomaly]:
     """All anomalies of `history` but those `allowed`.
 
     `lossy`: had an unclean election. `gone`: deleted, so nobody could read to the end. `log_starts`: what lies below
-    was deleted because somebody asked for it.
+    was deleted because somebody asked for it. `compacted`: topics of which only the last record of a key is to be read.
     """
     starts = log_starts or {}
     by_partition: dict[TopicPartition, tuple[list[Sent], list[Polled]]] = defaultdict(lambda: ([], []))
@@ -64,12 +74,15 @@ def check(
         versions = _versions(sends, polls)
         found += _inconsistent_offsets(partition, versions)
         is_final = history.is_final and partition not in gone
-        if partition not in gone:
+        if plain.topic in compacted:
+            if is_final:
+                found += _lost_states(partition, sends, attempts, polls, starts.get(partition, 0))
+        elif partition not in gone:
             found += _losses(partition, sends, polls, is_final=is_final, log_start=starts.get(partition, 0))
         found += _aborted_reads(partition, attempts, polls)
         found += _duplicates(partition, attempts, versions)
         found += _falling_sends(partition, sends)
-        found += _skips(partition, polls, versions)
+        found += _skips(partition, polls, {} if plain.topic in compacted else versions)
     excluded = frozenset(allowed)
     return [anomaly for anomaly in found if anomaly.name not in excluded]
 
@@ -131,6 +144,48 @@ def _losses(
                     f"{_show([value])} of {send.producer} was acknowledged at offset {offset} "
                     f"and not read by the final polls, which ended at {highest}",
                 )
+
+
+def _lost_states(
+    partition: TopicPartition, sends: list[Sent], attempts: list[Sent], polls: list[Polled], log_start: int
+) -> Iterator[Anomaly]:
+    """Of every key the last acknowledged record, or a later one, is what is read in the end. Not where that deletes it, or
+    something later may have: a tombstone goes in time, and a replica that never had it may still have what it deleted."""
+    if not any(poll.consumer.startswith(FINAL) for poll in polls):
+        return  # a story, in which nobody reads to the end
+    final: dict[Value, tuple[int, Value]] = {}
+    deleted: dict[Value, int] = {}  # the last tombstone anyone has read
+    for poll in polls:
+        for offset, text in poll.records:
+            key = key_of(text)
+            if poll.consumer.startswith(FINAL):
+                final[key] = max(final.get(key, (-1, b"")), (offset, text))
+            if is_deletion(text):
+                deleted[key] = max(deleted.get(key, -1), offset)
+    last: dict[Value, tuple[int, Value, str]] = {}
+    in_doubt: set[Value] = set()  # keys that may have been deleted nobody knows when
+    for send in sends:
+        for offset, text in zip(send.offsets, send.values, strict=False):
+            last[key_of(text)] = max(last.get(key_of(text), (-1, b"", "")), (offset, text, send.producer))
+    for send in attempts:
+        if send.outcome != "ok" or not send.offsets:
+            in_doubt.update(key_of(text) for text in send.values if is_deletion(text))
+    for key, (offset, text, producer) in sorted(last.items()):
+        found = final.get(key, (-1, b"nothing"))
+        if (
+            found[0] >= offset
+            or offset < log_start
+            or is_deletion(text)
+            or key in in_doubt
+            or deleted.get(key, -1) > offset
+        ):
+            continue
+        yield Anomaly(
+            "lost-write",
+            partition,
+            f"{_show([text])} of {producer} was acknowledged at offset {offset} as the last of its key, and "
+            f"{_show([found[1]])} was read in the end, at {found[0]}",
+        )
 
 
 def _aborted_reads(partition: TopicPartition, sends: list[Sent], polls: list[Polled]) -> Iterator[Anomaly]:

@@ -9,6 +9,21 @@ Value = bytes
 Outcome = Literal["ok", "failed", "unknown"]
 # A history calls the second topic of one name `orders~2` (`Topics.named`): no name may have this sign.
 AGAIN = "~"
+# In the text of a record of a compacted topic, behind its key.
+SETS, DELETES = ":", "!"
+
+
+def key_of(text: Value) -> Value:
+    """Of a text without a key (what a producer sends to leave a gap) all of it."""
+    return text.partition(DELETES.encode())[0].partition(SETS.encode())[0]
+
+
+def has_key(text: Value) -> bool:
+    return key_of(text) != text
+
+
+def is_deletion(text: Value) -> bool:
+    return DELETES.encode() in text
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim.checkers.batches import Batches, BatchList, BatchView
 from odradek.sim.checkers.history import Anomaly
+from odradek.sim.checkers.keys import Keys
 
 __all__ = ["BatchView", "ClusterView", "ControllerWrite", "PartitionView", "ReplicaView"]
 
@@ -31,6 +32,8 @@ class ReplicaView:
     isr: tuple[BrokerId, ...] = ()  # as a presumed leader believes
     maximal_isr: tuple[BrokerId, ...] = ()
     batches: Sequence[BatchView] = ()
+    # Of a compacted topic, in place of its batches, which each replica compacts by itself.
+    keys: Keys | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@
 | `slow-calls B SECONDS` | the other way round: calls of that broker take so long to reach the store |
 | `depose` | removes `/controller` by hand |
 | `retain B` | lets a broker apply its retention now |
+| `compact B` | lets a broker's cleaner go round once; prints what it has cleaned |
 """
 
 from collections.abc import Callable, Coroutine, Iterator
@@ -73,6 +74,12 @@ class Administrating:
         replicas = runtime.broker.replicas
         marks = {partition: replica.high_watermark for partition, replica in replicas.partitions.items()}
         yield from replicas.logs.apply_retention(runtime._now_ms(), marks)
+
+    def do_compact(self, words: Words) -> Iterator[str]:
+        runtime = self._broker(words.plain[0]).runtime
+        assert runtime is not None and runtime._disk is not None
+        is_cleaned = self._call(runtime._disk._cleaning.round())
+        yield "compacted" if is_cleaned else "nothing is due"
 
     def do_slow_store(self, words: Words) -> None:
         link = self._broker(words.plain[0]).link

@@ -18,11 +18,12 @@ from odradek.protocol.messages import produce as pm
 from odradek.records.batch import iter_batches
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.reader import decode_batch
-from odradek.sim.checkers.history import History, Polled, Sent
+from odradek.sim.checkers.history import History, Polled, Sent, has_key
 from odradek.sim.client import EPOCH_MS, RequestFailed, SimClient
-from odradek.sim.consumer import SimConsumer
 from odradek.sim.loop import Host
+from odradek.sim.producer import without_key
 from odradek.sim.scenario.text import Words, partition_of
+from odradek.sim.states import StateConsumer, record_of
 from odradek.sim.watch import Watch
 from odradek.sim.world import PORT, World
 
@@ -73,7 +74,7 @@ class Producing:
             producer_id, epoch = self._ids[producer]
             sequence = self._sequences.get((producer, partition), 0)
         batch = build_batch(
-            [NewRecord(None, value, EPOCH_MS + int(loop.time() * 1000))],
+            [(record_of if has_key(value) else without_key)(value, EPOCH_MS + int(loop.time() * 1000))],
             producer_id=producer_id,
             producer_epoch=epoch,
             base_sequence=sequence,
@@ -146,7 +147,7 @@ class Producing:
             client.leaders[partition] = (int(source), -1)
             client.brokers.setdefault(int(source), (f"b{source}", PORT))
         history = History()
-        consumer = SimConsumer(client, f"r{len(self.history.events)}", partition, history, start)
+        consumer = StateConsumer(client, f"r{len(self.history.events)}", partition, history, start)
         end = self.world.loop.time() + 10.0
         while self.world.loop.time() < end:
             count = await consumer.poll(max_wait_ms=0)

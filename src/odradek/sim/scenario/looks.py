@@ -66,6 +66,7 @@ class Looking:
     def do_log(self, words: Words) -> Iterator[str]:
         from odradek.records.batch import iter_batches
         from odradek.records.reader import decode_batch
+        from odradek.sim.states import text_in
 
         partition = partition_of(words.plain[0])
         for broker in self.world.brokers.values():
@@ -83,7 +84,7 @@ class Looking:
                     view = memoryview(b"".join(piece.read() for piece in read.slices))
                 for position, header in iter_batches(view):
                     batch = decode_batch(view[position : position + header.size_bytes])
-                    values += [(record.value or b"").decode() for record in batch]
+                    values += [text_in(record).decode() for record in batch]
                     offset = header.base_offset + header.last_offset_delta + 1
             epochs = " ".join(f"{e.epoch}@{e.start_offset}" for e in log.epochs.entries)
             yield (

@@ -7,7 +7,7 @@ from typing import Any
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim.checkers.deliveries import check
-from odradek.sim.checkers.history import History
+from odradek.sim.checkers.history import History, has_key
 from odradek.sim.client import SimClient
 from odradek.sim.loop import Host
 from odradek.sim.mistakes import Mistakes, quiet_but_for
@@ -100,7 +100,8 @@ class Stage(Administrating, Breaking, Producing, Looking, Repeating, Withholding
             for partition in dict.fromkeys(event.topic_partition for event in self.history.events):
                 self._call(self._read(partition, None, 0))
         self.history.is_final = is_over
-        return [f"! {anomaly}" for anomaly in check(self.history)]
+        compacted = {s.topic_partition.topic for s in self.history.sends() if any(map(has_key, s.values))}
+        return [f"! {anomaly}" for anomaly in check(self.history, compacted=compacted)]
 
     def _look(self) -> list[str]:
         watch = self.watch

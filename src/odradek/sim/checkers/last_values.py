@@ -1,0 +1,82 @@
+"""What compaction owes: of every key the last value that was committed, under its own offset, on whoever may be elected.
+
+A tombstone may go, and a replica that never had it may still have what it deleted: of such a key nothing is asked until it
+is set again.
+"""
+
+from collections.abc import Iterator
+
+from odradek.model.ids import TopicPartition
+from odradek.sim.checkers.history import Anomaly, Value
+from odradek.sim.checkers.keys import Last
+from odradek.sim.checkers.replicas import ClusterView, PartitionView, ReplicaView
+
+
+class LastValues:
+    """Remembers what was committed: what lay below the high watermark of a leader whose epoch was the stored one."""
+
+    def __init__(self) -> None:
+        self._last: dict[TopicPartition, dict[Value, Last]] = {}
+        self._at: dict[TopicPartition, dict[int, tuple[Value, Value | None]]] = {}
+        self._eras: dict[TopicPartition, tuple[int, int]] = {}
+
+    def forget(self, partition: TopicPartition) -> None:
+        """The topic was deleted, or lost records with our consent (an unclean election)."""
+        self._last.pop(partition, None)
+        self._at.pop(partition, None)
+
+    def observe(self, view: ClusterView) -> Iterator[Anomaly]:
+        for partition, state in sorted(view.partitions.items()):
+            if state.stored is None or all(replica.keys is None for replica in state.replicas):
+                continue
+            era = state.incarnation, state.unclean_elections
+            if self._eras.setdefault(partition, era) != era:
+                self._eras[partition] = era
+                self.forget(partition)
+            for leader in state.replicas:
+                if leader.is_leader and leader.is_alive and leader.leader_epoch == state.stored.leader_epoch:
+                    self._learn(partition, leader)
+            for member in state.replicas:
+                yield from self._judge(partition, state, member)
+
+    def _learn(self, partition: TopicPartition, leader: ReplicaView) -> None:
+        if leader.keys is None:
+            return
+        last, at = self._last.setdefault(partition, {}), self._at.setdefault(partition, {})
+        for key, (offset, value) in leader.keys.last.items():
+            if offset < leader.high_watermark and offset > last.get(key, (-1, None))[0]:
+                last[key] = offset, value
+                at.setdefault(offset, (key, value))
+
+    def _judge(
+        self, partition: TopicPartition, state: PartitionView, member: ReplicaView
+    ) -> Iterator[Anomaly]:
+        stored, keys = state.stored, member.keys
+        if stored is None or keys is None:
+            return
+        if keys.disorder:
+            yield Anomaly(
+                "TypeOk",
+                partition,
+                f"broker {member.broker}: the batch at offset {keys.disorder[0]} overlaps the one before",
+            )
+        eligible = stored.elr if len(stored.isr) < state.min_insync_replicas else ()
+        if member.broker not in stored.isr and member.broker not in eligible:
+            return
+        at = self._at.get(partition, {})
+        for key, (offset, value) in self._last.get(partition, {}).items():
+            held = keys.last.get(key)
+            where, what = (-1, None) if held is None else held
+            if at.get(where, (key, what)) != (key, what):
+                yield Anomaly(
+                    "LastValue",
+                    partition,
+                    f"broker {member.broker} has {what!r} of key {key!r} at offset {where}, where {at[where]} was committed",
+                )
+            if value is not None and where < offset and offset >= member.log_start_offset:
+                yield Anomaly(
+                    "LastValue",
+                    partition,
+                    f"broker {member.broker} may be elected and has {what!r} of key {key!r} at offset {where}; "
+                    f"{value!r} was committed at {offset}",
+                )
