@@ -93,6 +93,27 @@ def test_an_unknown_topic_is_made_when_request_and_broker_allow_it(world: World)
     assert new.assignment[0][0] in (1, 2, 3)
 
 
+def test_a_broker_that_was_told_of_nobody_yet_says_of_no_topic_that_it_does_not_exist(world: World) -> None:
+    """librdkafka forgets a topic that is said not to exist, and fails what its application produces to it."""
+    world.kill(2)
+    world.restart(2)
+    by_id = mm.MetadataRequest(topics=[mm.MetadataRequestTopic(name=None, topic_id=TOPIC_ID)])
+
+    for auto in (False, True):
+        (topic,) = metadata(world, "t", auto=auto).topics
+        assert (topic.name, topic.error_code) == ("t", ErrorCode.LEADER_NOT_AVAILABLE)
+    (topic,) = world.call(2, by_id, 12).topics
+    assert (topic.name, topic.topic_id, topic.error_code) == (None, TOPIC_ID, ErrorCode.LEADER_NOT_AVAILABLE)
+    assert told(world, fx.StoreRequest, 2) == []  # nothing is created on the strength of knowing nothing
+
+    world.tell_metadata()
+    assert [t.error_code for t in metadata(world, "t", "u").topics] == [
+        0,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    assert world.call(2, by_id, 12).topics[0].error_code == 0
+
+
 @pytest.mark.parametrize("name", ["..", "a b", "x" * 250, "ü"])
 def test_a_topic_is_not_made_under_an_illegal_name(world: World, name: str) -> None:
     assert metadata(world, name, auto=True).topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -37,7 +37,7 @@ class Load:
             }
         )
         self._topic = topic
-        self._books = books
+        self.books = books
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="load")
         self.sent = 0
@@ -60,9 +60,13 @@ class Load:
         self._thread.join()
         self._producer.purge()
 
+    def check(self) -> None:
+        """AssertionError when it has ended by itself: nothing will be acknowledged any more, however well the cluster is."""
+        assert self.error is None, f"the producer's thread ended with {self.error!r}"
+
     @property
     def in_flight(self) -> int:
-        return self.sent - self._books.count
+        return self.sent - self.books.count
 
     def _run(self) -> None:
         try:
@@ -88,8 +92,8 @@ class Load:
     def _told(self, number: int) -> Any:
         def on_delivery(error: KafkaError | None, message: Message) -> None:
             if error is not None:
-                self._books.fail(str(error))
+                self.books.fail(str(error))
             else:
-                self._books.acknowledge(message.partition(), message.offset(), number)
+                self.books.acknowledge(message.partition(), message.offset(), number)
 
         return on_delivery

@@ -95,7 +95,7 @@ def _round(
         for _ in range(faults):
             if until is not None and time.monotonic() > until:
                 break
-            injected.append(_inject(cluster, topic, books, chance))
+            injected.append(_inject(cluster, topic, load, chance))
         load.stop()
         _judge(cluster, topic, books, load)
     except (AssertionError, ClusterNotReady, OdradekError, subprocess.TimeoutExpired) as error:
@@ -105,7 +105,7 @@ def _round(
     return Round(injected, books.count, books.longest_gap_s(), wrong)
 
 
-def _inject(cluster: ProxiedCluster, topic: str, books: Books, chance: random.Random) -> Injected:
+def _inject(cluster: ProxiedCluster, topic: str, load: Load, chance: random.Random) -> Injected:
     kind = chance.choice(sorted(FAULTS))
     victims = sorted(cluster.brokers)
     chance.shuffle(victims)
@@ -117,9 +117,9 @@ def _inject(cluster: ProxiedCluster, topic: str, books: Books, chance: random.Ra
         if not broker.is_running:
             broker.start()
     begun = time.monotonic()
-    seen = _by_partition(books)
+    seen = _by_partition(load.books)
     cluster.wait_until(
-        lambda: all(now > before for now, before in zip(_by_partition(books), seen, strict=True)),
+        lambda: takes_writes(load, seen),
         f"every partition of {topic} takes writes after {kind!r} at {victims} for {lasts_s:.1f} s",
         deadline_s=HEALED_WITHIN_S,
     )
@@ -129,6 +129,12 @@ def _inject(cluster: ProxiedCluster, topic: str, books: Books, chance: random.Ra
         deadline_s=HEALED_WITHIN_S,
     )
     return Injected(kind, lasts_s, time.monotonic() - begun)
+
+
+def takes_writes(load: Load, seen: list[int]) -> bool:
+    """Whether each partition acknowledged more than these. AssertionError: nobody produces."""
+    load.check()
+    return all(now > before for now, before in zip(_by_partition(load.books), seen, strict=True))
 
 
 def _by_partition(books: Books) -> list[int]:

@@ -12,13 +12,16 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from confluent_kafka import KafkaException
 
 from odradek.testing.process_cluster import free_ports
+from tests.clients.load import Load
+from tests.clients.support import Books
 from tests.nightly.faults import terminated
 from tests.nightly.hostile import Result
 from tests.nightly.proxy import FROM_BROKER, Proxies
 from tests.nightly.report import report
-from tests.nightly.storm import Injected, Round
+from tests.nightly.storm import PARTITIONS, Injected, Round, takes_writes
 from tests.support import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +37,23 @@ def echoing() -> Iterator[tuple[socket.socket, int, Proxies]]:
     ):
         behind.settimeout(10)
         yield behind, port, proxies
+
+
+def test_a_producer_whose_thread_has_ended_is_named_at_once_and_not_waited_for() -> None:
+    """It was: a silent producer looked like a cluster that takes no writes."""
+    books = Books()
+    load = Load(
+        "127.0.0.1:1", "t", books, partitions=PARTITIONS, records_per_second=200, options={"log_level": 0}
+    )
+    assert not takes_writes(load, [0] * PARTITIONS)
+    for partition in range(PARTITIONS):
+        books.acknowledge(partition, 0, 0)
+    assert takes_writes(load, [0] * PARTITIONS)
+    assert not takes_writes(load, [0] * (PARTITIONS - 1) + [1])
+
+    load.error = KafkaException("Local: Unknown topic")
+    with pytest.raises(AssertionError, match=r"the producer's thread ended with .*Unknown topic"):
+        takes_writes(load, [0] * PARTITIONS)
 
 
 def test_a_proxy_delivers_what_an_abandoned_connection_had_sent_and_then_its_end() -> None:

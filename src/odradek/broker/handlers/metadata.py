@@ -2,7 +2,8 @@
 
 Brokers, topics and leaders as this broker was told them, addresses for the listener the client came over. A topic
 that does not exist is made when the request (v4) and `auto.create.topics.enable` both allow it, and answered
-LEADER_NOT_AVAILABLE until it has leaders.
+LEADER_NOT_AVAILABLE until it has leaders. So is every topic asked for by name or id while the controller has not told
+this broker of any broker yet.
 
 v0 an empty array asks for all topics.
 v1 null asks for all, empty for none; rack, controller, internal topics.
@@ -118,12 +119,14 @@ def _topic(
             )
         name = metadata.names.get(topic_id)
         if name is None:
-            return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+            error = ErrorCode.UNKNOWN_TOPIC_ID if metadata.brokers else ErrorCode.LEADER_NOT_AVAILABLE
+            return MetadataResponseTopic(error_code=error, name=None, topic_id=topic_id)
     partitions = metadata.topics.get(name)
     if partitions is None:
-        return MetadataResponseTopic(
-            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name, is_internal=name in INTERNAL_TOPICS
-        )
+        # A broker that has just started was told of nobody yet, and cannot know which topics there are. A client that hears that
+        # its topic does not exist takes it at its word: librdkafka fails what is produced to it from then on.
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if metadata.brokers else ErrorCode.LEADER_NOT_AVAILABLE
+        return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
     return MetadataResponseTopic(
         name=name,
         topic_id=metadata.topic_id(name),
@@ -172,8 +175,6 @@ def _create(
     broker: "Broker", request: "Request", missing: Iterable[MetadataResponseTopic], now_ms: int
 ) -> None:
     """Written straight to the store, as any broker may; the client asks again until there are leaders."""
-    if not broker.metadata.brokers:
-        return  # just started: the controller has not told us of anybody to give replicas to
     new: list[NewTopic] = []
     taken = Names(broker)
     # Never refused here, as in Apache; what a client makes by asking counts for its next CreateTopics (KIP-599).
