@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from odradek.coordinator.asides import AsideWork
 from odradek.coordinator.effects import Append
 from odradek.coordinator.events import AppendFailed, Asked, Committed, Event, Tick, TransactionEnded, Unloaded
 from odradek.coordinator.group_coordinator import GroupCoordinator
@@ -22,6 +23,7 @@ from odradek.protocol.messages.offset_commit import (
 )
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from odradek.protocol.schema import Request, Response
+from tests.coordinator.topics import Topics
 
 START_MS = 1_800_000_000_000
 TOPICS = {"t": 4, "u": 4}
@@ -40,7 +42,9 @@ class Bench:
         self.answers: dict[int, Response] = {}
         self.calls = 0
         self.lines: list[str] = []
-        self.coordinator = GroupCoordinator(self.settings, TOPICS, Stored(), self.now_ms)
+        self.topics = Topics(TOPICS)
+        self.asides: list[AsideWork] = []  # asked of a thread, and not done yet
+        self.coordinator = GroupCoordinator(self.settings, self.topics, Stored(), self.now_ms, self.topics)
 
     # ------------------------------------------------------------------------------------------------ events
 
@@ -60,6 +64,7 @@ class Bench:
             assert answer.call not in self.answers, "answered twice"
             self.answers[answer.call] = answer.response
         self.lines += effects.lines
+        self.asides += effects.asides
         for append in effects.appends:
             self.waiting.append((append, len(self.log)))
             producer_id = append.producer.producer_id if append.producer else NO_PRODUCER
@@ -78,6 +83,10 @@ class Bench:
         del self.log[base_offset : base_offset + len(append.records)]
         self.waiting = [(one, at - len(append.records)) for one, at in self.waiting]
         self.step(AppendFailed(append.append_id, error))
+
+    def do_asides(self) -> None:
+        while self.asides:
+            self.step(self.asides.pop(0).run())
 
     def wait(self, ms: int) -> None:
         end_ms = self.now_ms + ms
@@ -102,7 +111,9 @@ class Bench:
         """Another broker takes over, with what the log holds."""
         self.step(Unloaded())
         self.waiting.clear()
-        self.coordinator = GroupCoordinator(self.settings, TOPICS, self.loaded(), self.now_ms)
+        self.asides.clear()
+        stored = self.loaded()
+        self.coordinator = GroupCoordinator(self.settings, self.topics, stored, self.now_ms, self.topics)
 
     # ---------------------------------------------------------------------------------------------- requests
 

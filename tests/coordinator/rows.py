@@ -50,7 +50,7 @@ def page() -> str:
         "",
         "# Behaviours of group coordinators",
         "",
-        "G: classic groups, O: committed offsets. A trace is what Apache Kafka answered, request by request",
+        "G: classic groups, K: groups of KIP-848, O: committed offsets. A trace is what Apache Kafka answered, request by request",
         "(`tests/golden/coordinators`); `tests/coordinator/test_traces.py` plays each to our coordinator, and",
         "[differences](differences.md) says where ours answers otherwise. E, P, C, S are the states Empty, PreparingRebalance,",
         "CompletingRebalance and Stable; numbers are error codes of the protocol.",

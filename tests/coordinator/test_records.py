@@ -24,7 +24,8 @@ def test_records_of_all_kinds_were_recorded() -> None:
         (record["key"]["version"], record["value"] and record["value"]["version"]) for _, record in RECORDED
     }
 
-    assert kinds == {(1, 1), (1, 3), (1, 4), (1, None), (2, 3), (2, None)}
+    consumer = {(kind, value) for kind in (3, 5, 6, 7, 8, 16) for value in (0, None)}
+    assert kinds == {(1, 1), (1, 3), (1, 4), (1, None), (2, 3), (2, None), (4, None)} | consumer
 
 
 @pytest.mark.behaviour("G41")
@@ -74,7 +75,7 @@ def test_older_values_of_a_group_are_read(version: int) -> None:
     assert (only.subscription, only.assignment) == (b"s", b"a")
 
 
-@pytest.mark.parametrize("kind", [3, 4, 8, 16, 32767])
+@pytest.mark.parametrize("kind", [9, 15, 17, 32767])
 def test_a_kind_that_a_later_broker_writes_is_none_of_ours(kind: int) -> None:
     assert decode(kind.to_bytes(2, "big") + b"anything", b"else") is None
 
@@ -94,6 +95,9 @@ def test_a_kind_that_a_later_broker_writes_is_none_of_ours(kind: int) -> None:
             b"\x00\x03\x00\x01t\x00\x00\x00\x01\xff\xff\xff\xff" + b"\x00" * 8 + b"\x7f\xff\xff\xff",
         ),
         (b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x00", b"\x00\x03\x00"),
+        (b"\x00\x03\x00\x01g", b"\x00\x01\x00\x00\x00\x01\x00"),
+        (b"\x00\x05\x00\x01g\x00\x01m", b""),
+        (b"\x00\x08\x00\x01g\x00\x01m", b"\x00\x00\x00"),
     ],
 )
 def test_garbage_is_called_so(key: bytes | None, value: bytes | None) -> None:

@@ -3,7 +3,7 @@ otherwise, and KNOWN which steps of the traces show it."""
 
 import pytest
 
-from tests.coordinator.traces import Player, Trace, traces
+from tests.coordinator.traces import CONSUMER, Player, Trace, traces
 
 # Trace -> steps that differ, each with the row of docs/differences.md.
 KNOWN = {
@@ -23,7 +23,15 @@ KNOWN = {
     "failover-3.9/completing-moves": {"15 JoinGroup"},
     # OffsetFetch 1 has no place for the error of a group: its partitions have it. ListGroups names groups of this
     # broker, and here there is one coordinator.
-    "failover-3.9/not-coordinator": {"10 OffsetFetch", "12 ListGroups"},
+    # Groups of KIP-848 are served there.
+    "failover-3.9/not-coordinator": {
+        "10 OffsetFetch",
+        "12 ListGroups",
+        "15 ConsumerGroupHeartbeat",
+        "16 ConsumerGroupDescribe",
+    },
+    # A fenced member that comes back with its id and epoch 0 is taken (KAFKA-19233).
+    "consumer-4.1/two-members": {"18 ConsumerGroupHeartbeat"},
     # As 3.9: a group that stored nothing of itself needs no tombstone, and an empty one goes with its last offset.
     "classic-4.1/delete-groups": {"7 DeleteGroups"},
     "classic-4.1/join-bad-requests": {"16 DeleteGroups"},
@@ -33,7 +41,7 @@ KNOWN = {
     # Whoever joined first leads after the leader is gone: any is legal.
     "classic-4.1/leave-while-preparing-completing": {"13 JoinGroup", "14 JoinGroup"},
 }
-FOLDERS = ("classic-3.9", "classic-4.1", "limits-3.9", "failover-3.9")
+FOLDERS = ("classic-3.9", "classic-4.1", "limits-3.9", "failover-3.9", CONSUMER)
 ALL = [trace for folder in FOLDERS for trace in traces(folder).values()]
 
 
@@ -47,4 +55,4 @@ def test_a_trace_is_answered_as_it_was_recorded(trace: Trace) -> None:
 
 def test_every_trace_that_differs_is_there() -> None:
     assert set(KNOWN) <= {f"{trace.folder}/{trace.name}" for trace in ALL}
-    assert len(ALL) == 67
+    assert len(ALL) == 81

@@ -6,23 +6,28 @@ it takes the value ours gave, from then on both must agree. Not compared: the or
 in answers, time stamps, texts of errors, throttle times.
 """
 
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import groupby
 from typing import Any
 
+from odradek.coordinator import record_tables as tables
 from odradek.coordinator.effects import Append, Effects
-from odradek.coordinator.events import Asked, Committed, Event, Tick, TransactionEnded, Unloaded
+from odradek.coordinator.events import (
+    Asked,
+    Committed,
+    Event,
+    Tick,
+    TopicsDeleted,
+    TransactionEnded,
+    Unloaded,
+)
 from odradek.coordinator.group_coordinator import GroupCoordinator
 from odradek.coordinator.loading import Loaded
 from odradek.coordinator.member import Client
 from odradek.coordinator.offsets import NO_PRODUCER
-from odradek.coordinator.record_tables import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
 from odradek.coordinator.records import decode, encode
 from odradek.coordinator.refusals import refuse
 from odradek.coordinator.settings import GroupSettings
@@ -31,15 +36,30 @@ from odradek.model.error_codes import ErrorCode
 from odradek.protocol import messages
 from odradek.protocol.json_form import to_json
 from odradek.protocol.schema import Message, Struct
+from tests.coordinator.topics import Topics, topic_id
 from tests.support import golden_lines
 
 Json = dict[str, Any]
-KEYS = {8, 9, 11, 12, 13, 14, 15, 16, 28, 42, 47}
+KEYS = {8, 9, 11, 12, 13, 14, 15, 16, 28, 42, 47, 68, 69}
+CONSUMER = "consumer-4.1"
 IGNORED = {"throttleTimeMs", "errorMessage"}
 TOPICS = {"t1": 4, "t2": 4, "wide": 60}
 TOPIC = "__consumer_offsets"
+CONSUMER_TOPICS = {"t1": 3, "t2": 2}
 NOTHING = "no record"
 STEP_MS = 10
+MESSAGES: dict[int, tuple[type[Message], type[Message]]] = {
+    0: (tables.OffsetCommitKey, tables.OffsetCommitValue),
+    1: (tables.OffsetCommitKey, tables.OffsetCommitValue),
+    2: (tables.GroupMetadataKey, tables.GroupMetadataValue),
+    3: (tables.ConsumerGroupMetadataKey, tables.ConsumerGroupMetadataValue),
+    4: (tables.ConsumerGroupPartitionMetadataKey, tables.ConsumerGroupMetadataValue),
+    5: (tables.ConsumerGroupMemberMetadataKey, tables.ConsumerGroupMemberMetadataValue),
+    6: (tables.ConsumerGroupTargetAssignmentMetadataKey, tables.ConsumerGroupTargetAssignmentMetadataValue),
+    7: (tables.ConsumerGroupTargetAssignmentMemberKey, tables.ConsumerGroupTargetAssignmentMemberValue),
+    8: (tables.ConsumerGroupCurrentMemberAssignmentKey, tables.ConsumerGroupCurrentMemberAssignmentValue),
+    16: (tables.ConsumerGroupRegularExpressionKey, tables.ConsumerGroupRegularExpressionValue),
+}
 # Of protocols with the same number of votes Apache takes what a hash map gives first, ours the last name. With another
 # name the winner is the same.
 RENAMED = {
@@ -75,7 +95,7 @@ def traces(folder: str) -> dict[str, Trace]:
 
 
 def recorded_records() -> Iterator[tuple[str, Json]]:
-    for folder in ("classic-3.9", "classic-4.1", "limits-3.9", "failover-3.9"):
+    for folder in ("classic-3.9", "classic-4.1", "limits-3.9", "failover-3.9", CONSUMER):
         for trace in traces(folder).values():
             for step in trace.steps:
                 for record in step.get("records", ()):
@@ -83,9 +103,14 @@ def recorded_records() -> Iterator[tuple[str, Json]]:
                         yield f"{folder}/{trace.name}:{step['step']}", record
 
 
-def settings_of(config: Json) -> GroupSettings:
+def settings_of(trace: "Trace") -> GroupSettings:
+    config = trace.head["config"]
     minutes = config.get("offsets.retention.minutes", 7 * 24 * 60)
+    # Its groups have settings of their own.
+    is_brief = (trace.folder, trace.name) == (CONSUMER, "sessions")
     return GroupSettings(
+        consumer_session_timeout_ms=1_500 if is_brief else 45_000,
+        consumer_heartbeat_interval_ms=500 if is_brief else 5_000,
         initial_rebalance_delay_ms=config.get("group.initial.rebalance.delay.ms", 3_000),
         min_session_timeout_ms=config.get("group.min.session.timeout.ms", 6_000),
         max_size=config.get("group.max.size", 2**31 - 1),
@@ -116,7 +141,9 @@ class Player:
         self.answered: dict[int, Json] = {}  # step of the request -> what ours said
         self.written: list[Append] = []
         self.uniques = 0
-        self.settings = settings_of(self.trace.head["config"])
+        self.settings = settings_of(self.trace)
+        self.topics = Topics(CONSUMER_TOPICS if self.trace.folder == CONSUMER else TOPICS)
+        self.bound.update({f"<topic:{name}>": shown_id(name) for name in (*self.topics, "late1")})
         self.coordinator = self._load()
 
     def play(self) -> list[str]:
@@ -182,6 +209,14 @@ class Player:
             self._until(self.now_ms + step["ms"])
         elif what.startswith("wait until"):
             self._until_answered(step)
+        elif what == "create topic late with 2 partitions":
+            self.topics.set("late1", 2)
+        elif what == "late grows to 3 partitions":
+            self.topics.set("late1", 3)
+        elif what == "late is deleted":
+            self.topics.set("late1", None)
+            self._step(TopicsDeleted(frozenset({"late1"})))
+            self._step(Tick())
         elif "leadership" in what and TOPIC in str(step.get("result")):
             self._step(Unloaded())
             self.coordinator = self._load()
@@ -222,7 +257,7 @@ class Player:
         loaded = Loaded(Stored(), decode)
         for position, (key, value, producer_id) in enumerate(self.log):
             loaded.record(key, value, position, producer_id)
-        return GroupCoordinator(self.settings, TOPICS, loaded.stored, self.now_ms)
+        return GroupCoordinator(self.settings, self.topics, loaded.stored, self.now_ms, self.topics)
 
     def _step(self, event: Event) -> None:
         self._done(self.coordinator.step(event, self.now_ms))
@@ -238,6 +273,8 @@ class Player:
             self.log += [(*encode(record), producer_id) for record in append.records]
             self.written.append(append)
             self._step(Committed(append.append_id, base_offset))
+        for work in effects.asides:
+            self._step(work.run())
 
     # ------------------------------------------------------------------------------------------- comparisons
 
@@ -275,14 +312,24 @@ class Player:
                 record["key"]["json"],
                 record["value"] and (record["value"]["version"], record["value"]["json"]),
             )
-            if self.trace.folder == "classic-4.1":
+            is_old = "group" in key
+            if self.trace.folder == "classic-4.1" or (self.trace.folder == CONSUMER and is_old and value):
                 value = self._as_3_9_writes(key["group"], value)
                 if value == NOTHING:
                     continue
-            theirs.append((key, value))
+            theirs.append((key, value if is_old else _as_ours(value)))
         ours = [_shown(*encode(record)) for append in self.written for record in append.records]
-        for line in self._compare(_in_order(theirs), _in_order(ours), "records"):
+        in_order = self._in_runs if self.trace.folder == CONSUMER else _in_order
+        for line in self._compare(in_order(theirs), in_order(ours), "records"):
             self._differ(step, line)
+
+    def _in_runs(self, records: list[Any]) -> list[Any]:
+        """Records of one kind that follow each other come in the order of a hash map."""
+        return [
+            record
+            for _, run in groupby(records, key=lambda one: tuple(one[1][1]) if one[1] else tuple(one[0]))
+            for record in sorted(run, key=lambda one: str(self._resolved(list(one[0].values()))))
+        ]
 
     def _as_3_9_writes(self, group: str, value: Any) -> Any:
         """4.1 writes offsets in version 4, and a record for a group that has stored nothing yet."""
@@ -327,7 +374,7 @@ class Player:
         def name(row: Any) -> str:
             if not isinstance(row, dict):
                 return ""
-            for key in ("groupInstanceId", "memberId", "name", "partitionIndex", "groupId"):
+            for key in ("groupInstanceId", "memberId", "name", "topicId", "partitionIndex", "groupId"):
                 if row.get(key) is not None:
                     return str(self._resolved(row[key])).rjust(8)
             return ""
@@ -346,6 +393,23 @@ class Player:
 
     def _differ(self, step: Json, text: str) -> None:
         self.differences.append(f"{step['step']} {step.get('api', step.get('do'))}: {text}")
+
+
+def shown_id(name: str) -> str:
+    return urlsafe_b64encode(topic_id(name)).decode().rstrip("=")
+
+
+def _as_ours(value: Any) -> Any:
+    """Hashes of metadata are each coordinator's own, and so are its versions."""
+    if value is None:
+        return None
+    version, shown = value
+    shown = dict(shown)
+    if "metadataHash" in shown:
+        shown["metadataHash"] = f"<hash:{shown['metadataHash']}>"
+    if "version" in shown:
+        shown["version"] = "<ts>"
+    return version, shown
 
 
 def _renamed(value: Any, names: dict[str, str]) -> Any:
@@ -385,9 +449,7 @@ def _first_error(response: Any) -> int | None:
 
 def _shown(key: bytes, value: bytes | None) -> tuple[Json, tuple[int, Json] | None]:
     kind = int.from_bytes(key[:2], "big")
-    key_class, value_class = (
-        (GroupMetadataKey, GroupMetadataValue) if kind == 2 else (OffsetCommitKey, OffsetCommitValue)
-    )
+    key_class, value_class = MESSAGES[kind]
     shown = key_class.decode(kind, key, 2).to_json(kind)
     if value is None:
         return shown, None

@@ -25,6 +25,13 @@ def told_of_group(error: ErrorCode) -> ErrorCode:
     return _TOLD.get(error, error)
 
 
+def told_of_consumer_group(error: ErrorCode) -> ErrorCode:
+    """Of a group of KIP-848: whoever asks again is told what became of it."""
+    if error == ErrorCode.REQUEST_TIMED_OUT:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return told_of_group(error)
+
+
 def told_of_offsets(error: ErrorCode) -> ErrorCode:
     """Of committed offsets; after REQUEST_TIMED_OUT the records may stand all the same."""
     return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if error in _TOO_LARGE else _TOLD.get(error, error)

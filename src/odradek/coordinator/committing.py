@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from odradek.coordinator.append_errors import told_of_offsets
 from odradek.coordinator.classic_group import ClassicGroup
+from odradek.coordinator.consumer_epochs import why_no_commit, why_no_commit_in_transaction
 from odradek.coordinator.effects import Producer
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import COMMIT, GroupState
@@ -48,7 +49,11 @@ Respond = Callable[[Iterable[Outcome]], Response]
 
 def offset_commit(shard: Shard, asked: Asked, request: OffsetCommitRequest, now_ms: int) -> None:
     group = shard.groups.get(request.group_id)
-    error = _why_not(group, request)
+    consumers = shard.consumer_groups.get(request.group_id)
+    if consumers is not None:
+        error = why_no_commit(consumers, request, asked.version)
+    else:
+        error = _why_not(group, request)
     if not error and group is not None and group.state is not GroupState.EMPTY:
         shard.renew_session(group, group.members[request.member_id], now_ms)
         error = COMMIT[group.state]
@@ -62,7 +67,11 @@ def offset_commit(shard: Shard, asked: Asked, request: OffsetCommitRequest, now_
 
 def txn_offset_commit(shard: Shard, asked: Asked, request: TxnOffsetCommitRequest, now_ms: int) -> None:
     group = shard.groups.get(request.group_id)
-    error = _why_not_in_transaction(group, request)
+    consumers = shard.consumer_groups.get(request.group_id)
+    if consumers is not None:
+        error = why_no_commit_in_transaction(consumers, request)
+    else:
+        error = _why_not_in_transaction(group, request)
     if not error and group is not None and request.member_id in group.members:
         shard.renew_session(group, group.members[request.member_id], now_ms)
     producer = Producer(request.producer_id, request.producer_epoch)
@@ -142,7 +151,8 @@ def _commit(
         return shard.answer(call, respond(outcomes))
     if _bytes_of(records) > shard.settings.max_append_bytes:
         return after.failed(shard, ErrorCode.MESSAGE_TOO_LARGE, now_ms)
-    shard.group(group_id, now_ms)
+    if group_id not in shard.consumer_groups:
+        shard.group(group_id, now_ms)
     shard.append(records, after, producer)
     return None
 

@@ -4,6 +4,7 @@ from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import GroupState
 from odradek.coordinator.shard import Shard
+from odradek.coordinator.subscription import CONSUMER
 from odradek.protocol.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -12,7 +13,7 @@ from odradek.protocol.messages.describe_groups import (
 )
 from odradek.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
-GROUP_TYPE = "classic"
+CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
 NOT_ASKED = -2147483648
 # READ, DELETE and DESCRIBE, as bits by Kafka's numbers of operations: nobody here is refused any.
 ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
@@ -54,14 +55,20 @@ def list_groups(shard: Shard, asked: Asked, request: ListGroupsRequest, now_ms: 
     """Filters know no case, and names nobody has match nothing."""
     states = {name.lower() for name in request.states_filter}
     types = {name.lower() for name in request.types_filter}
+    rows = []
+    if not types or CLASSIC_TYPE in types:
+        rows += [
+            (group.group_id, group.protocol_type or "", group.state.value, CLASSIC_TYPE)
+            for group in shard.groups.values()
+        ]
+    if not types or CONSUMER_TYPE in types:
+        rows += [
+            (name, CONSUMER, consumers.state.value, CONSUMER_TYPE)
+            for name, consumers in shard.consumer_groups.items()
+        ]
     groups = [
-        ListedGroup(
-            group_id=group.group_id,
-            protocol_type=group.protocol_type or "",
-            group_state=group.state.value,
-            group_type=GROUP_TYPE,
-        )
-        for group in shard.groups.values()
-        if (not states or group.state.value.lower() in states) and (not types or GROUP_TYPE in types)
+        ListedGroup(group_id=name, protocol_type=protocol, group_state=state, group_type=kind)
+        for name, protocol, state, kind in rows
+        if not states or state.lower() in states
     ]
     shard.answer(asked.call, ListGroupsResponse(groups=groups))

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from odradek.coordinator.asides import AsideWork
 from odradek.coordinator.records import CoordinatorRecord
 from odradek.protocol.schema import Response
 
@@ -28,3 +29,4 @@ class Effects(NamedTuple):
     appends: tuple[Append, ...]
     answers: tuple[Answer, ...]
     lines: tuple[str, ...]  # for the log: what an operator should know
+    asides: tuple[AsideWork, ...]  # for a thread; what each gives is an event

@@ -1,5 +1,6 @@
 """What a coordinator is told. Each is one `step`."""
 
+from odradek.coordinator.asides import Assigned, Resolved
 from odradek.coordinator.member import Client
 from odradek.model.error_codes import ErrorCode
 from odradek.model.values import dataclass
@@ -57,4 +58,14 @@ class Unloaded:
     """The partition is led elsewhere now; nothing may be appended any more."""
 
 
-Event = Asked | Committed | AppendFailed | TransactionEnded | TopicsDeleted | Tick | Unloaded
+Event = (
+    Asked
+    | Committed
+    | AppendFailed
+    | TransactionEnded
+    | TopicsDeleted
+    | Assigned
+    | Resolved
+    | Tick
+    | Unloaded
+)

@@ -5,15 +5,23 @@ when they are committed.
 """
 
 from odradek.coordinator.classic_group import ClassicGroup
+from odradek.coordinator.consumer_group import ConsumerGroup, ConsumerGroupState
 from odradek.coordinator.group_states import GroupState
 from odradek.coordinator.offsets import Place
 from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset
-from odradek.coordinator.removing import Deletion, remove_group, tombstones
+from odradek.coordinator.removing import (
+    Deletion,
+    offset_tombstones,
+    remove_consumer_group,
+    remove_group,
+    why_no_removal,
+)
 from odradek.coordinator.shard import Shard
 from odradek.coordinator.subscription import CONSUMER
 from odradek.model.error_codes import ErrorCode
 from odradek.model.values import dataclass, field
 
+Group = ClassicGroup | ConsumerGroup
 # Of one turn: a few milliseconds.
 MOST_OFFSETS = 2_000
 MOST_GROUPS = 500
@@ -50,7 +58,7 @@ class Expiry:
             return
         if self._pass is None:
             self._is_wanted = False
-            self._pass = Pass(sorted(shard.groups, reverse=True))
+            self._pass = Pass(sorted({*shard.groups, *shard.consumer_groups}, reverse=True))
         groups_left, offsets_left = MOST_GROUPS, MOST_OFFSETS
         under_way = self._pass
         while groups_left > 0 and offsets_left > 0:
@@ -59,7 +67,7 @@ class Expiry:
                     return self._done(now_ms)
                 under_way.group_id = under_way.groups.pop()
                 under_way.places = sorted(shard.offsets.by_group.get(under_way.group_id, ()), reverse=True)
-            group = shard.groups.get(under_way.group_id)
+            group = shard.consumer_groups.get(under_way.group_id) or shard.groups.get(under_way.group_id)
             some = under_way.places[-offsets_left:]
             del under_way.places[-offsets_left:]
             offsets_left -= len(some)
@@ -80,8 +88,8 @@ class Expiry:
         self._deleted_topics.clear()
         self._shard.expiry_at_ms = now_ms + self._shard.settings.offsets_retention_check_interval_ms
 
-    def _expire(self, group: ClassicGroup, places: list[Place], now_ms: int, *, is_last: bool) -> None:
-        if group.state is GroupState.DEAD:
+    def _expire(self, group: Group, places: list[Place], now_ms: int, *, is_last: bool) -> None:
+        if group.state in (GroupState.DEAD, ConsumerGroupState.DEAD):
             return
         shard, group_id = self._shard, group.group_id
         expired = [
@@ -91,14 +99,17 @@ class Expiry:
             and not shard.offsets.is_in_flight(group_id, place)
             and self._is_out(group, place, now_ms)
         ]
-        is_bare = is_last and group.state is GroupState.EMPTY and not group.pending_ids
-        if is_bare and set(shard.offsets.to_remove(group_id)) <= set(expired):
-            return remove_group(shard, group, Deletion(None), now_ms)
+        if is_last and set(shard.offsets.to_remove(group_id)) <= set(expired):
+            if isinstance(group, ConsumerGroup):
+                if not why_no_removal(shard, group):
+                    return remove_consumer_group(shard, group, Deletion(None), now_ms)
+            elif group.state is GroupState.EMPTY and not group.pending_ids:
+                return remove_group(shard, group, Deletion(None), now_ms)
         if expired:
-            shard.append(tombstones(group, expired, with_group=False), Expired(group_id))
+            shard.append(offset_tombstones(group_id, expired), Expired(group_id))
         return None
 
-    def _is_out(self, group: ClassicGroup, place: Place, now_ms: int) -> bool:
+    def _is_out(self, group: Group, place: Place, now_ms: int) -> bool:
         committed = self._shard.offsets.of(group.group_id, place)
         if committed is None:
             return False
@@ -113,8 +124,10 @@ class Expiry:
         return since_ms + self._shard.settings.offsets_retention_ms <= now_ms
 
 
-def _idle_since_ms(group: ClassicGroup, topic: str, committed: CommittedOffset) -> int | None:
+def _idle_since_ms(group: Group, topic: str, committed: CommittedOffset) -> int | None:
     """Since when nobody uses the offset; None: somebody does."""
+    if isinstance(group, ConsumerGroup):
+        return None if group.image.is_subscribed(topic) else committed.committed_at_ms
     if group.state is GroupState.EMPTY:
         # Groups without a protocol only commit; others count from when their last member went.
         if group.protocol_type:

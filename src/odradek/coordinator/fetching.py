@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from odradek.coordinator.consumer_epochs import why_no_fetch
 from odradek.coordinator.events import Asked
 from odradek.coordinator.offsets import Offsets, Place
 from odradek.coordinator.shard import Shard
@@ -33,20 +34,21 @@ def offset_fetch(shard: Shard, asked: Asked, request: OffsetFetchRequest, now_ms
             OffsetFetchResponsePartition,
         )
         return shard.answer(asked.call, OffsetFetchResponse(topics=topics))
-    groups = [
-        OffsetFetchResponseGroup(
-            group_id=group.group_id,
-            topics=_topics(
-                offsets,
-                group.group_id,
-                group.topics,
-                stable,
-                OffsetFetchResponseTopics,
-                OffsetFetchResponsePartitions,
-            ),
+    groups = []
+    for group in request.groups:
+        consumers = shard.consumer_groups.get(group.group_id)
+        if consumers is not None and (error := why_no_fetch(consumers, group.member_id, group.member_epoch)):
+            groups.append(OffsetFetchResponseGroup(group_id=group.group_id, error_code=error))
+            continue
+        topics = _topics(
+            offsets,
+            group.group_id,
+            group.topics,
+            stable,
+            OffsetFetchResponseTopics,
+            OffsetFetchResponsePartitions,
         )
-        for group in request.groups
-    ]
+        groups.append(OffsetFetchResponseGroup(group_id=group.group_id, topics=topics))
     return shard.answer(asked.call, OffsetFetchResponse(groups=groups))
 
 

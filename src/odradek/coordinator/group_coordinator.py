@@ -9,7 +9,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from odradek.coordinator.answers import join_refused, sync_refused
+from odradek.coordinator.asides import Assigned, Resolved
 from odradek.coordinator.committing import offset_commit, txn_offset_commit
+from odradek.coordinator.consumer_asides import assigned, resolved
+from odradek.coordinator.consumer_describing import describe_consumer_groups
+from odradek.coordinator.consumer_group import MEMBER_DEADLINES
+from odradek.coordinator.consumer_heartbeats import consumer_heartbeat
+from odradek.coordinator.consumer_leaving import deadline_passed
 from odradek.coordinator.describing import describe_groups, list_groups
 from odradek.coordinator.effects import Effects
 from odradek.coordinator.events import (
@@ -35,13 +41,18 @@ from odradek.coordinator.rebalance import (
     session_is_due,
     sync_is_due,
 )
+from odradek.coordinator.refusals import refuse
 from odradek.coordinator.removing import delete_groups, offset_delete
-from odradek.coordinator.settings import GroupSettings
+from odradek.coordinator.settings import MOST_WAITING, GroupSettings
 from odradek.coordinator.shard import Shard
 from odradek.coordinator.stored import Stored
 from odradek.coordinator.syncing import sync_group
 from odradek.coordinator.timers import Kind, Timer
+from odradek.coordinator.topic_ids import NoTopicIds, TopicIds
+from odradek.coordinator.turns import take_over, waits_for
 from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
@@ -57,6 +68,7 @@ from odradek.protocol.schema import Request
 
 # Of one step, so that no turn is held up; what is left is due at once.
 MOST_TIMERS = 1_000
+MOST_AFTER_A_TURN = 500
 
 _REQUESTS: dict[type[Request], Callable[[Shard, Asked, Any, int], None]] = {
     JoinGroupRequest: join_group,
@@ -70,6 +82,8 @@ _REQUESTS: dict[type[Request], Callable[[Shard, Asked, Any, int], None]] = {
     DeleteGroupsRequest: delete_groups,
     DescribeGroupsRequest: describe_groups,
     ListGroupsRequest: list_groups,
+    ConsumerGroupHeartbeatRequest: consumer_heartbeat,
+    ConsumerGroupDescribeRequest: describe_consumer_groups,
 }
 
 
@@ -80,9 +94,10 @@ class GroupCoordinator:
         topics: Mapping[str, int],
         stored: Stored,
         now_ms: int,
+        ids: TopicIds | None = None,
     ) -> None:
         """`topics`: how many partitions each has, as it is known at any moment. `stored`: what the log holds."""
-        self.shard = Shard(settings, topics, stored)
+        self.shard = Shard(settings, topics, stored, ids or NoTopicIds())
         self._take_over(now_ms)
         self.expiry = Expiry(self.shard, now_ms)
 
@@ -90,7 +105,7 @@ class GroupCoordinator:
         shard = self.shard
         match event:
             case Asked():
-                _REQUESTS[type(event.request)](shard, event, event.request, now_ms)
+                self._ask(event, now_ms)
             case Committed():
                 shard.committed(event.append_id, event.base_offset, now_ms)
             case AppendFailed():
@@ -99,10 +114,13 @@ class GroupCoordinator:
                 shard.stored.end_transaction(event.producer_id, is_commit=event.is_commit)
             case TopicsDeleted():
                 self.expiry.topics_deleted(event.topics, now_ms)
+            case Assigned() | Resolved():
+                self._came_aside(event, now_ms)
             case Tick():
                 self._tick(now_ms)
             case Unloaded():
                 self._unload(now_ms)
+        self._go_on(now_ms)
         return shard.take_effects()
 
     def next_deadline_ms(self) -> int | None:
@@ -114,9 +132,15 @@ class GroupCoordinator:
     def _take_over(self, now_ms: int) -> None:
         """Sessions begin anew: members could not reach us before."""
         shard = self.shard
+        for group_id, image in shard.stored.consumer_groups.items():
+            if image.is_there:
+                take_over(shard, group_id, image, now_ms)
         for group_id in shard.stored.group_ids():
-            shard.group(group_id, now_ms)
+            if group_id not in shard.consumer_groups:
+                shard.group(group_id, now_ms)
         for group_id, found in shard.stored.groups.items():
+            if group_id in shard.consumer_groups:
+                continue  # its tombstone was compacted away, and it may be read once more
             group = shard.groups[group_id]
             group.adopt(found)
             for member in group.members.values():
@@ -132,8 +156,56 @@ class GroupCoordinator:
             self._fire(timer, now_ms)
         self.expiry.look(now_ms)
 
+    def _ask(self, asked: Asked, now_ms: int) -> None:
+        shard = self.shard
+        group_id = waits_for(shard, asked.request)
+        if group_id is None:
+            _REQUESTS[type(asked.request)](shard, asked, asked.request, now_ms)
+        elif group_id in shard.stalled or len(shard.waiting.get(group_id, ())) >= MOST_WAITING:
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            shard.answer(asked.call, refuse(asked.request, asked.version, error))
+        else:
+            shard.wait(group_id, asked)
+
+    def _came_aside(self, came: Assigned | Resolved, now_ms: int) -> None:
+        if came.group_id in self.shard.busy:
+            self.shard.wait(came.group_id, came)
+        elif isinstance(came, Assigned):
+            assigned(self.shard, came, now_ms)
+        else:
+            resolved(self.shard, came, now_ms)
+
+    def _go_on(self, now_ms: int) -> None:
+        """With whoever waited for a group whose turn is over; a bounded number, the others at the next step."""
+        shard = self.shard
+        left = MOST_AFTER_A_TURN
+        for group_id in [one for one in shard.waiting if one not in shard.busy or one in shard.stalled]:
+            waiting = shard.waiting.pop(group_id)
+            while waiting and left and (group_id not in shard.busy or group_id in shard.stalled):
+                left -= 1
+                self._take_up(waiting.popleft(), now_ms)
+            if waiting:
+                # Who came meanwhile comes behind those that were here.
+                waiting.extend(shard.waiting.pop(group_id, ()))
+                shard.waiting[group_id] = waiting
+
+    def _take_up(self, one: "Asked | Timer | Assigned | Resolved", now_ms: int) -> None:
+        match one:
+            case Asked():
+                self._ask(one, now_ms)
+            case Timer():
+                self._fire(one, now_ms)
+            case _:
+                self._came_aside(one, now_ms)
+
     def _fire(self, timer: Timer, now_ms: int) -> None:
         shard = self.shard
+        if timer.kind in MEMBER_DEADLINES:
+            if timer.group_id in shard.busy:
+                shard.wait(timer.group_id, timer)
+            else:
+                deadline_passed(shard, timer, now_ms)
+            return
         group = shard.groups[timer.group_id]
         match timer.kind:
             case Kind.SESSION:
@@ -149,6 +221,12 @@ class GroupCoordinator:
     def _unload(self, now_ms: int) -> None:
         """Whoever waits is sent to the next coordinator. What follows from an append that fails now is not looked at."""
         shard = self.shard
+        for waiting in shard.waiting.values():
+            for one in waiting:
+                if isinstance(one, Asked):
+                    refusal = refuse(one.request, one.version, ErrorCode.NOT_COORDINATOR)
+                    shard.answer(one.call, refusal)
+        shard.waiting.clear()
         shard.fail_all(ErrorCode.NOT_LEADER_OR_FOLLOWER, now_ms)
         for group in shard.groups.values():
             for member in group.members.values():

@@ -6,6 +6,7 @@ Order of the checks: group id, session timeout, the group's size, its protocols,
 from odradek.coordinator.answers import join_refused, joined, sync_refused
 from odradek.coordinator.append_errors import told_of_group
 from odradek.coordinator.classic_group import ClassicGroup
+from odradek.coordinator.classic_members import join_consumer_group
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import GroupState
 from odradek.coordinator.member import Member, Parked, Protocols
@@ -52,6 +53,9 @@ def join_group(shard: Shard, asked: Asked, request: JoinGroupRequest, now_ms: in
         return joining.refuse(shard, ErrorCode.INVALID_GROUP_ID)
     if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
         return joining.refuse(shard, ErrorCode.INVALID_SESSION_TIMEOUT)
+    consumers = shard.consumer_groups.get(request.group_id)
+    if consumers is not None:
+        return join_consumer_group(shard, consumers, asked, request, now_ms)
     group = shard.groups.get(request.group_id)
     if group is None:
         if request.member_id:

@@ -1,6 +1,7 @@
 """LeaveGroup: members that go on their own, several at once from version 3 on (KIP-345)."""
 
 from odradek.coordinator.classic_group import ClassicGroup
+from odradek.coordinator.classic_members import leave_consumer_group
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import GroupState
 from odradek.coordinator.rebalance import Emptied, remove_member, try_complete
@@ -12,6 +13,9 @@ FIRST_WITH_MEMBERS = 3
 
 
 def leave_group(shard: Shard, asked: Asked, request: LeaveGroupRequest, now_ms: int) -> None:
+    consumers = shard.consumer_groups.get(request.group_id)
+    if consumers is not None:
+        return leave_consumer_group(shard, consumers, asked, request, now_ms)
     group = shard.groups.get(request.group_id)
     if not request.group_id:
         return shard.answer(asked.call, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))

@@ -3,6 +3,8 @@
 from struct import Struct
 from typing import NamedTuple
 
+from odradek.coordinator import consumer_records
+from odradek.coordinator.consumer_records import ConsumerRecord
 from odradek.coordinator.record_tables import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -73,13 +75,15 @@ class GroupRecord(NamedTuple):
     value: StoredGroup | None
 
 
-CoordinatorRecord = OffsetRecord | GroupRecord
+CoordinatorRecord = OffsetRecord | GroupRecord | ConsumerRecord
 
 
 def encode(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
     """Key and value; a value of None is a tombstone."""
     if isinstance(record, OffsetRecord):
         return _offset_key(record.key), _offset_value(record.value)
+    if not isinstance(record, GroupRecord):
+        return consumer_records.encode(record)
     key = GroupMetadataKey(group=record.key.group)
     return _VERSION.pack(GROUP_KIND) + key.encode(GROUP_KIND), _group_value(record.value)
 
@@ -96,6 +100,8 @@ def decode(key: bytes | None, value: bytes | None) -> CoordinatorRecord | None:
         return GroupRecord(
             GroupKey(GroupMetadataKey.decode(kind, key, _VERSION.size).group), _read_group(value)
         )
+    if kind in consumer_records.KINDS:
+        return consumer_records.decode(kind, key, value)
     if kind < 0:
         raise MalformedMessage(f"key version {kind}")
     return None

@@ -9,6 +9,15 @@ from typing import Any
 
 from odradek.coordinator.answers import join_refused, sync_refused
 from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from odradek.protocol.messages.consumer_group_describe import DescribedGroup as ConsumerDescribedGroup
+from odradek.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from odradek.protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -138,4 +147,10 @@ _REFUSALS: dict[type[Request], Callable[[Any, int, ErrorCode], Response]] = {
     DeleteGroupsRequest: _delete,
     DescribeGroupsRequest: _describe,
     ListGroupsRequest: lambda request, version, error: ListGroupsResponse(error_code=error),
+    ConsumerGroupHeartbeatRequest: lambda request, version, error: ConsumerGroupHeartbeatResponse(
+        error_code=error
+    ),
+    ConsumerGroupDescribeRequest: lambda request, version, error: ConsumerGroupDescribeResponse(
+        groups=[ConsumerDescribedGroup(error_code=error, group_id=name) for name in request.group_ids]
+    ),
 }

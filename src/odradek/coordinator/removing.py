@@ -1,12 +1,15 @@
 """DeleteGroups and OffsetDelete: tombstones for offsets, and then for the group."""
 
-from odradek.coordinator.append_errors import told_of_group, told_of_offsets
+from odradek.coordinator.append_errors import told_of_consumer_group, told_of_group, told_of_offsets
 from odradek.coordinator.classic_group import ClassicGroup
+from odradek.coordinator.consumer_group import ConsumerGroup, ConsumerGroupState
+from odradek.coordinator.downgrading import end_consumer_group
+from odradek.coordinator.draft import Draft
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import DELETE, GroupState
 from odradek.coordinator.offsets import Place
 from odradek.coordinator.records import CoordinatorRecord, GroupKey, GroupRecord, OffsetKey, OffsetRecord
-from odradek.coordinator.shard import Shard
+from odradek.coordinator.shard import MindsLate, Shard
 from odradek.coordinator.subscription import CONSUMER
 from odradek.model.error_codes import ErrorCode
 from odradek.model.values import dataclass, field
@@ -28,18 +31,26 @@ MOST_TOMBSTONES = 2_000
 
 def tombstones(group: ClassicGroup, places: list[Place], *, with_group: bool) -> list[CoordinatorRecord]:
     """A group that never stored anything (generation 0) needs none of its own."""
-    records: list[CoordinatorRecord] = [
-        OffsetRecord(OffsetKey(group.group_id, topic, partition), None) for topic, partition in places
-    ]
+    records = offset_tombstones(group.group_id, places)
     if with_group and group.generation > 0:
         records.append(GroupRecord(GroupKey(group.group_id), None))
     return records
+
+
+def offset_tombstones(group_id: str, places: list[Place]) -> list[CoordinatorRecord]:
+    return [OffsetRecord(OffsetKey(group_id, topic, partition), None) for topic, partition in places]
 
 
 def delete_groups(shard: Shard, asked: Asked, request: DeleteGroupsRequest, now_ms: int) -> None:
     deletion = Deletion(asked.call)
     for name in request.groups_names:
         if name in deletion.results:
+            continue
+        consumers = shard.consumer_groups.get(name)
+        if consumers is not None:
+            deletion.results[name] = why_no_removal(shard, consumers)
+            if not deletion.results[name]:
+                remove_consumer_group(shard, consumers, deletion, now_ms)
             continue
         group = shard.groups.get(name)
         error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else DELETE[group.state]
@@ -62,6 +73,27 @@ def remove_group(shard: Shard, group: ClassicGroup, deletion: "Deletion", now_ms
     for at in pieces:
         shard.append(records[at : at + MOST_TOMBSTONES], after)
     return None
+
+
+def why_no_removal(shard: Shard, group: ConsumerGroup) -> ErrorCode:
+    """Somebody may be joining just now."""
+    if group.state is ConsumerGroupState.DEAD:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    is_empty = group.state is ConsumerGroupState.EMPTY and group.group_id not in shard.busy
+    return ErrorCode.NONE if is_empty else ErrorCode.NON_EMPTY_GROUP
+
+
+def remove_consumer_group(shard: Shard, group: ConsumerGroup, deletion: "Deletion", now_ms: int) -> None:
+    draft = Draft(shard, group.group_id, now_ms)
+    end_consumer_group(draft)
+    records = offset_tombstones(group.group_id, shard.offsets.to_remove(group.group_id)) + draft.records
+    pieces = range(0, len(records), MOST_TOMBSTONES)
+    group.removals_in_flight += len(pieces)
+    deletion.open += len(pieces)
+    after = ConsumerGroupRemoved(group, deletion)
+    for at in pieces:
+        shard.append(records[at : at + MOST_TOMBSTONES], after)
+    shard.turns.add(group.group_id)
 
 
 @dataclass(slots=True)
@@ -103,12 +135,40 @@ class GroupRemoved:
         self.deletion.answer_when_done(shard)
 
 
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupRemoved(MindsLate):
+    group: ConsumerGroup
+    deletion: Deletion
+
+    def committed(self, shard: Shard, now_ms: int) -> None:
+        self._one_less(shard)
+
+    def failed(self, shard: Shard, error: ErrorCode, now_ms: int) -> None:
+        self.deletion.results[self.group.group_id] = told_of_consumer_group(error)
+        self._one_less(shard)
+
+    def came_late(self, shard: Shard, now_ms: int) -> None:
+        self._forget(shard)
+
+    def _one_less(self, shard: Shard) -> None:
+        self.group.removals_in_flight -= 1
+        self.deletion.open -= 1
+        self._forget(shard)
+        self.deletion.answer_when_done(shard)
+
+    def _forget(self, shard: Shard) -> None:
+        group_id = self.group.group_id
+        if group_id not in shard.stored.consumer_groups and shard.consumer_groups.get(group_id) is self.group:
+            del shard.consumer_groups[group_id]
+
+
 def offset_delete(shard: Shard, asked: Asked, request: OffsetDeleteRequest, now_ms: int) -> None:
-    group = shard.groups.get(request.group_id)
+    group: ClassicGroup | ConsumerGroup | None = shard.consumer_groups.get(request.group_id)
+    group = group or shard.groups.get(request.group_id)
     error = _why_no_delete(group)
     if group is None or error:
         return shard.answer(asked.call, OffsetDeleteResponse(error_code=error))
-    subscribed = group.subscribed_topics if group.members else frozenset()
+    subscribed = _subscribed(group)
     rows: dict[str, list[tuple[int, ErrorCode]]] = {}
     doomed: dict[Place, None] = {}
     for topic in request.topics:
@@ -127,12 +187,22 @@ def offset_delete(shard: Shard, asked: Asked, request: OffsetDeleteRequest, now_
         return shard.answer(asked.call, response)
     left = [place for place in shard.offsets.to_remove(group.group_id) if place not in doomed]
     # An empty group goes with its last offset.
-    goes = group.state is GroupState.EMPTY and not left and not group.pending_ids
-    if goes:
-        group.move_to(GroupState.DEAD, now_ms)
-    after = OffsetsDeleted(asked.call, response, group if goes else None)
-    shard.append(tombstones(group, places, with_group=goes), after)
+    goes = None
+    if isinstance(group, ClassicGroup) and group.state is GroupState.EMPTY and not left:
+        goes = group if not group.pending_ids else None
+    if goes is not None:
+        goes.move_to(GroupState.DEAD, now_ms)
+    after = OffsetsDeleted(asked.call, response, goes)
+    records = offset_tombstones(request.group_id, places)
+    shard.append(records if goes is None else tombstones(goes, places, with_group=True), after)
     return None
+
+
+def _subscribed(group: ClassicGroup | ConsumerGroup) -> frozenset[str] | None:
+    """None: any topic may be."""
+    if isinstance(group, ConsumerGroup):
+        return frozenset(group.image.subscribed_topics())
+    return group.subscribed_topics if group.members else frozenset()
 
 
 def _is_there(shard: Shard, group_id: str, place: Place) -> bool:
@@ -144,7 +214,10 @@ def _is_there(shard: Shard, group_id: str, place: Place) -> bool:
     )
 
 
-def _why_no_delete(group: ClassicGroup | None) -> ErrorCode:
+def _why_no_delete(group: ClassicGroup | ConsumerGroup | None) -> ErrorCode:
+    if isinstance(group, ConsumerGroup):
+        is_dead = group.state is ConsumerGroupState.DEAD
+        return ErrorCode.GROUP_ID_NOT_FOUND if is_dead else ErrorCode.NONE
     if group is None or group.state is GroupState.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
     if group.members and group.protocol_type != CONSUMER:

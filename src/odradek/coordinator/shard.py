@@ -4,20 +4,27 @@
 with what follows from it until its fate is known: nobody hears of it, and nothing stored changes, before.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from odradek.coordinator.asides import AsideWork, Assign, Assigned, Resolved
 from odradek.coordinator.classic_group import ClassicGroup
+from odradek.coordinator.consumer_group import MEMBER_DEADLINES, ConsumerGroup
 from odradek.coordinator.effects import Answer, Append, Effects, Producer
+from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import GroupState
 from odradek.coordinator.member import Member, Parked
 from odradek.coordinator.offsets import NO_PRODUCER
-from odradek.coordinator.records import CoordinatorRecord, OffsetRecord
+from odradek.coordinator.records import CoordinatorRecord, GroupRecord, OffsetRecord
 from odradek.coordinator.settings import GroupSettings
 from odradek.coordinator.stored import Stored
 from odradek.coordinator.timers import Kind, Timer, Timers
+from odradek.coordinator.topic_ids import TopicIds
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.schema import Response
+
+Waiting = Asked | Timer | Assigned | Resolved
 
 
 class After(Protocol):
@@ -27,11 +34,31 @@ class After(Protocol):
     def failed(self, shard: "Shard", error: ErrorCode, now_ms: int) -> None: ...
 
 
+class MindsLate:
+    """An `After` that is told as well when the records of an append that timed out are committed after all."""
+
+    def came_late(self, shard: "Shard", now_ms: int) -> None:
+        raise NotImplementedError
+
+    def failed_late(self, shard: "Shard", now_ms: int) -> None:
+        """They never will be."""
+
+
 class Shard:
-    def __init__(self, settings: GroupSettings, topics: Mapping[str, int], stored: Stored) -> None:
+    def __init__(
+        self, settings: GroupSettings, topics: Mapping[str, int], stored: Stored, ids: TopicIds
+    ) -> None:
         self.settings = settings
         self.topics = topics  # topic -> how many partitions it has
+        self.ids = ids
         self.groups: dict[str, ClassicGroup] = {}
+        self.consumer_groups: dict[str, ConsumerGroup] = {}
+        # Groups of which a turn is being written; of which any record of state is, and how many; whose fate is open.
+        self.turns: set[str] = set()
+        self.busy: dict[str, int] = {}
+        self.stalled: dict[str, int] = {}
+        # Who comes for a group while its turn is being written, in order.
+        self.waiting: dict[str, deque[Waiting]] = {}
         self.stored = stored
         self.offsets = stored.offsets
         self.timers = Timers(self._due_of)
@@ -39,11 +66,13 @@ class Shard:
         self.pending_ids = 0
         self.pending_bytes = 0
         self._in_flight: dict[int, tuple[Append, After]] = {}
-        self._late: dict[int, Append] = {}  # whoever waited was told so; the records may be committed yet
+        # Whoever waited was told so; the records may be committed yet.
+        self._late: dict[int, tuple[Append, After]] = {}
         self._append_count = 0
         self._appends: list[Append] = []
         self._answers: list[Answer] = []
         self._lines: list[str] = []
+        self._asides: list[AsideWork] = []
 
     # ---------------------------------------------------------------------------------------------- effects
 
@@ -52,6 +81,19 @@ class Shard:
 
     def say(self, line: str) -> None:
         self._lines.append(line)
+
+    def wait(self, group_id: str, one: Waiting) -> None:
+        self.waiting.setdefault(group_id, deque()).append(one)
+
+    def ask_aside(self, work: AsideWork) -> None:
+        """For a thread; what comes of it is an event. Of each kind a group asks for one at a time."""
+        group = self.consumer_groups.get(work.group_id)
+        if group is not None:
+            if isinstance(work, Assign):
+                group.is_assigning = True
+            else:
+                group.is_resolving = True
+        self._asides.append(work)
 
     def append(
         self, records: Iterable[CoordinatorRecord], after: After, producer: Producer | None = None
@@ -62,44 +104,59 @@ class Shard:
         for record in append.records:
             if isinstance(record, OffsetRecord):
                 self.offsets.went(record.key)
+        for group_id in _groups_of(append):
+            self.busy[group_id] = self.busy.get(group_id, 0) + 1
         self._in_flight[append.append_id] = append, after
         self._appends.append(append)
         return append.append_id
 
     def take_effects(self) -> Effects:
-        effects = Effects(tuple(self._appends), tuple(self._answers), tuple(self._lines))
-        self._appends, self._answers, self._lines = [], [], []
+        effects = Effects(tuple(self._appends), tuple(self._answers), tuple(self._lines), tuple(self._asides))
+        self._appends, self._answers, self._lines, self._asides = [], [], [], []
         return effects
 
     # ---------------------------------------------------------------------------------------------- records
 
     def committed(self, append_id: int, base_offset: int, now_ms: int) -> None:
-        late = self._late.pop(append_id, None)
-        append, after = (late, None) if late is not None else self._in_flight.pop(append_id)
+        is_late = append_id in self._late
+        append, after = (self._late if is_late else self._in_flight).pop(append_id)
         producer_id = append.producer.producer_id if append.producer is not None else NO_PRODUCER
         for position, record in enumerate(append.records, base_offset):
             self.stored.replay(record, position, producer_id)
-        self._came(append)
-        if after is not None:
+        self._came(append, is_late=is_late)
+        if not is_late:
             after.committed(self, now_ms)
+        elif isinstance(after, MindsLate):
+            after.came_late(self, now_ms)
 
     def failed(self, append_id: int, error: ErrorCode, now_ms: int) -> None:
         """After REQUEST_TIMED_OUT the append is still under way, and its fate comes as a second event."""
         late = self._late.pop(append_id, None)
         if late is not None:
-            return self._came(late)
+            self._came(late[0], is_late=True)
+            if isinstance(late[1], MindsLate):
+                late[1].failed_late(self, now_ms)
+            return None
         append, after = self._in_flight.pop(append_id)
         if error == ErrorCode.REQUEST_TIMED_OUT:
-            self._late[append_id] = append
+            self._late[append_id] = append, after
+            for group_id in _groups_of(append):
+                self.stalled[group_id] = self.stalled.get(group_id, 0) + 1
         else:
             self._came(append)
         after.failed(self, error, now_ms)
         return None
 
-    def _came(self, append: Append) -> None:
+    def _came(self, append: Append, *, is_late: bool = False) -> None:
         for record in append.records:
             if isinstance(record, OffsetRecord):
                 self.offsets.came(record.key)
+        for group_id in _groups_of(append):
+            _less(self.busy, group_id)
+            if is_late:
+                _less(self.stalled, group_id)
+            if group_id not in self.busy:
+                self.turns.discard(group_id)
 
     def fail_all(self, error: ErrorCode, now_ms: int) -> None:
         for append_id in sorted(self._in_flight):
@@ -147,6 +204,9 @@ class Shard:
             self.timers.arm(ends_at_ms, Kind.SESSION, group.group_id, member.member_id)
 
     def _due_of(self, timer: Timer) -> int | None:
+        if timer.kind in MEMBER_DEADLINES:
+            consumers = self.consumer_groups.get(timer.group_id)
+            return consumers.due_of(timer) if consumers is not None else None
         group = self.groups.get(timer.group_id)
         if group is None:
             return None
@@ -164,8 +224,25 @@ class Shard:
         return member.session_ends_at_ms
 
     def next_deadline_ms(self) -> int | None:
+        if any(group_id not in self.busy for group_id in self.waiting):
+            return 0  # more than one step takes up
         due = [at for at in (self.timers.next_ms, self.expiry_at_ms) if at is not None]
         return min(due, default=None)
+
+
+def _groups_of(append: Append) -> set[str]:
+    """Whose state its records change."""
+    return {
+        record.key.group if isinstance(record, GroupRecord) else record.group
+        for record in append.records
+        if not isinstance(record, OffsetRecord)
+    }
+
+
+def _less(counts: dict[str, int], name: str) -> None:
+    counts[name] -= 1
+    if not counts[name]:
+        del counts[name]
 
 
 def is_gone(group: ClassicGroup) -> bool:

@@ -2,19 +2,26 @@
 
 from collections.abc import Iterable
 
+from odradek.coordinator.consumer_image import ConsumerImage
 from odradek.coordinator.offsets import Offsets
-from odradek.coordinator.records import CoordinatorRecord, OffsetRecord, StoredGroup
+from odradek.coordinator.records import CoordinatorRecord, GroupRecord, OffsetRecord, StoredGroup
 
 
 class Stored:
     def __init__(self) -> None:
         self.groups: dict[str, StoredGroup] = {}
+        self.consumer_groups: dict[str, ConsumerImage] = {}
         self.offsets = Offsets()
 
     def replay(self, record: CoordinatorRecord, position: int, producer_id: int) -> None:
         """The record at this offset of the log; the last value of a key wins, and no value removes it."""
         if isinstance(record, OffsetRecord):
             self.offsets.apply(record.key, record.value, position, producer_id)
+        elif not isinstance(record, GroupRecord):
+            image = self.consumer_groups.setdefault(record.group, ConsumerImage())
+            image.replay(record)
+            if image.is_bare:
+                del self.consumer_groups[record.group]
         elif record.value is not None:
             self.groups[record.key.group] = record.value
         else:
@@ -26,6 +33,7 @@ class Stored:
     def group_ids(self) -> Iterable[str]:
         """Of every group that stored something; a name may come more than once."""
         yield from self.groups
+        yield from self.consumer_groups
         yield from self.offsets.by_group
         for held in self.offsets.pending.values():
             yield from held

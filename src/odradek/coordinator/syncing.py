@@ -3,6 +3,7 @@
 from odradek.coordinator.answers import sync_refused, synced
 from odradek.coordinator.append_errors import told_of_group
 from odradek.coordinator.classic_group import ClassicGroup
+from odradek.coordinator.classic_members import sync_consumer_group
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import SYNC, GroupState
 from odradek.coordinator.member import Parked
@@ -15,6 +16,9 @@ from odradek.protocol.messages.sync_group import SyncGroupRequest
 
 
 def sync_group(shard: Shard, asked: Asked, request: SyncGroupRequest, now_ms: int) -> None:
+    consumers = shard.consumer_groups.get(request.group_id)
+    if consumers is not None:
+        return sync_consumer_group(shard, consumers, asked, request, now_ms)
     group = shard.groups.get(request.group_id)
     error = _why_not(group, request)
     if group is None or error:

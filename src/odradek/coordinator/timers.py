@@ -13,6 +13,11 @@ class Kind(Enum):
     PENDING_ID = "pending id"  # key: the id
     JOIN = "join"
     SYNC = "sync"
+    # Of members of a group of KIP-848; key: member id.
+    CONSUMER_SESSION = "consumer session"
+    REVOCATION = "revocation"  # was told to let go of partitions
+    CLASSIC_JOIN = "classic join"  # a classic member was told to join again
+    CLASSIC_SYNC = "classic sync"  # it joined, and has not asked for its assignment yet
 
 
 class Timer(NamedTuple):

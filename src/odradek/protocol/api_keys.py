@@ -140,8 +140,8 @@ APIS: dict[int, Api] = {
         (65, "DescribeTransactions", 0, 0, 0),
         (66, "ListTransactions", 0, 1, 0),
         (67, "AllocateProducerIds", 0, 0, 0),
-        (68, "ConsumerGroupHeartbeat", 0, 0, 0),
-        (69, "ConsumerGroupDescribe", 0, 0, 0),
+        (68, "ConsumerGroupHeartbeat", 0, 1, 0),
+        (69, "ConsumerGroupDescribe", 0, 1, 0),
         (75, "DescribeTopicPartitions", 0, 0, 0),
     )
 }

@@ -224,10 +224,12 @@ class DecoderSource(Source):
             self.flush()
             self.emit(f"{target} = {variable}")
             return
-        # A struct that may be null has one byte in front: -1 null, 1 present (KIP-893).
+        # A struct that may be null has one byte in front: -1 null, 1 present (KIP-893); in a tagged field 0 is null.
         present = self.fresh("n")
         self.run.append(("b", present))
         self.flush()
+        if line.tag is not None:
+            self.emit(f"{present} -= 1")
         self.emit(f"if {present} >= 0:")
         self.indent += 1
         self.struct(line.struct, variable)
@@ -430,7 +432,8 @@ class EncoderSource(Source):
             return
         self.flush()
         self.emit(f"if {variable} is None:")
-        self.put("b'\\xff'", deeper=True)
+        null = b"\xff" if line.tag is None else b"\0"
+        self.put(repr(null), deeper=True)
         self.emit("else:")
         self.indent += 1
         self.run.append(("b", "1"))
@@ -498,6 +501,8 @@ class EncoderSource(Source):
         """An expression: is the value other than the default, and so to be written?"""
         if line.kind == "struct" and line.default is not None:
             inner = [self.differs(part, f"{value}.{part.name}") for part in line.struct.TABLE]
+            if self.version in line.nullable:
+                inner.insert(0, f"{value} is None")
             return f"({' or '.join(inner)})"
         if line.kind == "array" and line.default is not None:
             return f"{value} is None or {value}" if self.version in line.nullable else f"{value}"

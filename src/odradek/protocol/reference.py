@@ -110,8 +110,10 @@ class Reader:
         if line.kind == "array":
             return self.array(line, nullable)
         if line.kind == "struct":
-            # A struct that may be null has one byte in front: -1 null, 1 present (KIP-893).
+            # A struct that may be null has one byte in front: -1 null, 1 present (KIP-893); in a tagged field 0 is null.
             present = self.fixed("b") if nullable else 1
+            if nullable and line.tag is not None:
+                present -= 1
             if present < -1:
                 raise bad_null(line.json_name, present)
             return self.struct(line.struct) if present >= 0 else None
@@ -182,7 +184,8 @@ class Writer:
                     self.struct(item)
         elif line.kind == "struct":
             if nullable:
-                self.out += b"\xff" if value is None else b"\x01"
+                null = b"\xff" if line.tag is None else b"\0"
+                self.out += null if value is None else b"\x01"
             if value is not None:
                 self.struct(value)
         else:

@@ -1,6 +1,7 @@
-"""ConsumerGroupDescribe (key 69), version 0.
+"""ConsumerGroupDescribe (key 69), versions 0-1.
 
 State and members of groups of the new protocol (KIP-848).
+v1 which protocol a member speaks.
 """
 
 from odradek.protocol.schema import (
@@ -9,6 +10,7 @@ from odradek.protocol.schema import (
     Struct,
     array,
     boolean,
+    int8,
     int16,
     int32,
     string,
@@ -17,7 +19,7 @@ from odradek.protocol.schema import (
 )
 
 
-class ConsumerGroupDescribeRequest(Request, key=69, versions="0", flexible="0+"):
+class ConsumerGroupDescribeRequest(Request, key=69, versions="0-1", flexible="0+"):
     group_ids: list[str] = array("string", "0+")
     include_authorized_operations: bool = boolean("0+")
 
@@ -43,6 +45,7 @@ class Member(Struct):
     subscribed_topic_regex: str | None = string("0+", nullable="0+", default=None)
     assignment: Assignment = struct(Assignment, "0+")
     target_assignment: Assignment = struct(Assignment, "0+")
+    member_type: int = int8("1+", default=-1)
 
 
 class DescribedGroup(Struct):
@@ -57,6 +60,6 @@ class DescribedGroup(Struct):
     authorized_operations: int = int32("0+", default=-2147483648)
 
 
-class ConsumerGroupDescribeResponse(Response, key=69, versions="0", flexible="0+"):
+class ConsumerGroupDescribeResponse(Response, key=69, versions="0-1", flexible="0+"):
     throttle_time_ms: int = int32("0+")
     groups: list[DescribedGroup] = array(DescribedGroup, "0+")

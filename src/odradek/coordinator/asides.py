@@ -1,0 +1,53 @@
+"""Work of a coordinator that may take long: asked for as a value, done by a thread, and told as an event."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from odradek.coordinator.assignors import Question, Targets, assign
+from odradek.coordinator.topic_patterns import InvalidPattern, compile_pattern
+
+
+class Assigned(NamedTuple):
+    """The targets of a group, as of one of its epochs."""
+
+    group_id: str
+    epoch: int
+    targets: Targets
+
+
+class Resolved(NamedTuple):
+    """The topics that the expressions of a group match, as of one state of the metadata."""
+
+    group_id: str
+    topics: Mapping[str, tuple[str, ...]]
+    version: int
+
+
+class Assign(NamedTuple):
+    group_id: str
+    epoch: int
+    assignor: str
+    question: Question
+
+    def run(self) -> Assigned:
+        return Assigned(self.group_id, self.epoch, assign(self.assignor, self.question))
+
+
+class Resolve(NamedTuple):
+    group_id: str
+    expressions: tuple[str, ...]
+    names: tuple[str, ...]
+    version: int
+
+    def run(self) -> Resolved:
+        return Resolved(self.group_id, {one: self._matched(one) for one in self.expressions}, self.version)
+
+    def _matched(self, expression: str) -> tuple[str, ...]:
+        try:
+            pattern = compile_pattern(expression)
+            return tuple(sorted(name for name in self.names if pattern.matches(name)))
+        except InvalidPattern:
+            return ()  # too dear, or written by a broker that knows more of the syntax
+
+
+AsideWork = Assign | Resolve

@@ -1,0 +1,103 @@
+"""What threads found for a group of KIP-848: a target for many members, the topics of regular expressions."""
+
+from odradek.coordinator.asides import Assigned, Resolved
+from odradek.coordinator.consumer_records import RegexRecord, ResolvedRegex, TargetEpochRecord, TargetRecord
+from odradek.coordinator.draft import Draft, changed_targets
+from odradek.coordinator.records import CoordinatorRecord
+from odradek.coordinator.shard import MindsLate, Shard
+from odradek.coordinator.turns import Turn, take_turn
+from odradek.model.error_codes import ErrorCode
+from odradek.model.values import dataclass
+
+# Of one append, and of one turn: a few milliseconds, and a fraction of a batch.
+MOST_TARGETS = 300
+MOST_PARTITIONS = 20_000
+AGAIN_MS = 10_000
+
+
+def resolved(shard: Shard, came: Resolved, now_ms: int) -> None:
+    group = shard.consumer_groups.get(came.group_id)
+    if group is None:
+        return
+    group.is_resolving = False
+    group.resolved_at_ms, group.resolved_version = now_ms, came.version
+    draft = Draft(shard, came.group_id, now_ms)
+    is_changed = False
+    for regex, topics in came.topics.items():
+        before = draft.image.regexes.get(regex)
+        if regex not in draft.image.regex_counts or (before is not None and before.topics == topics):
+            continue
+        is_changed = is_changed or topics != (before.topics if before is not None else ())
+        draft.write(RegexRecord(came.group_id, regex, ResolvedRegex(topics, came.version, now_ms)))
+    if not draft.records:
+        return
+    if is_changed:
+        draft.move_epoch(is_changed=True)
+    take_turn(draft, Turn(came.group_id, draft.records))
+
+
+def assigned(shard: Shard, came: Assigned, now_ms: int) -> None:
+    """The targets are written in pieces, the epoch they are for with the last; until then it is the former one's."""
+    group = shard.consumer_groups.get(came.group_id)
+    if group is None:
+        return
+    if came.epoch <= group.image.assignment_epoch or not group.image.members:
+        group.is_assigning = False
+        return
+    records = changed_targets(came.group_id, group.image, came.targets)
+    _write(shard, Pieces(came.group_id, came.epoch, records[::-1]))
+
+
+@dataclass(slots=True)
+class Pieces:
+    group_id: str
+    epoch: int
+    records: list[TargetRecord]  # still to be written, the next one last
+
+    def take(self) -> list[TargetRecord]:
+        found: list[TargetRecord] = []
+        partitions = 0
+        while self.records and len(found) < MOST_TARGETS and partitions < MOST_PARTITIONS:
+            found.append(self.records.pop())
+            partitions += sum(map(len, (found[-1].value or {}).values()))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class PieceWritten(MindsLate):
+    """The next piece follows within the same turn: nobody sees some of the targets without the others."""
+
+    pieces: Pieces
+    is_last: bool
+
+    def committed(self, shard: Shard, now_ms: int) -> None:
+        if not self.is_last:
+            return _write(shard, self.pieces)
+        return self._is_over(shard, 0)
+
+    def came_late(self, shard: Shard, now_ms: int) -> None:
+        self.committed(shard, now_ms)
+
+    def failed(self, shard: Shard, error: ErrorCode, now_ms: int) -> None:
+        if error != ErrorCode.REQUEST_TIMED_OUT:  # after which its fate is told once more
+            self._is_over(shard, now_ms + AGAIN_MS)
+            told = f"its assignment could not be stored: {error.name}"
+            shard.say(f"group {self.pieces.group_id!r}: {told}")
+
+    def failed_late(self, shard: Shard, now_ms: int) -> None:
+        self._is_over(shard, now_ms + AGAIN_MS)
+
+    def _is_over(self, shard: Shard, again_ms: int) -> None:
+        group = shard.consumer_groups.get(self.pieces.group_id)
+        if group is not None:
+            group.is_assigning = False
+            group.assign_again_ms = again_ms
+
+
+def _write(shard: Shard, pieces: Pieces) -> None:
+    records: list[CoordinatorRecord] = [*pieces.take()]
+    is_last = not pieces.records
+    if is_last:
+        records.append(TargetEpochRecord(pieces.group_id, pieces.epoch))
+    shard.append(records, PieceWritten(pieces, is_last))
+    shard.turns.add(pieces.group_id)

@@ -1,0 +1,117 @@
+"""The bytes that clients of the classic protocol of type `consumer` put into JoinGroup and SyncGroup.
+
+    subscription  version i16, topics, user data; v1 what it owns; v2 the generation of that; v3 rack
+    assignment    version i16, topic -> partitions, user data
+
+They are a client's choice: what cannot be read is None, and counts are believed as far as there are bytes.
+"""
+
+from collections.abc import Mapping
+from struct import Struct, error
+from typing import NamedTuple
+
+_I16 = Struct(">h")
+_I32 = Struct(">i")
+NO_DATA = -1
+NEWEST = 3
+FIRST_WITH_OWNED, FIRST_WITH_GENERATION, FIRST_WITH_RACK = 1, 2, 3
+_SMALLEST_TOPIC = _I16.size + _I32.size
+
+Partitions = dict[str, tuple[int, ...]]
+
+
+class Subscription(NamedTuple):
+    version: int
+    topics: tuple[str, ...]
+    owned: Partitions
+    rack: str
+
+
+class _Bytes:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def i16(self) -> int:
+        (value,) = _I16.unpack_from(self.data, self.at)
+        self.at += _I16.size
+        return int(value)
+
+    def i32(self) -> int:
+        (value,) = _I32.unpack_from(self.data, self.at)
+        self.at += _I32.size
+        return int(value)
+
+    def count(self, smallest: int) -> int:
+        count = self.i32()
+        if not 0 <= count <= (len(self.data) - self.at) // smallest:
+            raise ValueError("a count of more than there is")
+        return count
+
+    def take(self, size: int) -> bytes:
+        if size < 0 or self.at + size > len(self.data):
+            raise ValueError("longer than there is")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def string(self) -> str:
+        return self.take(self.i16()).decode()
+
+    def skip_data(self) -> None:
+        size = self.i32()
+        if size != NO_DATA:
+            self.take(size)
+
+    def partitions(self) -> Partitions:
+        found: Partitions = {}
+        for _ in range(self.count(_SMALLEST_TOPIC)):
+            topic = self.string()
+            count = self.count(_I32.size)
+            found[topic] = tuple(self.i32() for _ in range(count))
+        return found
+
+
+def read_subscription(data: bytes) -> Subscription | None:
+    try:
+        source = _Bytes(data)
+        version = source.i16()
+        if version < 0:
+            return None
+        topics = tuple(source.string() for _ in range(source.count(_I16.size)))
+        source.skip_data()
+        owned = source.partitions() if version >= FIRST_WITH_OWNED else {}
+        rack = ""
+        if version >= FIRST_WITH_GENERATION:
+            source.i32()
+        if version >= FIRST_WITH_RACK:
+            size = source.i16()
+            rack = source.take(size).decode() if size >= 0 else ""
+    except (error, ValueError):  # of which a wrong letter is one
+        return None
+    return Subscription(version, topics, owned, rack)
+
+
+def read_assignment(data: bytes) -> Partitions | None:
+    """No bytes: nothing is assigned."""
+    if not data:
+        return {}
+    try:
+        source = _Bytes(data)
+        return source.partitions() if source.i16() >= 0 else None
+    except (error, ValueError):
+        return None
+
+
+def version_of(metadata: bytes) -> int:
+    """Of the subscription that a member sent, in which it is answered."""
+    found = read_subscription(metadata)
+    return min(found.version, NEWEST) if found is not None else 0
+
+
+def write_assignment(assignment: Mapping[str, tuple[int, ...]], version: int) -> bytes:
+    parts = [_I16.pack(version), _I32.pack(len(assignment))]
+    for topic, partitions in assignment.items():
+        name = topic.encode()
+        parts += [_I16.pack(len(name)), name, _I32.pack(len(partitions))]
+        parts += [_I32.pack(one) for one in partitions]
+    return b"".join([*parts, _I32.pack(NO_DATA)])
