@@ -33,7 +33,7 @@ GROUP = "g"
 class Bench:
     """`held`: appends are kept until `commit` or `fail`; else they are committed at once."""
 
-    def __init__(self, *, held: bool = False, **settings: int) -> None:
+    def __init__(self, *, held: bool = False, **settings: Any) -> None:
         self.settings = GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings})
         self.now_ms = START_MS
         self.log: list[tuple[bytes, bytes | None, int]] = []
@@ -83,6 +83,15 @@ class Bench:
         del self.log[base_offset : base_offset + len(append.records)]
         self.waiting = [(one, at - len(append.records)) for one, at in self.waiting]
         self.step(AppendFailed(append.append_id, error))
+
+    def step_late(self) -> None:
+        """The oldest has run out of time; its records are in the log, and its fate comes later."""
+        append, _ = self.waiting.pop(0)
+        self.step(AppendFailed(append.append_id, ErrorCode.REQUEST_TIMED_OUT))
+
+    def commit_late(self, late: tuple[Append, int]) -> None:
+        append, base_offset = late
+        self.step(Committed(append.append_id, base_offset))
 
     def do_asides(self) -> None:
         while self.asides:
@@ -156,8 +165,11 @@ class Bench:
 
     def heartbeat(self, member: str, generation: int | None = None) -> int:
         at = self.group.generation if generation is None else generation
-        request = HeartbeatRequest(group_id=GROUP, generation_id=at, member_id=member)
-        return int(self.call(request, 4).error_code)
+        return int(self.answers.pop(self.heartbeat_call(member, at)).error_code)  # type: ignore[attr-defined]
+
+    def heartbeat_call(self, member: str, generation: int) -> int:
+        request = HeartbeatRequest(group_id=GROUP, generation_id=generation, member_id=member)
+        return self.ask(request, 4)
 
     def leave(self, *members: str) -> int:
         return self.ask(

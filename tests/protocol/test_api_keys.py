@@ -17,12 +17,10 @@ from odradek.protocol.api_keys import (
     is_served,
 )
 from odradek.protocol.errors import UnsupportedVersion
-from tests.protocol.golden import message_classes
+from tests.protocol.golden import OF_4_1, message_classes
 from tests.support import GOLDEN
 
 APACHE = {row["key"]: row for row in json.loads((GOLDEN / "api_versions.json").read_text())["apis"]}
-# Newest versions that 3.9 does not have.
-OF_4_1 = {68: 1, 69: 1}
 
 
 @pytest.mark.parametrize("key", APIS)

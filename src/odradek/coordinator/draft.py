@@ -106,20 +106,23 @@ class Draft:
 
     def retarget(self) -> None:
         """A target for the present epoch: now, or by a thread where that takes long."""
-        image = self.image
+        image, group = self.image, self.group
         if image.epoch <= image.assignment_epoch or not image.members:
             return
-        group = self.group
-        is_large = len(image.members) > MOST_AT_ONCE
-        if is_large and group is not None and (group.is_assigning or self.now_ms < group.assign_again_ms):
+        is_waiting = group is not None and (group.is_assigning or self.now_ms < group.assign_again_ms)
+        if is_waiting and len(image.members) > MOST_AT_ONCE:
             return
         question = question_of(image, self.shard.topics, self.shard.ids)
         assignor = assignor_of(image, self.shard.settings.consumer_assignors)
-        if question.size > MOST_AT_ONCE:
-            if group is None or not (group.is_assigning or self.now_ms < group.assign_again_ms):
-                self.asides.append(Assign(self.group_id, image.epoch, assignor, question))
-            return
-        self._assign_now(assignor, question)
+        if question.size <= MOST_AT_ONCE:
+            return self._assign_now(assignor, question)
+        if not image.assignment_epoch:
+            # Nobody may be told epoch 0: the first target is an empty one.
+            self.write(TargetEpochRecord(self.group_id, image.epoch))
+            self.move_epoch(is_changed=True)
+        if not is_waiting:
+            self.asides.append(Assign(self.group_id, self.image.epoch, assignor, question))
+        return None
 
     def _assign_now(self, assignor: str, question: Question) -> None:
         epoch = self.image.epoch

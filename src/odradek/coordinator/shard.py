@@ -85,14 +85,12 @@ class Shard:
     def wait(self, group_id: str, one: Waiting) -> None:
         self.waiting.setdefault(group_id, deque()).append(one)
 
-    def ask_aside(self, work: AsideWork) -> None:
+    def ask_aside(self, group: ConsumerGroup, work: AsideWork) -> None:
         """For a thread; what comes of it is an event. Of each kind a group asks for one at a time."""
-        group = self.consumer_groups.get(work.group_id)
-        if group is not None:
-            if isinstance(work, Assign):
-                group.is_assigning = True
-            else:
-                group.is_resolving = True
+        if isinstance(work, Assign):
+            group.is_assigning = True
+        else:
+            group.is_resolving = True
         self._asides.append(work)
 
     def append(

@@ -9,6 +9,7 @@ from typing import Any
 
 from odradek.coordinator.answers import join_refused, sync_refused
 from odradek.coordinator.append_errors import told_of_consumer_group
+from odradek.coordinator.asides import Assign, Resolve
 from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.consumer_group import ConsumerGroup, Owner
 from odradek.coordinator.consumer_image import ConsumerImage
@@ -50,6 +51,8 @@ class Turn(MindsLate):
     # Deadlines that have passed, and come again if this fails.
     overdue: list[Owner] = field(default_factory=list)
     then: Callable[[], Any] | None = None
+    # Asked for when the records they follow from are committed.
+    asides: list[Assign | Resolve] = field(default_factory=list)
 
     def committed(self, shard: Shard, now_ms: int) -> None:
         settle(shard, self, now_ms)
@@ -93,13 +96,12 @@ def take_over(shard: Shard, group_id: str, image: ConsumerImage, now_ms: int) ->
 def take_turn(draft: Draft, turn: Turn) -> None:
     """Append what the draft made; without records all that follows, follows at once."""
     shard = draft.shard
+    turn.asides = draft.asides
     if draft.records:
         shard.append(draft.records, turn)
         shard.turns.add(draft.group_id)
     else:
         turn.committed(shard, draft.now_ms)
-    for work in draft.asides:
-        shard.ask_aside(work)
 
 
 def settle(shard: Shard, turn: Turn, now_ms: int) -> None:
@@ -127,6 +129,8 @@ def settle(shard: Shard, turn: Turn, now_ms: int) -> None:
             case MemberRecord(_, member_id, subscriber) if subscriber is not None:
                 if (Kind.CONSUMER_SESSION, member_id) not in group.deadlines:
                     renew_session(shard, group, member_id, now_ms)
+    for work in turn.asides:
+        shard.ask_aside(group, work)
 
 
 def renew_session(shard: Shard, group: ConsumerGroup, member_id: str, now_ms: int) -> None:

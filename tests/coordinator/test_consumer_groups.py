@@ -1,0 +1,466 @@
+"""Groups of KIP-848: what the recorded traces do not show - failed appends, who waits, limits, threads, conversions."""
+
+from typing import Any
+
+import pytest
+
+from odradek.coordinator.asides import Assigned
+from odradek.coordinator.consumer_asides import MOST_TARGETS
+from odradek.coordinator.draft import MOST_AT_ONCE
+from odradek.coordinator.settings import MigrationPolicy
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.offset_commit import OffsetCommitRequest
+from tests.coordinator.consumers import beat, described, join, subscription, told
+from tests.coordinator.groups import GROUP, Bench, commit_request
+
+
+def classic_member(bench: Bench, owned: dict[str, list[int]] | None = None, **options: Any) -> str:
+    """In a group of the new protocol: its id, once it has joined and asked for its assignment."""
+    protocols = {"range": subscription(owned=owned)}
+    given = bench.answers.pop(bench.join(protocols=protocols, **options))
+    if given.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+        given = bench.answers.pop(bench.join(given.member_id, protocols=protocols, **options))
+    assert given.error_code == ErrorCode.NONE
+    bench.answers.pop(bench.sync(given.member_id, given.generation_id))
+    return str(given.member_id)
+
+
+@pytest.mark.behaviour("K10")
+def test_a_fenced_member_that_comes_back_with_its_id_is_told_all_it_has() -> None:
+    bench = Bench()
+    first = bench.call(join("A"), 1)
+    assert told(first) == {"t": [0, 1, 2, 3]}
+
+    again = bench.call(join("A"), 1)
+
+    assert (again.member_epoch, told(again)) == (first.member_epoch, {"t": [0, 1, 2, 3]})
+
+
+@pytest.mark.behaviour("K34")
+def test_nobody_is_answered_by_an_append_that_is_not_committed_and_nothing_is_left_of_one_that_failed() -> (
+    None
+):
+    bench = Bench(held=True)
+    call = bench.ask(join("A"), 1)
+    assert call not in bench.answers and len(bench.waiting) == 1, "all records of a join are one append"
+    bench.fail()
+    assert bench.answers.pop(call).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert described(bench).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+    call = bench.ask(join("A"), 1)
+    bench.commit()
+
+    assert bench.answers.pop(call).member_epoch == 1
+
+
+def test_who_comes_while_a_group_is_written_waits_and_then_sees_what_was_committed() -> None:
+    bench = Bench(held=True)
+    first, second = bench.ask(join("A"), 1), bench.ask(join("B"), 1)
+    beats = bench.ask(beat("A", 1), 1)
+    assert len(bench.waiting) == 1 and not bench.answers
+
+    bench.commit()
+    assert told(bench.answers.pop(first)) == {"t": [0, 1, 2, 3]}
+    assert second not in bench.answers, "its own records are written now"
+    bench.commit()
+    assert told(bench.answers.pop(second)) == {}
+    bench.commit()
+
+    assert told(bench.answers.pop(beats)) == {"t": [0, 1]}
+
+
+def test_a_group_whose_append_timed_out_answers_nobody_until_its_fate_is_known() -> None:
+    bench = Bench(held=True)
+    bench.ask(join("A"), 1)
+    waits = bench.ask(join("B"), 1)
+    late = bench.waiting[0]
+    bench.step_late()
+    assert bench.answers.pop(waits).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert bench.call(beat("A", 1), 1).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    bench.commit_late(late)
+
+    assert [one.member_id for one in described(bench).members] == ["A"]
+    assert bench.call(beat("A", 1), 1).member_epoch == 1
+    bench.wait(bench.settings.consumer_session_timeout_ms)
+    bench.commit()
+    assert not described(bench).members, "a member that came late has a session like any other"
+
+
+def test_who_waits_for_a_group_is_sent_on_when_another_broker_takes_over() -> None:
+    bench = Bench(held=True)
+    calls = [bench.ask(join("A"), 1), bench.ask(join("B"), 1)]
+
+    bench.move()
+
+    assert {bench.answers.pop(call).error_code for call in calls} == {ErrorCode.NOT_COORDINATOR}
+
+
+def test_another_broker_goes_on_with_members_epochs_and_partitions() -> None:
+    bench = Bench()
+    bench.call(join("A"), 1)
+    bench.call(join("B"), 1)
+    bench.call(beat("A", 1, owned={"t": [0, 1, 2, 3]}), 1)
+    before = described(bench)
+
+    bench.move()
+
+    assert described(bench) == before
+    assert bench.call(beat("A", 1, owned={"t": [0, 1]}), 1).member_epoch == 2
+    assert told(bench.call(beat("B", 2), 1)) == {"t": [2, 3]}
+
+
+def test_a_member_that_does_not_let_go_is_removed_after_its_rebalance_timeout_also_by_the_next_coordinator() -> (
+    None
+):
+    bench = Bench()
+    bench.call(join("A"), 1)
+    bench.call(join("B"), 1)
+    bench.call(beat("A", 1), 1)
+    bench.move()
+    bench.wait(4_999)
+    bench.call(beat("A", 1), 1)
+    assert len(described(bench).members) == 2
+
+    bench.wait(1)
+
+    assert [one.member_id for one in described(bench).members] == ["B"]
+    assert told(bench.call(beat("B", 2), 1)) == {"t": [0, 1, 2, 3]}
+
+
+def test_a_member_whose_removal_could_not_be_written_is_removed_later() -> None:
+    bench = Bench(held=True)
+    call = bench.ask(join("A"), 1)
+    bench.commit()
+    bench.answers.pop(call)
+    bench.wait(bench.settings.consumer_session_timeout_ms)
+    bench.fail()
+    assert len(described(bench).members) == 1
+
+    bench.wait(1_000)
+    bench.commit()
+
+    assert described(bench).group_state == "Empty"
+
+
+@pytest.mark.behaviour("K33")
+def test_a_full_group_takes_nobody_and_makes_no_group_of_a_refused_join() -> None:
+    bench = Bench(consumer_max_size=1)
+    bench.call(join("A"), 1)
+
+    assert bench.call(join("B"), 1).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert bench.answers.pop(bench.join()).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert bench.call(join("A"), 1).error_code == ErrorCode.NONE
+
+
+@pytest.mark.behaviour("K32")
+def test_a_static_member_of_the_new_protocol_replaces_the_classic_one_of_its_instance() -> None:
+    bench = Bench()
+    bench.call(join("A"), 1)
+    old = classic_member(bench, instance="i")
+    assert {one.instance_id: one.member_type for one in described(bench).members} == {None: 1, "i": 0}
+
+    taken = bench.call(join("new", instance_id="i"), 1)
+
+    assert taken.error_code == ErrorCode.NONE
+    assert {one.member_id: one.member_type for one in described(bench).members} == {"A": 1, "new": 1}
+    assert bench.heartbeat(old, 2) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.behaviour("K32")
+def test_the_last_member_of_the_new_protocol_that_comes_back_as_a_classic_one_makes_the_group_classic() -> (
+    None
+):
+    bench = Bench()
+    bench.call(join("A", instance_id="i"), 1)
+    other = classic_member(bench)
+    bench.call(beat("A", -2, instance_id="i"), 1)
+
+    back = bench.answers.pop(bench.join(protocols={"range": subscription()}, instance="i"))
+
+    assert back.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert bench.state() == "PreparingRebalance"
+    assert {other} < set(bench.group.members) and set(bench.group.static_members) == {"i"}
+    calls = [
+        bench.join(protocols={"range": subscription()}, instance="i"),
+        bench.join(other, protocols={"range": subscription()}),
+    ]
+    assert {bench.answers.pop(call).error_code for call in calls} == {ErrorCode.NONE}
+
+
+@pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE])
+def test_a_group_with_classic_members_stays_classic_where_the_policy_says_so(policy: MigrationPolicy) -> None:
+    bench = Bench(migration_policy=policy)
+    bench.stable()
+
+    refused = bench.call(join("B"), 1)
+
+    assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND and "disabled" in refused.error_message
+    assert bench.state() == "Stable"
+
+
+@pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.UPGRADE])
+def test_a_group_whose_last_new_member_leaves_stays_new_where_the_policy_says_so(
+    policy: MigrationPolicy,
+) -> None:
+    bench = Bench(migration_policy=policy)
+    bench.call(join("A"), 1)
+    classic_member(bench)
+
+    bench.call(beat("A", -1), 1)
+
+    assert [one.member_type for one in described(bench).members] == [0]
+
+
+@pytest.mark.behaviour("K26")
+def test_a_group_is_converted_when_its_classic_assignment_is_committed_and_whoever_is_parked_joins_again() -> (
+    None
+):
+    bench = Bench(held=True)
+    protocols = {"range": subscription()}
+    first, call = bench.new_member(protocols=protocols)
+    generation = bench.answers.pop(call).generation_id
+    synced = bench.sync(first, generation, {first: b""})
+    upgrade = bench.ask(join("B"), 1)
+    assert len(bench.waiting) == 1, "the assignment that is being written comes first"
+
+    bench.commit()
+    assert bench.answers.pop(synced).error_code == ErrorCode.NONE
+    heartbeat = bench.heartbeat_call(first, generation)
+    bench.commit()
+
+    assert told(bench.answers.pop(upgrade)) is not None
+    assert bench.answers.pop(heartbeat).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_classic_member_that_is_told_to_join_and_does_not_is_removed() -> None:
+    bench = Bench()
+    bench.call(join("A"), 1)
+    member = classic_member(bench, rebalance_ms=3_000)
+    bench.call(join("B"), 1)
+    assert bench.heartbeat(member, 2) == ErrorCode.REBALANCE_IN_PROGRESS
+    bench.wait(2_999)
+    assert bench.heartbeat(member, 2) == ErrorCode.REBALANCE_IN_PROGRESS
+
+    bench.wait(1)
+
+    assert bench.heartbeat(member, 2) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_classic_member_that_joins_and_never_asks_for_its_assignment_is_removed() -> None:
+    bench = Bench()
+    bench.call(join("A"), 1)
+    protocols = {"range": subscription()}
+    given = bench.answers.pop(bench.join(protocols=protocols))
+    joined = bench.answers.pop(bench.join(given.member_id, protocols=protocols, rebalance_ms=3_000))
+    assert bench.heartbeat(joined.member_id, 2) == ErrorCode.NONE
+
+    bench.wait(3_000)
+
+    assert [one.member_id for one in described(bench).members] == ["A"]
+
+
+# ------------------------------------------------------------------------------------------------ threads
+
+
+def large(bench: Bench) -> None:
+    """A group whose target is not computed in a turn."""
+    bench.topics.set("wide", MOST_AT_ONCE + 1)
+    bench.call(join("A", ("wide",)), 1)
+
+
+def test_the_target_of_a_large_group_is_computed_by_a_thread_and_written_with_its_epoch() -> None:
+    bench = Bench()
+    large(bench)
+    assert described(bench).group_state == "Assigning"
+    assert told(bench.call(beat("A", 1), 1)) is None
+    assert len(bench.asides) == 1, "one at a time"
+
+    bench.do_asides()
+
+    assert told(bench.call(beat("A", 1), 1)) == {"wide": list(range(MOST_AT_ONCE + 1))}
+    assert described(bench).group_state == "Stable"
+
+
+def test_the_targets_of_many_members_are_written_in_pieces_and_nobody_sees_some_of_them() -> None:
+    bench = Bench()
+    large(bench)
+    bench.do_asides()
+    count = MOST_TARGETS + 50
+    for number in range(count):
+        bench.call(join(f"m{number}", ("wide",)), 1)
+    epoch = described(bench).assignment_epoch
+    bench.held = True
+    bench.do_asides()
+    call = bench.ask(beat("m0", epoch), 1)
+    assert described(bench).assignment_epoch == epoch and call not in bench.answers
+    bench.held = False
+    while bench.waiting:
+        bench.commit()
+    bench.do_asides()
+    bench.call(beat("A", 1), 1)
+    bench.do_asides()
+
+    found = described(bench)
+
+    sizes = [
+        sum(len(topic.partitions) for topic in one.target_assignment.topic_partitions)
+        for one in found.members
+    ]
+    assert found.assignment_epoch == found.group_epoch
+    assert sum(sizes) == MOST_AT_ONCE + 1 and max(sizes) - min(sizes) <= 1
+    assert call in bench.answers
+
+
+def test_a_target_that_could_not_be_stored_is_computed_again_later() -> None:
+    bench = Bench()
+    large(bench)
+    bench.held = True
+    bench.do_asides()
+    bench.fail(ErrorCode.MESSAGE_TOO_LARGE)
+    bench.held = False
+    assert any("could not be stored" in line for line in bench.lines)
+    bench.call(beat("A", 1), 1)
+    assert not bench.asides, "not at every heartbeat"
+    bench.wait(10_000)
+
+    bench.call(beat("A", 1), 1)
+
+    assert len(bench.asides) == 1
+
+
+def test_a_target_of_a_former_epoch_or_of_no_group_changes_nothing() -> None:
+    bench = Bench()
+    bench.call(join("A"), 1)
+    bench.step(Assigned(GROUP, 1, {"A": {}}))
+    bench.step(Assigned("nobody", 9, {}))
+
+    assert told(bench.call(join("A"), 1)) == {"t": [0, 1, 2, 3]}
+
+
+# ------------------------------------------------------------------------------------------------ expressions
+
+
+@pytest.mark.behaviour("K20")
+def test_an_expression_is_resolved_by_a_thread_and_again_when_topics_changed_and_ten_seconds_have_passed() -> (
+    None
+):
+    bench = Bench()
+    bench.call(join("A", subscribed_topic_regex="[tv]"), 1)
+    bench.do_asides()
+    assert told(bench.call(beat("A", 1), 1)) == {"t": [0, 1, 2, 3]}
+    bench.topics.set("v", 1)
+    bench.call(beat("A", 2), 1)
+    assert not bench.asides
+    bench.wait(10_000)
+
+    bench.call(beat("A", 2), 1)
+    bench.do_asides()
+
+    assert told(bench.call(beat("A", 2), 1)) == {"v": [0], "t": [0, 1, 2, 3]}
+
+
+def test_what_an_expression_matched_for_a_member_that_has_left_is_not_stored() -> None:
+    bench = Bench()
+    bench.call(join("A", subscribed_topic_regex="t"), 1)
+    bench.call(beat("A", -1), 1)
+    written = len(bench.log)
+
+    bench.do_asides()
+
+    assert len(bench.log) == written
+
+
+# ---------------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        beat("", 0, owned={}),
+        beat("A", -3),
+        beat("A", 0, owned={"t": [0]}, rebalance_timeout_ms=1, subscribed_topic_names=[]),
+        join("A", instance_id=""),
+        join("A", rack_id=""),
+    ],
+)
+def test_what_a_heartbeat_may_not_say_makes_no_group(request_: ConsumerGroupHeartbeatRequest) -> None:
+    bench = Bench()
+
+    assert bench.call(request_, 1).error_code == ErrorCode.INVALID_REQUEST
+    assert not bench.log and described(bench).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_deletion_meets_a_group_that_is_being_joined_as_one_that_is_not_empty() -> None:
+    bench = Bench()
+    bench.call(join("A"), 1)
+    bench.call(beat("A", -1), 1)
+    bench.held = True
+    bench.ask(join("B"), 1)
+
+    (row,) = bench.call(DeleteGroupsRequest(groups_names=[GROUP]), 2).results
+
+    assert row.error_code == ErrorCode.NON_EMPTY_GROUP
+    bench.commit()
+    assert [one.member_id for one in described(bench).members] == ["B"]
+
+
+def test_a_join_meets_a_group_that_is_being_deleted_when_it_is_gone() -> None:
+    bench = Bench()
+    bench.call(join("A"), 1)
+    bench.call(beat("A", -1), 1)
+    bench.held = True
+    deleted = bench.ask(DeleteGroupsRequest(groups_names=[GROUP]), 2)
+    joins = bench.ask(join("B"), 1)
+    committed = bench.ask(commit_request(5, "", -1, "t", 0, GROUP), 8)
+    bench.held = False
+    while bench.waiting:
+        bench.commit()
+
+    assert bench.answers.pop(deleted).results[0].error_code == ErrorCode.NONE
+    (row,) = bench.answers.pop(committed).topics[0].partitions
+    assert row.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert bench.answers.pop(joins).member_epoch == 1
+
+
+def test_a_commit_to_a_group_that_is_being_made_does_not_make_another() -> None:
+    bench = Bench(held=True)
+    joins = bench.ask(join("A"), 1)
+    commits = bench.ask(commit_request(5, "", -1, "t", 0, GROUP), 8)
+    bench.commit()
+    bench.commit()
+    assert bench.answers.pop(joins).error_code == ErrorCode.NONE
+    bench.answers.pop(commits)
+
+    (row,) = bench.call(ListGroupsRequest(), 5).groups
+
+    assert (row.group_type, row.group_state) == ("consumer", "Stable")
+
+
+def test_an_empty_group_without_offsets_is_removed_by_the_check_and_one_with_members_never() -> None:
+    bench = Bench(consumer_session_timeout_ms=10**9)
+    bench.call(join("A"), 1)
+    bench.wait(bench.settings.offsets_retention_check_interval_ms)
+    assert described(bench).error_code == ErrorCode.NONE
+    bench.call(beat("A", -1), 1)
+
+    bench.wait(bench.settings.offsets_retention_check_interval_ms)
+
+    assert described(bench).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert not bench.loaded().consumer_groups
+
+
+def test_offsets_of_a_topic_that_a_group_reads_never_expire_and_others_do() -> None:
+    bench = Bench(consumer_session_timeout_ms=10**9, offsets_retention_ms=1_000)
+    bench.call(join("A"), 1)
+    for topic in ("t", "u"):
+        request = commit_request(5, "A", 1, topic, 0, GROUP)
+        assert isinstance(request, OffsetCommitRequest)
+        bench.call(request, 9)
+
+    bench.wait(bench.settings.offsets_retention_check_interval_ms)
+
+    assert set(bench.loaded().offsets.by_group[GROUP]) == {("t", 0)}
