@@ -152,8 +152,8 @@ def test_how_far_a_reassignment_is_is_read_off_the_isr() -> None:
         ReassignmentPhase.SHRINKING,
         ReassignmentPhase.STOPPING,
     ]
-    assert phases[-1].leavers == {tp("t-0"): {1: 7, 2: 7}}
-    assert seen(3, [3], live=(3,)).leavers == {tp("t-0"): {}}, "the dead are not waited for"
+    assert phases[-1].removals == {tp("t-0"): {1: 7, 2: 7}}
+    assert seen(3, [3], live=(3,)).removals == {tp("t-0"): {}}, "the dead are not waited for"
 
 
 def test_looking_decides_nothing() -> None:

@@ -63,7 +63,7 @@ def test_a_journal_played_again_says_the_same_at_every_step() -> None:
     assert first_difference(steps) is None
     assert core.context is not None
     assert core.context.leaderships == world.context.leaderships
-    assert core.context.unusual_replicas == world.context.unusual_replicas
+    assert core.context.replica_state_overrides == world.context.replica_state_overrides
 
 
 def test_it_can_stop_at_a_point_in_time() -> None:

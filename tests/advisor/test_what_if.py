@@ -49,7 +49,7 @@ def test_asking_changes_nothing() -> None:
     )
     what_if(world.context, kill=[BrokerId(2), BrokerId(3)])
     assert (world.context.leaderships, world.context.partition_states, world.context.brokers) == before
-    assert world.context.unusual_replicas == {} and world.context.leaderless == set()
+    assert world.context.replica_state_overrides == {} and world.context.leaderless == set()
 
 
 def test_a_start_says_what_comes_online_and_what_stays_offline() -> None:

@@ -141,9 +141,9 @@ def test_a_live_cluster_is_told_by_its_journal_since_when_a_leaver_owes(
     file, world = stuck
     monkeypatch.setattr(journals, "local_history", lambda bootstrap: journals.read_history(file))
     seen: ControllerContext = world.context.fork()
-    seen.leavers = {tp("t-0"): {BrokerId(2): 9_999_999}, tp("u-0"): {BrokerId(1): 5}}
+    seen.removals = {tp("t-0"): {BrokerId(2): 9_999_999}, tp("u-0"): {BrokerId(1): 5}}
     why.owed_since(seen, "anywhere")
-    assert seen.leavers == {tp("t-0"): {2: world.now_ms}, tp("u-0"): {1: 5}}
+    assert seen.removals == {tp("t-0"): {2: world.now_ms}, tp("u-0"): {1: 5}}
     monkeypatch.setattr(journals, "local_history", lambda bootstrap: None)
     why.owed_since(seen, "anywhere")
     file.with_suffix(".damaged").write_text("{\n{}\n")
@@ -151,7 +151,7 @@ def test_a_live_cluster_is_told_by_its_journal_since_when_a_leaver_owes(
         journals, "local_history", lambda bootstrap: journals.read_history(file.with_suffix(".damaged"))
     )
     why.owed_since(seen, "anywhere")
-    assert seen.leavers[tp("t-0")] == {2: world.now_ms}
+    assert seen.removals[tp("t-0")] == {2: world.now_ms}
 
 
 def test_journals_of_several_controllers_are_one_history_by_epoch(

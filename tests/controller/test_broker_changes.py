@@ -260,7 +260,7 @@ def test_a_replica_told_again_without_an_error_is_well() -> None:
     world.step(LeaderAndIsrAnswered(BrokerId(2), epoch, ErrorCode.NONE, lost, told))
     assert world.context.offline_directories[BrokerId(2)] == {tp("t-1")}
     world.step(LeaderAndIsrAnswered(BrokerId(2), epoch, ErrorCode.NONE, {}, told))
-    assert world.context.brokers_are_whole()
+    assert world.context.all_log_dirs_online()
 
 
 def test_an_answer_of_an_earlier_incarnation_is_not_believed() -> None:

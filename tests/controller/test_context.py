@@ -34,7 +34,7 @@ def test_a_replica_that_is_no_longer_assigned_stays_what_it_was_until_it_is_move
     assert context.replica_state(tp("t-0"), BrokerId(3)) is ONLINE
     assert tp("t-0") not in context.partitions_on[BrokerId(3)]
     context.commit_replica_states(tp("t-0"), {BrokerId(3): NON_EXISTENT})
-    assert context.unusual_replicas == {}
+    assert context.replica_state_overrides == {}
 
 
 def test_a_topic_is_found_by_its_id_until_it_is_gone() -> None:

@@ -251,7 +251,7 @@ def test_a_fork_goes_its_own_way() -> None:
     assert copy.context is not None and copy.context.leadership(tp("t-0")).leader == 1  # type: ignore[union-attr]
     assert world.context.leadership(tp("t-0")).leader == 2  # type: ignore[union-attr]
     assert BrokerId(2) in world.context.brokers
-    assert world.context.leaderless == set() and world.context.unusual_replicas == {}
+    assert world.context.leaderless == set() and world.context.replica_state_overrides == {}
 
 
 def test_a_controller_in_the_middle_of_its_writes_cannot_be_forked() -> None:

@@ -102,7 +102,7 @@ def counting(context: ControllerContext, walks: Walks) -> None:
         "assignments",
         "leaderships",
         "partition_states",
-        "unusual_replicas",
+        "replica_state_overrides",
         "leaderless",
         "reassignments",
     ):
@@ -183,7 +183,7 @@ def _moved(core: ControllerCore) -> Event:
     return Requested(2, AlterPartitionAsked(3, BrokerId(3), BrokerEpoch(13), tuple(items)))
 
 
-def _leavers_gone(core: ControllerCore) -> Event:
+def _removals_gone(core: ControllerCore) -> Event:
     effects = settle(core, _moved(core), 0)
     stop = _first(effects, StopReplicaRequest)
     deleted = frozenset(p.topic_partition for p in stop.partitions if p.delete)
@@ -255,7 +255,7 @@ EVENTS: dict[str, Callable[[ControllerCore], Event]] = {
         1, AlterReassignmentsAsked(dict.fromkeys(TOUCHED_PARTITIONS, (BrokerId(4), BrokerId(1), BrokerId(2))))
     ),
     "its replicas have caught up": _moved,
-    "its leavers are gone": _leavers_gone,
+    "its leavers are gone": _removals_gone,
     "a topic may elect uncleanly": lambda core: ConfigChanged(
         "topics", "touched", {"unclean.leader.election.enable": "true"}
     ),

@@ -7,7 +7,7 @@ import pytest
 
 from odradek.controller.broker_requests import UpdateMetadataPartition, UpdateMetadataRequest
 from odradek.controller.core import ControllerCore
-from odradek.controller.effects import CreatePartitionState, Effects, StateChange
+from odradek.controller.effects import CreatePartitionState, Effects, StateChange, WritePendingDeletions
 from odradek.controller.events import Elected, Event, Requested, StopReplicaAnswered, Tick, WritesAnswered
 from odradek.controller.journal import as_json, effects_as_json, event_from_json
 from odradek.controller.journal_text import AT_ONCE, json_pieces, text_of
@@ -169,3 +169,17 @@ def test_the_pieces_are_the_whole(name: str) -> None:
 def test_no_piece_is_about_more_than_it_may_be(name: str) -> None:
     """Each of these partitions is named once a piece."""
     assert max(piece.count('"t-') for piece in json_pieces(VALUES[name])) <= AT_ONCE
+
+
+def test_a_journal_keeps_the_words_that_older_ones_have() -> None:
+    """A type and a field that were renamed: lines are compared with those of before, and older versions read them."""
+    kept = {TopicPartition("t", 0): TopicId(bytes(16))}
+    write = WritePendingDeletions(BrokerId(3), kept)
+    assert as_json(write)["type"] == "WriteStrays" and as_json(write)["strays"] == {"t-0": "00" * 16}
+    assert json.loads(text_of(write)) == as_json(write)
+    snapshot = MetadataLoaded((), (), {}, pending_deletions={BrokerId(3): kept})
+    assert json.loads("".join(json_pieces(snapshot))) == as_json(snapshot)
+    elected = Elected(BrokerId(1), ControllerEpoch(1), 0, snapshot)
+    assert event_from_json(as_json(elected)) == elected and "pending_deletions" not in json.dumps(
+        as_json(elected)
+    )

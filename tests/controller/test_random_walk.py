@@ -56,7 +56,7 @@ class Walk:
             self.elect()
             return
         if effects.resign is not None:
-            assert not effects.by_mistake, effects.resign
+            assert not effects.is_internal_error, effects.resign
             self.elect()
             return
         self.hear(effects)
@@ -295,23 +295,25 @@ def test_whatever_happened_everything_heals(seed: int) -> None:
         walk.step()
     walk.heal()
     context = walk.world.context
-    assert context.reassignments == {} and context.leavers == {}, "moves that never end"
+    assert context.reassignments == {} and context.removals == {}, "moves that never end"
     assert walk.world.delete_topics == () and context.topics_to_delete == set(), "deletions that never end"
     assert walk.world.reassignment is None
-    assert context.quotes == {} and context.leaderless == set(), "partitions without a leader"
+    assert context.polls == {} and context.leaderless == set(), "partitions without a leader"
     for where, assignment in sorted(context.assignments.items()):
         state = context.leadership(where)
         assert state is not None and state.leader in assignment.replicas, where
         assert set(state.isr) == set(assignment.replicas), (
             f"{where}: ISR {state.isr}, replicas {assignment.replicas}"
         )
-    assert context.unusual_replicas == {}, "replicas that are neither online nor gone"
+    assert context.replica_state_overrides == {}, "replicas that are neither online nor gone"
     kept = {
         broker: sorted(found - context.partitions_on.get(BrokerId(broker), set()))
         for broker, found in walk.brokers.holds.items()
     }
     assert not any(kept.values()), f"replicas that nobody assigned: {kept}"
-    assert context.strays == walk.world.strays == {}, "replicas that nobody was told to delete"
+    assert context.pending_deletions == walk.world.pending_deletions == {}, (
+        "replicas that nobody was told to delete"
+    )
 
 
 def test_a_walk_is_the_same_every_time() -> None:

@@ -6,7 +6,7 @@ from odradek.controller.broker_requests import LeaderAndIsrRequest, StopReplicaR
 from odradek.controller.context import ReassignmentPhase
 from odradek.controller.effects import WritePartitionState, WriteTopicAssignment
 from odradek.controller.events import Requested, Tick
-from odradek.controller.leavers import RETRY_MS
+from odradek.controller.replica_removal import RETRY_MS
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.controller_requests import AlterReassignmentsAsked
 from odradek.model.error_codes import ErrorCode
@@ -109,7 +109,7 @@ def test_steps_10_to_12_when_every_leaver_has_answered() -> None:
         (b, (4, 5, 6)) for b in range(1, 7)
     ]
     context = world.context
-    assert context.reassignments == {} and context.leavers == {} and context.unusual_replicas == {}
+    assert context.reassignments == {} and context.removals == {} and context.replica_state_overrides == {}
 
 
 @pytest.mark.behaviour(119)
@@ -249,7 +249,7 @@ def test_a_second_reassignment_sends_stop_replica_again() -> None:
     world.reassign({"r-0": [1, 2]})
     effects = world.reassign({"r-0": [1]})
     assert told_to_delete(effects) == [2]
-    assert tp("r-0") in world.context.leavers and set(world.context.leavers[tp("r-0")]) == {2, 3}
+    assert tp("r-0") in world.context.removals and set(world.context.removals[tp("r-0")]) == {2, 3}
     world.stopped(2, "r-0")
     world.stopped(3, "r-0")
     assert world.node("r-0") == ((1,), (), ())
@@ -266,7 +266,7 @@ def test_a_leaver_that_dies_is_not_waited_for_and_told_when_it_returns() -> None
     (stop,) = stops(back)
     assert (stop.broker, stop.partitions[0].delete, stop.partitions[0].leader_epoch) == (3, True, -2)
     world.stopped(3, "r-0")
-    assert world.context.strays == world.strays == {}
+    assert world.context.pending_deletions == world.pending_deletions == {}
     kinds = [type(r).__name__ for r in back.requests if r.broker == 3]
     assert kinds[0] == "StopReplicaRequest", "before it is told of anything new"
 
@@ -277,7 +277,7 @@ def test_a_broker_that_is_dead_already_is_left_behind_at_once() -> None:
     world.reassign({"r-0": [1, 2, 4]})
     effects = world.catch_up("r-0", 4)
     assert world.node("r-0") == ((1, 2, 4), (), ()), "replacing a dead broker must not wait for it"
-    assert BrokerId(3) in world.context.strays
+    assert BrokerId(3) in world.context.pending_deletions
     assert [c.reason for c in effects.changes if c.kind == "warning"] != []
 
 
@@ -291,7 +291,7 @@ def test_a_stray_that_was_given_back_meanwhile_is_not_deleted() -> None:
     world.topics["r"] = TopicAssignment(
         "r", world.topics["r"].topic_id, {0: ReplicaAssignment(ids(1, 2, 4))}, world.topics["r"].version
     )
-    assert tp("r-0") in world.context.strays[BrokerId(3)]
+    assert tp("r-0") in world.context.pending_deletions[BrokerId(3)]
     world.start(3)
     world.reassign({"r-0": [1, 2, 4, 3]})
     world.kill(3)

@@ -51,7 +51,7 @@ def test_a_cancel_restores_the_original_set_and_stops_the_newcomers() -> None:
     assert lai(effects, 1)[-1].replicas == (3, 1, 2)
     world.stopped(4, "r-0")
     world.stopped(5, "r-0")
-    assert world.context.reassignments == {} and world.context.leavers == {}
+    assert world.context.reassignments == {} and world.context.removals == {}
     assert result(world.reassign({"r-0": None}))[0] is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
 
@@ -64,9 +64,12 @@ def test_a_cancel_takes_the_lead_and_the_isr_from_the_newcomers_before_the_node_
     assert world.leader("r-0")[:2] == (4, (2, 4))
     effects = world.reassign({"r-0": None})
     kinds = [type(w).__name__ for w in world.writes()]
-    assert kinds[:4] == ["WriteStrays", "WriteStrays", "WritePartitionState", "WriteTopicAssignment"], (
-        "a crash in between leaves a leader with a node, and data that somebody knows of"
-    )
+    assert kinds[:4] == [
+        "WritePendingDeletions",
+        "WritePendingDeletions",
+        "WritePartitionState",
+        "WriteTopicAssignment",
+    ], "a crash in between leaves a leader with a node, and data that somebody knows of"
     assert world.leader("r-0")[:2] == (2, (2,))
     assert world.node("r-0") == ((1, 2), (), ())
     assert told_to_delete(effects) == [4, 5]
@@ -104,7 +107,7 @@ def test_a_leaver_that_is_wanted_again_is_not_waited_for() -> None:
     world.catch_up("r-0", 3)
     late = world.stopped(3, "r-0")
     assert moves(late) == [] and set(world.leader("r-0")[1]) == {1, 2, 3}
-    assert world.context.leavers == {}
+    assert world.context.removals == {}
 
 
 @pytest.mark.behaviour(162)

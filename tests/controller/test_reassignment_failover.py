@@ -42,7 +42,7 @@ def test_a_deletion_while_leavers_owe_their_answers_takes_them_along() -> None:
     world.stopped(1, "r-0")
     assert "r" in world.topics
     world.stopped(2, "r-0")
-    assert "r" not in world.topics and world.context.leavers == {}
+    assert "r" not in world.topics and world.context.removals == {}
 
 
 # ------------------------------------------------------------------------------------------ conflicts and failover
@@ -164,7 +164,7 @@ def test_a_reassignment_survives_the_death_of_the_controller_after_every_single_
         leader, isr, _ = world.leader("r-0")
         assert world.node("r-0") == (tuple(after), (), ()), dies_after
         assert leader in after and set(isr) == set(after), dies_after
-        assert world.context.reassignments == {} and world.context.leavers == {}, dies_after
+        assert world.context.reassignments == {} and world.context.removals == {}, dies_after
         holders = {b for b, kept in brokers.holds.items() if tp("r-0") in kept}
         assert holders == set(after), f"dies after write {dies_after}: data on {holders}"
     assert deaths >= 2, "the controller was killed inside the story"

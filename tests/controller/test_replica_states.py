@@ -257,7 +257,7 @@ def test_a_deleted_replica_leaves_the_assignment_and_the_machine() -> None:
     plan.commit()
     assert plan.context.assignments[T0].replicas == (2, 1)
     assert T0 not in plan.context.partitions_on[BrokerId(3)]
-    assert T0 not in plan.context.unusual_replicas
+    assert T0 not in plan.context.replica_state_overrides
 
 
 @pytest.mark.behaviour(53)

@@ -13,8 +13,8 @@ from odradek.controller.core import ControllerCore
 from odradek.controller.effects import Effects
 from odradek.controller.events import Requested, StopReplicaAnswered
 from odradek.controller.journal import as_json, event_from_json
+from odradek.controller.pending_deletions import RETRY_MS
 from odradek.controller.states import ReplicaState
-from odradek.controller.strays import RETRY_MS
 from odradek.model.controller_requests import ElectLeadersAsked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ConfigChanged, DeleteTopicsRequested
@@ -58,10 +58,10 @@ def test_a_newcomer_dropped_twice_is_told_twice_and_only_the_second_answer_ends_
     second = number_of(world.reassign({"r-0": None}), 3)
 
     world.stopped(3, "r-0", number=first)
-    assert set(world.strays) == {3}, "the copy that was made in between is still there"
+    assert set(world.pending_deletions) == {3}, "the copy that was made in between is still there"
     assert world.replica_state("r-0", 3) is ReplicaState.DELETION_STARTED
     world.stopped(3, "r-0", number=second)
-    assert world.strays == {} and world.context.leavers == {}
+    assert world.pending_deletions == {} and world.context.removals == {}
     assert world.replica_state("r-0", 3) is ReplicaState.NON_EXISTENT
 
 
@@ -114,7 +114,7 @@ def test_a_leaver_called_back_and_sent_off_again_is_waited_for() -> None:
     second = number_of(world.reassign({"r-0": [1, 2]}), 3)
 
     world.stopped(3, "r-0", number=first)
-    assert world.node("r-0")[2] == (3,) and set(world.context.leavers[tp("r-0")]) == {3}
+    assert world.node("r-0")[2] == (3,) and set(world.context.removals[tp("r-0")]) == {3}
     world.stopped(3, "r-0", number=second)
     assert world.node("r-0") == ((1, 2), (), ())
 
@@ -148,7 +148,9 @@ def test_an_error_counts_for_the_latest_request_only(whole: bool) -> None:
     assert world.replica_state("r-0", 3) is ReplicaState.DELETION_STARTED
     world.now_ms += RETRY_MS
     world.stopped(3, "r-0", number=second, **kinds)
-    assert world.replica_state("r-0", 3) is ReplicaState.DELETION_INELIGIBLE and set(world.strays) == {3}
+    assert world.replica_state("r-0", 3) is ReplicaState.DELETION_INELIGIBLE and set(
+        world.pending_deletions
+    ) == {3}
 
 
 def test_a_broker_that_is_gone_owes_no_answer_and_is_told_anew_when_it_returns() -> None:
@@ -161,9 +163,9 @@ def test_a_broker_that_is_gone_owes_no_answer_and_is_told_anew_when_it_returns()
     new = number_of(world.start(3), 3)
     assert new != old
     world.stopped(3, "r-0", number=old)
-    assert set(world.strays) == {3}
+    assert set(world.pending_deletions) == {3}
     world.stopped(3, "r-0", number=new)
-    assert world.strays == {}
+    assert world.pending_deletions == {}
 
 
 def test_a_fork_counts_for_itself() -> None:
@@ -184,7 +186,7 @@ def test_brokers_bring_the_number_back() -> None:
     brokers.hear(effects)
     (answered,) = brokers.inbox
     world.step(answered)
-    assert world.strays == {}
+    assert world.pending_deletions == {}
 
 
 def test_an_answer_of_a_journal_older_than_the_numbers_counts_as_it_did() -> None:
@@ -204,7 +206,7 @@ def test_an_answer_of_a_journal_older_than_the_numbers_counts_as_it_did() -> Non
     world.reassign({"r-0": [3, 2]})
     world.reassign({"r-0": None})
     world.step(event_from_json(answered))
-    assert world.strays == {}
+    assert world.pending_deletions == {}
 
 
 def test_who_has_deleted_is_not_told_to_follow_by_the_next_reassignment() -> None:

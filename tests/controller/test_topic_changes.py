@@ -61,7 +61,7 @@ def test_a_created_topic_goes_through_four_rounds_in_one_event() -> None:
 def test_the_first_assignment_of_a_partition_leaves_every_replica_online() -> None:
     world = three("t", [2, 1, 3])
     assert [world.replica_state("t-0", b) for b in (1, 2, 3)] == [ReplicaState.ONLINE] * 3
-    assert world.context.unusual_replicas == {}
+    assert world.context.replica_state_overrides == {}
 
 
 @pytest.mark.behaviour(95, 97)
@@ -189,7 +189,7 @@ def test_a_wish_to_delete_does_not_outlive_a_topic_whose_node_somebody_took_away
     world.states.clear()
     world.step(TopicsChanged(()))
     assert (world.delete_topics, world.configs) == ((), {})
-    assert world.context.out_of_service == {} and world.context.deletions_wished == frozenset()
+    assert world.context.out_of_service == {} and world.context.deletions_requested == frozenset()
     world.create("t", [2, 1])
     assert world.leader("t-0")[0] == 2 and world.context.topics_to_delete == set()
 

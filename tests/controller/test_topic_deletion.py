@@ -97,7 +97,7 @@ def test_when_every_replica_has_answered_the_nodes_go_and_then_the_memory() -> N
     assert world.removed == [RemoveTopic("d"), RemoveTopicConfig("d"), RemoveTopicDeletion("d")]
     context = world.context
     assert context.topics == {} and context.assignments == {} and context.topics_to_delete == set()
-    assert context.unusual_replicas == {} and context.leaderships == {}
+    assert context.replica_state_overrides == {} and context.leaderships == {}
 
 
 def test_a_topic_of_the_same_name_may_follow() -> None:
@@ -341,7 +341,7 @@ def test_allowing_it_ends_a_deletion_that_waits_at_once() -> None:
     world.step(ConfigChanged("brokers", "<default>", {name: "false"}))
     assert "d" in world.topics
     world.step(ConfigChanged("brokers", "<default>", {name: "true"}))
-    assert "d" not in world.topics and world.strays == {3: {tp("d-0"): topic_id_of("d")}}
+    assert "d" not in world.topics and world.pending_deletions == {3: {tp("d-0"): topic_id_of("d")}}
 
 
 def test_a_topic_without_partitions_is_gone_at_once() -> None:

@@ -62,7 +62,7 @@ def test_survivors_are_asked_what_they_hold_before_one_is_chosen() -> None:
     effects = world.step(ends(3, 0, 1000))
     assert stored(world) == (3, (3,), 1)
     assert ("u-0", "Offline", "Online") in moves(effects)
-    assert world.context.quotes == {}
+    assert world.context.polls == {}
 
 
 @pytest.mark.behaviour(47)
@@ -136,7 +136,7 @@ def test_the_quote_stands_in_the_journal() -> None:
 def test_a_single_survivor_is_not_asked() -> None:
     world = lost([2, 3], allowed=True)  # golden 08
     assert stored(world) == (3, (3,), 1)
-    assert world.context.quotes == {}
+    assert world.context.polls == {}
 
 
 @pytest.mark.behaviour(43)
@@ -173,7 +173,7 @@ def test_the_last_survivor_leads_at_once() -> None:
 @pytest.mark.behaviour(46)
 def test_nothing_is_asked_where_it_is_not_allowed() -> None:
     world = lost([2, 1, 3], allowed=False)
-    assert world.context.quotes == {} and stored(world) == (-1, (2,), 0)
+    assert world.context.polls == {} and stored(world) == (-1, (2,), 0)
 
 
 @pytest.mark.behaviour(166)
@@ -304,4 +304,4 @@ def test_a_question_what_if_decides_as_if_nobody_had_answered() -> None:
     world.alter("u-0", [2])
     (outcome,) = what_if(world.context, kill=[BrokerId(2)]).outcomes
     assert (outcome.leader_after, outcome.verdict) == (1, "new leader")
-    assert world.context.quotes == {}
+    assert world.context.polls == {}

@@ -26,9 +26,9 @@ from odradek.controller.effects import (
     StateChange,
     Write,
     WritePartitionState,
+    WritePendingDeletions,
     WriteProducerIdBlock,
     WriteReassignmentNode,
-    WriteStrays,
     WriteTopicAssignment,
 )
 from odradek.controller.events import (
@@ -130,7 +130,7 @@ class World:
     delete_topics: tuple[str, ...] = ()
     reassignment: dict[TopicPartition, tuple[BrokerId, ...]] | None = None
     preferred: PreferredElectionRequested = field(default_factory=lambda: PreferredElectionRequested(()))
-    strays: dict[BrokerId, dict[TopicPartition, TopicId]] = field(default_factory=dict)
+    pending_deletions: dict[BrokerId, dict[TopicPartition, TopicId]] = field(default_factory=dict)
     removed: list[object] = field(default_factory=list)
     controller_epoch: int = 0
     next_czxid: int = 100
@@ -191,7 +191,7 @@ class World:
             preferred_election=self.preferred,
             unreadable=tuple(self.unreadable),
             producer_ids=self.producer_ids,
-            strays={broker: dict(kept) for broker, kept in self.strays.items()},
+            pending_deletions={broker: dict(kept) for broker, kept in self.pending_deletions.items()},
         )
         return BrokerId(broker), ControllerEpoch(self.controller_epoch), self.controller_epoch, snapshot
 
@@ -418,10 +418,10 @@ class World:
                 block.broker, block.block_start, block.block_end, write.expected_version + 1
             )
             return Stored(write.expected_version + 1)
-        if isinstance(write, WriteStrays):
-            self.strays.pop(write.broker, None)
-            if write.strays:
-                self.strays[write.broker] = dict(write.strays)
+        if isinstance(write, WritePendingDeletions):
+            self.pending_deletions.pop(write.broker, None)
+            if write.pending_deletions:
+                self.pending_deletions[write.broker] = dict(write.pending_deletions)
             return Stored(0)
         self.removed.append(write)
         if isinstance(write, RemoveTopic):

@@ -35,7 +35,7 @@ from odradek.protocol.messages import offset_for_leader_epoch as ofle
 from odradek.protocol.messages import stop_replica as sr
 from odradek.protocol.messages import update_metadata as um
 from odradek.server.controller_requests import RequestEncoder, decode_answer
-from odradek.server.survivor_questions import AskLogEnds, second_question
+from odradek.server.end_offset_queries import AskLogEnds, second_question
 
 T_ID, U_ID = TopicId(bytes(range(16))), TopicId(bytes(range(1, 17)))
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)

@@ -53,7 +53,9 @@ def test_a_value_that_cannot_be_trusted_says_which_node_and_why(data: bytes, rea
 
 @in_a_cluster
 async def test_a_controller_loads_what_the_last_one_left(cluster: Cluster) -> None:
-    assert (await ControllerFacts(cluster.controller, cluster.wake).load(cluster.fence)).strays == {}
+    assert (
+        await ControllerFacts(cluster.controller, cluster.wake).load(cluster.fence)
+    ).pending_deletions == {}
     await cluster.do(
         write_pending_deletions(BROKER, STRAYS),
         write_pending_deletions(BrokerId(4), {TopicPartition("orders", 1): OTHER}),
@@ -61,5 +63,5 @@ async def test_a_controller_loads_what_the_last_one_left(cluster: Cluster) -> No
     await cluster.do(write_pending_deletions(BrokerId(4), {}))
     await cluster.do(ConditionalOps((Put(pending_deletions_path(BrokerId(5)), b"nonsense"),)))
     loaded = await ControllerFacts(cluster.controller, cluster.wake).load(cluster.fence)
-    assert loaded.strays == {BROKER: STRAYS}
+    assert loaded.pending_deletions == {BROKER: STRAYS}
     assert [node.path for node in loaded.unreadable] == ["/odradek/strays/5"]

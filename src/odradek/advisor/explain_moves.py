@@ -16,7 +16,7 @@ def why_reassignment_stuck(context: ControllerContext, topic_partition: TopicPar
     """What the next step of this reassignment waits for."""
     moving = context.reassignments.get(topic_partition)
     if moving is None:
-        owing = context.leavers.get(topic_partition)
+        owing = context.removals.get(topic_partition)
         if owing:
             return Why(
                 f"{topic_partition} is settled",
@@ -130,7 +130,7 @@ def _leads(context: ControllerContext, topic_partition: TopicPartition) -> Why:
 
 def _leavers(context: ControllerContext, topic_partition: TopicPartition, now_ms: int) -> tuple[Why, ...]:
     reasons = []
-    for broker, since_ms in sorted(context.leavers.get(topic_partition, {}).items()):
+    for broker, since_ms in sorted(context.removals.get(topic_partition, {}).items()):
         waited_s = max(0, now_ms - since_ms) // 1000
         stuck = now_ms - since_ms >= SLOW_LEAVER_MS
         state = context.replica_state(topic_partition, broker)

@@ -41,6 +41,6 @@ def observed_context(
         else:
             phase = ReassignmentPhase.STOPPING
             # Since when they owe an answer is not written anywhere but in the controller's journal.
-            context.leavers[topic_partition] = {b: now_ms for b in stored.removing_replicas if b in live}
+            context.removals[topic_partition] = {b: now_ms for b in stored.removing_replicas if b in live}
         context.reassignments[topic_partition] = Reassignment(stored, phase)
     return context

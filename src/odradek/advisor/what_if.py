@@ -131,9 +131,9 @@ def advance(
     for event in events:
         effects = settle(core, event, now_ms=0)
         changes.extend(effects.changes)
-    while core.context is not None and core.context.quotes:
+    while core.context is not None and core.context.polls:
         # Survivors of an unclean election cannot be asked in a question: decide as if none had answered.
-        late = max(quote.deadline_ms for quote in core.context.quotes.values())
+        late = max(quote.deadline_ms for quote in core.context.polls.values())
         changes.extend(settle(core, Tick(), now_ms=late).changes)
     after = core.context
     assert after is not None, f"the controller resigned: {changes[-1].reason if changes else ''}"

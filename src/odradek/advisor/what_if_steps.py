@@ -177,7 +177,7 @@ def _next_phase(context: ControllerContext, partitions: Mapping[TopicPartition, 
             if state is not None and not set(live) <= set(state.isr):
                 copied[topic_partition] = live
         else:
-            for broker in sorted(context.leavers.get(topic_partition, {})):
+            for broker in sorted(context.removals.get(topic_partition, {})):
                 if broker in context.brokers:
                     gone = {topic_partition: ErrorCode.NONE}
                     epoch = context.broker_epoch(broker)

@@ -109,7 +109,7 @@ def answers_for(source: Source, target: str, bootstrap: str | None) -> list[Answ
         return [Answer(topic, f"{topic} is being deleted, and is not gone yet: {tree.detail}.", (tree,))]
     measured = {}
     if bootstrap is not None:
-        if any(where in context.leavers for where in partitions):
+        if any(where in context.removals for where in partitions):
             owed_since(context, bootstrap)
         short = [where for where in partitions if _lacks_replicas(context, where)]
         measured = measure(context, short[:SHOWN_PARTITIONS], bootstrap)
@@ -183,9 +183,9 @@ def owed_since(context: "ControllerContext", bootstrap: str) -> None:
     remembered = controllers_own(bootstrap)
     if remembered is None:
         return
-    known = remembered.leavers
-    for where, owing in context.leavers.items():
-        context.leavers[where] = {b: known.get(where, {}).get(b, since) for b, since in owing.items()}
+    known = remembered.removals
+    for where, owing in context.removals.items():
+        context.removals[where] = {b: known.get(where, {}).get(b, since) for b, since in owing.items()}
 
 
 def resolve(context: "ControllerContext", target: str) -> "tuple[str, list[TopicPartition]]":

@@ -11,12 +11,12 @@ from odradek.controller.bulk_moves import plan_departures, plan_elections, plan_
 from odradek.controller.context import ControllerContext
 from odradek.controller.eligible import has_stopped_cleanly, plan_lost
 from odradek.controller.events import Event
-from odradek.controller.leavers import commit_leavers_died, plan_leavers_died
 from odradek.controller.partition_states import plan_partition_move
-from odradek.controller.plan import Plan, Telling
+from odradek.controller.pending_deletions import commit_notified, plan_notifications
+from odradek.controller.plan import Notification, Plan
 from odradek.controller.reassignment_rules import steps_after
+from odradek.controller.replica_removal import commit_removals_died, plan_removals_died
 from odradek.controller.states import DELETED, PartitionState
-from odradek.controller.strays import commit_told, plan_told
 from odradek.controller.task import Task
 from odradek.controller.topic_deletion import CompleteDeletions, ResumeDeletions, plan_replica_failed
 from odradek.model.cluster import BrokerRegistration
@@ -74,13 +74,13 @@ class BrokerFailure(Task):
             for broker in self.brokers:
                 plan.note("broker", str(broker), "live", "gone")
         plan_replicas_offline(plan, replicas_on(plan, self.brokers))
-        plan_leavers_died(plan, self.brokers)
+        plan_removals_died(plan, self.brokers)
         # Clients must learn of the death even where it moved no partition (row 155).
         if plan.only is None and not plan.telling.metadata:
             plan.telling.bare_metadata = True
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
-        outcomes["left"] = commit_leavers_died(context, self.brokers)
+        outcomes["left"] = commit_removals_died(context, self.brokers)
 
     def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
         left = outcomes["left"]
@@ -108,11 +108,13 @@ class BrokerStartup(Task):
             # The others must know the newcomer before they are told that it leads: a broker ignores
             # become-follower when the leader is not among its live brokers (row 103, mixing-with-apache).
             others = tuple(b for b in context.registered_brokers() if b not in started)
-            plan_told(plan, started)
-            plan.first_tellings.append(Telling(metadata_to=others, bare_metadata=True))
+            plan_notifications(plan, started)
+            plan.first_notifications.append(Notification(metadata_to=others, bare_metadata=True))
             deleting = context.topics_to_delete
             everything = dict.fromkeys(tp for tp in context.assignments if tp.topic not in deleting)
-            plan.first_tellings.append(Telling(metadata=everything, metadata_to=started, bare_metadata=True))
+            plan.first_notifications.append(
+                Notification(metadata=everything, metadata_to=started, bare_metadata=True)
+            )
         plan_replicas_online(plan, replicas_on(plan, started))
         unclean = [r.broker_id for r in self.registrations if not has_stopped_cleanly(context, r)]
         theirs = set().union(*(context.partitions_on.get(broker, ()) for broker in unclean))
@@ -120,7 +122,7 @@ class BrokerStartup(Task):
         plan_online_trigger(plan)
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
-        commit_told(context, outcomes, now_ms)
+        commit_notified(context, outcomes, now_ms)
         for registration in self.registrations:
             context.last_epochs.pop(registration.broker_id, None)
 
@@ -198,7 +200,7 @@ class DirectoriesChanged(Task):
     def commit_facts(self, context: ControllerContext) -> None:
         before = context.offline_directories.pop(self.broker, frozenset())
         after = (before - self.recovered) | self.failed
-        if after:  # else its disks are whole, and so perhaps is everybody's (`brokers_are_whole`)
+        if after:  # else its disks are whole, and so perhaps is everybody's (`all_log_dirs_online`)
             context.offline_directories[self.broker] = after
 
     def plan(self, plan: Plan) -> None:
@@ -262,7 +264,7 @@ def plan_online_trigger(plan: Plan, topics: Iterable[str] | None = None) -> None
 def replicas_on(plan: Plan, brokers: tuple[BrokerId, ...]) -> Replicas:
     """All that these have, but for what they were told to delete and the topic node still names: a reassignment that
     took the place of another one goes on naming whom that one removed. Those are its leavers, and nobody moves them."""
-    unusual = plan.context.unusual_replicas
+    unusual = plan.context.replica_state_overrides
     return {
         broker: [
             tp

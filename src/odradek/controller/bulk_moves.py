@@ -51,7 +51,7 @@ def plan_departures(plan: Plan, broker: BrokerId, partitions: Sequence[TopicPart
             plan_replica_move(plan, topic_partition, broker, OFFLINE)
         return
     context, reason, changes = plan.context, plan.reason, plan.changes
-    planned_states, unusual = plan.replica_states, context.unusual_replicas
+    planned_states, unusual = plan.replica_states, context.replica_state_overrides
     assignments, new_assignments = context.assignments, plan.assignments
     leaderships, drafts = context.leaderships, plan.leaderships
     metadata, told = plan.telling.metadata, plan.telling.leader_and_isr
@@ -137,7 +137,7 @@ def plan_returns(plan: Plan, broker: BrokerId, partitions: Sequence[TopicPartiti
             plan_replica_move(plan, topic_partition, broker, ONLINE)
         return
     context, reason, changes = plan.context, plan.reason, plan.changes
-    planned_states, unusual = plan.replica_states, context.unusual_replicas
+    planned_states, unusual = plan.replica_states, context.replica_state_overrides
     assignments, new_assignments = context.assignments, plan.assignments
     leaderships, drafts = context.leaderships, plan.leaderships
     metadata = plan.telling.metadata
@@ -175,10 +175,10 @@ def plan_elections(
     no disk has failed, nobody is eligible outside the ISR, and the topic does not allow unclean elections.
     """
     context = plan.context
-    if len(partitions) < WORTH_IT or not context.brokers_are_whole():
+    if len(partitions) < WORTH_IT or not context.all_log_dirs_online():
         return [plan_partition_move(plan, tp, PartitionState.ONLINE, select) for tp in partitions]
     changes, planned_states, states = plan.changes, plan.partition_states, context.partition_states
-    planned_replicas, unusual = plan.replica_states, context.unusual_replicas
+    planned_replicas, unusual = plan.replica_states, context.replica_state_overrides
     assignments, new_assignments = context.assignments, plan.assignments
     leaderships, drafts = context.leaderships, plan.leaderships
     metadata, told = plan.telling.metadata, plan.telling.leader_and_isr

@@ -89,7 +89,7 @@ class Reassignment:
 
 
 @dataclass(frozen=True, slots=True)
-class UncleanQuote:
+class UncleanPoll:
     """Survivors of an offline partition that were asked what they hold, and what they answered so far."""
 
     asked: tuple[BrokerId, ...]
@@ -121,28 +121,32 @@ class ControllerContext:
     assignments: dict[TopicPartition, ReplicaAssignment] = field(default_factory=dict)
     leaderships: dict[TopicPartition, StoredPartitionState] = field(default_factory=dict)
     partition_states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
-    unusual_replicas: dict[TopicPartition, Mapping[BrokerId, ReplicaState]] = field(default_factory=dict)
+    replica_state_overrides: dict[TopicPartition, Mapping[BrokerId, ReplicaState]] = field(
+        default_factory=dict
+    )
 
     partitions_on: dict[BrokerId, set[TopicPartition]] = field(default_factory=dict)
     leaderless: set[TopicPartition] = field(default_factory=set)  # NewPartition or OfflinePartition
 
     reassignments: dict[TopicPartition, Reassignment] = field(default_factory=dict)
     # Replicas told to delete their data because they are not wanted any more, and since when they owe an answer.
-    leavers: dict[TopicPartition, dict[BrokerId, int]] = field(default_factory=dict)
-    # What a broker must delete although no topic node names it any more (see `strays`), and what it was told.
-    strays: dict[BrokerId, dict[TopicPartition, TopicId]] = field(default_factory=dict)
-    strays_told: dict[BrokerId, frozenset[TopicPartition]] = field(default_factory=dict)
+    removals: dict[TopicPartition, dict[BrokerId, int]] = field(default_factory=dict)
+    # What a broker must delete although no topic node names it any more (see `pending_deletions`), and what it was told.
+    pending_deletions: dict[BrokerId, dict[TopicPartition, TopicId]] = field(default_factory=dict)
+    pending_deletions_sent: dict[BrokerId, frozenset[TopicPartition]] = field(default_factory=dict)
     # How many StopReplica were sent, and the number of the latest that told a broker to delete (see `stop_answers`).
     stops_sent: int = 0
     deletions_told: dict[BrokerId, dict[TopicPartition, int]] = field(default_factory=dict)
     legacy_reassignments: dict[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
-    quotes: dict[TopicPartition, UncleanQuote] = field(default_factory=dict)
+    polls: dict[TopicPartition, UncleanPoll] = field(default_factory=dict)
     # Requests for elections that wait for such answers: what is known already, and what is waited for.
     elections_asked: dict[int, tuple[ElectionResults, frozenset[TopicPartition]]] = field(
         default_factory=dict
     )
     topics_to_delete: set[str] = field(default_factory=set)
-    deletions_wished: frozenset[str] = frozenset()  # all of `/admin/delete_topics`, also of unreadable topics
+    deletions_requested: frozenset[str] = (
+        frozenset()
+    )  # all of `/admin/delete_topics`, also of unreadable topics
     out_of_service: dict[str, str] = field(default_factory=dict)  # topic -> why its nodes cannot be trusted
     topic_configs: dict[str, Mapping[str, str]] = field(default_factory=dict)
     broker_configs: dict[str, Mapping[str, str]] = field(default_factory=dict)
@@ -162,19 +166,19 @@ class ControllerContext:
             broker in self.brokers
             and broker not in self.shutting_down_brokers
             and topic_partition not in self.offline_directories.get(broker, ())
-            and not (self.strays and self.has_stray(broker, topic_partition))
+            and not (self.pending_deletions and self.has_pending_deletion(broker, topic_partition))
         )
 
-    def brokers_are_whole(self) -> bool:
+    def all_log_dirs_online(self) -> bool:
         """No disk has failed and nobody keeps old data: who is online is the same for every partition."""
         return not self.offline_directories and (
-            not self.strays or self.brokers.keys().isdisjoint(self.strays)
+            not self.pending_deletions or self.brokers.keys().isdisjoint(self.pending_deletions)
         )
 
-    def has_stray(self, broker: BrokerId, topic_partition: TopicPartition) -> bool:
+    def has_pending_deletion(self, broker: BrokerId, topic_partition: TopicPartition) -> bool:
         """It must first delete what it keeps of an older topic of this name. A member of the ISR has evidently
         done so."""
-        older = self.strays.get(broker, {}).get(topic_partition)
+        older = self.pending_deletions.get(broker, {}).get(topic_partition)
         if older is None or older == self.topic_id(topic_partition.topic):
             return False
         current = self.leadership(topic_partition)
@@ -184,7 +188,7 @@ class ControllerContext:
         self, replicas: Iterable[BrokerId], topic_partition: TopicPartition
     ) -> tuple[BrokerId, ...]:
         """Those of `replicas` that are online, in the order given."""
-        if self.brokers_are_whole():
+        if self.all_log_dirs_online():
             brokers, leaving = self.brokers, self.shutting_down_brokers
             return tuple([broker for broker in replicas if broker in brokers and broker not in leaving])
         return tuple([broker for broker in replicas if self.is_online(broker, topic_partition)])
@@ -207,7 +211,7 @@ class ControllerContext:
             self.last_epochs[broker] = gone.epoch
         self.shutting_down_brokers.discard(broker)
         self.offline_directories.pop(broker, None)
-        self.strays_told.pop(broker, None)
+        self.pending_deletions_sent.pop(broker, None)
         self.deletions_told.pop(broker, None)
 
     def commit_shutting_down(self, broker: BrokerId) -> None:
@@ -285,7 +289,7 @@ class ControllerContext:
             moving = self.reassignments.pop(topic_partition, None)
             if moving is not None:
                 self.commit_assignment(topic_partition, moving.stored)
-            self.leavers.pop(topic_partition, None)
+            self.removals.pop(topic_partition, None)
 
     def stored_assignment(self, topic_partition: TopicPartition) -> ReplicaAssignment:
         """As the topic node has it; while a reassignment ends, memory is ahead of the store (S0, step 6)."""
@@ -347,7 +351,7 @@ class ControllerContext:
 
     def replica_state(self, topic_partition: TopicPartition, broker: BrokerId) -> ReplicaState:
         """An unknown replica does not exist (row 61)."""
-        unusual = self.unusual_replicas.get(topic_partition)
+        unusual = self.replica_state_overrides.get(topic_partition)
         if unusual is not None and broker in unusual:
             return unusual[broker]
         assignment = self.assignments.get(topic_partition)
@@ -372,7 +376,7 @@ class ControllerContext:
         states = {
             broker: self.replica_state(topic_partition, broker) for broker in {*old, *assignment.replicas}
         }
-        states.update(self.unusual_replicas.get(topic_partition, {}))
+        states.update(self.replica_state_overrides.get(topic_partition, {}))
         self.assignments[topic_partition] = assignment
         for broker in old:
             if broker not in assignment.replicas:
@@ -397,14 +401,14 @@ class ControllerContext:
     def commit_replica_states(
         self, topic_partition: TopicPartition, states: Mapping[BrokerId, ReplicaState]
     ) -> None:
-        known = self.unusual_replicas.get(topic_partition)
+        known = self.replica_state_overrides.get(topic_partition)
         self._set_replica_states(topic_partition, {**known, **states} if known is not None else states)
 
     def commit_many_replica_states(
         self, planned: Mapping[TopicPartition, Mapping[BrokerId, ReplicaState]]
     ) -> None:
         """As `commit_replica_states` for each; most are of one replica that goes, or comes back."""
-        unusual, assignments = self.unusual_replicas, self.assignments
+        unusual, assignments = self.replica_state_overrides, self.assignments
         for topic_partition, states in planned.items():
             if len(states) == 1:
                 ((broker, state),) = states.items()
@@ -427,11 +431,11 @@ class ControllerContext:
         for broker in assignment.replicas if assignment is not None else ():
             self.partitions_on[broker].discard(topic_partition)
         self.reassignments.pop(topic_partition, None)
-        self.leavers.pop(topic_partition, None)
-        self.quotes.pop(topic_partition, None)
+        self.removals.pop(topic_partition, None)
+        self.polls.pop(topic_partition, None)
         self.leaderships.pop(topic_partition, None)
         self.partition_states.pop(topic_partition, None)
-        self.unusual_replicas.pop(topic_partition, None)
+        self.replica_state_overrides.pop(topic_partition, None)
         self.leaderless.discard(topic_partition)
         for broker, partitions in self.offline_directories.items():
             if topic_partition in partitions:
@@ -453,9 +457,9 @@ class ControllerContext:
                 }
                 break
         if unusual:
-            self.unusual_replicas[topic_partition] = unusual
+            self.replica_state_overrides[topic_partition] = unusual
         else:
-            self.unusual_replicas.pop(topic_partition, None)
+            self.replica_state_overrides.pop(topic_partition, None)
 
     # --------------------------------------------------------------------------------------------- time
 
@@ -490,20 +494,20 @@ class ControllerContext:
             assignments=dict(self.assignments),
             leaderships=dict(self.leaderships),
             partition_states=dict(self.partition_states),
-            unusual_replicas=dict(self.unusual_replicas),
+            replica_state_overrides=dict(self.replica_state_overrides),
             partitions_on={broker: set(partitions) for broker, partitions in self.partitions_on.items()},
             leaderless=set(self.leaderless),
             reassignments=dict(self.reassignments),
-            leavers={tp: dict(brokers) for tp, brokers in self.leavers.items()},
-            strays={broker: dict(kept) for broker, kept in self.strays.items()},
-            strays_told=dict(self.strays_told),
+            removals={tp: dict(brokers) for tp, brokers in self.removals.items()},
+            pending_deletions={broker: dict(kept) for broker, kept in self.pending_deletions.items()},
+            pending_deletions_sent=dict(self.pending_deletions_sent),
             stops_sent=self.stops_sent,
             deletions_told={broker: dict(told) for broker, told in self.deletions_told.items()},
             legacy_reassignments=dict(self.legacy_reassignments),
-            quotes=dict(self.quotes),
+            polls=dict(self.polls),
             elections_asked=dict(self.elections_asked),
             topics_to_delete=set(self.topics_to_delete),
-            deletions_wished=self.deletions_wished,
+            deletions_requested=self.deletions_requested,
             out_of_service=dict(self.out_of_service),
             topic_configs=dict(self.topic_configs),
             broker_configs=dict(self.broker_configs),

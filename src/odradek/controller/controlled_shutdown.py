@@ -59,7 +59,7 @@ class ControlledShutdown(Task):
                 continue
             (led if current.leader == self.broker else followed).append(topic_partition)
         plan_elections(plan, led, select_staying)
-        unusual = context.unusual_replicas
+        unusual = context.replica_state_overrides
         may_leave = [
             tp
             for tp in followed
@@ -103,7 +103,7 @@ def select_staying(plan: Plan, topic_partition: TopicPartition, current: LeaderA
             ),
         )
 
-    if context.brokers_are_whole():
+    if context.all_log_dirs_online():
         return plan.elected_alike((select_staying, replicas, current.isr), choose)
     return choose()
 

@@ -56,11 +56,11 @@ from odradek.controller.failover import (
     load_context,
     newest_controller_epoch,
 )
-from odradek.controller.plan import Plan, Telling
+from odradek.controller.plan import Notification, Plan
 from odradek.controller.requests import requests_of
 from odradek.controller.states import PartitionState
-from odradek.controller.strangers import stranger_leads
 from odradek.controller.task import Task
+from odradek.controller.unassigned import unassigned_leader
 from odradek.controller.unclean import commit_asked, questions
 from odradek.model.facts import (
     StoredPartitionState,
@@ -84,8 +84,8 @@ class _Work:
     plan: Plan | None = None
     written: tuple[Write, ...] = ()
     attempts: int = 0
-    first_tellings: list[Telling] = field(default_factory=list)
-    telling: Telling = field(default_factory=Telling)
+    first_notifications: list[Notification] = field(default_factory=list)
+    telling: Notification = field(default_factory=Notification)
     outcomes: dict[object, object] = field(default_factory=dict)
     asks: dict[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
     requests: list[BrokerRequest] = field(default_factory=list)
@@ -146,7 +146,9 @@ class ControllerCore:
             return self._resign(str(doubt), event)
         except Exception as mistake:  # ours: nothing we remember can be trusted now (row 31)
             detail = format_exc(limit=-3)
-            return self._resign(f"{type(mistake).__name__}: {mistake}\n{detail}", event, by_mistake=True)
+            return self._resign(
+                f"{type(mistake).__name__}: {mistake}\n{detail}", event, is_internal_error=True
+            )
 
     # ------------------------------------------------------------------------------------ event to tasks
 
@@ -237,7 +239,7 @@ class ControllerCore:
         plan = work.plan
         assert plan is not None
         work.changes.extend(plan.commit())
-        work.first_tellings.extend(plan.first_tellings)
+        work.first_notifications.extend(plan.first_notifications)
         work.telling.merge(plan.telling)
         work.outcomes.update(plan.outcomes)
         work.asks.update(plan.asks)
@@ -247,12 +249,12 @@ class ControllerCore:
         assert self.context is not None and work.task is not None
         commit_asked(self.context, work.asks, self._now_ms)
         work.task.commit_done(self.context, work.outcomes, self._now_ms)
-        for telling in (*work.first_tellings, work.telling):
+        for telling in (*work.first_notifications, work.telling):
             work.requests.extend(requests_of(self.context, telling))
         work.requests.extend(questions(self.context, work.asks))
         work.answers.extend(work.task.answers(self.context, work.outcomes))
         work.follow_up.extend(work.task.follow_up(self.context, work.outcomes))
-        work.first_tellings, work.telling, work.asks = [], Telling(), {}
+        work.first_notifications, work.telling, work.asks = [], Notification(), {}
         work.task = work.plan = None
 
     def _finish(self, work: _Work) -> Effects:
@@ -264,7 +266,7 @@ class ControllerCore:
             follow_up=tuple(work.follow_up),
         )
 
-    def _resign(self, reason: str, event: Event, *, by_mistake: bool = False) -> Effects:
+    def _resign(self, reason: str, event: Event, *, is_internal_error: bool = False) -> Effects:
         """Forget everything. What the event had stored is told by the successor, who reads it."""
         asked = self._work.event if self._work is not None else event
         answer = not_controller(asked)
@@ -276,7 +278,7 @@ class ControllerCore:
             changes=(change,),
             answers=(answer,) if answer is not None else (),
             resign=reason,
-            by_mistake=by_mistake,
+            is_internal_error=is_internal_error,
         )
 
 
@@ -318,7 +320,7 @@ def _adopt(
         found = lost[topic_partition]
         state = context.partition_state(topic_partition)
         if isinstance(found, StoredPartitionState):
-            found = stranger_leads(context, topic_partition, found) or found
+            found = unassigned_leader(context, topic_partition, found) or found
         if isinstance(found, StoredPartitionState):
             context.commit_leadership(topic_partition, found)
             if state is PartitionState.NON_EXISTENT:

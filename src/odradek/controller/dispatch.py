@@ -31,10 +31,9 @@ from odradek.controller.failover import (
     Startup,
     newest_controller_epoch,
 )
-from odradek.controller.leavers import RETRY as RETRY_LEAVERS
-from odradek.controller.leavers import RetryLeavers
-from odradek.controller.leavers import tasks_of_answer as tasks_of_leaver_answer
 from odradek.controller.metadata_changes import AdoptStates, config_tasks, tasks_of_void
+from odradek.controller.pending_deletions import RETRY as RETRY_PENDING_DELETIONS
+from odradek.controller.pending_deletions import RetryPendingDeletions, answered_by
 from odradek.controller.producer_ids import AllocateProducerIds
 from odradek.controller.reassignment import tasks_of_step
 from odradek.controller.reassignment_requests import list_answer
@@ -44,10 +43,10 @@ from odradek.controller.rebalance_leaders import CHECK as IMBALANCE_CHECK
 from odradek.controller.rebalance_leaders import FIRST_CHECK_MS, tasks_of_check
 from odradek.controller.rebalance_leaders import tasks_of_node as tasks_of_election_node
 from odradek.controller.rebalance_leaders import tasks_of_request as tasks_of_election
+from odradek.controller.replica_removal import RETRY as RETRY_REMOVALS
+from odradek.controller.replica_removal import RetryRemovals
+from odradek.controller.replica_removal import tasks_of_answer as tasks_of_removal_answer
 from odradek.controller.stop_answers import commit_stop_answered
-from odradek.controller.strangers import led_by_strangers
-from odradek.controller.strays import RETRY as RETRY_STRAYS
-from odradek.controller.strays import RetryStrays, answered_by
 from odradek.controller.task import Task
 from odradek.controller.topic_changes import GiveTopicIds, OutOfService, tasks_of_assignments, tasks_of_topics
 from odradek.controller.topic_deletion import RETRY as RETRY_DELETIONS
@@ -60,6 +59,7 @@ from odradek.controller.topic_deletion import (
     unfinished_names,
 )
 from odradek.controller.topic_deletion import tasks_of_answer as tasks_of_deletion_answer
+from odradek.controller.unassigned import led_by_unassigned
 from odradek.controller.unclean import DEADLINE as UNCLEAN_DEADLINE
 from odradek.controller.unclean import tasks_of_answer as tasks_of_end_offsets
 from odradek.controller.unclean import tasks_of_deadline as tasks_of_unclean_deadline
@@ -107,7 +107,7 @@ def tasks_of(context: ControllerContext, event: Event, now_ms: int) -> list[Task
             return tasks_of_assignments(context, event)
         case IsrChangeNotified() | PartitionStatesLoaded():
             _check_epochs(context, event.states)
-            strange = led_by_strangers(context, event.states)
+            strange = led_by_unassigned(context, event.states)
             states = {tp: known for tp, known in event.states.items() if tp not in strange}
             bad = (*event.unreadable, *strange.values())
             tasks: list[Task] = [AdoptStates(states)]
@@ -187,7 +187,7 @@ def _deletions_taken_up(context: ControllerContext) -> list[Task]:
     if not context.settings.delete_topic_enable:
         context.topics_to_delete = set()
         return [ForgetDeletions(tuple(sorted(wished)), "delete.topic.enable is false")]
-    context.deletions_wished = frozenset(wished)
+    context.deletions_requested = frozenset(wished)
     unfinished = unfinished_names(context, wished)
     context.topics_to_delete = {topic for topic in wished if topic in context.topics}
     tasks: list[Task] = []
@@ -206,10 +206,10 @@ def _tasks_of_stop(context: ControllerContext, event: StopReplicaAnswered) -> li
     if registration is None or registration.epoch != event.broker_epoch:
         return []  # an answer of a broker that has died or bounced since
     event = commit_stop_answered(context, event)
-    tasks = [*tasks_of_deletion_answer(context, event), *tasks_of_leaver_answer(context, event)]
-    strays = answered_by(context, event)
-    if strays is not None:
-        tasks += [strays, TakeTheirPlace(event.broker, strays.gone)]
+    tasks = [*tasks_of_deletion_answer(context, event), *tasks_of_removal_answer(context, event)]
+    answered = answered_by(context, event)
+    if answered is not None:
+        tasks += [answered, TakeTheirPlace(event.broker, answered.gone)]
     return tasks
 
 
@@ -221,10 +221,10 @@ def _tasks_of_tick(context: ControllerContext, due: tuple[str, ...], now_ms: int
         tasks += tasks_of_check(context, now_ms)
     if RETRY_DELETIONS in due:
         tasks.append(ResumeDeletions("deletion tried again"))
-    if RETRY_LEAVERS in due:
-        tasks.append(RetryLeavers())
-    if RETRY_STRAYS in due:
-        tasks.append(RetryStrays())
+    if RETRY_REMOVALS in due:
+        tasks.append(RetryRemovals())
+    if RETRY_PENDING_DELETIONS in due:
+        tasks.append(RetryPendingDeletions())
     return tasks
 
 

@@ -113,12 +113,12 @@ class WriteProducerIdBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteStrays:
+class WritePendingDeletions:
     """Set `/odradek/strays/<broker>`, or delete it when nothing is left: what the broker must delete although no
     topic node names it any more, each with the id of the topic it is of."""
 
     broker: BrokerId
-    strays: Mapping[TopicPartition, TopicId]
+    pending_deletions: Mapping[TopicPartition, TopicId]
 
 
 Write = (
@@ -131,7 +131,7 @@ Write = (
     | WriteReassignmentNode
     | RemovePreferredElectionNode
     | WriteProducerIdBlock
-    | WriteStrays
+    | WritePendingDeletions
 )
 
 # ------------------------------------------------------------------------------------------------ changes
@@ -179,7 +179,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class UncleanCandidate:
-    """What a survivor would lose if it led: for the unclean quote."""
+    """What a candidate would lose if it led: for an unclean election."""
 
     broker: BrokerId
     last_epoch: LeaderEpoch
@@ -199,7 +199,7 @@ class Effects:
     changes: tuple[StateChange, ...] = ()
     answers: tuple[Answer, ...] = ()
     resign: str | None = None
-    by_mistake: bool = (
+    is_internal_error: bool = (
         False  # we resign over a mistake of our own: let others stand first, or it may go round
     )
     follow_up: tuple[Event, ...] = ()  # events to hand to `step`, in order, before any other

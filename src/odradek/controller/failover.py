@@ -22,11 +22,11 @@ from odradek.controller.context import (
 )
 from odradek.controller.eligible import plan_lost
 from odradek.controller.events import Elected, Event, ReassignmentStep
-from odradek.controller.lives import RESTARTED, commit_last_epochs, plan_restarted_members
-from odradek.controller.plan import Plan, Telling
+from odradek.controller.incarnations import RESTARTED, commit_last_epochs, plan_restarted_members
+from odradek.controller.pending_deletions import commit_notified, plan_notifications
+from odradek.controller.plan import Notification, Plan
 from odradek.controller.replica_states import TRANSITIONS
 from odradek.controller.states import PartitionState, ReplicaState
-from odradek.controller.strays import commit_told, plan_told
 from odradek.controller.task import Task
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.facts import StoredPartitionState
@@ -51,7 +51,7 @@ def load_context(event: Elected, settings: ControllerSettings) -> ControllerCont
         broker_configs=dict(snapshot.broker_configs),
         producer_ids=snapshot.producer_ids,
         topics_to_delete=set(snapshot.delete_topics),
-        strays={broker: dict(kept) for broker, kept in snapshot.strays.items()},
+        pending_deletions={broker: dict(kept) for broker, kept in snapshot.pending_deletions.items()},
     )
     for node in snapshot.unreadable:
         if node.topic is not None:
@@ -130,8 +130,8 @@ class Startup(Task):
         context = plan.context
         if plan.only is None:
             plan.note("controller", str(context.broker), "standby", f"epoch {context.controller_epoch}")
-            plan.first_tellings.append(Telling(bare_metadata=True))
-            plan_told(plan, context.brokers)
+            plan.first_notifications.append(Notification(bare_metadata=True))
+            plan_notifications(plan, context.brokers)
         deleting = context.topics_to_delete
         plan_startup(plan, plan.pick(tp for tp in context.assignments if tp.topic not in deleting))
         if plan.only is None:
@@ -142,7 +142,7 @@ class Startup(Task):
             plan.note("controller", str(context.broker), "loading", "ready")
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
-        commit_told(context, outcomes, now_ms)
+        commit_notified(context, outcomes, now_ms)
 
     def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
         """Row 121: take up what a predecessor had begun, from the beginning: every step may be repeated."""
@@ -169,7 +169,7 @@ def plan_startup(plan: Plan, partitions: list[TopicPartition]) -> None:
                 told[broker][topic_partition] = False
             else:
                 dead.setdefault(broker, []).append(topic_partition)
-    plan.telling.merge(Telling(told, metadata=dict.fromkeys(partitions)))
+    plan.telling.merge(Notification(told, metadata=dict.fromkeys(partitions)))
     lost = plan_restarted_members(plan, partitions)
     for broker in sorted(dead):
         plan_departures(plan, broker, in_order(dead[broker]))
@@ -191,7 +191,7 @@ def _replica_states(plan: Plan) -> Iterator[str]:
     """The usual state of a replica is Online; only the others are looked at one by one."""
     context = plan.context
     online = sum(len(partitions) for partitions in context.partitions_on.values())
-    for topic_partition in {*context.unusual_replicas, *plan.replica_states}:
+    for topic_partition in {*context.replica_state_overrides, *plan.replica_states}:
         for broker in context.assignments[topic_partition].replicas:
             state = plan.replica_state(topic_partition, broker)
             if state is not ReplicaState.ONLINE:

@@ -28,8 +28,11 @@ from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicPartition, number_in
 from odradek.model.printable import LONGEST_TEXT, shown
 
+# Names here -> what journals call them: journals that are written must be read, and compared, by any later version.
+_WORDS = {"WritePendingDeletions": "WriteStrays", "pending_deletions": "strays"}
+
 _TYPES: dict[str, type] = {
-    name: kind
+    _WORDS.get(name, name): kind
     for module in (events_module, effects_module, broker_requests, controller_requests, facts, cluster)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and hasattr(kind, "__match_args__")
@@ -50,6 +53,11 @@ class UnreadableJournal(OdradekError):
     """A line of the journal cannot be understood; the message says which part."""
 
 
+def word_of(name: str) -> str:
+    """What a journal calls this type, or this field."""
+    return _WORDS.get(name, name)
+
+
 def as_json(value: Any) -> Any:
     """A value of the controller as what `json` can write."""
     if value is None or isinstance(value, str | bool | float):
@@ -64,7 +72,8 @@ def as_json(value: Any) -> Any:
         return sorted((as_json(item) for item in value), key=str)
     names = getattr(type(value), "_fields", None) or getattr(type(value), "__match_args__", None)
     if names:
-        return {"type": type(value).__name__, **{name: as_json(getattr(value, name)) for name in names}}
+        fields = {word_of(name): as_json(getattr(value, name)) for name in names}
+        return {"type": word_of(type(value).__name__), **fields}
     if isinstance(value, tuple | list):
         return [as_json(item) for item in value]
     if isinstance(value, Mapping):
@@ -110,7 +119,7 @@ def event_from_json(value: Any) -> Event:
 def _record(kind: type, value: Mapping[str, Any]) -> Any:
     hints = get_type_hints(kind)
     names = cast("tuple[str, ...]", getattr(kind, "__match_args__", ()))
-    known = {name: _read(hints[name], value[name]) for name in names if name in value}
+    known = {name: _read(hints[name], value[word_of(name)]) for name in names if word_of(name) in value}
     try:
         return kind(**known)
     except TypeError as error:

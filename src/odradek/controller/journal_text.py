@@ -13,7 +13,7 @@ from itertools import islice
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, get_args, get_origin
 
-from odradek.controller.journal import as_json, key_text, partition_text
+from odradek.controller.journal import as_json, key_text, partition_text, word_of
 from odradek.model.ids import TopicPartition
 
 # So many values become text at once.
@@ -34,9 +34,9 @@ def json_pieces(value: Any) -> Iterator[str]:
     if not _is_large(value):
         yield text_of(value)
     elif names:
-        yield f'{{"type":"{type(value).__name__}"'
+        yield f'{{"type":"{word_of(type(value).__name__)}"'
         for name in names:
-            yield f',"{name}":'
+            yield f',"{word_of(name)}":'
             yield from json_pieces(getattr(value, name))
         yield "}"
     elif isinstance(value, Mapping):
@@ -139,9 +139,9 @@ def _compiled(kind: type, names: tuple[str, ...]) -> MakeText:
     hints: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
         hints.update(base.__dict__.get("__annotations__", {}))  # noqa: RUF063
-    fields = [f'"{name}":{{{_expression(hints.get(name), name)}}}' for name in names]
+    fields = [f'"{word_of(name)}":{{{_expression(hints.get(name), name)}}}' for name in names]
     # lambda v: f'{{"type":"Stored","version":{v.version:d}}}'
-    source = "lambda v: f'{{" + ",".join([f'"type":"{kind.__name__}"', *fields]) + "}}'"
+    source = "lambda v: f'{{" + ",".join([f'"type":"{word_of(kind.__name__)}"', *fields]) + "}}'"
     made: MakeText = eval(source, {"text_of": text_of, "ids": _ids})
     return made
 

@@ -112,14 +112,14 @@ def select_offline(plan: "Plan", topic_partition: TopicPartition, current: Leade
     context = plan.context
     replicas = plan.assignment(topic_partition).replicas
     unclean_allowed = plan.is_unclean_election_allowed(topic_partition.topic)
-    if not unclean_allowed and not current.elr and context.brokers_are_whole():
+    if not unclean_allowed and not current.elr and context.all_log_dirs_online():
         return plan.elected_alike(
             (select_offline, replicas, current.isr),
             lambda: offline_leader(
                 replicas=replicas, isr=current.isr, live=context.online_of(replicas, topic_partition)
             ),
         )
-    live = plan.survivors(topic_partition)
+    live = plan.candidates(topic_partition)
     if unclean_allowed and plan.must_ask(topic_partition, current, live):
         return None
     return offline_leader(
@@ -133,10 +133,10 @@ def select_offline(plan: "Plan", topic_partition: TopicPartition, current: Leade
 
 def _why_nobody(plan: "Plan", topic_partition: TopicPartition, current: LeaderAndIsr | None) -> str:
     replicas = plan.assignment(topic_partition).replicas
-    live = plan.survivors(topic_partition)
+    live = plan.candidates(topic_partition)
     if current is None:
         return f"none of its replicas {_ids(replicas)} is live, so no first leader can be chosen"
-    if topic_partition in plan.asks or topic_partition in plan.context.quotes:
+    if topic_partition in plan.asks or topic_partition in plan.context.polls:
         return f"no member of the ISR {_ids(current.isr)} is live; {_ids(live)} are asked what they hold"
     if not live:
         return f"none of its replicas {_ids(replicas)} is live; a member of the ISR {_ids(current.isr)} must return"

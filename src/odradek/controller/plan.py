@@ -3,7 +3,7 @@
 `plan_*` functions write on it: moves of the state machines, drafts of leadership, whom to tell what. Several
 moves of one partition fold here into one draft: one write, one leader epoch, one LeaderAndIsr a replica.
 
-Once the store has answered, `commit` puts the drafts that were stored into the context, and the `Telling`
+Once the store has answered, `commit` puts the drafts that were stored into the context, and the `Notification`
 becomes requests (`requests.py`). A draft that met a conflict is dropped whole, with its changes, and its
 partition is planned again on a new plan with `only` set to it.
 """
@@ -31,7 +31,7 @@ NO_REPLICAS = ReplicaAssignment(())
 
 
 @dataclass(slots=True)
-class Telling:
+class Notification:
     """Whom to tell what, once the writes are stored. Values are filled in from the context at that time.
 
     `leader_and_isr`: broker -> partition -> is it a new replica there (sticky: once new, new, row 150).
@@ -45,9 +45,11 @@ class Telling:
     metadata: dict[TopicPartition, None] = field(default_factory=dict)
     metadata_to: tuple[BrokerId, ...] | None = None
     bare_metadata: bool = False
-    stop_epoch: LeaderEpoch | None = None  # for strays: whatever epoch the broker remembers, it must stop
+    stop_epoch: LeaderEpoch | None = (
+        None  # for pending deletions: whatever epoch the broker remembers, it must stop
+    )
 
-    def merge(self, other: "Telling") -> None:
+    def merge(self, other: "Notification") -> None:
         """Add what `other` says. Sticky both ways: new stays new, delete stays delete."""
         _merge_flags(self.leader_and_isr, other.leader_and_isr)
         _merge_flags(self.stops, other.stops)
@@ -89,7 +91,7 @@ class Plan:
         "assignments",
         "changes",
         "context",
-        "first_tellings",
+        "first_notifications",
         "leaderships",
         "now_ms",
         "only",
@@ -120,9 +122,9 @@ class Plan:
         self.assignments: dict[TopicPartition, ReplicaAssignment] = {}
         self.other_writes: list[Write] = []
         self.changes: list[StateChange] = []
-        self.first_tellings: list[Telling] = []  # said before `telling`, in order
-        self.telling = Telling()
-        self.asks: dict[TopicPartition, tuple[BrokerId, ...]] = {}  # survivors to ask what they hold
+        self.first_notifications: list[Notification] = []  # said before `telling`, in order
+        self.telling = Notification()
+        self.asks: dict[TopicPartition, tuple[BrokerId, ...]] = {}  # candidates to ask what they hold
         self.outcomes: dict[object, object] = {}  # what a request is answered, by partition or item
         self.redrafted: set[TopicPartition] = set()  # drafted more than once
         self._minimum: dict[str, int] = {}
@@ -182,30 +184,30 @@ class Plan:
 
     def elected_alike(self, key: object, choose: Callable[[], Election | None]) -> Election | None:
         """The choice made before under the same `key`: all that it depends on, besides who is online. Only while
-        `brokers_are_whole`, for then partitions with the same replicas and ISR have the same candidates."""
+        `all_log_dirs_online`, for then partitions with the same replicas and ISR have the same candidates."""
         try:
             return self._elections[key]
         except KeyError:
             found = self._elections[key] = choose()
             return found
 
-    def survivors(self, topic_partition: TopicPartition) -> tuple[BrokerId, ...]:
+    def candidates(self, topic_partition: TopicPartition) -> tuple[BrokerId, ...]:
         """Who may lead, perhaps uncleanly: assigned and online, and not told to delete what it has. (A leaver is never in
         the ISR, so a clean election need not look.)"""
         live = self.context.online_of(self.assignment(topic_partition).replicas, topic_partition)
-        if topic_partition in self.replica_states or topic_partition in self.context.unusual_replicas:
+        if topic_partition in self.replica_states or topic_partition in self.context.replica_state_overrides:
             return tuple([b for b in live if self.replica_state(topic_partition, b) not in DELETED])
         return live
 
     def must_ask(
         self, topic_partition: TopicPartition, current: LeaderAndIsr, live: tuple[BrokerId, ...]
     ) -> bool:
-        """An unclean election with a choice: ask the survivors before choosing (see `unclean`)."""
+        """An unclean election with a choice: ask the candidates before choosing (see `unclean`)."""
         clean = {*current.isr, *self.eligible(topic_partition)}
         if len(live) < 2 or any(broker in clean for broker in live):
             return False
-        quote = self.context.quotes.get(topic_partition)
-        if quote is None:
+        poll = self.context.polls.get(topic_partition)
+        if poll is None:
             self.asks[topic_partition] = live
         return True
 
@@ -394,7 +396,7 @@ class Plan:
         planned = self.replica_states.get(topic_partition)
         state = planned.get(broker) if planned is not None else None
         if state is None:
-            unusual = self.context.unusual_replicas.get(topic_partition)
+            unusual = self.context.replica_state_overrides.get(topic_partition)
             state = unusual.get(broker) if unusual is not None else None
         if state in DELETED:
             return
@@ -405,7 +407,7 @@ class Plan:
 
     def tell_leader_and_isr_to(self, brokers: Iterable[BrokerId], topic_partition: TopicPartition) -> None:
         """As `tell_leader_and_isr` to each; nobody among them is new unless the machine says otherwise."""
-        if topic_partition in self.replica_states or topic_partition in self.context.unusual_replicas:
+        if topic_partition in self.replica_states or topic_partition in self.context.replica_state_overrides:
             for broker in brokers:
                 self.tell_leader_and_isr(broker, topic_partition)
             return
@@ -476,7 +478,7 @@ class Plan:
             self.asks.pop(topic_partition, None)
         self.changes = [change for change in self.changes if change.topic_partition not in partitions]
         self.telling.forget(partitions)
-        for telling in self.first_tellings:
+        for telling in self.first_notifications:
             telling.forget(partitions)
 
     def commit(self) -> list[StateChange]:

@@ -27,7 +27,7 @@ every step may be repeated. Each phase is an event of its own, so that no fold c
 Cancelling, or replacing a running one, drops replicas that were being added. They leave the ISR, and the lead,
 *before* the node forgets them: a crash in the other order leaves a leader that no node names.
 
-Here are the phases. How it begins stands in `reassignment_start`, who leaves in `leavers`, the questions all of them ask
+Here are the phases. How it begins stands in `reassignment_start`, who leaves in `replica_removal`, the questions all of them ask
 in `reassignment_rules`.
 """
 
@@ -35,8 +35,8 @@ from odradek.controller.context import ControllerContext, Reassignment, Reassign
 from odradek.controller.effects import Write, WriteReassignmentNode
 from odradek.controller.election import reassigned_leader
 from odradek.controller.events import Event, ReassignmentStep, WriteAnswer
-from odradek.controller.leavers import commit_leavers, plan_leaver
 from odradek.controller.partition_states import plan_partition_move
+from odradek.controller.pending_deletions import plan_kept
 from odradek.controller.plan import Plan
 from odradek.controller.reassignment_rules import (
     GROWING,
@@ -49,9 +49,9 @@ from odradek.controller.reassignment_rules import (
     shown,
     steps_after,
 )
+from odradek.controller.replica_removal import commit_removals, plan_removal
 from odradek.controller.replica_states import plan_replica_move
 from odradek.controller.states import PartitionState, ReplicaState
-from odradek.controller.strays import plan_kept
 from odradek.controller.task import Task
 from odradek.controller.topic_nodes import commit_topic_answer, topic_write
 from odradek.model.cluster import ReplicaAssignment
@@ -64,7 +64,7 @@ NEW, ONLINE, NON_EXISTENT = ReplicaState.NEW, ReplicaState.ONLINE, ReplicaState.
 def tasks_of_step(context: ControllerContext, event: ReassignmentStep) -> list[Task]:
     moving = [tp for tp in event.partitions if tp in context.reassignments]
     done = tuple(
-        tp for tp in moving if context.reassignments[tp].phase is STOPPING and not context.leavers.get(tp)
+        tp for tp in moving if context.reassignments[tp].phase is STOPPING and not context.removals.get(tp)
     )
     ended = frozenset(done)
     going = tuple(tp for tp in moving if tp not in ended)
@@ -88,7 +88,7 @@ class AdvanceReassignments(Task):
             moving = context.reassignments[topic_partition]
             if moving.phase is SHRINKING:
                 for broker in moving.stored.removing_replicas:
-                    plan_leaver(plan, topic_partition, broker)
+                    plan_removal(plan, topic_partition, broker)
                 plan.outcomes[topic_partition] = STOPPING
             elif moving.phase is GROWING:
                 ready = is_only_an_order(moving.stored) or is_caught_up(context, topic_partition)
@@ -104,7 +104,7 @@ class AdvanceReassignments(Task):
             if moving is not None and isinstance(phase, ReassignmentPhase):
                 context.reassignments[topic_partition] = Reassignment(moving.stored, phase)
         stopped = [tp for tp in self.partitions if outcomes.get(tp) is STOPPING]
-        commit_leavers(context, stopped, outcomes, now_ms)
+        commit_removals(context, stopped, outcomes, now_ms)
 
     def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
         shrinking = tuple(tp for tp in self.partitions if outcomes.get(tp) is SHRINKING)
@@ -184,7 +184,7 @@ class CompleteReassignments(Task):
             plan.tell_metadata(topic_partition)
             before, after = shown(moving.stored), shown(final[topic_partition])
             plan.note("assignment", str(topic_partition), before, after)
-        for broker, kept in sorted(context.strays.items()):
+        for broker, kept in sorted(context.pending_deletions.items()):
             if not final.keys().isdisjoint(kept):  # until now the topic node names them as removing
                 plan_kept(plan, broker, {})
         changed = {tp for tp in final if final[tp] != context.reassignments[tp].stored}

@@ -56,7 +56,7 @@ def steps_after(context: ControllerContext, partitions: Iterable[TopicPartition]
         if moving is None:
             continue
         if (moving.phase is GROWING and is_caught_up(context, topic_partition)) or (
-            moving.phase is STOPPING and not context.leavers.get(topic_partition)
+            moving.phase is STOPPING and not context.removals.get(topic_partition)
         ):
             ready.append(topic_partition)
     return (ReassignmentStep(tuple(ready)),) if ready else ()

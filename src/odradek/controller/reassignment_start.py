@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 
 from odradek.controller.context import ControllerContext, Reassignment
-from odradek.controller.effects import Write, WriteStrays
+from odradek.controller.effects import Write, WritePendingDeletions
 from odradek.controller.events import Event, ReassignmentStep, WriteAnswer
-from odradek.controller.leavers import commit_leavers, commit_left, plan_leaver
 from odradek.controller.partition_states import plan_partition_move
-from odradek.controller.plan import Plan, Telling
+from odradek.controller.pending_deletions import plan_kept
+from odradek.controller.plan import Notification, Plan
 from odradek.controller.reassignment_rules import GROWING, dropped_by, loses_records, selector_among, shown
+from odradek.controller.replica_removal import commit_left, commit_removals, plan_removal
 from odradek.controller.replica_states import plan_replica_move
 from odradek.controller.states import PartitionState, ReplicaState
-from odradek.controller.strays import plan_kept
 from odradek.controller.task import Task
 from odradek.controller.topic_nodes import commit_topic_answer, topic_write
 from odradek.model.cluster import ReplicaAssignment
@@ -53,7 +53,7 @@ class DropReplicas(Task):
                     plan, topic_partition, PartitionState.ONLINE, selector_among(wished.replicas)
                 )
             for broker in dropped:
-                plan_leaver(plan, topic_partition, broker)
+                plan_removal(plan, topic_partition, broker)
                 kept.setdefault(broker, {})[topic_partition] = context.topic_id(topic_partition.topic)
             # The epoch rises in any case: whoever takes over after the node is written, and before the leader
             # heard of it, sends this epoch, and to the leader it is news.
@@ -70,7 +70,7 @@ class DropReplicas(Task):
         return commit_topic_answer(context, write, answer)
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
-        commit_leavers(context, self.wished, outcomes, now_ms)
+        commit_removals(context, self.wished, outcomes, now_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +87,11 @@ class WriteAssignments(Task):
         wished = {tp: new for tp, new in self.wished.items() if not _still_in_sync(plan, tp, new)}
         for topic in sorted({tp.topic for tp in wished}):
             plan.other_writes.append(topic_write(plan.context, topic, wished))
-        _plan_not_stray_any_more(plan, wished)
+        _plan_not_pending_any_more(plan, wished)
         for topic_partition in sorted(wished):
             plan.outcomes[topic_partition] = GROWING
             _plan_wanted_again(plan, topic_partition, self.wished[topic_partition])
-        plan.telling = Telling()  # the next step tells it, at a new epoch
+        plan.telling = Notification()  # the next step tells it, at a new epoch
         for topic_partition in sorted(wished):
             before = plan.context.stored_assignment(topic_partition)
             plan.note("assignment", str(topic_partition), shown(before), shown(self.wished[topic_partition]))
@@ -113,11 +113,11 @@ class WriteAssignments(Task):
         return (ReassignmentStep(started, announce=True),) if started else ()
 
 
-def _plan_not_stray_any_more(plan: Plan, wished: Mapping[TopicPartition, ReplicaAssignment]) -> None:
+def _plan_not_pending_any_more(plan: Plan, wished: Mapping[TopicPartition, ReplicaAssignment]) -> None:
     """What was to be deleted on a broker, and is to be there again: after the topic node names it, so that there
     is no moment in which nobody does."""
     context = plan.context
-    for broker, kept in sorted(context.strays.items()):
+    for broker, kept in sorted(context.pending_deletions.items()):
         back = {
             tp
             for tp, topic_id in kept.items()
@@ -126,7 +126,9 @@ def _plan_not_stray_any_more(plan: Plan, wished: Mapping[TopicPartition, Replica
             and topic_id == context.topic_id(tp.topic)
         }
         if back:
-            plan.other_writes.append(WriteStrays(broker, {tp: i for tp, i in kept.items() if tp not in back}))
+            plan.other_writes.append(
+                WritePendingDeletions(broker, {tp: i for tp, i in kept.items() if tp not in back})
+            )
 
 
 def _still_in_sync(plan: Plan, topic_partition: TopicPartition, wished: ReplicaAssignment) -> bool:

@@ -123,7 +123,7 @@ class ElectLeaders(Task):
             if is_led:
                 plan.outcomes[topic_partition] = (ErrorCode.NONE, "")
             elif topic_partition not in plan.asks and not (
-                self.unclean and topic_partition in plan.context.quotes
+                self.unclean and topic_partition in plan.context.polls
             ):
                 plan.outcomes[topic_partition] = self._failed(topic_partition)
 
@@ -139,11 +139,11 @@ class ElectLeaders(Task):
         return error, f"Failed to elect leader for partition {topic_partition} under strategy {strategy}"
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
-        """Whoever asked waits until survivors have said what they hold; also when they were asked before. Where nobody
+        """Whoever asked waits until the candidates have said what they hold; also when they were asked before. Where nobody
         is asked, for the node was found gone or damaged, there is nothing to wait for."""
         unknown = [tp for tp in self.partitions if tp not in outcomes]
-        outcomes.update({tp: self._failed(tp) for tp in unknown if tp not in context.quotes})
-        waiting = frozenset(tp for tp in unknown if tp in context.quotes)
+        outcomes.update({tp: self._failed(tp) for tp in unknown if tp not in context.polls})
+        waiting = frozenset(tp for tp in unknown if tp in context.polls)
         if waiting and self.request_id is not None:
             context.elections_asked[self.request_id] = (self._results(outcomes), waiting)
 
@@ -169,7 +169,7 @@ def select_preferred(plan: Plan, topic_partition: TopicPartition, current: Leade
         live = plan.context.online_of(replicas, topic_partition)
         return preferred_leader(replicas=replicas, isr=current.isr, live=live)
 
-    if plan.context.brokers_are_whole():
+    if plan.context.all_log_dirs_online():
         return plan.elected_alike((select_preferred, replicas, current.isr), choose)
     return choose()
 
@@ -177,7 +177,7 @@ def select_preferred(plan: Plan, topic_partition: TopicPartition, current: Leade
 def select_unclean(plan: Plan, topic_partition: TopicPartition, current: LeaderAndIsr) -> Election | None:
     """An administrator may always ask for it, whatever the topic allows (C9)."""
     replicas = plan.assignment(topic_partition).replicas
-    live = plan.survivors(topic_partition)
+    live = plan.candidates(topic_partition)
     if plan.must_ask(topic_partition, current, live):
         return None
     return offline_leader(

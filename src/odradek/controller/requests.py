@@ -1,4 +1,4 @@
-"""From a `Telling` to requests: the values are read from the context after the writes were answered.
+"""From a `Notification` to requests: the values are read from the context after the writes were answered.
 
 Order for each broker: LeaderAndIsr, UpdateMetadata, StopReplica (golden 05a, 06; row 171). A broker must know
 the leaders before it follows them, and clients must hear of a leader before its old place is stopped.
@@ -18,7 +18,7 @@ from odradek.controller.broker_requests import (
     UpdateMetadataRequest,
 )
 from odradek.controller.context import ControllerContext
-from odradek.controller.plan import Telling
+from odradek.controller.plan import Notification
 from odradek.controller.stop_answers import commit_stop_sent
 from odradek.model.cluster import BrokerRegistration
 from odradek.model.ids import (
@@ -34,7 +34,7 @@ from odradek.model.ids import (
 _new = tuple.__new__
 
 
-def requests_of(context: ControllerContext, telling: Telling) -> list[BrokerRequest]:
+def requests_of(context: ControllerContext, telling: Notification) -> list[BrokerRequest]:
     """Requests by broker, lowest id first."""
     values: dict[TopicPartition, LeaderAndIsrPartition] = {}
     alike: list[tuple[KeysView[TopicPartition], Told]] = []
@@ -45,8 +45,10 @@ def requests_of(context: ControllerContext, telling: Telling) -> list[BrokerRequ
     for broker in context.registered_brokers():
         partitions = telling.leader_and_isr.get(broker)
         if partitions:
-            if broker in context.strays:  # what must be deleted first is answered first
-                partitions = {tp: new for tp, new in partitions.items() if not context.has_stray(broker, tp)}
+            if broker in context.pending_deletions:  # what must be deleted first is answered first
+                partitions = {
+                    tp: new for tp, new in partitions.items() if not context.has_pending_deletion(broker, tp)
+                }
             told = _told(context, partitions, values, alike)
             if told[0]:
                 requests.append(_leader_and_isr(context, broker, *told))
@@ -148,7 +150,7 @@ def _metadata_partitions(
     context: ControllerContext, partitions: Iterable[TopicPartition]
 ) -> list[UpdateMetadataPartition]:
     broken_disks = any(context.offline_directories.values()) or not context.brokers.keys().isdisjoint(
-        context.strays
+        context.pending_deletions
     )  # else who is offline is the same for every partition of the same replicas
     leaderships, assignments, topics = context.leaderships, context.assignments, context.topics
     offline_of: dict[tuple[BrokerId, ...], tuple[BrokerId, ...]] = {}

@@ -42,7 +42,7 @@ def tasks_of_topics(context: ControllerContext, event: TopicsChanged) -> list[Ta
     )
     if vanished:
         tasks.append(TopicsGone(tuple(vanished)))
-    void = tuple(sorted(context.deletions_wished - there))
+    void = tuple(sorted(context.deletions_requested - there))
     if void:  # somebody took away the node; the wish must not be for the next topic of that name
         tasks.append(ForgetDeletions(void, "its node is gone already", with_config=True))
     broken = {node.topic: node for node in event.unreadable if node.topic is not None}
@@ -104,7 +104,7 @@ def _creation(
         tasks.append(GiveTopicIds(nameless))
     partitions = tuple(TopicPartition(n.topic, p) for n in nodes for p in sorted(n.partitions))
     tasks.append(NewPartitions(partitions))
-    doomed = tuple(node.topic for node in nodes if node.topic in context.deletions_wished)
+    doomed = tuple(node.topic for node in nodes if node.topic in context.deletions_requested)
     if doomed:  # it could not be read when its deletion was asked for
         tasks += [DeleteTopics(doomed), CompleteDeletions()]
     return tasks

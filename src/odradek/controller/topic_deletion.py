@@ -23,16 +23,16 @@ from odradek.controller.effects import (
     RemoveTopicDeletion,
     StateChange,
     Write,
+    WritePendingDeletions,
     WriteReassignmentNode,
-    WriteStrays,
     WriteTopicAssignment,
 )
 from odradek.controller.events import Conflict, StopReplicaAnswered, Stored, WriteAnswer
 from odradek.controller.partition_states import plan_partition_move
+from odradek.controller.pending_deletions import commit_kept, plan_kept
 from odradek.controller.plan import Plan
 from odradek.controller.replica_states import plan_replica_move
 from odradek.controller.states import PartitionState, ReplicaState
-from odradek.controller.strays import commit_kept, plan_kept
 from odradek.controller.task import Task
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import DeleteTopicsRequested, TopicAssignment
@@ -52,7 +52,7 @@ def tasks_of_deletions(context: ControllerContext, event: DeleteTopicsRequested)
     """Start what is new. A wish for a topic that is not there, or while deletion is switched off, is removed."""
     if not context.settings.delete_topic_enable:
         return [ForgetDeletions(event.topics, "delete.topic.enable is false")] if event.topics else []
-    context.deletions_wished = frozenset(event.topics)
+    context.deletions_requested = frozenset(event.topics)
     unknown = tuple(t for t in event.topics if t not in context.topics and t not in context.out_of_service)
     wanted = tuple(t for t in event.topics if t in context.topics and t not in context.topics_to_delete)
     tasks: list[Task] = []
@@ -100,7 +100,7 @@ class ForgetDeletions(Task):
             plan.note("topic", topic, "deletion requested", "deletion forgotten")
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
-        context.deletions_wished -= set(self.topics)
+        context.deletions_requested -= set(self.topics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,18 +242,18 @@ class CompleteDeletions(Task):
         assert isinstance(answer, Stored), "removing what is gone already is success"
         if isinstance(write, WriteReassignmentNode):
             context.legacy_reassignments = dict(write.targets)
-        if isinstance(write, WriteStrays):
+        if isinstance(write, WritePendingDeletions):
             commit_kept(context, write)
         # The wish is removed last: only then is the topic forgotten.
         if isinstance(write, RemoveTopicDeletion):
             context.commit_topic_gone(write.topic)
-            context.deletions_wished -= {write.topic}
+            context.deletions_requested -= {write.topic}
         return False
 
 
 def is_deleted_everywhere(context: ControllerContext, topic: str) -> bool:
     """Every replica Successful; with `odradek.delete.topic.with.offline.replicas`, dead ones do not count:
-    what they keep is a stray, and is cleaned by topic id when their broker returns."""
+    what they keep is a pending deletion, by topic id, until their broker returns."""
     without_dead = context.deletes_with_offline_replicas()
     for topic_partition in context.partitions_of(topic):
         for broker in context.assignments[topic_partition].replicas:

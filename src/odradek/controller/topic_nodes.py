@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from odradek.controller.context import ControllerContext
-from odradek.controller.effects import Write, WriteStrays, WriteTopicAssignment
+from odradek.controller.effects import Write, WritePendingDeletions, WriteTopicAssignment
 from odradek.controller.events import Conflict, Stored, WriteAnswer
-from odradek.controller.strays import commit_kept
+from odradek.controller.pending_deletions import commit_kept
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.errors import OdradekError
 from odradek.model.facts import TopicAssignment
@@ -31,7 +31,7 @@ class TopicNodeDiffers(OdradekError):
 
 def commit_topic_answer(context: ControllerContext, write: Write, answer: WriteAnswer) -> bool:
     """Remember the node's version; True: write again, over the version found."""
-    if isinstance(write, WriteStrays):
+    if isinstance(write, WritePendingDeletions):
         commit_kept(context, write)
     if not isinstance(write, WriteTopicAssignment):
         return False

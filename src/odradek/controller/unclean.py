@@ -3,7 +3,7 @@
 Before it chooses, the controller asks every live replica what it holds: the epoch of its last record and its log
 end offset. The best of them by (last epoch, log end offset) leads; the others stand in the journal with what
 they would have cost. Nobody answers within half a second: the first in assignment order, as Apache does. A
-single survivor is not asked, there is nothing to choose.
+single candidate is not asked, there is nothing to choose.
 
 While the question is open the partition stays offline, and a member of the ISR that returns still wins.
 """
@@ -11,7 +11,7 @@ While the question is open the partition stays offline, and a member of the ISR 
 from collections.abc import Iterable, Mapping
 
 from odradek.controller.broker_requests import AskEndOffsets, BrokerRequest
-from odradek.controller.context import ControllerContext, UncleanQuote
+from odradek.controller.context import ControllerContext, UncleanPoll
 from odradek.controller.effects import Answer, StateChange
 from odradek.controller.election import Election, offline_leader
 from odradek.controller.events import EndOffsetsAnswered
@@ -37,7 +37,7 @@ def questions(context: ControllerContext, asked: Iterable[TopicPartition]) -> li
     for topic_partition in sorted(asked):
         state = context.leadership(topic_partition)
         epoch = state.leader_epoch if state is not None else LeaderEpoch(-1)
-        for broker in context.quotes[topic_partition].asked:
+        for broker in context.polls[topic_partition].asked:
             by_broker.setdefault(broker, []).append((topic_partition, epoch))
     return [
         AskEndOffsets(broker, context.broker_epoch(broker), tuple(partitions))
@@ -49,31 +49,31 @@ def questions(context: ControllerContext, asked: Iterable[TopicPartition]) -> li
 def commit_asked(
     context: ControllerContext, asked: dict[TopicPartition, tuple[BrokerId, ...]], now_ms: int
 ) -> None:
-    for topic_partition, survivors in asked.items():
-        context.quotes[topic_partition] = UncleanQuote(survivors, {}, now_ms + PATIENCE_MS)
+    for topic_partition, candidates in asked.items():
+        context.polls[topic_partition] = UncleanPoll(candidates, {}, now_ms + PATIENCE_MS)
         context.commit_deadline(DEADLINE, now_ms + PATIENCE_MS)
 
 
 def tasks_of_answer(context: ControllerContext, event: EndOffsetsAnswered) -> list[Task]:
-    """Note what a survivor holds; elect where everybody who is still live has answered."""
+    """Note what a candidate holds; elect where everybody who is still live has answered."""
     complete = []
     for topic_partition, end in sorted(event.ends.items()):
-        quote = context.quotes.get(topic_partition)
-        if quote is None or event.broker not in quote.asked:
+        poll = context.polls.get(topic_partition)
+        if poll is None or event.broker not in poll.asked:
             continue
-        ends = {**quote.ends, event.broker: end}
-        context.quotes[topic_partition] = UncleanQuote(quote.asked, ends, quote.deadline_ms)
-        if all(broker in ends or broker not in context.brokers for broker in quote.asked):
+        ends = {**poll.ends, event.broker: end}
+        context.polls[topic_partition] = UncleanPoll(poll.asked, ends, poll.deadline_ms)
+        if all(broker in ends or broker not in context.brokers for broker in poll.asked):
             complete.append(topic_partition)
     return [ElectUnclean(tuple(complete))] if complete else []
 
 
 def tasks_of_deadline(context: ControllerContext, now_ms: int) -> list[Task]:
     """Also what an administrator waits for and is no more: its topic went, and the question with it."""
-    due = {tp for tp, quote in context.quotes.items() if quote.deadline_ms <= now_ms}
+    due = {tp for tp, poll in context.polls.items() if poll.deadline_ms <= now_ms}
     for _, waiting in context.elections_asked.values():
-        due |= waiting - context.quotes.keys()
-    later = [quote.deadline_ms for quote in context.quotes.values() if quote.deadline_ms > now_ms]
+        due |= waiting - context.polls.keys()
+    later = [poll.deadline_ms for poll in context.polls.values() if poll.deadline_ms > now_ms]
     if later:
         context.commit_deadline(DEADLINE, min(later))
     return [ElectUnclean(tuple(sorted(due)))] if due else []
@@ -90,7 +90,7 @@ class ElectUnclean(Task):
 
     def plan(self, plan: Plan) -> None:
         context = plan.context
-        for topic_partition in plan.pick(tp for tp in self.partitions if tp in context.quotes):
+        for topic_partition in plan.pick(tp for tp in self.partitions if tp in context.polls):
             if plan.partition_state(topic_partition) is not PartitionState.OFFLINE:
                 continue  # a member of the ISR returned meanwhile
             plan.changes.extend(priced(context, topic_partition))
@@ -99,7 +99,7 @@ class ElectUnclean(Task):
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
         """Administrators who wait for these elections can be answered when the last of theirs is done."""
         for topic_partition in self.partitions:
-            context.quotes.pop(topic_partition, None)
+            context.polls.pop(topic_partition, None)
         answered = []
         for request_id, (results, waiting) in sorted(context.elections_asked.items()):
             known = {tp: _result(context, tp) for tp in sorted(waiting.intersection(self.partitions))}
@@ -143,7 +143,7 @@ def _select_best(plan: Plan, topic_partition: TopicPartition, current: LeaderAnd
     return offline_leader(
         replicas=replicas,
         isr=current.isr,
-        live=plan.survivors(topic_partition),
+        live=plan.candidates(topic_partition),
         unclean_allowed=True,
         ranked=ranking(context, topic_partition),
         eligible=context.eligible(topic_partition),
@@ -153,9 +153,9 @@ def _select_best(plan: Plan, topic_partition: TopicPartition, current: LeaderAnd
 def ranking(context: ControllerContext, topic_partition: TopicPartition) -> tuple[BrokerId, ...]:
     """Those that answered, best first; among equals the assignment order decides.
 
-    Of an Apache survivor the log end alone is known (mixing with Apache): then all are compared by that.
+    Of an Apache candidate the log end alone is known (mixing with Apache): then all are compared by that.
     """
-    ends = context.quotes[topic_partition].ends
+    ends = context.polls[topic_partition].ends
     answered = [b for b in context.assignments[topic_partition].replicas if b in ends]
     if any(epoch < 0 < offset for epoch, offset in ends.values()):
         return tuple(sorted(answered, key=lambda broker: ends[broker][1], reverse=True))
@@ -163,13 +163,13 @@ def ranking(context: ControllerContext, topic_partition: TopicPartition) -> tupl
 
 
 def priced(context: ControllerContext, topic_partition: TopicPartition) -> list[StateChange]:
-    """What each candidate holds and what choosing it would lose against the best: the quote."""
-    quote = context.quotes[topic_partition]
+    """What each candidate holds and what choosing it would lose against the best: the poll."""
+    poll = context.polls[topic_partition]
     order = ranking(context, topic_partition)
-    best = quote.ends[order[0]] if order else UNKNOWN_END
+    best = poll.ends[order[0]] if order else UNKNOWN_END
     changes = []
-    for broker in quote.asked:
-        end = quote.ends.get(broker)
+    for broker in poll.asked:
+        end = poll.ends.get(broker)
         if end is None:
             text = f"broker {broker} did not answer what it holds"
         else:

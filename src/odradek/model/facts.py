@@ -197,7 +197,7 @@ class MetadataLoaded:
     unreadable: tuple[UnreadableNode, ...] = ()
     producer_ids: ProducerIdBlock | None = None
     # What brokers must still delete although no topic node names it, with the id of the topic it is of.
-    strays: Mapping[BrokerId, Mapping[TopicPartition, TopicId]] = field(default_factory=dict)
+    pending_deletions: Mapping[BrokerId, Mapping[TopicPartition, TopicId]] = field(default_factory=dict)
 
 
 Fact = (

@@ -29,9 +29,9 @@ from odradek.protocol.flat import update_metadata_request as flat_um
 from odradek.protocol.messages import leader_and_isr as lai
 from odradek.protocol.messages import stop_replica as sr
 from odradek.protocol.messages import update_metadata as um
-from odradek.server import survivor_questions as survivors
+from odradek.server import end_offset_queries as survivors
+from odradek.server.end_offset_queries import AskLogEnds, decode_end_offsets, decode_log_ends
 from odradek.server.endpoints import endpoint_of, error_of
-from odradek.server.survivor_questions import AskLogEnds, decode_end_offsets, decode_log_ends
 
 LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA = 4, 5, 6
 VERSIONS = {

@@ -213,7 +213,7 @@ class ControllerRuntime:
             await term.serve()
         except Resigning as resigning:
             reason = str(resigning)
-            if resigning.by_mistake:
+            if resigning.is_internal_error:
                 self._log.warning("controller", f"[Controller id={self._broker}] resigns: {reason}")
                 await self._end_term(store, term, reason)
                 await asyncio.sleep(PAUSE_AFTER_MISTAKE_S)

@@ -61,11 +61,11 @@ _Stepped = tuple[controller_effects.Effects, dict[int, EncodedRequest]]
 
 
 class Resigning(Exception):
-    """Ends a term; the message says why. `by_mistake`: ours, so others should stand first."""
+    """Ends a term; the message says why. `is_internal_error`: ours, so others should stand first."""
 
-    def __init__(self, reason: str, *, by_mistake: bool = False) -> None:
+    def __init__(self, reason: str, *, is_internal_error: bool = False) -> None:
         super().__init__(reason)
-        self.by_mistake = by_mistake
+        self.is_internal_error = is_internal_error
 
 
 class ControllerTerm:
@@ -325,7 +325,7 @@ class ControllerTerm:
             self._asked.pop(answer.request_id, None)
             self._on_answer(answer.request_id, answer.body)
         if effects.resign is not None:
-            raise Resigning(effects.resign, by_mistake=effects.by_mistake)
+            raise Resigning(effects.resign, is_internal_error=effects.is_internal_error)
 
     def _put(self, event: events.Event) -> None:
         if not self._is_closed:

@@ -14,9 +14,9 @@ from odradek.controller.effects import (
     RemoveTopicDeletion,
     Write,
     WritePartitionState,
+    WritePendingDeletions,
     WriteProducerIdBlock,
     WriteReassignmentNode,
-    WriteStrays,
     WriteTopicAssignment,
 )
 from odradek.store import api, layout, transactions
@@ -73,8 +73,8 @@ def _encode(write: Write) -> api.ConditionalOps:
         return transactions.remove_preferred_election()
     if isinstance(write, WriteReassignmentNode):
         return transactions.write_reassignment(write.targets)
-    if isinstance(write, WriteStrays):
-        return write_pending_deletions(write.broker, write.strays)
+    if isinstance(write, WritePendingDeletions):
+        return write_pending_deletions(write.broker, write.pending_deletions)
     assert isinstance(write, WriteProducerIdBlock), write
     return transactions.write_producer_id_block(write.block, expected_version=write.expected_version)
 

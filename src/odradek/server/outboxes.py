@@ -21,10 +21,10 @@ from odradek.model.errors import ProtocolError
 from odradek.model.facts import UnreadableNode
 from odradek.model.ids import BrokerEpoch, BrokerId
 from odradek.server.controller_requests import EncodedRequest, RequestEncoder, Sendable, decode_answer
+from odradek.server.end_offset_queries import second_question
 from odradek.server.endpoints import endpoint_of
 from odradek.server.log_limits import LimitedLog
 from odradek.server.seams import Seams
-from odradek.server.survivor_questions import second_question
 
 BACKOFF_MS = 100
 MOST_ON_THE_WIRE = 5

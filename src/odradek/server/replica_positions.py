@@ -23,8 +23,7 @@ from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerId, LeaderEpoch
 from odradek.protocol.messages.list_offsets import ListOffsetsResponse
 from odradek.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 from odradek.protocol.schema import Response
-from odradek.server.seams import Seams
-from odradek.server.survivor_questions import (
+from odradek.server.end_offset_queries import (
     LIST_OFFSETS,
     OFFSET_FOR_LEADER_EPOCH,
     VERSIONS,
@@ -32,6 +31,7 @@ from odradek.server.survivor_questions import (
     encode_end_offsets,
     encode_log_ends,
 )
+from odradek.server.seams import Seams
 
 ANSWER_MS = 5_000
 NOTHING = 0  # is known to be there, so no tombstone is droppable

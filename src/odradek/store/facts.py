@@ -298,7 +298,7 @@ class ControllerFacts(_Hints):
             reassignment=reassignment,
             preferred_election=preferred,
             producer_ids=await self._producer_ids(unreadable),
-            strays=await self._pending_deletions(unreadable),
+            pending_deletions=await self._pending_deletions(unreadable),
             unreadable=tuple(unreadable),
         )
 

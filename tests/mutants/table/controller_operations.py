@@ -28,7 +28,7 @@ OF_OPERATIONS: tuple[Mutant, ...] = (
         (
             Edit(
                 "controller.broker_changes:BrokerStartup.plan",
-                "plan.first_tellings.append(Telling(metadata_to=others, bare_metadata=True))",
+                "plan.first_notifications.append(Notification(metadata_to=others, bare_metadata=True))",
                 "pass",
             ),
         ),
@@ -112,7 +112,7 @@ OF_OPERATIONS: tuple[Mutant, ...] = (
                 "controller.reassignment:AdvanceReassignments.plan",
                 (
                     "for broker in moving.stored.removing_replicas:\n"
-                    "    plan_leaver(plan, topic_partition, broker)"
+                    "    plan_removal(plan, topic_partition, broker)"
                 ),
                 "pass",
             ),
@@ -185,7 +185,7 @@ OF_OPERATIONS: tuple[Mutant, ...] = (
         (
             Edit(
                 "controller.failover:Startup.plan",
-                "plan.first_tellings.append(Telling(bare_metadata=True))",
+                "plan.first_notifications.append(Notification(bare_metadata=True))",
                 "pass",
             ),
         ),
@@ -417,7 +417,7 @@ OF_OPERATIONS: tuple[Mutant, ...] = (
         "a leaver that said no is not asked again",
         (
             Edit(
-                "controller.leavers:LeaversAnswered.commit_done",
+                "controller.replica_removal:RemovalsAnswered.commit_done",
                 ("if self.failed:\n    context.commit_deadline(RETRY, now_ms + RETRY_MS)"),
                 "pass",
             ),

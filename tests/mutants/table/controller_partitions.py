@@ -273,11 +273,11 @@ OF_PARTITIONS: tuple[Mutant, ...] = (
         (
             Edit(
                 "controller.core:ControllerCore.step",
-                "return self._resign(f'{type(mistake).__name__}: {mistake}\\n{detail}', event, by_mistake=True)",
+                "return self._resign(f'{type(mistake).__name__}: {mistake}\\n{detail}', event, is_internal_error=True)",
                 (
                     "self._work = None\n"
                     "return NOTHING\n"
-                    "return self._resign(f'{type(mistake).__name__}: {mistake}\\n{detail}', event, by_mistake=True)"
+                    "return self._resign(f'{type(mistake).__name__}: {mistake}\\n{detail}', event, is_internal_error=True)"
                 ),
             ),
         ),

@@ -315,7 +315,7 @@ OF_REPLICAS: tuple[Mutant, ...] = (
         "a leaver that answered keeps its state",
         (
             Edit(
-                "controller.leavers:LeaversAnswered.plan",
+                "controller.replica_removal:RemovalsAnswered.plan",
                 "plan_replica_move(plan, topic_partition, self.broker, NON_EXISTENT)",
                 "pass",
             ),

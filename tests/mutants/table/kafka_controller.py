@@ -219,7 +219,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         (
             Edit(
                 "controller.reassignment_start:DropReplicas.plan",
-                "plan_leaver(plan, topic_partition, broker)",
+                "plan_removal(plan, topic_partition, broker)",
                 "plan.forget_replica(topic_partition, broker, 'forgotten')",
             ),
         ),

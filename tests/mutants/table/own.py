@@ -12,7 +12,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         "a leader that restarts before any controller has seen its death leads on in the same leader epoch",
         (
             Edit(
-                "controller.lives:_was_restarted",
+                "controller.incarnations:_was_restarted",
                 "stored.isr_broker_epochs[stored.leader_and_isr.isr.index(member)] != epoch",
                 "False",
             ),
@@ -131,7 +131,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         (
             Edit(
                 "replication.partition:Partition._advance_high_watermark",
-                "self.is_under_min_isr or self._has_strangers_in_isr",
+                "self.is_under_min_isr or self._has_unassigned_in_isr",
                 "self.is_under_min_isr",
             ),
         ),
@@ -210,7 +210,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         "a leaver on a dead broker that the next reassignment finds in the topic node is told nothing when it returns",
         (
             Edit(
-                "controller.reassignment_start:_plan_not_stray_any_more",
+                "controller.reassignment_start:_plan_not_pending_any_more",
                 "wished[tp].target_replicas",
                 "wished[tp].replicas",
             ),
@@ -242,7 +242,7 @@ EXHIBITS: tuple[Mutant, ...] = (
     Mutant(
         "next controller",
         "an eligible replica returns empty while no controller is elected: the next one never knew its former life, and an empty log leads",
-        (Edit("controller.lives:_lost", "tuple(lost)", "()"),),
+        (Edit("controller.incarnations:_lost", "tuple(lost)", "()"),),
         commit="de7b99c",
         scenario="an_eligible_replica_returns_while_nobody_leads",
     ),
@@ -271,7 +271,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         "a replica that was told to delete, and that the next reassignment still names, is elected uncleanly",
         (
             Edit(
-                "controller.plan:Plan.survivors",
+                "controller.plan:Plan.candidates",
                 "tuple([b for b in live if self.replica_state(topic_partition, b) not in DELETED])",
                 "live",
             ),

@@ -222,7 +222,7 @@ class Controllers:
             "brokers",
             "leaderships",
             "partition_states",
-            "unusual_replicas",
+            "replica_state_overrides",
             "leaderless",
             "assignments",
         ):

@@ -28,7 +28,7 @@ KINDS = ("alter-partition", "altered", "leader-and-isr", "update-metadata")
 NO_COUNTERPART = "# NO COUNTERPART in a whole cluster: "
 
 
-class Telling(NamedTuple):
+class Transition(NamedTuple):
     """What stood before and after one action."""
 
     action: str
@@ -40,7 +40,7 @@ def stories_of(
     model: Model, actions: Sequence[str], states: Sequence[State], broken: Sequence[str]
 ) -> tuple[str, ...]:
     """One for each naming of the replicas, without outcomes: `scenario.play` adds them."""
-    steps = [Telling(a, b, c) for a, b, c in zip(actions, states, states[1:], strict=False)]
+    steps = [Transition(a, b, c) for a, b, c in zip(actions, states, states[1:], strict=False)]
     brokers = [b + FIRST_REPLICA for b in model.brokers]
     return tuple(_Story(model, steps, broken, names).text() for names in permutations(brokers))
 
@@ -56,7 +56,7 @@ def played_as_broken(stories: Sequence[str], play: Callable[[str], str]) -> tupl
 
 class _Story:
     def __init__(
-        self, model: Model, steps: Sequence[Telling], broken: Sequence[str], names: Sequence[int]
+        self, model: Model, steps: Sequence[Transition], broken: Sequence[str], names: Sequence[int]
     ) -> None:
         self.names = names
         self.model = model
@@ -108,7 +108,7 @@ class _Story:
 
     # --- one action
 
-    def _told(self, step: Telling) -> list[str]:
+    def _told(self, step: Transition) -> list[str]:
         name, _, rest = step.action.partition("(")
         name = name.split(",")[0].rstrip()
         handler = getattr(self, "_" + re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(), None)
@@ -116,7 +116,7 @@ class _Story:
             return [f"{NO_COUNTERPART}{name}."]
         return [*handler(step, rest), *self._left_behind(step)]
 
-    def _left_behind(self, step: Telling) -> Iterator[str]:
+    def _left_behind(self, step: Transition) -> Iterator[str]:
         """A leader waits a while for whoever was caught up a moment ago, in the ISR or not. The search takes that while
         for over wherever the replica is no member."""
         for broker in self.brokers:
@@ -126,49 +126,49 @@ class _Story:
                     if follower.broker not in after.isr or follower.broker in after.moving:
                         yield f"lag {broker} t-0 {self.names[follower.broker]}"
 
-    def _leader_write(self, step: Telling, rest: str) -> Iterator[str]:
+    def _leader_write(self, step: Transition, rest: str) -> Iterator[str]:
         yield f"produce t-0 r{_number(rest, 'record')} acks=1 to={self._who(rest)}"
 
-    def _leader_answer_fetch(self, step: Telling, rest: str) -> Iterator[str]:
+    def _leader_answer_fetch(self, step: Transition, rest: str) -> Iterator[str]:
         if "the second" in rest:
             yield f"{NO_COUNTERPART}it follows no other partition that makes it send a second fetch."
         yield f"{'late-fetch' if 'late' in rest else 'let fetch'} {self.names[_number(rest, 'follower')]}"
 
     _leader_inc_high_watermark = _leader_answer_fetch
 
-    def _leader_expand_isr(self, step: Telling, rest: str) -> Iterator[str]:
+    def _leader_expand_isr(self, step: Transition, rest: str) -> Iterator[str]:
         if "follower=" in rest:
             yield from self._leader_answer_fetch(step, rest)
         else:
             yield "run 0.5"  # it asks again by itself
 
-    def _follower_replicate(self, step: Telling, rest: str) -> Iterator[str]:
+    def _follower_replicate(self, step: Transition, rest: str) -> Iterator[str]:
         yield f"let fetched {self._who(rest)}"
 
     _follower_truncate = _follower_replicate
 
-    def _leader_shrink_isr(self, step: Telling, rest: str) -> Iterator[str]:
+    def _leader_shrink_isr(self, step: Transition, rest: str) -> Iterator[str]:
         yield f"lag {self._who(rest)} t-0 {self.names[_number(rest, 'follower')]}"
 
-    def _leader_isr_answered(self, step: Telling, rest: str) -> Iterator[str]:
+    def _leader_isr_answered(self, step: Transition, rest: str) -> Iterator[str]:
         yield f"let altered {self._who(rest)}"
 
-    def _become_leader(self, step: Telling, rest: str) -> Iterator[str]:
+    def _become_leader(self, step: Transition, rest: str) -> Iterator[str]:
         yield f"let leader-and-isr {self._who(rest)} epoch={_number(rest, 'epoch') + self.epochs_ahead}"
 
     _become_follower = _become_leader
 
-    def _follower_loses_connection(self, step: Telling, rest: str) -> Iterator[str]:
+    def _follower_loses_connection(self, step: Transition, rest: str) -> Iterator[str]:
         yield f"drop fetch {self._who(rest)}"
 
     # --- lives of brokers
 
-    def _broker_crash(self, step: Telling, rest: str) -> Iterator[str]:
+    def _broker_crash(self, step: Transition, rest: str) -> Iterator[str]:
         broker = self._who(rest)
         self.dead.append(broker)
         yield f"kill {broker}"
 
-    def _power_cut(self, step: Telling, rest: str) -> Iterator[str]:
+    def _power_cut(self, step: Transition, rest: str) -> Iterator[str]:
         broker = self._who(rest)
         self.dead.append(broker)
         after = self._replica(step.after, broker)
@@ -176,10 +176,10 @@ class _Story:
             yield f"{NO_COUNTERPART}{len(after.log)} of its records were on the disk; here it loses all of them."
         yield f"kill {broker} power=all-lost"
 
-    def _broker_loses_disk(self, step: Telling, rest: str) -> Iterator[str]:
+    def _broker_loses_disk(self, step: Transition, rest: str) -> Iterator[str]:
         yield f"wipe {self._who(rest)}"
 
-    def _session_expires(self, step: Telling, rest: str) -> Iterator[str]:
+    def _session_expires(self, step: Transition, rest: str) -> Iterator[str]:
         broker = self._who(rest)
         yield f"hold-watches {self.controller}"
         if broker not in self.dead:
@@ -187,7 +187,7 @@ class _Story:
             yield f"cut {broker} store"
         yield f"expire {broker}"
 
-    def _broker_registers(self, step: Telling, rest: str) -> Iterator[str]:
+    def _broker_registers(self, step: Transition, rest: str) -> Iterator[str]:
         broker = self._who(rest)
         yield f"hold-watches {self.controller}"
         if "epoch=" in rest:  # it was told of an epoch it does not have yet, and registers for that
@@ -197,7 +197,7 @@ class _Story:
             yield f"heal {broker} store"
         yield "run 0.5"
 
-    def _broker_start(self, step: Telling, rest: str) -> Iterator[str]:
+    def _broker_start(self, step: Transition, rest: str) -> Iterator[str]:
         broker = self._who(rest)
         yield f"hold-watches {self.controller}"
         if self._replica(step.before, broker).registered:
@@ -211,7 +211,7 @@ class _Story:
 
     # --- controllers
 
-    def _controller_alter_partition(self, step: Telling, rest: str) -> Iterator[str]:
+    def _controller_alter_partition(self, step: Transition, rest: str) -> Iterator[str]:
         broker = self.names[_number(rest, "from")]
         if "unanswered" in rest:
             yield "# Its answer is not heard of."
@@ -219,7 +219,7 @@ class _Story:
             yield f"drop alter-partition {broker}"
         yield f"let alter-partition {broker}"
 
-    def _is_asked_anew(self, step: Telling, leader: int) -> bool:
+    def _is_asked_anew(self, step: Transition, leader: int) -> bool:
         """The controller heard what the leader asked when it sent its proposal again, and not what was sent first."""
         numbers = self._proposals(step.before, leader)
         asked_before = [
@@ -233,7 +233,7 @@ class _Story:
             for decision in self.model.decisions("alter_partition", step.before.controller, number)
         )
 
-    def _until(self, step: Telling) -> Sequence[Telling]:
+    def _until(self, step: Transition) -> Sequence[Transition]:
         return self.steps[: next(n for n, one in enumerate(self.steps) if one is step)]
 
     def _proposals(self, state: State, leader: int) -> list[int]:
@@ -245,7 +245,7 @@ class _Story:
                 found.append(number)
         return found
 
-    def _controller_elect_leader(self, step: Telling, rest: str) -> Iterator[str]:
+    def _controller_elect_leader(self, step: Transition, rest: str) -> Iterator[str]:
         before, after = self._controller(step.before), self._controller(step.after)
         elected = self.names[after.stored.leader] if after.stored.leader >= 0 else -1
         if before.live != after.live or after.stored.leader < 0:
@@ -256,20 +256,20 @@ class _Story:
             yield from self._reordered(self.order)
         yield "elect preferred t-0"
 
-    def _controller_shrink_isr(self, step: Telling, rest: str) -> Iterator[str]:
+    def _controller_shrink_isr(self, step: Transition, rest: str) -> Iterator[str]:
         yield from self._controller_hears_of_brokers(step, rest)
 
-    def _controller_hears_of_brokers(self, step: Telling, rest: str) -> Iterator[str]:
+    def _controller_hears_of_brokers(self, step: Transition, rest: str) -> Iterator[str]:
         yield f"release-watches {self.controller}"
         yield "run 0.2"
 
-    def _controller_crash(self, step: Telling, rest: str) -> Iterator[str]:
+    def _controller_crash(self, step: Transition, rest: str) -> Iterator[str]:
         if "in the middle" in step.action:
             yield f"{NO_COUNTERPART}it dies between two of its writes; here before the first of them."
         self.dead.append(self.controller)
         yield f"kill {self.controller}"
 
-    def _controller_elected(self, step: Telling, rest: str) -> Iterator[str]:
+    def _controller_elected(self, step: Transition, rest: str) -> Iterator[str]:
         if "does not notice" in step.action:
             yield from (f"hold-watches {b}" for b in (self.controller, *self.brokers) if b not in self.dead)
             yield "depose"
@@ -286,19 +286,19 @@ class _Story:
 
     # --- a controller that was deposed and has not noticed
 
-    def _broker_hears_of_controller(self, step: Telling, rest: str) -> Iterator[str]:
+    def _broker_hears_of_controller(self, step: Transition, rest: str) -> Iterator[str]:
         yield f"release-watches {self._who(rest)}"
         yield "run 0.2"
 
-    def _old_controller_hears_of_brokers(self, step: Telling, rest: str) -> Iterator[str]:
+    def _old_controller_hears_of_brokers(self, step: Transition, rest: str) -> Iterator[str]:
         yield "# Its watches come in order: it hears of the broker, and then that it was deposed."
         yield f"release-watches {FIRST_CONTROLLER}"
         yield "run 0.2"
 
-    def _old_controller_elects_leader(self, step: Telling, rest: str) -> Iterator[str]:
+    def _old_controller_elects_leader(self, step: Transition, rest: str) -> Iterator[str]:
         yield f"elect preferred t-0 via={FIRST_CONTROLLER}"
 
-    def _old_controller_alter_partition(self, step: Telling, rest: str) -> Iterator[str]:
+    def _old_controller_alter_partition(self, step: Transition, rest: str) -> Iterator[str]:
         yield f"let alter-partition {self.names[_number(rest, 'from')]}"
 
     # --- helpers

@@ -18,9 +18,9 @@ topic node still names it as removing.
 from collections.abc import Iterable, Mapping
 
 from odradek.controller.context import ControllerContext
-from odradek.controller.effects import Write, WriteStrays
+from odradek.controller.effects import Write, WritePendingDeletions
 from odradek.controller.events import StopReplicaAnswered, WriteAnswer
-from odradek.controller.plan import Plan, Telling
+from odradek.controller.plan import Notification, Plan
 from odradek.controller.states import ReplicaState
 from odradek.controller.task import Task
 from odradek.model.error_codes import ErrorCode
@@ -33,45 +33,49 @@ RETRY, RETRY_MS = "retry strays", 10_000
 
 def plan_kept(plan: Plan, broker: BrokerId, added: Mapping[TopicPartition, TopicId]) -> None:
     """Store that `broker` must delete these too. Before the write that makes a topic node forget them."""
-    kept = {**plan.context.strays.get(broker, {}), **added}
-    plan.other_writes.append(WriteStrays(broker, kept))
+    kept = {**plan.context.pending_deletions.get(broker, {}), **added}
+    plan.other_writes.append(WritePendingDeletions(broker, kept))
 
 
-def plan_told(plan: Plan, brokers: Iterable[BrokerId]) -> None:
+def plan_notifications(plan: Plan, brokers: Iterable[BrokerId]) -> None:
     """StopReplica for what these brokers keep and were not told yet, before any LeaderAndIsr of the event."""
     context = plan.context
     stops: dict[BrokerId, dict[TopicPartition, bool]] = {}
     for broker in sorted(brokers):
-        told = context.strays_told.get(broker, frozenset())
+        sent = context.pending_deletions_sent.get(broker, frozenset())
         due = [
             tp
-            for tp in context.strays.get(broker, ())
-            if tp not in told
-            and broker not in context.leavers.get(tp, {})
+            for tp in context.pending_deletions.get(broker, ())
+            if tp not in sent
+            and broker not in context.removals.get(tp, {})
             and not is_void(context, broker, tp)
         ]
         if due:
             stops[broker] = dict.fromkeys(sorted(due), True)
-            plan.outcomes[WriteStrays, broker] = tuple(sorted(due))
+            plan.outcomes[WritePendingDeletions, broker] = tuple(sorted(due))
     if stops:
-        plan.first_tellings.append(Telling(stops=stops, metadata_to=(), stop_epoch=EPOCH_DURING_DELETE))
+        plan.first_notifications.append(
+            Notification(stops=stops, metadata_to=(), stop_epoch=EPOCH_DURING_DELETE)
+        )
 
 
-def commit_told(context: ControllerContext, outcomes: Mapping[object, object], now_ms: int) -> None:
-    """The requests of `plan_told` are on their way; whoever does not obey is told again."""
+def commit_notified(context: ControllerContext, outcomes: Mapping[object, object], now_ms: int) -> None:
+    """The requests of `plan_notifications` are on their way; whoever does not obey is told again."""
     for key, due in outcomes.items():
-        if isinstance(key, tuple) and key[0] is WriteStrays and isinstance(due, tuple):
+        if isinstance(key, tuple) and key[0] is WritePendingDeletions and isinstance(due, tuple):
             broker = key[1]
-            context.strays_told[broker] = context.strays_told.get(broker, frozenset()) | frozenset(due)
-    if not context.strays.keys().isdisjoint(context.brokers):
+            context.pending_deletions_sent[broker] = context.pending_deletions_sent.get(
+                broker, frozenset()
+            ) | frozenset(due)
+    if not context.pending_deletions.keys().isdisjoint(context.brokers):
         context.commit_deadline(RETRY, now_ms + RETRY_MS)
 
 
-def commit_kept(context: ControllerContext, write: WriteStrays) -> None:
-    if write.strays:
-        context.strays[write.broker] = dict(write.strays)
+def commit_kept(context: ControllerContext, write: WritePendingDeletions) -> None:
+    if write.pending_deletions:
+        context.pending_deletions[write.broker] = dict(write.pending_deletions)
     else:
-        context.strays.pop(write.broker, None)
+        context.pending_deletions.pop(write.broker, None)
 
 
 def is_void(context: ControllerContext, broker: BrokerId, topic_partition: TopicPartition) -> bool:
@@ -80,22 +84,22 @@ def is_void(context: ControllerContext, broker: BrokerId, topic_partition: Topic
         return False
     if context.replica_state(topic_partition, broker) is ReplicaState.NON_EXISTENT:
         return False
-    return not context.has_stray(broker, topic_partition)
+    return not context.has_pending_deletion(broker, topic_partition)
 
 
-def answered_by(context: ControllerContext, event: StopReplicaAnswered) -> "StraysAnswered | None":
-    """The answer to a StopReplica with deletion, as far as it is about strays; who asked for it does not matter."""
-    about = [tp for tp in sorted(event.deleted) if tp in context.strays.get(event.broker, {})]
+def answered_by(context: ControllerContext, event: StopReplicaAnswered) -> "PendingDeletionsAnswered | None":
+    """The answer to a StopReplica with deletion, as far as it is about these; who asked for it does not matter."""
+    about = [tp for tp in sorted(event.deleted) if tp in context.pending_deletions.get(event.broker, {})]
     if not about:
         return None
     errors = event.partition_errors
     whole = event.error is not ErrorCode.NONE
     failed = frozenset(tp for tp in about if whole or errors.get(tp, ErrorCode.NONE) is not ErrorCode.NONE)
-    return StraysAnswered(event.broker, tuple(tp for tp in about if tp not in failed), failed)
+    return PendingDeletionsAnswered(event.broker, tuple(tp for tp in about if tp not in failed), failed)
 
 
 @dataclass(frozen=True, slots=True)
-class StraysAnswered(Task):
+class PendingDeletionsAnswered(Task):
     broker: BrokerId
     gone: tuple[TopicPartition, ...]
     failed: frozenset[TopicPartition]
@@ -105,24 +109,26 @@ class StraysAnswered(Task):
 
     def plan(self, plan: Plan) -> None:
         if self.gone:
-            kept = plan.context.strays.get(self.broker, {})
+            kept = plan.context.pending_deletions.get(self.broker, {})
             plan.other_writes.append(
-                WriteStrays(self.broker, {tp: known for tp, known in kept.items() if tp not in self.gone})
+                WritePendingDeletions(
+                    self.broker, {tp: known for tp, known in kept.items() if tp not in self.gone}
+                )
             )
 
     def commit_answer(self, context: ControllerContext, write: Write, answer: WriteAnswer) -> bool:
-        assert isinstance(write, WriteStrays)
+        assert isinstance(write, WritePendingDeletions)
         commit_kept(context, write)
         return False
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
-        told = context.strays_told.get(self.broker, frozenset())
-        context.strays_told[self.broker] = told - self.failed - set(self.gone)
-        commit_told(context, {}, now_ms)
+        sent = context.pending_deletions_sent.get(self.broker, frozenset())
+        context.pending_deletions_sent[self.broker] = sent - self.failed - set(self.gone)
+        commit_notified(context, {}, now_ms)
 
 
 @dataclass(frozen=True, slots=True)
-class RetryStrays(Task):
+class RetryPendingDeletions(Task):
     """Told again where it failed; and what is void by now is taken out of the node."""
 
     def reason(self) -> str:
@@ -130,18 +136,18 @@ class RetryStrays(Task):
 
     def plan(self, plan: Plan) -> None:
         context = plan.context
-        live = [broker for broker in sorted(context.strays) if broker in context.brokers]
+        live = [broker for broker in sorted(context.pending_deletions) if broker in context.brokers]
         for broker in live:
-            kept = context.strays[broker]
+            kept = context.pending_deletions[broker]
             left = {tp: known for tp, known in kept.items() if not is_void(context, broker, tp)}
             if len(left) < len(kept):
-                plan.other_writes.append(WriteStrays(broker, left))
-        plan_told(plan, live)
+                plan.other_writes.append(WritePendingDeletions(broker, left))
+        plan_notifications(plan, live)
 
     def commit_answer(self, context: ControllerContext, write: Write, answer: WriteAnswer) -> bool:
-        assert isinstance(write, WriteStrays)
+        assert isinstance(write, WritePendingDeletions)
         commit_kept(context, write)
         return False
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
-        commit_told(context, outcomes, now_ms)
+        commit_notified(context, outcomes, now_ms)

@@ -9,7 +9,7 @@ from odradek.controller.context import ControllerSettings
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import Effects
 from odradek.controller.events import Tick
-from odradek.controller.strays import RETRY_MS
+from odradek.controller.pending_deletions import RETRY_MS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import DeleteTopicsRequested, TopicsChanged
 from odradek.model.ids import BrokerId, TopicId
@@ -68,8 +68,8 @@ def test_what_a_deletion_leaves_behind_is_stored_before_the_topic_node_goes() ->
     delete(world, "d")
     world.stopped(1, "d-0")
     kinds = [type(write).__name__ for write in world.writes()]
-    assert kinds == ["WriteStrays", "RemoveTopic", "RemoveTopicConfig", "RemoveTopicDeletion"]
-    assert world.strays == {THREE: {tp("d-0"): topic_id}}
+    assert kinds == ["WritePendingDeletions", "RemoveTopic", "RemoveTopicConfig", "RemoveTopicDeletion"]
+    assert world.pending_deletions == {THREE: {tp("d-0"): topic_id}}
 
 
 def test_it_is_told_to_go_when_its_broker_returns_and_forgotten_when_that_has_answered() -> None:
@@ -79,9 +79,9 @@ def test_it_is_told_to_go_when_its_broker_returns_and_forgotten_when_that_has_an
     assert [(str(p.topic_partition), p.delete, p.leader_epoch) for p in stop.partitions] == [
         ("d-0", True, -2)
     ]
-    assert world.strays != {}, "told is not done"
+    assert world.pending_deletions != {}, "told is not done"
     world.stopped(3, "d-0")
-    assert world.strays == {} and world.context.strays == {}
+    assert world.pending_deletions == {} and world.context.pending_deletions == {}
     world.bounce(3)
     assert stops(world.bounce(3)) == []
 
@@ -132,23 +132,23 @@ def test_a_broker_that_could_not_delete_is_told_again() -> None:
     world.now_ms += RETRY_MS
     assert stops(world.step(Tick())) == [], "it has not answered yet: the request is still on its way"
     world.stopped(3, "d-0", error=ErrorCode.KAFKA_STORAGE_ERROR)
-    assert world.strays != {}
+    assert world.pending_deletions != {}
     world.now_ms += RETRY_MS
     (stop,) = stops(world.step(Tick()))
     assert (stop.broker, stop.partitions[0].leader_epoch) == (3, -2)
     world.stopped(3, "d-0")
-    assert world.strays == {}
+    assert world.pending_deletions == {}
 
 
 def test_a_member_of_the_isr_keeps_what_it_has_whatever_the_node_says() -> None:
     """An Apache controller led in between; it made a topic of that name there, and cleaned nothing up for us."""
     world = left_behind()
     create_again(world, 1, 2)
-    world.strays = {BrokerId(2): {tp("d-0"): TopicId(b"another topic of")}}
+    world.pending_deletions = {BrokerId(2): {tp("d-0"): TopicId(b"another topic of")}}
     assert told(successor(world), 2) == ["LeaderAndIsr"]
     world.now_ms += RETRY_MS
     world.step(Tick())
-    assert world.strays == {}, "what is void leaves the node"
+    assert world.pending_deletions == {}, "what is void leaves the node"
 
 
 # ----------------------------------------------------------------------------------------------- reassignments
@@ -182,9 +182,9 @@ def test_the_answer_of_a_dropped_newcomer_is_what_ends_it() -> None:
     world = six(1, 2)
     world.reassign({"r-0": [3, 2]})
     world.reassign({"r-0": None})
-    assert set(world.strays) == {3}
+    assert set(world.pending_deletions) == {3}
     world.stopped(3, "r-0")
-    assert world.strays == {} and stops(successor(world)) == []
+    assert world.pending_deletions == {} and stops(successor(world)) == []
 
 
 def test_a_newcomer_that_is_wanted_again_is_no_stray() -> None:
@@ -192,9 +192,11 @@ def test_a_newcomer_that_is_wanted_again_is_no_stray() -> None:
     world.reassign({"r-0": [3, 2]})
     world.reassign({"r-0": None})
     world.reassign({"r-0": [3, 2]})
-    assert world.strays == {}
+    assert world.pending_deletions == {}
     kinds = [type(write).__name__ for write in world.writes()]
-    assert kinds.index("WriteTopicAssignment") < kinds.index("WriteStrays"), "no moment in which nobody knows"
+    assert kinds.index("WriteTopicAssignment") < kinds.index("WritePendingDeletions"), (
+        "no moment in which nobody knows"
+    )
     assert stops(successor(world)) == []
 
 
@@ -203,12 +205,12 @@ def test_a_leaver_that_died_is_remembered_when_the_topic_node_forgets_it() -> No
     world.kill(3)
     world.reassign({"r-0": [1, 2]})
     kinds = [type(write).__name__ for write in world.writes()]
-    assert kinds.index("WriteStrays") < len(kinds) - 1 - kinds[::-1].index("WriteTopicAssignment")
-    assert set(world.strays) == {3}
+    assert kinds.index("WritePendingDeletions") < len(kinds) - 1 - kinds[::-1].index("WriteTopicAssignment")
+    assert set(world.pending_deletions) == {3}
     successor(world)
     assert [stop.broker for stop in stops(world.start(3))] == [3]
     world.stopped(3, "r-0")
-    assert world.strays == {}
+    assert world.pending_deletions == {}
 
 
 def test_a_dead_leaver_that_the_next_reassignment_still_names_is_told_when_it_returns() -> None:
@@ -227,7 +229,7 @@ def test_a_dead_leaver_that_the_next_reassignment_still_names_is_told_when_it_re
     world.catch_up("r-0", 5)
     for broker in (2, 4):
         world.stopped(broker, "r-0")
-    assert world.node("r-0") == ((1, 5), (), ()) and world.strays == {}
+    assert world.node("r-0") == ((1, 5), (), ()) and world.pending_deletions == {}
 
 
 def test_a_dead_leaver_that_stays_away_is_remembered_by_the_store_when_the_node_forgets_it() -> None:
@@ -238,7 +240,7 @@ def test_a_dead_leaver_that_stays_away_is_remembered_by_the_store_when_the_node_
     world.catch_up("r-0", 5)
     for broker in (2, 4):
         world.stopped(broker, "r-0")
-    assert world.node("r-0") == ((1, 5), (), ()) and set(world.strays) == {3}
+    assert world.node("r-0") == ((1, 5), (), ()) and set(world.pending_deletions) == {3}
     successor(world)
     assert [stop.broker for stop in stops(world.start(3))] == [3]
 
@@ -248,5 +250,5 @@ def test_a_dead_leaver_that_is_wanted_again_keeps_what_it_has() -> None:
     world.reassign({"r-0": [1, 2]})
     world.kill(3)
     world.reassign({"r-0": [1, 3]})
-    assert world.context.strays == world.strays == {}
+    assert world.context.pending_deletions == world.pending_deletions == {}
     assert told(world.start(3), 3) == ["LeaderAndIsr"]

@@ -47,7 +47,7 @@ def plan_restarted_members(plan: Plan, partitions: Iterable[TopicPartition]) -> 
     leaderships = plan.context.leaderships
     lost: Lost = {}
     judged: dict[object, tuple[tuple[BrokerId, ...], bool]] = {}  # lives -> (lost, nobody was restarted)
-    is_whole = plan.context.brokers_are_whole()
+    is_whole = plan.context.all_log_dirs_online()
     for topic_partition in partitions:
         stored = leaderships.get(topic_partition)
         if stored is None:

@@ -1,7 +1,8 @@
-"""Leavers: replicas a reassignment does not want any more (S0's steps 8 and 9; C15; rows 115, 172).
+"""Replicas that a reassignment removes (S0's steps 8 and 9; C15; rows 115, 172).
 
 Each leaves the ISR, is told to delete its data, and owes an answer until it has. An error is no answer: it is told
-again, for ever. A broker that is dead cannot answer, and nobody waits for it: what it keeps is a stray (`strays`).
+again until it has. A broker that is dead cannot answer, and nobody waits for it: what it keeps is deleted when it
+returns (`pending_deletions`).
 """
 
 from collections.abc import Iterable
@@ -25,8 +26,8 @@ STRAY = object()
 RETRY, RETRY_MS = "retry leavers", 10_000
 
 
-def plan_leaver(plan: Plan, topic_partition: TopicPartition, broker: BrokerId) -> None:
-    """Steps 8 and 9 for one replica. A dead broker cannot answer: what it keeps is a stray."""
+def plan_removal(plan: Plan, topic_partition: TopicPartition, broker: BrokerId) -> None:
+    """Steps 8 and 9 for one replica. A dead broker cannot answer: what it keeps is a pending deletion."""
     state = plan.replica_state(topic_partition, broker)
     if state in (NON_EXISTENT, STARTED):
         return
@@ -38,7 +39,7 @@ def plan_leaver(plan: Plan, topic_partition: TopicPartition, broker: BrokerId) -
         plan.outcomes[topic_partition, broker] = STRAY
 
 
-def commit_leavers(
+def commit_removals(
     context: ControllerContext,
     partitions: Iterable[TopicPartition],
     outcomes: dict[object, object],
@@ -47,27 +48,27 @@ def commit_leavers(
     """Who owes an answer since when; whose data stays behind."""
     for key, what in outcomes.items():
         if what is STRAY and isinstance(key, tuple):
-            commit_stray(context, *key)
+            commit_pending_deletion(context, *key)
     for topic_partition in partitions:
-        states = context.unusual_replicas.get(topic_partition, {})
+        states = context.replica_state_overrides.get(topic_partition, {})
         owing = {b: now_ms for b, state in sorted(states.items()) if state is STARTED}
         if owing:
-            context.leavers[topic_partition] = {**owing, **context.leavers.get(topic_partition, {})}
+            context.removals[topic_partition] = {**owing, **context.removals.get(topic_partition, {})}
 
 
 def tasks_of_answer(context: ControllerContext, event: StopReplicaAnswered) -> list[Task]:
     """Leavers that answered."""
-    about = tuple(tp for tp in sorted(event.deleted) if event.broker in context.leavers.get(tp, {}))
+    about = tuple(tp for tp in sorted(event.deleted) if event.broker in context.removals.get(tp, {}))
     if not about:
         return []
     errors = event.partition_errors
     whole = event.error is not ErrorCode.NONE
     failed = frozenset(tp for tp in about if whole or errors.get(tp, ErrorCode.NONE) is not ErrorCode.NONE)
-    return [LeaversAnswered(event.broker, about, failed)]
+    return [RemovalsAnswered(event.broker, about, failed)]
 
 
 @dataclass(frozen=True, slots=True)
-class LeaversAnswered(Task):
+class RemovalsAnswered(Task):
     """Row 115: Successful, and with that NonExistent; or Ineligible, and asked again."""
 
     broker: BrokerId
@@ -99,51 +100,53 @@ class LeaversAnswered(Task):
 
 
 @dataclass(frozen=True, slots=True)
-class RetryLeavers(Task):
+class RetryRemovals(Task):
     def reason(self) -> str:
         return "a leaver could not delete its data; asked again"
 
     def plan(self, plan: Plan) -> None:
-        for topic_partition in plan.pick(plan.context.leavers):
-            for broker in sorted(plan.context.leavers[topic_partition]):
+        for topic_partition in plan.pick(plan.context.removals):
+            for broker in sorted(plan.context.removals[topic_partition]):
                 if plan.replica_state(topic_partition, broker) is INELIGIBLE:
                     plan_replica_move(plan, topic_partition, broker, OFFLINE)
                     plan_replica_move(plan, topic_partition, broker, STARTED)
 
 
-def plan_leavers_died(plan: Plan, brokers: tuple[BrokerId, ...]) -> None:
+def plan_removals_died(plan: Plan, brokers: tuple[BrokerId, ...]) -> None:
     """A leaver whose broker died will not answer: nobody waits for it."""
-    for topic_partition in plan.pick(plan.context.leavers):
-        for broker in sorted(plan.context.leavers[topic_partition]):
+    for topic_partition in plan.pick(plan.context.removals):
+        for broker in sorted(plan.context.removals[topic_partition]):
             if broker in brokers:
                 plan.forget_replica(topic_partition, broker, _stray(topic_partition, broker))
 
 
-def commit_leavers_died(
+def commit_removals_died(
     context: ControllerContext, brokers: tuple[BrokerId, ...]
 ) -> tuple[TopicPartition, ...]:
     """Forget that they owe an answer, remember what they keep; the partitions that lost such a leaver."""
     touched = []
-    for topic_partition in sorted(context.leavers):
+    for topic_partition in sorted(context.removals):
         for broker in brokers:
-            if broker in context.leavers.get(topic_partition, {}):
+            if broker in context.removals.get(topic_partition, {}):
                 commit_left(context, topic_partition, broker)
-                commit_stray(context, topic_partition, broker)
+                commit_pending_deletion(context, topic_partition, broker)
                 touched.append(topic_partition)
     return tuple(touched)
 
 
 def commit_left(context: ControllerContext, topic_partition: TopicPartition, broker: BrokerId) -> None:
-    owing = dict(context.leavers.get(topic_partition, {}))
+    owing = dict(context.removals.get(topic_partition, {}))
     owing.pop(broker, None)
     if owing:
-        context.leavers[topic_partition] = owing
+        context.removals[topic_partition] = owing
     else:
-        context.leavers.pop(topic_partition, None)
+        context.removals.pop(topic_partition, None)
 
 
-def commit_stray(context: ControllerContext, topic_partition: TopicPartition, broker: BrokerId) -> None:
-    kept = context.strays.setdefault(broker, {})
+def commit_pending_deletion(
+    context: ControllerContext, topic_partition: TopicPartition, broker: BrokerId
+) -> None:
+    kept = context.pending_deletions.setdefault(broker, {})
     kept[topic_partition] = context.topic_id(topic_partition.topic)
 
 

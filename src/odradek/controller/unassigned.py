@@ -1,6 +1,6 @@
 """State nodes somebody else wrote while we lead: one whose leader has no copy is not believed.
 
-What is read at an election, and with a new topic, has been looked at by whoever read it (`store.judgement`). What comes
+What is read at an election, and with a new topic, has been looked at by whoever read it (`store.consistency`). What comes
 back from a write that met a conflict, or in the notification of a leader, only we can hold against the assignment.
 """
 
@@ -12,7 +12,7 @@ from odradek.model.facts import StoredPartitionState, UnreadableNode
 from odradek.model.ids import TopicPartition
 
 
-def stranger_leads(
+def unassigned_leader(
     context: ControllerContext, topic_partition: TopicPartition, found: StoredPartitionState
 ) -> UnreadableNode | None:
     """Held against the topic node: memory is ahead of it while a reassignment ends, and a leaver may lead until then."""
@@ -25,8 +25,8 @@ def stranger_leads(
     return UnreadableNode(f"/brokers/topics/{topic}/partitions/{partition}/state", reason, topic)
 
 
-def led_by_strangers(
+def led_by_unassigned(
     context: ControllerContext, states: Mapping[TopicPartition, StoredPartitionState]
 ) -> dict[TopicPartition, UnreadableNode]:
-    found = {tp: stranger_leads(context, tp, states[tp]) for tp in sorted(states)}
+    found = {tp: unassigned_leader(context, tp, states[tp]) for tp in sorted(states)}
     return {tp: node for tp, node in found.items() if node is not None}
