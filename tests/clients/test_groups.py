@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import aiokafka
 import confluent_kafka
@@ -11,7 +11,9 @@ import kafka
 import pytest
 
 from odradek.client.sync import ANY, SyncClient
+from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.testing.process_cluster import ProcessCluster
 from tests.clients.support import create_topic, number_in, value_of
 from tests.support import eventually
@@ -30,15 +32,21 @@ class Reads(Protocol):
     def __call__(self, bootstrap: str, seen: Seen, stop: threading.Event) -> None: ...
 
 
-def confluent(bootstrap: str, seen: Seen, stop: threading.Event) -> None:
+def confluent(
+    bootstrap: str, seen: Seen, stop: threading.Event, protocol: dict[str, str] | None = None
+) -> None:
     options = {"bootstrap.servers": bootstrap, "group.id": GROUP, "auto.offset.reset": "earliest"}
-    consumer = confluent_kafka.Consumer({**options, "auto.commit.interval.ms": 200})
+    consumer = confluent_kafka.Consumer({**options, "auto.commit.interval.ms": 200, **(protocol or {})})
     consumer.subscribe([TOPIC])
     while not stop.is_set():
         message = consumer.poll(0.2)
         if message is not None and message.error() is None:
             seen(message.partition(), message.offset(), number_in(message.value()))
     consumer.close()
+
+
+def confluent_of_kip_848(bootstrap: str, seen: Seen, stop: threading.Event) -> None:
+    confluent(bootstrap, seen, stop, {"group.protocol": "consumer"})
 
 
 def kafka_python(bootstrap: str, seen: Seen, stop: threading.Event) -> None:
@@ -75,7 +83,7 @@ def coordinator_of(cluster: ProcessCluster, group: str) -> int | None:
     return None if row.error_code else int(row.node_id)
 
 
-@pytest.mark.parametrize("read", [confluent, kafka_python, aio])
+@pytest.mark.parametrize("read", [confluent, confluent_of_kip_848, kafka_python, aio])
 def test_a_group_goes_on_where_it_was_when_its_coordinator_is_killed(
     cluster: ProcessCluster, read: Reads
 ) -> None:
@@ -121,3 +129,100 @@ def _committed(cluster: ProcessCluster) -> int:
         return sum(one.offset for one in consumer.committed(partitions, timeout=30))
     finally:
         consumer.close()
+
+
+@pytest.mark.parametrize("classic", [confluent, kafka_python, aio])
+def test_a_group_changes_its_protocol_while_it_reads_and_changes_back(
+    cluster: ProcessCluster, classic: Reads
+) -> None:
+    create_topic(cluster, TOPIC, partitions=PARTITIONS)
+    numbers: set[int] = set()
+    readers = {read: (threading.Event(), set[int]()) for read in (classic, confluent_of_kip_848)}
+    threads = []
+
+    def start(read: Reads) -> None:
+        stop, partitions = readers[read]
+
+        def seen(partition: int, offset: int, number: int) -> None:
+            partitions.add(partition)
+            numbers.add(number)
+
+        threads.append(threading.Thread(target=read, args=(cluster.bootstrap, seen, stop)))
+        threads[-1].start()
+
+    def read_on(what: str) -> None:
+        """Until both have read something of their own, or the one that is left all of it."""
+        producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+        sent = len(numbers)
+        for number in range(sent, sent + 300):
+            producer.produce(TOPIC, value_of(number), partition=number % PARTITIONS)
+        assert producer.flush(60) == 0
+        eventually(lambda: len(numbers) == sent + 300, 90.0, what)
+
+    try:
+        start(classic)
+        read_on("a classic group reads")
+        assert _type_of(cluster) == "classic"
+        start(confluent_of_kip_848)
+        eventually(lambda: _type_of(cluster) == "consumer", 30.0, "the group is converted")
+        readers[classic][1].clear()
+        eventually(lambda: _owners(cluster) == [1, 2], 60.0, "each has some of the partitions")
+        read_on("both read")
+        assert readers[classic][1] and readers[confluent_of_kip_848][1]
+        readers[confluent_of_kip_848][0].set()
+        eventually(lambda: _type_of(cluster) == "classic", 60.0, "the group is classic again")
+        read_on("the one that is left reads all")
+    finally:
+        for stop, _ in readers.values():
+            stop.set()
+        for thread in threads:
+            thread.join(60)
+    assert numbers == set(range(900))
+
+
+def test_a_group_subscribes_by_an_expression_and_reads_a_topic_that_comes_later(
+    cluster: ProcessCluster,
+) -> None:
+    create_topic(cluster, "orders-1", partitions=1)
+    options = {"bootstrap.servers": cluster.bootstrap, "group.id": GROUP, "auto.offset.reset": "earliest"}
+    consumer = confluent_kafka.Consumer({**options, "group.protocol": "consumer"})
+    producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+
+    def next_topic() -> str | None:
+        message = consumer.poll(0.2)
+        return None if message is None or message.error() else str(message.topic())
+
+    try:
+        consumer.subscribe(["^orders-[0-9]+$"])
+        for topic in ("orders-1", "orders-2"):
+            if topic != "orders-1":
+                create_topic(cluster, topic, partitions=1)
+            producer.produce(topic, b"x")
+            assert producer.flush(60) == 0
+            eventually(lambda: next_topic() == topic, 60.0, f"a record of {topic}")  # noqa: B023
+    finally:
+        consumer.close()
+
+
+def _type_of(cluster: ProcessCluster) -> str | None:
+    (group,) = [one for one in _groups(cluster) if one.group_id == GROUP] or [None]
+    return None if group is None else str(group.group_type)
+
+
+def _groups(cluster: ProcessCluster) -> list[Any]:
+    found: list[Any] = []
+    for broker in cluster.brokers:
+        with SyncClient(cluster.bootstrap) as client:
+            found += client.call(broker, ListGroupsRequest()).groups
+    return found
+
+
+def _owners(cluster: ProcessCluster) -> list[int]:
+    """How many partitions each member of the group has."""
+    coordinator = coordinator_of(cluster, GROUP)
+    with SyncClient(cluster.bootstrap) as client:
+        answer = client.call(coordinator, ConsumerGroupDescribeRequest(group_ids=[GROUP]))
+    (group,) = answer.groups
+    return sorted(
+        sum(len(topic.partitions) for topic in member.assignment.topic_partitions) for member in group.members
+    )

@@ -4,18 +4,33 @@ from typing import Any
 
 from odradek.broker.coordinator_load import Load
 from odradek.broker.coordinator_shards import CoordinatorShards, Shard, TopicSizes
+from odradek.coordinator.asides import AsideWork, Assigned, Resolved
 from odradek.coordinator.events import TopicsDeleted
 from odradek.coordinator.group_coordinator import GroupCoordinator
 from odradek.coordinator.loading import Loaded
 from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.coordinator.records import decode, encode
 from odradek.coordinator.refusals import refuse
-from odradek.coordinator.settings import MINUTE_MS, GroupSettings
+from odradek.coordinator.settings import MINUTE_MS, GroupSettings, MigrationPolicy
 from odradek.coordinator.stored import Stored
 from odradek.model.error_codes import ErrorCode
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.schema import Request, Response
 from odradek.replication.partition import Partition
+
+
+class Topics(TopicSizes):
+    """With their ids, by which members of consumer groups name them."""
+
+    @property
+    def changes(self) -> int:
+        return self._metadata.epoch
+
+    def id_of(self, name: str) -> bytes | None:
+        return self._metadata.topic_ids.get(name)
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        return self._metadata.names.get(topic_id)
 
 
 class GroupShards(CoordinatorShards[GroupCoordinator]):
@@ -31,8 +46,22 @@ class GroupShards(CoordinatorShards[GroupCoordinator]):
     def _coordinator_of(self, shard: Shard[GroupCoordinator], now_ms: int) -> tuple[GroupCoordinator, str]:
         stored: Stored = shard.load.loaded.stored
         settings = _group_settings(self._settings(), shard.partition)
-        coordinator = GroupCoordinator(settings, TopicSizes(self._metadata), stored, now_ms)
-        return coordinator, f"{len(stored.groups)} groups"
+        topics = Topics(self._metadata)
+        coordinator = GroupCoordinator(settings, topics, stored, now_ms, topics)
+        return coordinator, f"{len(stored.groups) + len(stored.consumer_groups)} groups"
+
+    def _stepped(self, shard: Shard[GroupCoordinator], effects: Any, now_ms: int) -> None:
+        for work in effects.asides:
+            self._do_aside(shard, work, now_ms)
+
+    def _do_aside(self, shard: Shard[GroupCoordinator], work: AsideWork, now_ms: int) -> None:
+        """In a thread. A mistake of ours there is nothing found: the group may ask again."""
+
+        def ended(result: Assigned | Resolved | None, later_ms: int) -> None:
+            if not shard.is_over:
+                self._tell(shard, result or work.nothing(), later_ms)
+
+        self._aside.ask(self._aside.lookups, lambda: None if shard.is_over else work, ended, now_ms)
 
     def _encoded(self, record: Any) -> tuple[bytes, bytes | None]:
         return encode(record)
@@ -55,4 +84,9 @@ def _group_settings(settings: BrokerSettings, partition: Partition) -> GroupSett
         offsets_retention_ms=settings.offsets_retention_minutes * MINUTE_MS,
         offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
         max_append_bytes=partition.log.config.max_message_bytes,
+        consumer_session_timeout_ms=settings.group_consumer_session_timeout_ms,
+        consumer_heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
+        consumer_max_size=settings.group_consumer_max_size,
+        consumer_assignors=settings.consumer_assignors,
+        migration_policy=MigrationPolicy(settings.odradek_group_consumer_migration_policy),
     )

@@ -29,6 +29,9 @@ class Assign(NamedTuple):
     assignor: str
     question: Question
 
+    def nothing(self) -> Assigned:
+        return Assigned(self.group_id, 0, {})
+
     def run(self) -> Assigned:
         return Assigned(self.group_id, self.epoch, assign(self.assignor, self.question))
 
@@ -38,6 +41,9 @@ class Resolve(NamedTuple):
     expressions: tuple[str, ...]
     names: tuple[str, ...]
     version: int
+
+    def nothing(self) -> Resolved:
+        return Resolved(self.group_id, {}, self.version)
 
     def run(self) -> Resolved:
         return Resolved(self.group_id, {one: self._matched(one) for one in self.expressions}, self.version)

@@ -395,6 +395,19 @@ class BrokerSettings(_Values):
             return str(self.odradek_store)
         return None if self.zookeeper_connect else f"{self.log_directories[0]}/odradek-store.sqlite"
 
+    @property
+    def offers_consumer_groups(self) -> bool:
+        """Groups of KIP-848. Apache 3.9 passes their records over, so no broker of its kind may lead their topic: in a
+        cluster with ZooKeeper that is for the operator to know."""
+        if "group.coordinator.rebalance.protocols" in self.given:
+            return "consumer" in self.group_coordinator_rebalance_protocols
+        return not self.zookeeper_connect
+
+    @property
+    def consumer_assignors(self) -> tuple[str, ...]:
+        """By their short names."""
+        return tuple(CONSUMER_ASSIGNORS.get(name, name) for name in self.group_consumer_assignors)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -506,7 +519,46 @@ def _check_together(settings: BrokerSettings) -> None:
             "max.connections.per.ip.overrides property is set.",
         )
     _addresses(settings.max_connections_per_ip_overrides)
+    _check_consumer_groups(settings)
     if not settings.log_directories:
         raise ConfigurationError("log.dirs is empty; name at least one directory")
     if settings.inter_broker_listener_name is not None and "security.inter.broker.protocol" in settings.given:
         raise ConfigurationError("set inter.broker.listener.name or security.inter.broker.protocol, not both")
+
+
+# Java's name of an assignor of consumer groups -> ours.
+_JAVA_ASSIGNORS = "org.apache.kafka.coordinator.group.assignor"
+CONSUMER_ASSIGNORS = {
+    f"{_JAVA_ASSIGNORS}.UniformAssignor": "uniform",
+    f"{_JAVA_ASSIGNORS}.RangeAssignor": "range",
+}
+
+
+def _check_consumer_groups(settings: BrokerSettings) -> None:
+    unknown = [name for name in settings.consumer_assignors if name not in CONSUMER_ASSIGNORS.values()]
+    if unknown or not settings.consumer_assignors:
+        raise ConfigurationError(
+            f"group.consumer.assignors={settings.group_consumer_assignors}: known are uniform and range"
+        )
+    bounds = {
+        "session.timeout": (
+            settings.group_consumer_min_session_timeout_ms,
+            settings.group_consumer_session_timeout_ms,
+            settings.group_consumer_max_session_timeout_ms,
+        ),
+        "heartbeat.interval": (
+            settings.group_consumer_min_heartbeat_interval_ms,
+            settings.group_consumer_heartbeat_interval_ms,
+            settings.group_consumer_max_heartbeat_interval_ms,
+        ),
+    }
+    for name, (least, value, most) in bounds.items():
+        if not least <= value <= most:
+            raise ConfigurationError(
+                f"group.consumer.{name}.ms={value} is not between group.consumer.min.{name}.ms={least} and "
+                f"group.consumer.max.{name}.ms={most}"
+            )
+    if settings.group_consumer_heartbeat_interval_ms >= settings.group_consumer_session_timeout_ms:
+        raise ConfigurationError(
+            "group.consumer.heartbeat.interval.ms must be shorter than group.consumer.session.timeout.ms"
+        )

@@ -46,6 +46,24 @@ delete.topic.enable BOOLEAN true HIGH static
     When false, DeleteTopics is refused with TOPIC_DELETION_DISABLED.
 fetch.max.bytes INT 57671680 MEDIUM static [1024,...]
     Upper bound of one Fetch answer, whatever the reader asks for; its first batch comes even if larger.
+group.consumer.assignors LIST org.apache.kafka.coordinator.group.assignor.UniformAssignor,org.apache.kafka.coordinator.group.assignor.RangeAssignor MEDIUM static
+    Assignors of consumer groups (KIP-848), the first being the default: `uniform` and `range`, or their Java classes.
+group.consumer.heartbeat.interval.ms INT 5000 MEDIUM static [1,...]
+    Consumer groups: time between two heartbeats of a member.
+group.consumer.max.heartbeat.interval.ms INT 15000 MEDIUM static [1,...]
+    Consumer groups: upper bound of that time.
+group.consumer.max.session.timeout.ms INT 60000 MEDIUM static [1,...]
+    Consumer groups: upper bound of the session timeout.
+group.consumer.max.size INT 2147483647 MEDIUM static [1,...]
+    Consumer groups: members a group may have.
+group.consumer.min.heartbeat.interval.ms INT 5000 MEDIUM static [1,...]
+    Consumer groups: lower bound of the heartbeat time.
+group.consumer.min.session.timeout.ms INT 45000 MEDIUM static [1,...]
+    Consumer groups: lower bound of the session timeout.
+group.consumer.session.timeout.ms INT 45000 MEDIUM static [1,...]
+    Consumer groups: silence after which a member is removed.
+group.coordinator.rebalance.protocols LIST classic MEDIUM static [consumer, classic, share, unknown]
+    Group protocols offered. Unset: classic, and consumer where the metadata are in a store of our own; with ZooKeeper name consumer once every broker is ours.
 group.initial.rebalance.delay.ms INT 3000 MEDIUM static
     An empty group waits this long for more members before its first rebalance.
 group.max.session.timeout.ms INT 1800000 MEDIUM static
@@ -257,6 +275,8 @@ odradek.controlled.shutdown.refuse STRING none LOW dynamic [none, offline, under
     Stay up instead of stopping when that would take partitions offline, or below min.insync.replicas.
 odradek.delete.topic.with.offline.replicas BOOLEAN false LOW dynamic
     Finish deleting a topic while a replica's broker is down; it cleans up by topic id when it returns.
+odradek.group.consumer.migration.policy STRING bidirectional LOW static [bidirectional, upgrade, downgrade, disabled]
+    Which way a group with members may change its protocol; an empty group always may.
 odradek.journal.dir STRING null LOW static
     Directory of the controller's state-change journal; unset means the first log directory.
 odradek.log.record.validation STRING header LOW dynamic [full, header]

@@ -67,26 +67,8 @@ eligible.leader.replicas.enable BOOLEAN false HIGH static
     KRaft: keep the eligible leader replicas of KIP-966.
 fetch.purgatory.purge.interval.requests INT 1000 MEDIUM static
     As above, for parked fetches.
-group.consumer.assignors LIST org.apache.kafka.coordinator.group.assignor.UniformAssignor,org.apache.kafka.coordinator.group.assignor.RangeAssignor MEDIUM static
-    Assignors of the newer group protocol, the first being the default.
-group.consumer.heartbeat.interval.ms INT 5000 MEDIUM static [1,...]
-    Newer groups: time between two heartbeats of a member.
-group.consumer.max.heartbeat.interval.ms INT 15000 MEDIUM static [1,...]
-    Newer groups: upper bound of that time.
-group.consumer.max.session.timeout.ms INT 60000 MEDIUM static [1,...]
-    Newer groups: upper bound of the session timeout.
-group.consumer.max.size INT 2147483647 MEDIUM static [1,...]
-    Newer groups: members a group may have.
-group.consumer.min.heartbeat.interval.ms INT 5000 MEDIUM static [1,...]
-    Newer groups: lower bound of the heartbeat time.
-group.consumer.min.session.timeout.ms INT 45000 MEDIUM static [1,...]
-    Newer groups: lower bound of the session timeout.
-group.consumer.session.timeout.ms INT 45000 MEDIUM static [1,...]
-    Newer groups: silence after which a member is removed.
 group.coordinator.append.linger.ms INT 10 MEDIUM static [0,...]
     Newer groups: how long the coordinator gathers records before it writes.
-group.coordinator.rebalance.protocols LIST classic MEDIUM static [consumer, classic, share, unknown]
-    Group protocols offered.
 group.coordinator.threads INT 1 MEDIUM static [1,...]
     Threads of the newer coordinator.
 group.share.delivery.count.limit INT 5 MEDIUM static [2,...,10]

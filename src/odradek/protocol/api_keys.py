@@ -149,7 +149,7 @@ APIS: dict[int, Api] = {
 # Transactions: the tables stand, the coordinator does not yet.
 _WITHOUT_COORDINATOR = frozenset((24, 25, 26, 28))
 # Administration that comes later: the tables stand, no handler does.
-_LATER = frozenset((29, 30, 31, 51, 61, 65, 66, 68, 69, 75))
+_LATER = frozenset((29, 30, 31, 51, 61, 65, 66, 75))
 
 # What ApiVersions lists: key -> lowest and highest version.
 #

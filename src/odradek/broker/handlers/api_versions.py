@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from odradek.broker.request import Request
 
 FIRST_WITH_SOFTWARE = 3
+OF_CONSUMER_GROUPS = frozenset((ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE))
 _INNER = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
 
 
@@ -48,6 +49,7 @@ def _encode(broker: "Broker", version: int) -> bytes:
     rows = [
         ApiVersion(api_key=key, min_version=first, max_version=last)
         for key, (first, last) in sorted(broker.handlers.versions.items())
+        if key not in OF_CONSUMER_GROUPS or broker.settings.offers_consumer_groups
     ]
     return ApiVersionsResponse(
         api_keys=rows,

@@ -74,6 +74,8 @@ HANDLERS: dict[int, Handler | str] = {
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "describe_user_scram_credentials",
     ApiKey.UPDATE_FEATURES: "update_features",
     ApiKey.ALLOCATE_PRODUCER_IDS: "allocate_producer_ids",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "consumer_group_heartbeat",
+    ApiKey.CONSUMER_GROUP_DESCRIBE: "consumer_group_describe",
 }
 assert set(map(int, SERVED)) == set(map(int, HANDLERS)), "what is served and what has a handler differ"
 
