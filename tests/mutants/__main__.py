@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TextIO
@@ -29,7 +29,18 @@ Verdicts = dict[str, dict[str, Any]]
 @click.command()
 @click.option("--seed", default=1, show_default=True, help="Which mutations are drawn.")
 @click.option("--count", default=100, show_default=True, help="How many, over all rooms.")
-@click.option("--rooms", default=",".join(ROOMS), show_default=True, help="Of which rooms.")
+@click.option(
+    "--rooms",
+    default=",".join(ROOMS),
+    show_default=True,
+    help="Of which rooms; a folder inside one (log/compaction) is one too.",
+)
+@click.option(
+    "--tests",
+    default=",".join(TESTS),
+    show_default=True,
+    help="What judges as tests, learned once a results file.",
+)
 @click.option("--only", default="", help="Only those whose name holds this.")
 @click.option("--judges", default=",".join(JUDGES), show_default=True, help="Who judges.")
 @click.option("--seeds", default=200, show_default=True, help="Seeds of the simulator for each.")
@@ -55,6 +66,7 @@ def mutants(
     seed: int,
     count: int,
     rooms: str,
+    tests: str,
     only: str,
     judges: str,
     seeds: int,
@@ -68,9 +80,7 @@ def mutants(
     """Mutations drawn by a seed, each against the tests and against the simulator. What the tests enter is learned once and
     kept beside the results (`.reached`); delete it after larger changes."""
     sites = [
-        site
-        for site in drawn(PACKAGE, seed=seed, count=count, rooms=_chosen(rooms, ROOMS))
-        if only in site.name
+        site for site in drawn(PACKAGE, seed=seed, count=count, rooms=_rooms(rooms)) if only in site.name
     ]
     by = _chosen(judges, JUDGES)
     if only_list:
@@ -86,12 +96,19 @@ def mutants(
             left = [
                 s for s in sites if "test" not in verdicts.get(s.name, {}) or (again and s.name in survived)
             ]
-            _by_tests(left, results.with_suffix(".reached"), workers, budget, keep)
+            _by_tests(left, tests.split(","), results.with_suffix(".reached"), workers, budget, keep)
         if "simulator" in by:
             left = [site for site in sites if "seed" not in verdicts.get(site.name, {})]
             _by_simulator(left, seeds, quiet_after, keep)
     for row in table(sites, verdicts, explained()):
         click.echo(row)
+
+
+def _rooms(names: str) -> list[str]:
+    for name in names.split(","):
+        if name.split("/")[0] not in ROOMS or not (PACKAGE / name).is_dir():
+            raise click.BadParameter(f"no {name}; there are {', '.join(ROOMS)} and their folders")
+    return names.split(",")
 
 
 def _chosen(names: str, known: Iterable[str]) -> list[str]:
@@ -120,10 +137,12 @@ class Keeper:
             click.echo(f"{seen}, {told} | {site.name}", err=True)
 
 
-def _by_tests(sites: list[Site], folder: Path, workers: int, budget_s: float, keep: Keeper) -> None:
+def _by_tests(
+    sites: list[Site], tests: Sequence[str], folder: Path, workers: int, budget_s: float, keep: Keeper
+) -> None:
     if not sites:
         return
-    reach = learn_tests(folder, TESTS, workers)
+    reach = learn_tests(folder, tests, workers)
     unpatched: list[Site] = []
     judge = Judge(
         sites,
@@ -142,7 +161,7 @@ def _by_tests(sites: list[Site], folder: Path, workers: int, budget_s: float, ke
         "--rootdir",
         str(ROOT),
     ]
-    code = pytest.main([*options, "-m", "not process and not spark", *TESTS], plugins=[judge])
+    code = pytest.main([*options, "-m", "not process and not spark", *tests], plugins=[judge])
     if code:
         raise click.ClickException(f"the tests could not be collected: {code!r}")
     for site in unpatched:

@@ -18,6 +18,7 @@ TESTS = {
     "broker": ("broker", "server"),
     "protocol": ("protocol", "broker"),
     "records": ("records", "log", "broker"),
+    "coordinator": ("coordinator", "broker"),
 }
 TESTS_TIMEOUT_S = 600
 MEMORY_BYTES = 6 << 30
