@@ -25,7 +25,7 @@ from tests.clients.support import Books, create_topic, is_fully_replicated
 from tests.clients.test_confluent_kafka import read_all
 from tests.interop.replicas import difference
 from tests.nightly.faults import FAULTS
-from tests.nightly.proxied_cluster import ProxiedCluster
+from tests.nightly.proxied_cluster import SETTINGS, ProxiedCluster
 
 PARTITIONS = 4
 RECORDS_PER_SECOND = 200
@@ -38,6 +38,8 @@ PRODUCER = {
     "message.timeout.ms": 300_000,
     "socket.timeout.ms": 5_000,
     "reconnect.backoff.max.ms": 500,
+    # After a minute of silence a batch of the default size is larger than a segment, and is refused for good.
+    "batch.size": int(SETTINGS["log.segment.bytes"]) // 2,
 }
 
 
