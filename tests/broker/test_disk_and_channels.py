@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from odradek.broker import effects as fx
-from odradek.broker.draws import Draws
+from odradek.broker.id_generator import IdGenerator
 from odradek.broker.replica_manager import Stop
 from odradek.log.errors import DiskFault
 from odradek.model.error_codes import ErrorCode
@@ -468,7 +468,7 @@ def test_a_broker_that_has_nothing_to_do_says_when_it_will(tmp_path: Path) -> No
 
 
 def test_draws_are_the_same_for_the_same_seed_and_topic_ids_look_as_they_should() -> None:
-    one, two, other = Draws(b"a" * 16), Draws(b"a" * 16), Draws(b"a" * 15 + b"b")
+    one, two, other = IdGenerator(b"a" * 16), IdGenerator(b"a" * 16), IdGenerator(b"a" * 15 + b"b")
     assert [one.below(1000) for _ in range(5)] == [two.below(1000) for _ in range(5)]
     ids = [one.topic_id() for _ in range(500)]
     assert len(set(ids)) == 500

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker.handlers.fetch import NEWS_MS
+from odradek.broker.handlers.fetch import HIGH_WATERMARK_WAIT_MS
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import fetch as fm
 from odradek.protocol.messages.list_offsets import ListOffsetsRequest
@@ -84,7 +84,7 @@ def test_a_follower_behind_in_the_mark_is_answered_within_moments_and_not_after_
     assert not waiting.is_answered
     three.fetch(1)
     led.settle()
-    led.advance(NEWS_MS + 4)
+    led.advance(HIGH_WATERMARK_WAIT_MS + 4)
     row = rows(waiting)[T_0]
     assert (row.high_watermark, values(row)) == (1, [])
 

@@ -124,7 +124,7 @@ def test_an_append_fails_when_leadership_goes_or_time_is_up_or_is_refused(world:
     appended(world, late, timeout_ms=100)
     world.advance(200)
     assert late.outcomes == [ErrorCode.REQUEST_TIMED_OUT]
-    assert not world[1].partition().commit_line._line, "who waits no more leaves nothing behind"
+    assert not world[1].partition().commit_waiters._line, "who waits no more leaves nothing behind"
     appended(world, lost)
     world.lead(2)
     assert lost.outcomes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]

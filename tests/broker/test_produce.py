@@ -173,4 +173,4 @@ def test_a_produce_that_is_not_committed_in_time_is_told_so_and_the_records_stay
     world.advance(10)
     assert world.produced(asked)[0] == ErrorCode.REQUEST_TIMED_OUT
     assert world[1].values() == [b"a"]
-    assert len(world[1].partition().commit_line) == 0
+    assert len(world[1].partition().commit_waiters) == 0

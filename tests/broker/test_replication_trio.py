@@ -47,8 +47,8 @@ def test_the_leader_appends_and_waits_for_its_own_log_end(world: World) -> None:
     world.settle()
     leader = world[1].partition()
     assert leader.log.log_end_offset == 2
-    assert leader.commit_line.next_offset == 2
-    assert len(leader.commit_line) == 1
+    assert leader.commit_waiters.next_offset == 2
+    assert len(leader.commit_waiters) == 1
     assert not asked.is_answered
 
 

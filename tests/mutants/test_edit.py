@@ -134,7 +134,7 @@ def test_who_imported_the_function_runs_the_change_and_afterwards_the_code_as_it
 
 def test_one_that_cannot_be_made_leaves_nothing_behind() -> None:
     good = Edit("replication.isr:PendingShrinkIsr.maximal_isr", "self.isr", "self.proposed_isr")
-    bad = Edit("replication.replica:Replica.is_diverging", "no_such_line()", "pass")
+    bad = Edit("replication.replica:Replica.divergence_point", "no_such_line()", "pass")
 
     before = site_of(good)
     with pytest.raises(Outdated), applied([good, bad]):

@@ -56,7 +56,7 @@ class Waits(AckWaiter):
         super().__init__()
         self.told: list[ErrorCode] = []
 
-    def settle(self, slot: int, error: ErrorCode) -> None:
+    def complete(self, slot: int, error: ErrorCode) -> None:
         self.told.append(error)
 
 
@@ -108,7 +108,7 @@ class Led:
 
     def append_and_wait(self, *values: bytes) -> Waits:
         waits = Waits()
-        self.partition.commit_line.add(self.append(*values, acks=-1), waits, 0)
+        self.partition.commit_waiters.add(self.append(*values, acks=-1), waits, 0)
         return waits
 
     def fetched(self, broker: int, offset: int, *, broker_epoch: int = -1) -> None:

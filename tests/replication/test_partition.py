@@ -8,7 +8,7 @@ import pytest
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
-from odradek.replication.waiting import AckLine
+from odradek.replication.waiting import AckQueue
 from tests.replication.partitions import LAG_MS, Led, Waits, a_batch, answer, b, expanding, leadership
 
 # ------------------------------------------------------------------------------------------------------- roles
@@ -229,18 +229,18 @@ def test_raising_the_minimum_has_the_same_effect(tmp_path: Path) -> None:
 
 def test_a_batch_sent_again_waits_for_its_own_offset_and_not_for_those_behind_it() -> None:
     """An idempotent producer repeats a batch that stands in the log already, below what others wait for."""
-    line = AckLine()
+    line = AckQueue()
     first, again, last = Waits(), Waits(), Waits()
     line.add(10, first, 0)
     line.add(30, last, 0)
     line.add(20, again, 0)
     assert line.next_offset == 10
-    line.settle(ErrorCode.NONE, up_to=20)
+    line.complete(ErrorCode.NONE, up_to=20)
     assert (first.told, again.told, last.told) == ([ErrorCode.NONE], [ErrorCode.NONE], [])
 
 
 def test_those_who_wait_for_one_offset_are_answered_in_the_order_of_their_coming() -> None:
-    line = AckLine()
+    line = AckQueue()
     order: list[str] = []
 
     class Named(Waits):
@@ -248,12 +248,12 @@ def test_those_who_wait_for_one_offset_are_answered_in_the_order_of_their_coming
             super().__init__()
             self.name = name
 
-        def settle(self, slot: int, error: ErrorCode) -> None:
+        def complete(self, slot: int, error: ErrorCode) -> None:
             order.append(self.name)
 
     for name in ("first", "second", "third"):
         line.add(10, Named(name), 0)
-    line.settle(ErrorCode.NONE)
+    line.complete(ErrorCode.NONE)
     assert order == ["first", "second", "third"]
 
 
@@ -282,7 +282,7 @@ def test_acks_1_waits_for_the_disk_and_for_nobody_else(tmp_path: Path) -> None:
     led = Led(tmp_path)
     led.partition.set_flushes_before_ack(True)
     waits = Waits()
-    led.partition.flush_line.add(led.append(b"a"), waits, 0)
+    led.partition.flush_waiters.add(led.append(b"a"), waits, 0)
     led.partition.log.flush()
     led.partition.flushed(led.now_ms)
     assert waits.told == [ErrorCode.NONE]
@@ -296,9 +296,9 @@ def test_once_nobody_wants_it_flushed_any_more_it_is_flushed_for_those_who_wait_
     led = Led(tmp_path, isr=(1,), replicas=(1,))
     led.partition.set_flushes_before_ack(True)
     first, second = Waits(), Waits()
-    led.partition.flush_line.add(led.append(b"a"), first, 0)
+    led.partition.flush_waiters.add(led.append(b"a"), first, 0)
     plan = led.partition.log.plan_flush()
-    led.partition.flush_line.add(led.append(b"b"), second, 0)
+    led.partition.flush_waiters.add(led.append(b"b"), second, 0)
     led.partition.set_flushes_before_ack(False)
     for waits, is_asked_again in ((first, True), (second, False)):
         plan.run()
@@ -315,7 +315,7 @@ def test_losing_leadership_settles_those_who_wait_for_the_disk(tmp_path: Path) -
     led = Led(tmp_path)
     led.partition.set_flushes_before_ack(True)
     waits = Waits()
-    led.partition.flush_line.add(led.append(b"a"), waits, 0)
+    led.partition.flush_waiters.add(led.append(b"a"), waits, 0)
     led.follow(2)
     assert waits.told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
@@ -419,11 +419,11 @@ def test_divergence_is_named_with_the_epoch_where_the_logs_part(tmp_path: Path) 
     led.append(b"a", b"b")
     led.lead((1, 2, 3), epoch=3)
     led.append(b"c")
-    assert led.partition.is_diverging(3, 3) is None
-    assert led.partition.is_diverging(3, 4) == (3, 3), "longer in the same epoch"
-    assert led.partition.is_diverging(0, 2) is None
-    assert led.partition.is_diverging(0, 3) == (0, 2), "longer in an older one"
-    assert led.partition.is_diverging(2, 2) == (0, 2), "an epoch the leader never saw"
+    assert led.partition.divergence_point(3, 3) is None
+    assert led.partition.divergence_point(3, 4) == (3, 3), "longer in the same epoch"
+    assert led.partition.divergence_point(0, 2) is None
+    assert led.partition.divergence_point(0, 3) == (0, 2), "longer in an older one"
+    assert led.partition.divergence_point(2, 2) == (0, 2), "an epoch the leader never saw"
     with pytest.raises(ProtocolError) as refusal:
-        led.partition.is_diverging(4, 3)
+        led.partition.divergence_point(4, 3)
     assert refusal.value.code == ErrorCode.OFFSET_OUT_OF_RANGE

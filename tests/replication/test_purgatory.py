@@ -89,9 +89,9 @@ def test_a_deadline_can_only_be_brought_forward() -> None:
     purgatory = Purgatory()
     waiter = Parked(purgatory)
     purgatory.park(waiter, deadline_ms=1_000)
-    purgatory.hasten(waiter, deadline_ms=2_000)
+    purgatory.reschedule(waiter, deadline_ms=2_000)
     assert purgatory.next_deadline_ms() == 1_000
-    purgatory.hasten(waiter, deadline_ms=400)
+    purgatory.reschedule(waiter, deadline_ms=400)
     assert purgatory.next_deadline_ms() == 400
     assert purgatory.expire(400) == 1
     assert purgatory.expire(2_000) == 0
@@ -105,7 +105,7 @@ def test_whose_deadline_stays_in_its_grain_keeps_its_turn() -> None:
     for waiter in (first, second):
         waiter.finish = lambda now_ms, waiter=waiter, **_: turns.append(waiter)  # type: ignore[method-assign]
         purgatory.park(waiter, deadline_ms=1_000)
-    purgatory.hasten(first, deadline_ms=1_000 - DEADLINE_GRAIN_MS + 1)
+    purgatory.reschedule(first, deadline_ms=1_000 - DEADLINE_GRAIN_MS + 1)
     assert purgatory.expire(1_000) == 2
     assert turns == [first, second]
 

@@ -60,7 +60,7 @@ class Gated(Protocol):
 
     def is_early(self, broker_epoch: int) -> bool: ...
 
-    def why_stale(self, broker_epoch: int, *, is_kraft: bool) -> ErrorCode: ...
+    def broker_epoch_error(self, broker_epoch: int, *, is_kraft: bool) -> ErrorCode: ...
 
     def ask_store(self, question: StoreQuestion, answered: Answered) -> None: ...
 
@@ -90,7 +90,7 @@ class ControlGate(Organ):
         broker = self._broker
         if broker.is_early(asked.broker_epoch):
             return self._hold(request)
-        error = broker.why_stale(asked.broker_epoch, is_kraft=is_kraft)
+        error = broker.broker_epoch_error(asked.broker_epoch, is_kraft=is_kraft)
         if error:
             return error
         if broker.broker_epoch is not None and asked.broker_epoch > broker.broker_epoch:
@@ -109,7 +109,7 @@ class ControlGate(Organ):
         if self._is_somebody_elses(asked):
             self._say(request, asked, now_ms)
             return ErrorCode.STALE_CONTROLLER_EPOCH
-        if broker.replicas.is_stale(asked.controller_epoch):
+        if not broker.replicas.accept_controller_epoch(asked.controller_epoch):
             return ErrorCode.STALE_CONTROLLER_EPOCH
         return broker.control_order.refusal(asked, request.correlation_id)
 

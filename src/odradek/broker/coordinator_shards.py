@@ -12,8 +12,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from odradek.broker.aside import Aside
 from odradek.broker.coordinator_load import Load
-from odradek.broker.draws import Draws
 from odradek.broker.effects import Effect, LogLine
+from odradek.broker.id_generator import IdGenerator
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.organs import Organ, RoleChange
 from odradek.broker.replica_manager import ReplicaManager
@@ -113,7 +113,7 @@ class AppendWait(AckWaiter):
         self.error = ErrorCode.NONE
         self.is_settled = False
 
-    def settle(self, slot: int, error: ErrorCode) -> None:
+    def complete(self, slot: int, error: ErrorCode) -> None:
         self.error = error
         self.is_settled = True
         self.owner.purgatory.wake(self)
@@ -143,7 +143,7 @@ class CoordinatorShards(Organ, Generic[C]):
         metadata: MetadataCache,
         purgatory: Purgatory,
         aside: Aside,
-        draws: Draws,
+        ids: IdGenerator,
         effects: list[Effect],
     ) -> None:
         self.purgatory = purgatory
@@ -153,7 +153,7 @@ class CoordinatorShards(Organ, Generic[C]):
         self._replicas = replicas
         self._metadata = metadata
         self._aside = aside
-        self._draws = draws
+        self._ids = ids
         self._effects = effects
         self._calls: dict[int, Call] = {}
         self._call_count = 0
@@ -204,7 +204,7 @@ class CoordinatorShards(Organ, Generic[C]):
             return done(self._refused(request, version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         self._call_count += 1
         self._calls[self._call_count] = Call(shard, request, version, done)
-        unique = self._draws.topic_id().hex()
+        unique = self._ids.topic_id().hex()
         dashed = "-".join((unique[:8], unique[8:12], unique[12:16], unique[16:20], unique[20:]))
         self._tell(shard, Asked(self._call_count, version, client, request, dashed), now_ms)
         return None
@@ -373,7 +373,7 @@ class CoordinatorShards(Organ, Generic[C]):
         return None
 
     def _wait(self, wait: AppendWait, now_ms: int) -> None:
-        wait.shard.partition.commit_line.add(wait.required_offset, wait, 0)
+        wait.shard.partition.commit_waiters.add(wait.required_offset, wait, 0)
         self.purgatory.park(wait, deadline_ms=now_ms + self._append_timeout_ms())
 
     def settled(self, wait: AppendWait, now_ms: int) -> None:

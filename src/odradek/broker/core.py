@@ -24,7 +24,6 @@ from odradek.broker.control_gate import ControlGate
 from odradek.broker.control_order import ControlOrder
 from odradek.broker.control_queue import AT_ONCE, ControlQueue
 from odradek.broker.departures import WATCHED, Departures
-from odradek.broker.draws import Draws
 from odradek.broker.dynamic_settings import DynamicSettings
 from odradek.broker.effects import (
     ControllerRequest,
@@ -36,6 +35,7 @@ from odradek.broker.effects import (
 )
 from odradek.broker.fetch_sessions import FetchSessionCache
 from odradek.broker.group_shards import GroupShards
+from odradek.broker.id_generator import IdGenerator
 from odradek.broker.isr_channel import IsrChannel
 from odradek.broker.log_flushes import LogFlushes
 from odradek.broker.metadata_cache import MetadataCache
@@ -107,7 +107,7 @@ class Broker:
         self.control_order = ControlOrder()
         self.control_gate = ControlGate(self)
         self.is_controller = False
-        self.draws = Draws(seed)
+        self.ids = IdGenerator(seed)
         self.metadata = MetadataCache()
         self.purgatory = Purgatory()
         self.effects: list[Effect] = []
@@ -148,7 +148,7 @@ class Broker:
             metadata=self.metadata,
             purgatory=self.purgatory,
             aside=self.aside,
-            draws=self.draws,
+            ids=self.ids,
             effects=self.effects,
         )
         # In the order in which they are called. The assembly may add others.
@@ -362,7 +362,7 @@ class Broker:
         we know our own epoch; until then such a request waits (`control_gate`)."""
         return self.broker_epoch is None and broker_epoch != UNKNOWN_BROKER_EPOCH
 
-    def why_stale(self, broker_epoch: int, *, is_kraft: bool) -> ErrorCode:
+    def broker_epoch_error(self, broker_epoch: int, *, is_kraft: bool) -> ErrorCode:
         """Whether a request of a controller is meant for this broker in this life (KIP-380). A larger epoch may
         be ours too: the controller may read of our registration before we do (`control_gate`)."""
         if is_kraft:

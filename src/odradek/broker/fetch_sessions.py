@@ -26,7 +26,7 @@ class ParkedFetch(Waiter):
 
     session: "FetchSession"
 
-    def hear_news(self, now_ms: int) -> None:
+    def on_high_watermark(self, now_ms: int) -> None:
         """There are no more records for this follower, but more of them are committed."""
         raise NotImplementedError
 
@@ -82,7 +82,7 @@ class WantedPartition(Reader):
         self.sent_log_start = -1
 
     @property
-    def has_news(self) -> bool:
+    def has_newer_high_watermark(self) -> bool:
         """Its reader does not know how far the partition is committed, or where it begins."""
         partition = self.partition
         return partition is not None and (
@@ -97,11 +97,11 @@ class WantedPartition(Reader):
         if session.parked is not None:
             session.purgatory.wake(session.parked)
 
-    def hear_news(self, now_ms: int) -> None:
+    def on_high_watermark(self, now_ms: int) -> None:
         session = self.session
         session.pending[self] = None
         if session.parked is not None:
-            session.parked.hear_news(now_ms)
+            session.parked.on_high_watermark(now_ms)
 
     def watch(self, partition: Partition) -> None:
         """Be told when the partition may have something for this reader."""

@@ -55,9 +55,9 @@ class LeaderLog:
         self._purgatory.park(waiter, deadline_ms=now_ms + timeout_ms)
         required = result.last_offset + 1
         if partition.high_watermark < required:
-            partition.commit_line.add(required, waiter, 0)
+            partition.commit_waiters.add(required, waiter, 0)
         else:
-            waiter.settle(0, ErrorCode.NONE)
+            waiter.complete(0, ErrorCode.NONE)
         return result
 
     def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int, done: SliceRead) -> bool:
@@ -90,7 +90,7 @@ class CommitWaiter(AckWaiter):
         self._settled = settled
         self._error = ErrorCode.NONE
 
-    def settle(self, slot: int, error: ErrorCode) -> None:
+    def complete(self, slot: int, error: ErrorCode) -> None:
         self._error = error
         self._purgatory.wake(self)
 

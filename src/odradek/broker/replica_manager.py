@@ -172,12 +172,12 @@ class ReplicaManager(Organ):
 
     # ---------------------------------------------------------------------------------------- LeaderAndIsr
 
-    def is_stale(self, controller_epoch: int) -> bool:
-        """Row 146; the largest epoch seen is kept."""
+    def accept_controller_epoch(self, controller_epoch: int) -> bool:
+        """False if a larger one was seen; the largest is kept (row 146)."""
         if controller_epoch < self.controller_epoch:
-            return True
+            return False
         self.controller_epoch = ControllerEpoch(controller_epoch)
-        return False
+        return True
 
     def commit_slice(
         self, told: Iterable[Leadership], former: list[TopicPartition], now_ms: int

@@ -102,8 +102,8 @@ def draw_assignment(broker: "Broker", partitions: int, replication_factor: int) 
         live,
         partitions=partitions,
         replication_factor=replication_factor,
-        start=broker.draws.below(count),
-        shift=broker.draws.below(count),
+        start=broker.ids.below(count),
+        shift=broker.ids.below(count),
     )
 
 
@@ -174,4 +174,4 @@ def plan_topic(
         check_topic_name(topic)
         names.check_no_twin(topic)
     check_configs(broker, overrides)
-    return NewTopic(topic, broker.draws.topic_id(), assignment, overrides)
+    return NewTopic(topic, broker.ids.topic_id(), assignment, overrides)

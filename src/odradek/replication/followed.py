@@ -49,10 +49,10 @@ class FollowedPartition:
         "asked_start",
         "backoff_ms",
         "delayed_until_ms",
-        "heard_mark",
         "in_session",
         "is_prefix",
         "leader_epoch",
+        "leader_high_watermark_seen",
         "named_at",
         "named_in",
         "partition",
@@ -74,7 +74,7 @@ class FollowedPartition:
         self.answered_in = -1  # the last request whose answer had a row for it
         # The highest high watermark heard in this epoch, whatever became of the rest of that answer: the leader
         # tells it once. It holds for our log as soon as that is known to be a prefix of the leader's.
-        self.heard_mark = -1
+        self.leader_high_watermark_seen = -1
         self.is_prefix = False
         # What the session at the leader has for us: where our log ended and began when we last named the partition.
         # Invariant: while our log is still like that, and `in_session`, the next request need not name it.

@@ -191,7 +191,10 @@ class FollowerFetcher:
         or the leader would answer with it while it waits for the others."""
         named = self.partitions if self._session_epoch == INITIAL_EPOCH else self._changed
         for topic_partition, followed in list(named.items()):
-            is_behind = followed.heard_mark > followed.partition.log.log_end_offset or followed.heard_mark < 0
+            is_behind = (
+                followed.leader_high_watermark_seen > followed.partition.log.log_end_offset
+                or followed.leader_high_watermark_seen < 0
+            )
             if (
                 is_behind
                 and topic_partition not in self._waiting
@@ -397,7 +400,7 @@ class FollowerFetcher:
         for followed in flight.asked:
             # Named and not in the answer: nothing new, no error, and no divergence. Our log is a prefix.
             if (
-                followed.heard_mark > followed.partition.high_watermark
+                followed.leader_high_watermark_seen > followed.partition.high_watermark
                 and followed.answered_in != flight.number
                 and followed.named_at == flight.number
                 and self._still_asked(followed)
@@ -408,10 +411,10 @@ class FollowerFetcher:
 
     def _take_heard_mark(self, followed: FollowedPartition, now_ms: int) -> None:
         partition = followed.partition
-        if followed.is_prefix and followed.heard_mark > partition.high_watermark:
+        if followed.is_prefix and followed.leader_high_watermark_seen > partition.high_watermark:
             partition.append_as_follower(
                 None,
-                leader_high_watermark=followed.heard_mark,
+                leader_high_watermark=followed.leader_high_watermark_seen,
                 leader_log_start=partition.log.log_start_offset,
                 now_ms=now_ms,
             )
@@ -425,8 +428,8 @@ class FollowerFetcher:
         if partition.leader_epoch != followed.leader_epoch or partition.is_leader:
             return  # the answer is about another epoch
         _, error, leader_high_watermark, _, leader_log_start, _, _, records, diverging, _, _ = data
-        if error == 0 and leader_high_watermark > followed.heard_mark:
-            followed.heard_mark = leader_high_watermark
+        if error == 0 and leader_high_watermark > followed.leader_high_watermark_seen:
+            followed.leader_high_watermark_seen = leader_high_watermark
         if (
             # The fetch was sent before one that named another end: its records are those we have by now.
             number < followed.named_at
@@ -445,7 +448,7 @@ class FollowerFetcher:
             followed.is_prefix = True
             partition.append_as_follower(
                 records,
-                leader_high_watermark=followed.heard_mark,
+                leader_high_watermark=followed.leader_high_watermark_seen,
                 leader_log_start=leader_log_start,
                 now_ms=now_ms,
             )

@@ -43,7 +43,7 @@ from odradek.replication.isr import (
 )
 from odradek.replication.partition_image import FollowerImage, PartitionImage
 from odradek.replication.replica import Replica
-from odradek.replication.waiting import AckLine, Outbox
+from odradek.replication.waiting import AckQueue, Outbox
 
 if TYPE_CHECKING:
     from odradek.log.partition_log import AppendResult, PartitionLog
@@ -67,9 +67,9 @@ class Partition(Replica):
         "_live_brokers",
         "_proposed_epochs",
         "_retry_isr_at_ms",
-        "commit_line",
+        "commit_waiters",
         "effective_min_isr",
-        "flush_line",
+        "flush_waiters",
         "followers",
         "has_eligible",
         "is_under_min_isr",
@@ -103,8 +103,8 @@ class Partition(Replica):
         self.has_eligible = False
         self.is_under_min_isr = False
         self.followers: dict[BrokerId, FollowerState] = {}
-        self.commit_line = AckLine()  # acks=all
-        self.flush_line = AckLine()  # acks=1 with flush.messages=1
+        self.commit_waiters = AckQueue()  # acks=all
+        self.flush_waiters = AckQueue()  # acks=1 with flush.messages=1
         self._followers: tuple[FollowerState, ...] = ()
         self._followers_in_isr = 0
         self._has_unassigned_in_isr = False
@@ -221,8 +221,8 @@ class Partition(Replica):
         self.leader_epoch_start_offset = UNKNOWN_OFFSET
         self.followers = {}
         self._followers = ()
-        self.commit_line.settle(error)
-        self.flush_line.settle(error)
+        self.commit_waiters.complete(error)
+        self.flush_waiters.complete(error)
         self._outbox.purgatory.wake_key(self.topic_partition)  # DeleteRecords waits for nothing any more
         self._wake_readers()
 
@@ -412,28 +412,28 @@ class Partition(Replica):
         if mark <= self.high_watermark:
             return
         self.high_watermark = mark
-        if self.commit_line.next_offset <= mark:
+        if self.commit_waiters.next_offset <= mark:
             # The check after the append uses the maximal ISR (row 157). It cannot fail here: the mark stands
             # still while the committed ISR, which is part of it, is too small.
             assert len(self.state.maximal_isr) >= self.effective_min_isr
-            self.commit_line.settle(ErrorCode.NONE, up_to=mark)
+            self.commit_waiters.complete(ErrorCode.NONE, up_to=mark)
         for reader in self.consumer_readers:
             if not reader.is_dirty:
                 reader.wake()
         for reader in self.follower_readers:
             if not reader.is_dirty:
-                reader.hear_news(now_ms)
+                reader.on_high_watermark(now_ms)
 
     def _answer_if_under_min_isr(self) -> None:
         """Row 158: the mark stands still now, so a parked request would only time out. The records are in
         the log and may be read later: NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
         if self.is_leader and self.is_under_min_isr:
-            self.commit_line.settle(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+            self.commit_waiters.complete(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
     def forget_expired_waiters(self) -> None:
         """A parked request was answered by its deadline."""
-        self.commit_line.forget_expired()
-        self.flush_line.forget_expired()
+        self.commit_waiters.forget_expired()
+        self.flush_waiters.forget_expired()
 
     # ------------------------------------------------------------------------------------------------- ISR
 
@@ -585,9 +585,9 @@ class Partition(Replica):
     def flushed(self, now_ms: int) -> None:
         """Group commit: one flush covers every append made before it began; the next covers the rest."""
         self.is_flushing = False
-        self.flush_line.settle(ErrorCode.NONE, up_to=self.log.recovery_point)
+        self.flush_waiters.complete(ErrorCode.NONE, up_to=self.log.recovery_point)
         if self.is_leader:
             self._advance_high_watermark(now_ms)
-        is_wanted = self.flushes_before_ack or self.flush_line.next_offset <= self.log.log_end_offset
+        is_wanted = self.flushes_before_ack or self.flush_waiters.next_offset <= self.log.log_end_offset
         if is_wanted and self.log.recovery_point < self.log.log_end_offset:
             self._ask_for_flush()

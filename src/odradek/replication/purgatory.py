@@ -62,7 +62,7 @@ class Purgatory:
             for key in waiter._keys:
                 self._watched.setdefault(key, {})[waiter] = None
 
-    def hasten(self, waiter: Waiter, *, deadline_ms: int) -> None:
+    def reschedule(self, waiter: Waiter, *, deadline_ms: int) -> None:
         """A parked waiter is to be answered sooner; never later than it was to be."""
         if -(-deadline_ms // DEADLINE_GRAIN_MS) < waiter._bucket:
             del self._buckets[waiter._bucket][waiter]

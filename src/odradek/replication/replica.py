@@ -190,7 +190,7 @@ class Replica:
         """Below it no transaction is open."""
         return self.log.last_stable_offset(self.high_watermark)
 
-    def is_diverging(self, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
+    def divergence_point(self, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
         """KIP-595: (epoch, end offset) at which the follower's log leaves ours; None if it is a prefix."""
         log = self.log
         if last_fetched_epoch == log.latest_epoch:

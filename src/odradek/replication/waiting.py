@@ -30,21 +30,21 @@ class Reader:
     def wake(self) -> None:
         raise NotImplementedError
 
-    def hear_news(self, now_ms: int) -> None:
+    def on_high_watermark(self, now_ms: int) -> None:
         """A follower's reader: there are no more records, but more of them are committed."""
         raise NotImplementedError
 
 
 class AckWaiter(Waiter):
-    """Waits for offsets to be committed, or flushed: `settle` is called once for each, with the slot it was added with."""
+    """Waits for offsets to be committed, or flushed: `complete` is called once for each, with the slot it was added with."""
 
     __slots__ = ()
 
-    def settle(self, slot: int, error: ErrorCode) -> None:
+    def complete(self, slot: int, error: ErrorCode) -> None:
         raise NotImplementedError
 
 
-class AckLine:
+class AckQueue:
     """Requests that wait for an offset, in the order of their offsets (behaviour 129)."""
 
     __slots__ = ("_line",)
@@ -68,13 +68,13 @@ class AckLine:
         """What the first in line waits for; beyond every offset when nobody does."""
         return self._line[0][0] if self._line else 1 << 63
 
-    def settle(self, error: ErrorCode, *, up_to: int = 1 << 63) -> None:
+    def complete(self, error: ErrorCode, *, up_to: int = 1 << 63) -> None:
         """Answers all who wait for `up_to` or less."""
         line = self._line
         while line and line[0][0] <= up_to:
             _, waiter, slot = line.popleft()
             if not waiter.is_done:
-                waiter.settle(slot, error)
+                waiter.complete(slot, error)
 
     def forget_expired(self) -> None:
         """The front of the line may have been answered by its deadline."""

@@ -56,7 +56,7 @@ def test_its_own_story_sees_the_bug_and_breaks_nothing_without_it(mutant: Mutant
     assert by_text(None, unharmed) == ""
 
 
-@pytest.mark.parametrize("function", ["is_diverging", "no_such_function"])
+@pytest.mark.parametrize("function", ["divergence_point", "no_such_function"])
 def test_a_change_that_cannot_be_made_is_not_taken_for_a_bug_that_shows(function: str) -> None:
     edit = Edit(f"replication.replica:Replica.{function}", "no_such_line()", "pass")
     with pytest.raises(Outdated):

@@ -282,7 +282,7 @@ EXHIBITS: tuple[Mutant, ...] = (
     Mutant(
         "KIP-380",
         "a request for a broker's former life is obeyed by the present one",
-        (Edit("broker.core:Broker.why_stale", "broker_epoch < self.broker_epoch", "False"),),
+        (Edit("broker.core:Broker.broker_epoch_error", "broker_epoch < self.broker_epoch", "False"),),
         commit="-",
         scenario="late_requests_to_stop",
     ),
@@ -291,7 +291,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         "requests of a controller that has resigned are obeyed",
         (
             Edit(
-                "broker.replica_manager:ReplicaManager.is_stale",
+                "broker.replica_manager:ReplicaManager.accept_controller_epoch",
                 "controller_epoch < self.controller_epoch",
                 "False",
             ),

@@ -15,7 +15,7 @@ EXHIBITS: tuple[Mutant, ...] = (
                 ("self.truncate_to(self.high_watermark, 0)\nself._resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)"),
             ),
             Edit(
-                "replication.replica:Replica.is_diverging",
+                "replication.replica:Replica.divergence_point",
                 "epoch < last_fetched_epoch or end_offset < fetch_offset",
                 "False",
             ),
@@ -68,7 +68,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         "two failovers in a row: the leader does not know the follower's epoch, and logs stay different",
         (
             Edit(
-                "replication.replica:Replica.is_diverging",
+                "replication.replica:Replica.divergence_point",
                 "epoch < last_fetched_epoch or end_offset < fetch_offset",
                 "fetch_offset > log.log_end_offset",
             ),
@@ -472,7 +472,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         "a broker refuses requests that name a newer epoch of it than it has heard of",
         (
             Edit(
-                "broker.core:Broker.why_stale",
+                "broker.core:Broker.broker_epoch_error",
                 "broker_epoch < self.broker_epoch",
                 "broker_epoch != self.broker_epoch",
             ),

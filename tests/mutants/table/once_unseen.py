@@ -65,8 +65,8 @@ EXHIBITS: tuple[Mutant, ...] = (
         (
             Edit(
                 "replication.follower:FollowerFetcher._take_heard_mark",
-                "followed.is_prefix and followed.heard_mark > partition.high_watermark",
-                "followed.heard_mark > partition.high_watermark",
+                "followed.is_prefix and followed.leader_high_watermark_seen > partition.high_watermark",
+                "followed.leader_high_watermark_seen > partition.high_watermark",
             ),
         ),
         commit="-",

@@ -118,7 +118,7 @@ OF_OTHER_ROOMS: tuple[Mutant, ...] = (
         (
             Edit(
                 "replication.partition:Partition._answer_if_under_min_isr",
-                "self.commit_line.settle(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)",
+                "self.commit_waiters.complete(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)",
                 "pass",
             ),
         ),
@@ -129,7 +129,7 @@ OF_OTHER_ROOMS: tuple[Mutant, ...] = (
         "a request waits for nothing",
         (
             Edit(
-                "replication.waiting:AckLine.add",
+                "replication.waiting:AckQueue.add",
                 "line.append((required_offset, waiter, slot))",
                 "line.append((0, waiter, slot))",
             ),
@@ -139,7 +139,7 @@ OF_OTHER_ROOMS: tuple[Mutant, ...] = (
     Mutant(
         "behaviour 129",
         "the last request in line is answered first",
-        (Edit("replication.waiting:AckLine.settle", "line.popleft", "line.pop"),),
+        (Edit("replication.waiting:AckQueue.complete", "line.popleft", "line.pop"),),
         rows=(129,),
     ),
     Mutant(

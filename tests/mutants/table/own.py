@@ -32,8 +32,8 @@ EXHIBITS: tuple[Mutant, ...] = (
             Edit("broker.handlers.fetch:FetchWait._look", "wanted.is_refused = True", "pass"),
             Edit(
                 "replication.follower:FollowerFetcher._partition_fetched",
-                "error == 0 and leader_high_watermark > followed.heard_mark",
-                "error == 0 and diverging is None and (leader_high_watermark > followed.heard_mark)",
+                "error == 0 and leader_high_watermark > followed.leader_high_watermark_seen",
+                "error == 0 and diverging is None and (leader_high_watermark > followed.leader_high_watermark_seen)",
             ),
         ),
         commit="b7f1e0f",

@@ -1,7 +1,7 @@
 """Fetch (key 1), versions 4-17.
 
 Waits until `min_bytes` are readable or `max_wait_ms` has passed. A follower's fetch also moves its position, and with
-it perhaps the high watermark. A follower whose own high watermark is behind does not wait that long: NEWS_MS, in
+it perhaps the high watermark. A follower whose own high watermark is behind does not wait that long: HIGH_WATERMARK_WAIT_MS, in
 which under load the next records carry the news (KIP-392: its consumers wait for it).
 
 What may be read: followers up to the log end, consumers up to the high watermark, with read_committed up to
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from odradek.broker.request import ConnectionInfo, Request
 
 # How long the news of a higher high watermark, or log start, may wait for records to travel with.
-NEWS_MS = 4
+HIGH_WATERMARK_WAIT_MS = 4
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 FIRST_WITH_IDS = 13
@@ -73,7 +73,9 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     answer = wait.gather(now_ms)
     if answer is not None:
         return wait.reply(answer)
-    deadline_ms = now_ms + (min(body.max_wait_ms, NEWS_MS) if wait.has_news else body.max_wait_ms)
+    deadline_ms = now_ms + (
+        min(body.max_wait_ms, HIGH_WATERMARK_WAIT_MS) if wait.has_newer_high_watermark else body.max_wait_ms
+    )
     if 0 <= wait.held_until_ms < deadline_ms:
         deadline_ms = wait.held_until_ms
     return wait.park_until(deadline_ms, now_ms)
@@ -94,7 +96,7 @@ def _session(broker: "Broker", version: int, body: FetchRequest, now_ms: int) ->
         if keep and not sessions.has_room(for_follower=is_follower, now_ms=now_ms):
             keep = False
         session = FetchSession(
-            broker.draws.session_id() if keep else NO_SESSION,
+            broker.ids.session_id() if keep else NO_SESSION,
             replica_id=replica_id,
             replica_epoch=BrokerEpoch(replica_epoch),
             by_id=by_id,
@@ -150,7 +152,7 @@ class FetchWait(ParkedFetch):
         "broker",
         "connection",
         "gathered",
-        "has_news",
+        "has_newer_high_watermark",
         "held_until_ms",
         "limits",
         "max_bytes",
@@ -174,7 +176,7 @@ class FetchWait(ParkedFetch):
         self.session = session
         self.park: Park | None = None
         self.gathered: Gathered | None = None  # what it is over for
-        self.has_news = False  # for a follower: a mark it does not know yet
+        self.has_newer_high_watermark = False  # for a follower: a mark it does not know yet
         self.held_until_ms = -1  # for a follower: when a throttle lets go of what it wants
         self.limits: ClientLimits | None = None  # for a consumer: its quotas, where there are any
         self.connection = connection
@@ -206,17 +208,17 @@ class FetchWait(ParkedFetch):
         return park
 
     def is_over(self, now_ms: int) -> bool:
-        had_news = self.has_news
+        knew_of_it = self.has_newer_high_watermark
         self.gathered = self.gather(now_ms)
-        if self.gathered is None and self.has_news and not had_news:
-            self.broker.purgatory.hasten(self, deadline_ms=now_ms + NEWS_MS)
+        if self.gathered is None and self.has_newer_high_watermark and not knew_of_it:
+            self.broker.purgatory.reschedule(self, deadline_ms=now_ms + HIGH_WATERMARK_WAIT_MS)
         return self.gathered is not None
 
-    def hear_news(self, now_ms: int) -> None:
+    def on_high_watermark(self, now_ms: int) -> None:
         """Do not look now: records that bring the news along may come in a moment."""
-        if not self.has_news:
-            self.has_news = True
-            self.broker.purgatory.hasten(self, deadline_ms=now_ms + NEWS_MS)
+        if not self.has_newer_high_watermark:
+            self.has_newer_high_watermark = True
+            self.broker.purgatory.reschedule(self, deadline_ms=now_ms + HIGH_WATERMARK_WAIT_MS)
 
     def finish(self, now_ms: int, *, is_late: bool) -> None:
         """Late: the deadline, or the connection sent something else. Say what there is."""
@@ -265,7 +267,7 @@ class FetchWait(ParkedFetch):
             wanted.has_moved = False
             if is_urgent:
                 at_once = True
-            elif not size and not is_full and not wanted.has_more and not wanted.has_news:
+            elif not size and not is_full and not wanted.has_more and not wanted.has_newer_high_watermark:
                 del session.pending[wanted]
                 wanted.is_dirty = False
                 continue
@@ -313,7 +315,7 @@ class FetchWait(ParkedFetch):
                     log.log_start_offset,
                 )
             if wanted.last_fetched_epoch >= 0:
-                diverging = partition.is_diverging(wanted.last_fetched_epoch, offset)
+                diverging = partition.divergence_point(wanted.last_fetched_epoch, offset)
             if offset > upper_bound or offset < log.log_start_offset:
                 if diverging is None:
                     raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -323,7 +325,7 @@ class FetchWait(ParkedFetch):
             if wanted.sent_high_watermark < 0:
                 is_urgent = True  # the first answer of a session, or after an error
             elif high_watermark > wanted.sent_high_watermark or log.log_start_offset > wanted.sent_log_start:
-                self.has_news = True
+                self.has_newer_high_watermark = True
         else:
             if not partition.is_leader and self.version < FIRST_FROM_FOLLOWERS:
                 raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -332,7 +334,7 @@ class FetchWait(ParkedFetch):
             if self.body.isolation_level == READ_COMMITTED:
                 upper_bound = stable
             if wanted.last_fetched_epoch >= 0:
-                diverging = partition.is_diverging(wanted.last_fetched_epoch, offset)
+                diverging = partition.divergence_point(wanted.last_fetched_epoch, offset)
             if diverging is None and (offset > log.log_end_offset or offset < log.log_start_offset):
                 raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE)
         records: Any = b""

@@ -88,7 +88,7 @@ class _Obeying:
 
     def go_on(self, most: int, now_ms: int) -> Reply | None:
         broker = self._broker
-        error = broker.why_stale(self._asked.broker_epoch, is_kraft=False)
+        error = broker.broker_epoch_error(self._asked.broker_epoch, is_kraft=False)
         if error:  # we have registered anew since the last slice
             return self._end(LeaderAndIsrResponse(error_code=error), now_ms)
         told = list(islice(self._rest, most))

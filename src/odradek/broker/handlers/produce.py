@@ -163,12 +163,12 @@ class ProduceWait(AckWaiter):
         self.places: list[tuple[Partition, list[PartitionAnswer], int] | None] = []
 
     def expect(self, partition: Partition, required_offset: int, rows: list[PartitionAnswer]) -> None:
-        partition.commit_line.add(required_offset, self, len(self.places))
+        partition.commit_waiters.add(required_offset, self, len(self.places))
         self.places.append((partition, rows, len(rows) - 1))
         self.open += 1
 
     def expect_flush(self, partition: Partition, required_offset: int, rows: list[PartitionAnswer]) -> None:
-        partition.flush_line.add(required_offset, self, len(self.places))
+        partition.flush_waiters.add(required_offset, self, len(self.places))
         self.places.append((partition, rows, len(rows) - 1))
         self.open += 1
 
@@ -205,20 +205,20 @@ class ProduceWait(AckWaiter):
             result = now.append(found.records, acks=self.acks, now_ms=now_ms, headers=found.headers)
         except ProtocolError as refusal:
             rows[at] = _refused(broker, self.version, topic, index, refusal)
-            self.settle(slot, ErrorCode.NONE)
+            self.complete(slot, ErrorCode.NONE)
             return
         self.places[slot] = (now, rows, at)
         offsets = (result.base_offset, result.log_append_time_ms, result.log_start_offset)
         rows[at] = (index, 0, *offsets, (), None, None)
         required = result.last_offset + 1
         if self.acks == ALL and now.high_watermark < required:
-            now.commit_line.add(required, self, slot)
+            now.commit_waiters.add(required, self, slot)
         elif self.acks == 1 and now.flushes_before_ack and now.log.recovery_point < required:
-            now.flush_line.add(required, self, slot)
+            now.flush_waiters.add(required, self, slot)
         else:
-            self.settle(slot, ErrorCode.NONE)
+            self.complete(slot, ErrorCode.NONE)
 
-    def settle(self, slot: int, error: ErrorCode) -> None:
+    def complete(self, slot: int, error: ErrorCode) -> None:
         place = self.places[slot]
         assert place is not None, "a partition settled its part twice"
         self.places[slot] = None

@@ -64,7 +64,7 @@ class _Obeying:
 
     def go_on(self, most: int, now_ms: int) -> Reply | None:
         broker = self._broker
-        error = broker.why_stale(self._asked.broker_epoch, is_kraft=False)
+        error = broker.broker_epoch_error(self._asked.broker_epoch, is_kraft=False)
         if error:  # we have registered anew since the last slice
             return self._end(StopReplicaResponse(error_code=error), now_ms)
         self._errors |= broker.replicas.commit_stops(islice(self._rest, most), now_ms)

@@ -75,7 +75,7 @@ def _append(
     required = written.last_offset + 1
     if partition.high_watermark < required:
         row.error_code = ErrorCode.REQUEST_TIMED_OUT  # until it is settled
-        partition.commit_line.add(required, wait, wait.expect(row))
+        partition.commit_waiters.add(required, wait, wait.expect(row))
 
 
 class MarkerWait(AckWaiter):
@@ -95,7 +95,7 @@ class MarkerWait(AckWaiter):
         self._open += 1
         return len(self._rows) - 1
 
-    def settle(self, slot: int, error: ErrorCode) -> None:
+    def complete(self, slot: int, error: ErrorCode) -> None:
         self._rows[slot].error_code = error
         self._open -= 1
         if not self._open:

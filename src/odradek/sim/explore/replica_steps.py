@@ -204,7 +204,7 @@ class Replicas:
             broker_epoch=lambda: BrokerEpoch(value.broker_epoch),
         )
         manager.controller_epoch = cast(Any, value.controller_epoch)
-        if manager.is_stale(message.controller_epoch):
+        if not manager.accept_controller_epoch(message.controller_epoch):
             return value, False
         if value.is_hosted:
             partition = self.partition(broker, value)
@@ -239,7 +239,7 @@ class Replicas:
             followed = fetcher.partitions.get(TP) if fetcher is not None else None
             after = after._replace(
                 fetch_state=followed.state if followed is not None else ReplicaValue().fetch_state,
-                heard_mark=-1,
+                leader_high_watermark_seen=-1,
                 is_prefix=False,
             )
         return after, False
@@ -385,7 +385,10 @@ class Replicas:
             number -= 1
             followed.asked_end = partition.log.log_end_offset
         if remembers:
-            followed.heard_mark, followed.is_prefix = value.heard_mark, value.is_prefix
+            followed.leader_high_watermark_seen, followed.is_prefix = (
+                value.leader_high_watermark_seen,
+                value.is_prefix,
+            )
         followed.asked_epoch = partition.log.latest_epoch
         followed.asked_start = 0
         mark = message.high_watermark
@@ -393,7 +396,9 @@ class Replicas:
         fetcher._partition_fetched(followed, cast(Any, row), number, NOW_MS)
         after = self.value(partition, value)
         if remembers:
-            after = after._replace(heard_mark=followed.heard_mark, is_prefix=followed.is_prefix)
+            after = after._replace(
+                leader_high_watermark_seen=followed.leader_high_watermark_seen, is_prefix=followed.is_prefix
+            )
         return after
 
 

@@ -60,7 +60,9 @@ class ReplicaValue(NamedTuple):
     fetch_state: str = FETCHING
     asks: int = 1  # epoch of the controller it asks; counts only where two may act at once
     lost_life: int = 0  # the incarnation whose records went with the power
-    heard_mark: int = -1  # what a follower remembers from one answer to the next, where that is looked at
+    leader_high_watermark_seen: int = (
+        -1
+    )  # what a follower remembers from one answer to the next, where that is looked at
     is_prefix: bool = False
 
     @property
@@ -91,7 +93,7 @@ class ReplicaValue(NamedTuple):
             self.fetch_state,
             self.asks,
             self.lost_life,
-            self.heard_mark,
+            self.leader_high_watermark_seen,
             self.is_prefix,
         )
 

@@ -18,7 +18,7 @@ def _mixed(state: int) -> int:
     return state ^ (state >> 31)
 
 
-class Draws:
+class IdGenerator:
     def __init__(self, seed: bytes) -> None:
         assert len(seed) >= 16, "two brokers could draw alike"
         self._one = int.from_bytes(seed[:8], "big")
