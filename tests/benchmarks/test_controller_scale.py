@@ -2,17 +2,23 @@
 
 import asyncio
 import re
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from benchmarks.controller import __main__ as program
-from benchmarks.controller import figures, kept
+from benchmarks.controller import cluster, figures, kept
 from benchmarks.controller.figures import Sample
 from benchmarks.controller.kept import Kept
 from benchmarks.controller.memory import Memory
 from benchmarks.controller.works import WORKS
 
+from odradek.server.seams import Seams
+
+T = TypeVar("T")
 PARTITIONS = 60
 
 
@@ -42,6 +48,29 @@ def test_the_counts_are_those_of_the_work(samples: dict[str, Sample]) -> None:
     assert requests["election"] == 3 + 3, "LeaderAndIsr and UpdateMetadata for each broker"
     assert requests["broker-failure"] == 2 + 2, "two brokers are left"
     assert samples["failover"].counts["nodes read"] > PARTITIONS
+
+
+def test_a_thousand_partitions_are_waited_for_while_a_thread_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From `large_step` partitions on a thread has the core. Nothing else moves meanwhile, and it is not done."""
+    monkeypatch.setattr(cluster, "QUIET_S", 0.03)
+    run_step = Seams.run_step
+    steps = 0
+
+    def held_up(self: Seams, work: Callable[[], T]) -> "asyncio.Future[T]":
+        nonlocal steps
+        steps += 1
+        may_go_on = threading.Event()
+        self.loop.call_later(5 * cluster.QUIET_S, may_go_on.set)
+        return run_step(self, lambda: (may_go_on.wait(), work())[1])
+
+    monkeypatch.setattr(Seams, "run_step", held_up)
+    (sample,) = asyncio.run(program.measure("memory", 1_000, ["failover"], 1))
+    assert steps and sample.seconds > steps * 5 * cluster.QUIET_S
+    assert sample.counts["requests"] == 3 * 3, (
+        "LeaderAndIsr, UpdateMetadata, and the metadata of brokers, of each"
+    )
 
 
 def test_a_part_that_is_measured_again_takes_its_own_place_and_no_other(
