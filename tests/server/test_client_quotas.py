@@ -51,8 +51,7 @@ def set_quota(cluster: RunningCluster, client: str, **values: float | None) -> N
 
 
 def counters(cluster: RunningCluster) -> dict[str, Any]:
-    gateway = cluster.cluster.runtimes[2]._gateway
-    assert gateway is not None
+    gateway = cluster.cluster.runtimes[2].parts.gateway  # type: ignore[union-attr]
     return gateway.describe()
 
 

@@ -205,7 +205,7 @@ def test_a_broker_without_a_disk_says_that_it_is_broken(tmp_path: Path) -> None:
 
         runtime.logs.directories[0].root.health.fail(DiskFault("gone"))
         runtime.broker.tick(0)
-        runtime._end_turn()
+        runtime.parts.gateway.end_turn()  # type: ignore[union-attr]
         error = await asyncio.wait_for(runtime.broken, 60)
 
         assert isinstance(error, DiskFault)

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from odradek.broker import effects
 from odradek.broker.assembly import assemble_broker
@@ -22,11 +21,11 @@ from odradek.log.files import Directory, OsDirectory
 from odradek.log.log_manager import LogManager
 from odradek.log.partition_log import PartitionLog
 from odradek.model.cluster import BrokerRegistration, Endpoint
-from odradek.model.controller_requests import ControllerAnswer
 from odradek.model.entity_names import escape_entity
 from odradek.model.ids import BrokerId, ControllerEpoch, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.model.settings_unserved import check_served
+from odradek.model.values import dataclass
 from odradek.server import state_change_log
 from odradek.server.broker_effects import BrokerEffects, check_directories
 from odradek.server.cleaning import LogCleaning
@@ -54,9 +53,6 @@ from odradek.server.store_sessions import StoreSessions
 from odradek.store import api
 from odradek.store.facts import all_configs
 
-if TYPE_CHECKING:
-    from odradek.controller.core import ControllerCore
-
 logger = logging.getLogger("odradek.server")
 
 HOUSEKEEPING_S = 1.0
@@ -67,6 +63,22 @@ class _TooEarly(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a broker is made of once its logs are read and the store is reached: all of it at once, or nothing."""
+
+    broker: Broker
+    gateway: Gateway
+    fetchers: Fetchers
+    channel: ControllerChannel
+    journal: Journal
+    controller: ControllerRuntime
+    disk: Disk
+    sessions: StoreSessions
+    effects: BrokerEffects
+    life: "asyncio.Task[None]"  # of the sessions
 
 
 class BrokerRuntime:
@@ -102,34 +114,28 @@ class BrokerRuntime:
         self._log = LimitedLog(logger, seams.loop.time)
         self._listener = inter_broker_listener(settings)
 
+        # Until there are parts, a start that fails has these to let go of.
+        self.parts: Parts | None = None
         self._first_store: api.Store | None = None
         self._logs: LogManager | None = None
-        self._broker: Broker | None = None
-        self._gateway: Gateway | None = None
-        self._fetchers: Fetchers | None = None
-        self._channel: ControllerChannel | None = None
-        self._controller: ControllerRuntime | None = None
-        self._journal: Journal | None = None
-        self._disk: Disk | None = None
         self._listeners = Listeners()
-        self._sessions: StoreSessions | None = None
-        self._effects: BrokerEffects | None = None
-        self._life: asyncio.Task[None] | None = None
         self._housekeeping: asyncio.TimerHandle | None = None
         self._hurry = asyncio.Event()
         self._is_stopping = False
 
     # --- for tests and whoever runs several brokers in one process
 
+    def _whole(self) -> Parts:
+        assert self.parts is not None, "the broker was not started"
+        return self.parts
+
     @property
     def broker(self) -> Broker:
-        assert self._broker is not None, "the broker was not started"
-        return self._broker
+        return self._whole().broker
 
     @property
     def controller(self) -> ControllerRuntime:
-        assert self._controller is not None, "the broker was not started"
-        return self._controller
+        return self._whole().controller
 
     @property
     def logs(self) -> LogManager:
@@ -138,11 +144,11 @@ class BrokerRuntime:
 
     @property
     def store(self) -> api.Store | None:
-        return self._first_store if self._sessions is None else self._sessions.store
+        return self._first_store if self.parts is None else self.parts.sessions.store
 
     @property
     def registration(self) -> BrokerRegistration | None:
-        return None if self._sessions is None else self._sessions.registration
+        return None if self.parts is None else self.parts.sessions.registration
 
     @property
     def address(self) -> str:
@@ -178,12 +184,11 @@ class BrokerRuntime:
         self._logs.write_meta_properties(self.broker_id, cluster_id)
         await self._read_configs(store, topic_configs)
         await self._load_logs(self._logs)
-        sessions = self._make_parts(cluster_id, topic_configs, self._logs, store)
-        self._life = self._loop.create_task(sessions.live())
-        self._life.add_done_callback(self._life_ended)
-        await asyncio.wait({self._life, sessions.is_registered}, return_when=asyncio.FIRST_COMPLETED)
-        if not sessions.is_registered.done():
-            self._life.result()
+        parts = self.parts = self._make_parts(cluster_id, topic_configs, self._logs, store)
+        is_registered = parts.sessions.is_registered
+        await asyncio.wait({parts.life, is_registered}, return_when=asyncio.FIRST_COMPLETED)
+        if not is_registered.done():
+            parts.life.result()
         logger.info("broker %d of cluster %s serves at %s", self.broker_id, cluster_id, self.address)
 
     def _open_directories(self) -> tuple[list[Directory], dict[str, StorageError]]:
@@ -222,9 +227,9 @@ class BrokerRuntime:
 
     def _make_parts(
         self, cluster_id: str, topic_configs: TopicConfigs, logs: LogManager, store: api.Store
-    ) -> StoreSessions:
+    ) -> Parts:
         settings, seams, pool = self.settings, self._seams, self._pool
-        broker = self._broker = assemble_broker(
+        broker = assemble_broker(
             settings=settings,
             cluster_id=cluster_id,
             logs=logs,
@@ -234,19 +239,19 @@ class BrokerRuntime:
             now_ms=self._now_ms(),
             partitions_at_once=seams.partitions_at_once,
         )
-        gateway = self._gateway = Gateway(
+        gateway = Gateway(
             settings=settings,
             seams=seams,
             pool=pool,
             handle=broker.handle,
-            drain_effects=lambda: self._effects is not None and self._effects.drain(),
+            drain_effects=lambda: doing.drain(),
             on_connection_closed=lambda connection: broker.connection_closed(connection, self._now_ms()),
             log=self._log,
             metrics=self.metrics,
             address_rate=lambda address: broker.quotas.connection_rate(escape_entity(address)),
             throttles=broker.throttles,
         )
-        self._fetchers = Fetchers(
+        fetchers = Fetchers(
             seams=seams,
             pool=pool,
             after_turn=gateway.end_turn,
@@ -257,7 +262,7 @@ class BrokerRuntime:
             on_lost=lambda leader: broker.leader_connection_lost(leader, self._now_ms()),
             on_connected=lambda leader: broker.leader_connected(leader, self._now_ms()),
         )
-        self._channel = ControllerChannel(
+        channel = ControllerChannel(
             seams=seams,
             pool=pool,
             client_id=f"broker-{self.broker_id}-to-controller",
@@ -268,21 +273,21 @@ class BrokerRuntime:
         journal_directory = self._open_directory(self.journal_directory)
         if self._is_alone:
             state_change_log.write_to(journal_directory, self._log)
-        self._journal = Journal(journal_directory, self.broker_id, self._log, seams)
-        self._controller = ControllerRuntime(
+        journal = Journal(journal_directory, self.broker_id, self._log, seams)
+        controller = ControllerRuntime(
             broker=self.broker_id,
             seams=seams,
             settings=settings,
             pool=pool,
             inter_broker_listener=self._listener,
-            journal=self._journal,
+            journal=journal,
             log=self._log,
             metrics=self.metrics,
             after_turn=gateway.end_turn,
-            on_answer=self._controller_answered,
+            on_answer=lambda request_id, answer: broker.answered(request_id, answer, self._now_ms()),
             on_term=self._term_changed,
         )
-        self._disk = Disk(
+        disk = Disk(
             logs,
             seams,
             settings,
@@ -304,7 +309,7 @@ class BrokerRuntime:
             ),
             log=self._log,
         )
-        self._sessions = StoreSessions(
+        sessions = StoreSessions(
             store=store,
             stores=self._stores,
             seams=seams,
@@ -315,36 +320,38 @@ class BrokerRuntime:
             clean_epoch=logs.clean_epoch,
             broker=broker,
             gateway=gateway,
-            controller=self._controller,
-            channel=self._channel,
+            controller=controller,
+            channel=channel,
             log=self._log,
             metrics=self.metrics,
         )
-        self._effects = BrokerEffects(
+        doing = BrokerEffects(
             broker=broker,
             logs=logs,
             seams=seams,
-            sessions=self._sessions,
-            controller=self._controller,
-            channel=self._channel,
-            fetchers=self._fetchers,
+            sessions=sessions,
+            controller=controller,
+            channel=channel,
+            fetchers=fetchers,
             gateway=gateway,
-            disk=self._disk,
+            disk=disk,
             on_broken=self._break,
             log=self._log,
         )
         gateway.start_closing_idle()
-        self._housekeep()
-        return self._sessions
+        self._housekeep(disk, channel, gateway)
+        life = self._loop.create_task(sessions.live())
+        life.add_done_callback(self._life_ended)
+        return Parts(broker, gateway, fetchers, channel, journal, controller, disk, sessions, doing, life)
 
     @property
     def journal_directory(self) -> str:
         return self.settings.odradek_journal_dir or self.settings.log_directories[0]
 
     def _make_connection(self, listener: str, protocol: str) -> asyncio.BaseProtocol:
-        if self._gateway is None:
+        if self.parts is None:
             return _TooEarly()
-        return self._gateway.make_connection(listener, protocol)
+        return self.parts.gateway.make_connection(listener, protocol)
 
     # --- what happens by itself
 
@@ -359,16 +366,10 @@ class BrokerRuntime:
         if not self.broken.done():
             self.broken.set_result(error)
 
-    def _end_turn(self) -> None:
-        assert self._gateway is not None
-        self._gateway.end_turn()
-
     def _log_flushed(self, effect: effects.FlushLog, error: str | None) -> None:
-        self.broker.answered(effect.request_id, effects.Flushed(effect.plan, error), self._now_ms())
-        self._end_turn()
-
-    def _controller_answered(self, request_id: int, answer: ControllerAnswer) -> None:
-        self.broker.answered(request_id, answer, self._now_ms())
+        parts = self._whole()
+        parts.broker.answered(effect.request_id, effects.Flushed(effect.plan, error), self._now_ms())
+        parts.gateway.end_turn()
 
     def _term_changed(self, epoch: ControllerEpoch | None) -> None:
         self.broker.controller_status(epoch is not None, -1 if epoch is None else epoch, self._now_ms())
@@ -386,15 +387,14 @@ class BrokerRuntime:
             return None
         return [broker for broker in partition.assignment.replicas if broker != self.broker_id]
 
-    def _housekeep(self) -> None:
+    def _housekeep(self, disk: Disk, channel: ControllerChannel, gateway: Gateway) -> None:
         if self._is_stopping:
             return
-        assert self._disk is not None and self._channel is not None
-        self._housekeeping = self._loop.call_later(HOUSEKEEPING_S, self._housekeep)
+        self._housekeeping = self._loop.call_later(HOUSEKEEPING_S, self._housekeep, disk, channel, gateway)
         self._seams.clock.compare_with_wall()
-        self._disk.housekeep()
-        self._channel.expire_waiting()
-        self._end_turn()
+        disk.housekeep()
+        channel.expire_waiting()
+        gateway.end_turn()
 
     # --- stopping
 
@@ -409,21 +409,19 @@ class BrokerRuntime:
         if is_controlled:
             await self._leave_in_order()
         self._stop_moving()
-        if self._gateway is not None:
-            self.broker.stopping(self._now_ms())
-            self._end_turn()
-            self._gateway.close()
-        if self._life is not None:
-            self._life.cancel()
-            await asyncio.wait({self._life})
-        if self._effects is not None:
-            self._effects.cancel_questions()
-        if self._journal is not None:
-            await self._journal.finish()
-        if self._disk is not None:
-            await self._disk.finish()
-        if self._logs is not None:
-            await self._close_logs(self._logs)
+        parts = self.parts
+        if parts is not None:
+            parts.broker.stopping(self._now_ms())
+            parts.gateway.end_turn()
+            parts.gateway.close()
+            parts.life.cancel()
+            await asyncio.wait({parts.life})
+            parts.effects.cancel_questions()
+            await parts.journal.finish()
+            await parts.disk.finish()
+            await self._close_logs(parts)
+        elif self._logs is not None:
+            self._logs.release()
         store = self.store
         if store is not None and store.state is not api.SessionState.EXPIRED:
             # Last: as long as our node is there, nobody takes our place on these directories.
@@ -432,34 +430,38 @@ class BrokerRuntime:
             except api.StoreError as error:
                 logger.warning("the session with the store could not be closed: %s", error)
         await self._stores.close()
-        if self._gateway is not None:
-            await self._gateway.drained()
-        if self._life is not None:  # else it never began, and the reason is all there is to say
+        if parts is not None:  # else it never began, and the reason is all there is to say
+            await parts.gateway.drained()
             logger.info("broker %d has stopped", self.broker_id)
 
     async def _leave_in_order(self) -> None:
-        sessions = self._sessions
-        if sessions is None or sessions.registration is None or not sessions.is_registered.done():
+        parts = self.parts
+        registration = self.registration
+        if parts is None or registration is None or not parts.sessions.is_registered.done():
             return
-        assert self._channel is not None
-        settings = self.broker.settings
+        broker, sessions = parts.broker, parts.sessions
+        settings = broker.settings
         if not settings.controlled_shutdown_enable:
             return
-        warn_of_only_replicas(self.broker)
+        warn_of_only_replicas(broker)
         may_refuse = settings.odradek_controlled_shutdown_refuse != "none"
         promised: Promised = frozenset()
         try:
             if may_refuse:
-                promised = await agree(sessions.store, self._core(), settings, self.broker_id, self._hurry)
+                promised = await agree(
+                    sessions.store, parts.controller.core, settings, self.broker_id, self._hurry
+                )
             if await hand_over(
-                self._channel,
+                parts.channel,
                 self._seams,
                 settings,
                 self.broker_id,
-                sessions.registration.epoch,
+                registration.epoch,
                 self._hurry,
             ):
-                short = await fell_under_min(sessions.store, self._core(), settings, self.broker_id, promised)
+                short = await fell_under_min(
+                    sessions.store, parts.controller.core, settings, self.broker_id, promised
+                )
                 if short is None:
                     return
                 sessions.register_again(f"{short}, so this broker stays")
@@ -475,27 +477,20 @@ class BrokerRuntime:
             raise
         logger.warning("broker %d stops although it may still lead partitions", self.broker_id)
 
-    def _core(self) -> "ControllerCore | None":
-        return None if self._controller is None else self._controller.core
-
     def _stop_moving(self) -> None:
         self._is_stopping = True
         self._listeners.close()
-        if self._fetchers is not None:
-            self._fetchers.stop_all()
-        if self._channel is not None:
-            self._channel.close()
-        if self._effects is not None:
-            self._effects.stop_moving()
+        if self.parts is not None:
+            self.parts.fetchers.stop_all()
+            self.parts.channel.close()
+            self.parts.effects.stop_moving()
         if self._housekeeping is not None:
             self._housekeeping.cancel()
 
-    async def _close_logs(self, logs: LogManager) -> None:
-        if self._broker is None:
-            logs.release()
-            return
+    async def _close_logs(self, parts: Parts) -> None:
+        logs = self.logs
         epoch = -1 if self.registration is None else self.registration.epoch
-        self._broker.close(self._now_ms())
+        parts.broker.close(self._now_ms())
         try:
             await self._seams.run_blocking(self._close_cleanly, logs, self._high_watermarks(), epoch)
         except StorageError as error:
@@ -509,11 +504,9 @@ class BrokerRuntime:
     def crash(self) -> None:
         """What `kill -9` does, for several brokers in one process: nothing is closed, nothing more is said."""
         self._stop_moving()
-        if self._gateway is not None:
-            self._gateway.abort()
-        if self._life is not None:
-            self._life.cancel()
-        if self._effects is not None:
-            self._effects.cancel_questions()
+        if self.parts is not None:
+            self.parts.gateway.abort()
+            self.parts.life.cancel()
+            self.parts.effects.cancel_questions()
         if self._logs is not None:
             self._logs.release()

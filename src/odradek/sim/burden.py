@@ -14,7 +14,7 @@ def burdens(world: World) -> Iterator[Burden]:
 
 def _burden(world: World, broker: SimBroker) -> Burden:
     runtime = broker.runtime
-    assert runtime is not None and runtime._gateway is not None
+    assert runtime is not None and runtime.parts is not None
     core = runtime.broker
     held = [
         Held(
@@ -26,7 +26,7 @@ def _burden(world: World, broker: SimBroker) -> Burden:
             0 if connection.transport is None else connection.transport.get_write_buffer_size(),
             connection.requests_in_flight,
         )
-        for connection in runtime._gateway._connections.values()
+        for connection in runtime.parts.gateway._connections.values()
     ]
     term = runtime.controller._term
     boxes = {} if term is None else term._outboxes._boxes

@@ -161,7 +161,7 @@ class Views:
         strays: list[tuple[BrokerId, TopicPartition]] = []
         for broker in world.brokers.values():
             runtime = broker.runtime
-            if not broker.is_running or runtime is None or runtime._broker is None:
+            if not broker.is_running or runtime is None or runtime.parts is None:
                 continue
             broker_id = broker.broker_id
             for partition, replica in runtime.broker.replicas.partitions.items():

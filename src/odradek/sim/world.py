@@ -124,7 +124,7 @@ class SimBroker:
 
     @property
     def is_serving(self) -> bool:
-        return self.runtime is not None and self.runtime._broker is not None
+        return self.runtime is not None and self.runtime.parts is not None
 
     @property
     def is_controller(self) -> bool:
@@ -356,7 +356,7 @@ class World:
         expected = {int(b.broker_id) for b in running}
         for broker in running:
             runtime = broker.runtime
-            if runtime is None or runtime._broker is None:
+            if runtime is None or runtime.parts is None:
                 return False
             metadata = runtime.broker.metadata
             if not expected <= set(metadata.brokers) or metadata.controller_id not in expected:

@@ -116,7 +116,7 @@ class Withholding:
         def look() -> None:
             state.last_caught_up_time_ms = NEVER_MS
             replica.shrink_if_lagging(runtime._now_ms())
-            runtime._gateway.end_turn()  # type: ignore[union-attr]
+            runtime.parts.gateway.end_turn()  # type: ignore[union-attr]
 
         self.world.loop.call_as(broker.host, look)
         self.world.run_for(SOON_S)
