@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from odradek.cli.journal.words import change_words, clock, event_words, move_words
+from odradek.cli.journal.words import change_words, event_words, move_words
+from odradek.pictures.figures import clock
 from odradek.testing.running_cluster import running_cluster
 from tests.cli.conftest import Shell
 from tests.support import eventually

@@ -8,10 +8,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from odradek.cli.quantities import RATE, shown_bytes, shown_seconds
+from odradek.cli.quantities import RATE, shown_bytes
 from odradek.cli.reassign.rows import Row
 from odradek.cli.reassign.status import as_dict, progress_line, show
 from odradek.model.ids import TopicPartition
+from odradek.pictures.figures import shown_seconds
 from tests.cli.conftest import Shell
 from tests.support import eventually
 

@@ -6,11 +6,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from odradek.demo import plots
-from odradek.demo.figures import number, rounded
 from odradek.demo.page import page
 from odradek.demo.report import as_dict, text_report, verdict_lines
 from odradek.demo.result import DemoResult
+from odradek.pictures import plots
+from odradek.pictures.colours import readable_on
+from odradek.pictures.figures import number, rounded
+from odradek.pictures.scales import nice_ticks
 from tests.demo.results import a_result, flights_of_a_year
 
 
@@ -91,10 +93,10 @@ def test_groups_fold_by_row_and_by_column():
 
 
 def test_ticks_are_round_and_inside():
-    assert plots.nice_ticks(0, 10, 5) == [0, 2, 4, 6, 8, 10]
-    assert plots.nice_ticks(7.8, 9.9, 10)[0] == 8
-    assert all(0 <= tick <= 0.37 for tick in plots.nice_ticks(0, 0.37))
-    assert plots.nice_ticks(3, 3) == [3]
+    assert nice_ticks(0, 10, 5) == [0, 2, 4, 6, 8, 10]
+    assert nice_ticks(7.8, 9.9, 10)[0] == 8
+    assert all(0 <= tick <= 0.37 for tick in nice_ticks(0, 0.37))
+    assert nice_ticks(3, 3) == [3]
 
 
 def test_neighbouring_slots_of_one_leader_join():
@@ -130,5 +132,5 @@ def test_what_is_written_on_a_colour_can_be_read(ground):
         red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
-    light, dark = sorted((luminance(ground), luminance(plots.readable_on(ground))), reverse=True)
+    light, dark = sorted((luminance(ground), luminance(readable_on(ground))), reverse=True)
     assert (light + 0.05) / (dark + 0.05) >= 4.5

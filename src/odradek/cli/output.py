@@ -1,8 +1,9 @@
 """What verbs print: a table for people, JSON for programs."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -96,3 +97,9 @@ def _is_number(text: str) -> bool:
 
 def fail(sentence: str) -> NoReturn:
     raise Failed(sentence)
+
+
+def write_picture(file: Path | None, made: Callable[[], str]) -> None:
+    """What `--svg` and `--html` ask for; nothing is drawn that nobody asked for."""
+    if file is not None:
+        file.write_text(made(), encoding="utf-8")

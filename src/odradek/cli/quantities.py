@@ -35,12 +35,3 @@ def shown_bytes(size: int) -> str:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1000
     return f"{value:.1f} TB"
-
-
-def shown_seconds(seconds: float) -> str:
-    if seconds < 1:
-        return "less than a second"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    parts = [(hours, "h"), (minutes, "min"), (rest if not hours else 0, "s")]
-    return " ".join(f"{number} {unit}" for number, unit in parts if number)

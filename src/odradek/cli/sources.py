@@ -432,7 +432,7 @@ def from_journal(place: Path, at: str | None) -> Source:
     # Without --at it is asked now: who has not answered since the last line has waited until now.
     when = now_ms() if until is None else until
     if core.context is None:
-        from odradek.cli.journal.words import clock
+        from odradek.pictures.figures import clock
 
         begins = clock(history.lines[0]["at_ms"])
         fail(f"nobody was controller at {at or 'the end of the journal'}; the journal begins {begins} UTC")

@@ -2,14 +2,15 @@
 
 import datetime
 from collections.abc import Callable
-from html import escape
 from typing import Any
 
-from odradek.demo import plots
-from odradek.demo.figures import rounded
 from odradek.demo.report import facts, verdict_lines
 from odradek.demo.result import Aggregate, DemoResult, Group
 from odradek.demo.timeline import SLOT_MS
+from odradek.pictures import plots
+from odradek.pictures.colours import broker_colour
+from odradek.pictures.figures import rounded
+from odradek.pictures.markup import escaped
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5f6b7a; --paper: #fbfaf7; --card: #ffffff;
@@ -68,7 +69,7 @@ def page(result: DemoResult) -> str:
     title = "A cluster that survives its leader"
     parts = [
         f"<h1>{title}</h1>",
-        f'<p class="when">odradek demo, {now}. {escape(", ".join(result.sources))}: real files, a replicated topic, '
+        f'<p class="when">odradek demo, {now}. {escaped(", ".join(result.sources))}: real files, a replicated topic, '
         "a killed leader, a table, and the proof that they are equal.</p>",
         _verdict(result),
         _numbers(result),
@@ -89,15 +90,13 @@ def page(result: DemoResult) -> str:
 def _verdict(result: DemoResult) -> str:
     lines = verdict_lines(result)
     mark = '<span class="yes">&#10003;</span>' if result.ok else '<span class="no">&#10007;</span>'
-    more = "".join(f"<br>{escape(line)}" for line in lines[1:])
-    return (
-        f'<div class="verdict{"" if result.ok else " bad"}">{mark}<span>{escape(lines[0])}{more}</span></div>'
-    )
+    more = "".join(f"<br>{escaped(line)}" for line in lines[1:])
+    return f'<div class="verdict{"" if result.ok else " bad"}">{mark}<span>{escaped(lines[0])}{more}</span></div>'
 
 
 def _numbers(result: DemoResult) -> str:
     cells = "".join(
-        f"<div><b>{escape(value)}</b><span>{escape(words)}</span></div>" for value, words in facts(result)
+        f"<div><b>{escaped(value)}</b><span>{escaped(words)}</span></div>" for value, words in facts(result)
     )
     return f'<div class="numbers">{cells}</div>'
 
@@ -125,7 +124,7 @@ def _timeline(result: DemoResult) -> str:
         label="Acknowledgements over time",
     )
     legend = " ".join(
-        f'<span class="named"><span class="key" style="background:{plots.broker_colour(broker)}"></span>'
+        f'<span class="named"><span class="key" style="background:{broker_colour(broker)}"></span>'
         f"broker {broker}</span>"
         for broker in range(1, result.brokers + 1)
     )
@@ -218,8 +217,8 @@ def _elections(result: DemoResult) -> str:
     last = restart.at_ms if restart is not None else float("inf")
     for leader in result.story.leaders_between(kill.at_ms - 50, last):
         rows += (
-            f"<tr><td class=n>{rounded(leader.at_ms - kill.at_ms, signed=True)}</td><td>{escape(leader.partition)}</td>"
-            f"<td>{leader.leader_before} &rarr; {leader.leader}</td><td>{escape(leader.reason)} "
+            f"<tr><td class=n>{rounded(leader.at_ms - kill.at_ms, signed=True)}</td><td>{escaped(leader.partition)}</td>"
+            f"<td>{leader.leader_before} &rarr; {leader.leader}</td><td>{escaped(leader.reason)} "
             f"<span class=soft>(leader epoch {leader.leader_epoch}, ISR {', '.join(map(str, leader.isr))})</span>"
             "</td></tr>"
         )
@@ -261,7 +260,7 @@ def _aggregate(result: DemoResult) -> str:
         rows = sorted(aggregate.by_row(), key=lambda group: -group.records)[:20]
         named_rows = [(_short(group.row), group.records, f"{group.records:,}") for group in rows]
         plot = _both(plots.bars, named_rows, "Records by key")
-        return f"<section><h2>Records by {escape(aggregate.row_name)}</h2>{plot}</section>"
+        return f"<section><h2>Records by {escaped(aggregate.row_name)}</h2>{plot}</section>"
     return _delays(aggregate)
 
 
@@ -339,12 +338,12 @@ def _reading(result: DemoResult) -> str:
 def _how(result: DemoResult) -> str:
     return (
         "<section><h2>How it was done</h2><p>"
-        f"{result.brokers} broker processes on the embedded store; topic <code>{escape(result.topic)}</code> with "
+        f"{result.brokers} broker processes on the embedded store; topic <code>{escaped(result.topic)}</code> with "
         f"{result.partitions} partitions, {result.replication} replicas each, <code>min.insync.replicas=2</code>; "
         "collected with an unmodified confluent-kafka, <code>acks=all</code>, idempotent. Half way the broker that "
         f"was controller and led partition 0, broker {result.killed}, got <code>kill -9</code>; it was started again "
         f"while collecting went on. {_reading(result)}A PySpark job wrote the topic to a Delta table through "
         '<code>spark.readStream.format("odradek")</code>; its driver was killed once '
-        f"({escape(result.driver_killed_at) or 'not'}) and continued from its checkpoint, {result.batches} batches "
-        f"in all.</p><p class=soft>{escape(result.java)} The whole demo took {result.seconds:.0f} s.</p></section>"
+        f"({escaped(result.driver_killed_at) or 'not'}) and continued from its checkpoint, {result.batches} batches "
+        f"in all.</p><p class=soft>{escaped(result.java)} The whole demo took {result.seconds:.0f} s.</p></section>"
     )

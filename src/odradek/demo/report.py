@@ -1,7 +1,7 @@
 """The report as text: what the terminal shows at the end, and the sentences the page shares with it."""
 
-from odradek.demo.figures import rounded
 from odradek.demo.result import DemoResult
+from odradek.pictures.figures import rounded
 
 
 def facts(result: DemoResult) -> list[tuple[str, str]]:

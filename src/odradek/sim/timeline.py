@@ -4,14 +4,16 @@ Drawn from the actions of `trace`, so what the picture shows can be looked up th
 """
 
 from collections.abc import Iterable, Iterator
-from html import escape
 from typing import Any, NamedTuple
 
+from odradek.pictures import colours, markup
+from odradek.pictures.colours import ROLES
+from odradek.pictures.markup import element, escaped
+from odradek.pictures.scales import Scale
 from odradek.sim.plan import Plan
 from odradek.sim.run import OK, Outcome
 
 LEFT, RIGHT, ROW, GAP = 150, 20, 15, 10
-COLOURS = {"leads": "#1f6f5c", "in sync": "#8fc7b0", "out of sync": "#e8d8a0", "no leader": "#d9a0a0"}
 STYLE = """
 body{font:14px/1.5 system-ui,sans-serif;margin:2rem;color:#222;background:#fff}
 h1{font-size:1.2rem;margin:0 0 .3rem}p{margin:.2rem 0;max-width:70rem}
@@ -36,20 +38,20 @@ def page(plan: Plan, outcome: Outcome, actions: list[dict[str, Any]]) -> str:
     end = max([outcome.simulated_s, *(a["at_s"] for a in actions)], default=1.0)
     # What comes after the healing is mostly waiting, and is drawn all the same: whoever is late shows there.
     drawing = _Drawing(plan, outcome, actions, end)
-    word = f'<p class="bad">first broken: {escape(outcome.reason)}</p>' if outcome.code != OK else ""
-    key = "".join(f'<span style="background:{c}"></span>{escape(n)}' for n, c in COLOURS.items())
+    word = f'<p class="bad">first broken: {escaped(outcome.reason)}</p>' if outcome.code != OK else ""
+    key = "".join(f'<span style="background:{c}"></span>{escaped(n)}' for n, c in ROLES.items())
     rows = "".join(
-        f"<tr><td>{at:.3f} s</td><td>{escape(text)}</td></tr>" for at, text in outcome.notes[-400:]
+        f"<tr><td>{at:.3f} s</td><td>{escaped(text)}</td></tr>" for at, text in outcome.notes[-400:]
     )
     return (
         "<!doctype html><html lang=en><meta charset=utf-8>"
         f"<title>seed {plan.seed}</title><style>{STYLE}</style>"
-        f"<h1>seed {plan.seed}</h1><p>{escape(outcome.line)}</p>{word}"
+        f"<h1>seed {plan.seed}</h1><p>{escaped(outcome.line)}</p>{word}"
         f"<p>{plan.brokers} brokers, {plan.partitions} partitions, replication factor {plan.replication_factor}, "
         f"min.insync.replicas {plan.min_insync_replicas}, acks {plan.acks}"
         f"{', flushed before acknowledged' if plan.flushes else ''}. Point at anything to read what it is.</p>"
-        f'<p class="key">{key}<span style="background:#777"></span>does not run'
-        '<span style="background:#c9b6e4"></span>controller</p>'
+        f'<p class="key">{key}<span style="background:{colours.DOES_NOT_RUN}"></span>does not run'
+        f'<span style="background:{colours.CONTROLLER}"></span>controller</p>'
         f'<div class="wide">{drawing.svg()}</div>'
         f"<h1>what the world was told</h1><table>{rows}</table></html>\n"
     )
@@ -62,6 +64,7 @@ class _Drawing:
         self.actions = actions
         self.end = end
         self.width = int(max(1100.0, min(6000.0, end * 70)))
+        self.x = Scale(0.0, end, LEFT, LEFT + self.width)
         self.brokers = list(range(1, plan.brokers + 1))
         self.partitions = sorted({a["partition"] for a in actions if "partition" in a and "broker" in a})
         self.healed = next((at for at, text in outcome.notes if text == "heal everything"), end)
@@ -78,54 +81,44 @@ class _Drawing:
         marks = self._healing(height) if self.healed < self.end else ""
         if self.outcome.code != OK:
             marks += self._mark(self.end, height, self.outcome.reason)
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width + LEFT + RIGHT}" height="{height}">'
-            f"{grid}{''.join(self.parts)}{marks}</svg>"
-        )
-
-    def x(self, at_s: float) -> float:
-        return LEFT + self.width * at_s / self.end
+        size = {"width": self.width + LEFT + RIGHT, "height": height}
+        body = f"{grid}{''.join(self.parts)}{marks}"
+        return element("svg", {"xmlns": "http://www.w3.org/2000/svg", **size}, body)
 
     def _grid(self, height: int) -> Iterator[str]:
         step = next(s for s in (0.5, 1, 2, 5, 10, 20, 50, 100, 1000) if self.end / s <= 60)
         at = 0.0
         while at <= self.end:
             x = self.x(at)
-            yield f'<line x1="{x:.1f}" y1="18" x2="{x:.1f}" y2="{height}" stroke="#eee"/>'
-            yield f'<text x="{x:.1f}" y="12" class="small">{at:g} s</text>'
+            yield markup.line(x, 18, x, height, stroke="#eee")
+            yield markup.text(x, 12, f"{at:g} s", class_="small")
             at += step
 
     def _mark(self, at_s: float, height: int, why: str) -> str:
         x = self.x(at_s)
-        return (
-            f'<line x1="{x:.1f}" y1="18" x2="{x:.1f}" y2="{height}" stroke="#c00000" stroke-width="2">'
-            f"<title>{escape(why)}</title></line>"
-        )
+        return markup.line(x, 18, x, height, why, stroke=colours.BAD, stroke_width=2)
 
     def _healing(self, height: int) -> str:
         x = self.x(self.healed)
-        return (
-            f'<line x1="{x:.1f}" y1="18" x2="{x:.1f}" y2="{height - 14}" stroke="#2a7d2a" stroke-dasharray="4 3">'
-            "<title>everything is healed: from here on it has to come to rest</title></line>"
-            f'<text x="{x + 3:.1f}" y="{height - 6}" class="small">healed</text>'
-        )
+        tip = "everything is healed: from here on it has to come to rest"
+        mark = markup.line(x, 18, x, height - 14, tip, stroke=colours.GOOD, stroke_dasharray="4 3")
+        return mark + markup.text(x + 3, height - 6, "healed", class_="small")
 
     def _bar(self, bar: Bar, colour: str, y: float, height: float = ROW - 3, text: str = "") -> None:
         left, right = self.x(bar.start), self.x(min(bar.end, self.end))
         title = f"{bar.what} {bar.start:.3f} to {bar.end:.3f} s {bar.about}"
-        self.parts.append(
-            f'<rect x="{left:.1f}" y="{y:.1f}" width="{max(right - left, 1.5):.1f}" height="{height}" '
-            f'fill="{colour}"><title>{escape(title)}</title></rect>'
-        )
+        self.parts.append(markup.rectangle(left, y, max(right - left, 1.5), height, title, fill=colour))
         if text and right - left > 7 * len(text):
-            self.parts.append(
-                f'<text x="{left + 2:.1f}" y="{y + height - 2.5:.1f}" class="small" pointer-events="none" '
-                f'style="fill:{"#fff" if colour == COLOURS["leads"] else "#444"}">{escape(text)}</text>'
-            )
+            ink = "fill:#fff" if colour == ROLES["leads"] else "fill:#444"
+            self._small(left + 2, y + height - 2.5, text, style=ink)
+
+    def _small(self, x: float, y: float, text: str, **more: object) -> None:
+        """Over a bar: whoever points at it points at the bar."""
+        self.parts.append(markup.text(x, y, text, class_="small", pointer_events="none", **more))
 
     def _label(self, text: str, *, small: bool = False) -> None:
-        kind = ' class="small"' if small else ""
-        self.parts.append(f'<text x="6" y="{self.y + ROW - 5}"{kind}>{escape(text)}</text>')
+        kind = {"class_": "small"} if small else {}
+        self.parts.append(markup.text(6, self.y + ROW - 5, text, **kind))
 
     # --- faults on top
 
@@ -140,11 +133,8 @@ class _Drawing:
             busy[row : row + 1] = [shown_to]
             y = self.y + row * ROW
             end = max(start, min(start + fault.lasts_s, self.healed))
-            self._bar(Bar(start, end, fault.kind, str(fault)), "#e39a5c", y)
-            self.parts.append(
-                f'<text x="{self.x(start) + 2:.1f}" y="{y + ROW - 5.5:.1f}" class="small" pointer-events="none">'
-                f"{escape(fault.kind)}</text>"
-            )
+            self._bar(Bar(start, end, fault.kind, str(fault)), colours.FAULT, y)
+            self._small(self.x(start) + 2, y + ROW - 5.5, fault.kind)
         self.y += max(len(busy), 1) * ROW + GAP
 
     def _begin(self) -> float:
@@ -162,7 +152,7 @@ class _Drawing:
         self._label(f"broker {broker}")
         terms = list(self._spans(mine, "BecomeController", ("ResignController", "BrokerEnds"), "controller"))
         for bar in terms:
-            self._bar(bar, "#c9b6e4", self.y, text=f"controller {bar.about.rpartition('=')[2]}")
+            self._bar(bar, colours.CONTROLLER, self.y, text=f"controller {bar.about.rpartition('=')[2]}")
         self.y += ROW
         for partition in self.partitions:
             self._label(f"    {partition}", small=True)
@@ -171,9 +161,9 @@ class _Drawing:
             self._truncations(mine, partition)
             self.y += ROW
         for bar in self._spans(mine, "BrokerEnds", ("BrokerStarts",), "does not run"):
-            self._bar(bar, "#777", top, self.y - top - 3)
+            self._bar(bar, colours.DOES_NOT_RUN, top, self.y - top - 3)
         for bar in self._pauses(broker):
-            self._bar(bar, "#77777788", top, self.y - top - 3)
+            self._bar(bar, colours.PAUSED, top, self.y - top - 3)
         self.y += GAP
 
     def _spans(
@@ -229,10 +219,9 @@ class _Drawing:
         for action in mine:
             if action.get("partition") == partition and action["action"] == "FollowerTruncate":
                 x, y = self.x(action["at_s"]), self.y
-                self.parts.append(
-                    f'<path d="M{x - 4:.1f} {y} L{x + 4:.1f} {y} L{x:.1f} {y + 8} Z" fill="#b03030"><title>'
-                    f"{escape(_about(action))}</title></path>"
-                )
+                tip = element("title", {}, escaped(_about(action)))
+                shape = f"M{x - 4:.1f} {y} L{x + 4:.1f} {y} L{x:.1f} {y + 8} Z"
+                self.parts.append(element("path", {"d": shape, "fill": colours.LOST}, tip))
 
     # --- what clients got
 
@@ -246,12 +235,9 @@ class _Drawing:
             self.y += ROW
 
     def _tick(self, action: dict[str, Any]) -> None:
-        colour = {"ok": "#2a7d2a", "failed": "#c00000"}.get(action["outcome"], "#c08000")
+        colour = {"ok": colours.GOOD, "failed": colours.BAD}.get(action["outcome"], colours.UNKNOWN)
         x = self.x(action["at_s"])
-        self.parts.append(
-            f'<line x1="{x:.1f}" y1="{self.y}" x2="{x:.1f}" y2="{self.y + ROW - 3}" stroke="{colour}">'
-            f"<title>{escape(_about(action))}</title></line>"
-        )
+        self.parts.append(markup.line(x, self.y, x, self.y + ROW - 3, _about(action), stroke=colour))
 
 
 def _role_bar(
@@ -267,7 +253,7 @@ def _role_bar(
     else:
         what = "in sync" if broker in isr else "out of sync"
     about = f"epoch {epoch}, leader {leader}, stored ISR {sorted(isr)}"
-    yield Bar(start, end, what, about), COLOURS[what], f"{epoch}" if role == "leads" else ""
+    yield Bar(start, end, what, about), ROLES[what], f"{epoch}" if role == "leads" else ""
 
 
 def _about(action: dict[str, Any]) -> str:

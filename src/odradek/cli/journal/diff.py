@@ -16,11 +16,11 @@ from odradek.cli.journal.words import (
     change_words,
     changed_settings,
     check_lines,
-    clock,
     event_words,
 )
 from odradek.cli.output import json_option, print_json, print_table
 from odradek.model.counted import counted
+from odradek.pictures.figures import clock
 
 if TYPE_CHECKING:
     from odradek.controller.context import ControllerContext

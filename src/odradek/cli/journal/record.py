@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.journal.words import change_words, clock
+from odradek.cli.journal.words import change_words
 from odradek.cli.output import bootstrap_option, json_option, print_json
 from odradek.model.counted import counted
+from odradek.pictures.figures import clock
 
 if TYPE_CHECKING:
     from odradek.model.facts import MetadataLoaded

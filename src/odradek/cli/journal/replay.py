@@ -16,7 +16,6 @@ from odradek.cli.journal.words import (
     change_words,
     changed_settings,
     check_lines,
-    clock,
     event_words,
     history_at,
     move_words,
@@ -24,6 +23,7 @@ from odradek.cli.journal.words import (
 )
 from odradek.cli.output import fail, json_option, print_json, print_table
 from odradek.model.counted import counted
+from odradek.pictures.figures import clock
 
 if TYPE_CHECKING:
     from odradek.advisor.replay import Step

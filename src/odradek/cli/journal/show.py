@@ -9,16 +9,15 @@ from odradek.cli.journal.files import History
 from odradek.cli.journal.words import (
     cause_of,
     change_words,
-    clock,
     event_words,
     history_at,
     move_words,
     place_options,
     time_of_day,
 )
-from odradek.cli.output import fail, json_option, print_json, print_table
-from odradek.cli.quantities import shown_seconds
+from odradek.cli.output import fail, json_option, print_json, print_table, write_picture
 from odradek.model.counted import counted
+from odradek.pictures.figures import clock, shown_seconds
 
 if TYPE_CHECKING:
     from odradek.advisor.timeline import Moment
@@ -142,9 +141,11 @@ def show_partition(
     dark = outages(moments)
     moves = [m for m in reassignments(lines, where) if m.began_ms >= begin_ms]
     if svg is not None or html is not None:
-        from odradek.cli.pictures.timeline import draw_timeline
+        from odradek.pictures.timeline import timeline_page, timeline_svg
 
-        draw_timeline(where, moments, dark, moves, end_ms, svg=svg, html=html)
+        picture = timeline_svg(where, moments, dark, moves, end_ms)
+        write_picture(svg, lambda: picture + "\n")
+        write_picture(html, lambda: timeline_page(where, picture, moments, dark, moves))
     if as_json:
         print_json(
             {

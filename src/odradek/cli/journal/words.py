@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import click
 from odradek.cli.journal.files import History, read_history
 from odradek.cli.observations import is_observed
 from odradek.cli.output import fail
+from odradek.pictures.figures import clock
 
 
 def place_options(command: Any) -> Any:
@@ -97,11 +97,6 @@ def check_lines(history: History, drop: tuple[int, ...]) -> None:
             while history.lines[begin]["event"]["type"] == "WritesAnswered":
                 begin -= 1
             fail(f"line {number} is the store's answer to line {begin}; drop that one")
-
-
-def clock(at_ms: int) -> str:
-    """In UTC, to the millisecond."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.") + f"{at_ms % 1000:03d}"
 
 
 def time_of_day(all_ms: Iterable[int]) -> Callable[[int], str]:

@@ -11,10 +11,11 @@ import click
 
 from odradek.cli.broker_lists import broker_ids
 from odradek.cli.output import fail, json_option, print_json, print_table
-from odradek.cli.quantities import RATE, shown_bytes, shown_seconds
+from odradek.cli.quantities import RATE, shown_bytes
 from odradek.cli.reassign.files import proposal, read_topics, write_proposal
 from odradek.cli.sources import open_source, source_options
 from odradek.model.counted import counted
+from odradek.pictures.figures import shown_seconds
 
 if TYPE_CHECKING:
     from odradek.advisor.move_plan import MovePlan

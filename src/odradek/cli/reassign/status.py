@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odradek.cli.controller_calls import look_again
-from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
+from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table, write_picture
 from odradek.cli.reassign.files import read_proposal
 from odradek.cli.reassign.rows import Row
 
@@ -67,9 +67,10 @@ def status(
         if remove_throttle:
             take_away(client, rows, as_json)
     if svg is not None or html is not None:
-        from odradek.cli.pictures.steps import draw_status
+        from odradek.pictures.steps import status_page, status_svg
 
-        draw_status(rows, svg=svg, html=html)
+        write_picture(svg, lambda: status_svg(rows) + "\n")
+        write_picture(html, lambda: status_page(rows))
     sys.exit(0 if all(row.is_done for row in rows) else 1)
 
 

@@ -7,11 +7,15 @@ import pytest
 
 from odradek.advisor.reassignment_steps import STEPS
 from odradek.advisor.timeline import Moment, Outage
-from odradek.cli.pictures.drawing import Drawing, escaped, page, paragraph, table
-from odradek.cli.pictures.steps import status_svg
-from odradek.cli.pictures.timeline import timeline_page, timeline_svg
 from odradek.cli.reassign.rows import Row
 from odradek.model.ids import BrokerId, TopicPartition
+from odradek.pictures import markup
+from odradek.pictures.document import page, paragraph, table
+from odradek.pictures.drawing import Drawing
+from odradek.pictures.markup import escaped
+from odradek.pictures.scales import Scale
+from odradek.pictures.steps import status_svg
+from odradek.pictures.timeline import timeline_page, timeline_svg
 
 NASTY = "<script>alert('x')</script> & \"quoted\" \x00\x1b ]]> \ud800"
 WHERE = TopicPartition("t<&>", 0)
@@ -87,3 +91,17 @@ def test_the_steps_of_a_reassignment_are_twelve_boxes_of_three_kinds() -> None:
     tips = [e.text or "" for e in parsed.iter() if e.tag.endswith("title")]
     kinds = [tip.split(", ")[1].split(":")[0] for tip in tips if tip.startswith("step ")]
     assert kinds == ["done"] * 3 + ["now"] + ["to come"] * 8 + ["done"] * 12 + ["to come"] * 12
+
+
+def test_a_scale_goes_either_way_and_may_begin_below_nought() -> None:
+    right, up = Scale(10, 20, 100, 300), Scale(-1, 3, 200, 0)
+    assert [right(value) for value in (10, 15, 20)] == [100, 200, 300]
+    assert [up(value) for value in (-1, 0, 3)] == [200, 150, 0]
+
+
+def test_elements_have_the_attributes_their_names_say() -> None:
+    assert markup.line(1, 2.04, 3.25, 4, NASTY, class_="mark", stroke_width=2).startswith(
+        '<line x1="1" y1="2" x2="3.2" y2="4" class="mark" stroke-width="2"><title>&lt;script&gt;'
+    )
+    assert markup.rectangle(0, 0, -1, 1) == '<rect x="0" y="0" width="0" height="1"/>'
+    assert markup.text(0, 0, "") == '<text x="0" y="0"> </text>'

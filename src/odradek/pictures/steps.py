@@ -1,33 +1,44 @@
 """The twelve steps of reassignments as a strip of boxes each: done, open, to come; from a live cluster or a journal."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from odradek.cli.journal.words import clock
-from odradek.cli.pictures.drawing import INK, PAPER, Drawing, page, paragraph, table, write
+from odradek.advisor.reassignment_steps import STEPS
+from odradek.pictures import colours
+from odradek.pictures.document import page, paragraph, table
+from odradek.pictures.drawing import Drawing
+from odradek.pictures.figures import clock
 
 if TYPE_CHECKING:
     from odradek.advisor.reassignment_steps import Reassigned
-    from odradek.cli.reassign.rows import Row
+    from odradek.model.ids import TopicPartition
 
 WIDTH, LEFT, BOX, GAP, ROW = 960, 190, 34, 4, 62
-COLOURS = {"done": "#2f8f5b", "now": "#e0a526", "to come": "#e4e7eb"}
-INKS = {"done": PAPER, "now": INK, "to come": INK}
 
 
-def draw_status(rows: "Sequence[Row]", *, svg: Path | None, html: Path | None) -> None:
+class Reassigning(Protocol):
+    """One reassignment as it stands; `step` 0: it does not run."""
+
+    @property
+    def partition(self) -> "TopicPartition": ...
+    @property
+    def target(self) -> "Sequence[int]": ...
+    @property
+    def step(self) -> int: ...
+    @property
+    def is_done(self) -> bool: ...
+    @property
+    def sentence(self) -> str: ...
+
+
+def status_page(rows: "Sequence[Reassigning]") -> str:
     """What `reassign status` knows: the open step of each, and what it waits for."""
-    picture = status_svg(rows)
-    write(svg, picture + "\n")
-    if html is not None:
-        parts = [picture, *(paragraph(f"{row.partition}: {row.sentence}") for row in rows)]
-        write(html, page("Reassignments", parts))
+    return page(
+        "Reassignments", [status_svg(rows), *(paragraph(f"{row.partition}: {row.sentence}") for row in rows)]
+    )
 
 
-def status_svg(rows: "Sequence[Row]") -> str:
-    from odradek.advisor.reassignment_steps import STEPS
-
+def status_svg(rows: "Sequence[Reassigning]") -> str:
     drawing = Drawing(WIDTH, "reassignments by step")
     drawing.text(10, 22, f"{len(rows)} reassignments", 15)
     for place, row in enumerate(rows):
@@ -67,8 +78,9 @@ def draw_moved(move: "Reassigned") -> str:
 def _box(drawing: Drawing, number: int, y: float, state: str, what: str, left: int = LEFT) -> None:
     wide = BOX * 2 if left != LEFT else BOX + 26
     x = left + (number - 1) * (wide + GAP)
-    drawing.rectangle(x, y, wide, BOX, COLOURS[state], f"step {number}, {state}: {what}", rx=4)
-    drawing.text(x + wide / 2, y + BOX / 2 + 5, number, 13, INKS[state], text_anchor="middle")
+    ground, ink = colours.STEPS[state]
+    drawing.rectangle(x, y, wide, BOX, ground, f"step {number}, {state}: {what}", rx=4)
+    drawing.text(x + wide / 2, y + BOX / 2 + 5, number, 13, ink, text_anchor="middle")
 
 
 def steps_table(move: "Reassigned") -> str:

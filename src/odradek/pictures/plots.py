@@ -4,12 +4,13 @@ Each is drawn for a width: that of a page on a desk, and that of a telephone, wh
 small to read (page.py shows the one that fits). No line runs through a label.
 """
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
-from html import escape
 
-from odradek.demo.figures import number, rounded
+from odradek.pictures import markup
+from odradek.pictures.colours import broker_colour, diverging, readable_on
+from odradek.pictures.figures import number, rounded
+from odradek.pictures.scales import Scale, nice_ticks
 
 WIDE, NARROW = 1040, 420
 LEFT, RIGHT = 64, 20
@@ -17,26 +18,8 @@ LEFT, RIGHT = 64, 20
 LETTER_PX = 7.4
 LABEL_ROW_PX = 18
 SWATCH_PX = 14
-# Broker 1, 2, 3, ...: told apart also without colour vision (Okabe and Ito).
-BROKER_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 # A mark's place in the story; its colour is the page's, which knows whether it is light or dark.
 MARKS = ("kill", "controller", "leader", "restart", "isr-full")
-
-
-def broker_colour(broker: int) -> str:
-    return BROKER_COLOURS[(broker - 1) % len(BROKER_COLOURS)]
-
-
-def nice_ticks(low: float, high: float, wanted: int = 6) -> list[float]:
-    """Round numbers between low and high."""
-    if high <= low:
-        return [low]
-    raw = (high - low) / max(wanted, 1)
-    magnitude = 10 ** math.floor(math.log10(raw))
-    step = next(m * magnitude for m in (1, 2, 2.5, 5, 10) if m * magnitude >= raw)
-    first = math.ceil(low / step - 1e-9) * step
-    count = int((high - first) / step + 1e-9)
-    return [round(first + index * step, 10) for index in range(count + 1)]
 
 
 class Canvas:
@@ -44,7 +27,7 @@ class Canvas:
 
     def __init__(self, width: int, height: int, x_low: float, x_high: float, label: str) -> None:
         self.width, self.height = width, height
-        self.x_low, self.x_high = x_low, max(x_high, x_low + 1e-9)
+        self.x = Scale(x_low, max(x_high, x_low + 1e-9), LEFT, width - RIGHT)
         self.label = label
         self.parts: list[str] = []
 
@@ -56,36 +39,34 @@ class Canvas:
     def is_narrow(self) -> bool:
         return self.width < WIDE
 
-    def x(self, value: float) -> float:
-        share = (value - self.x_low) / (self.x_high - self.x_low)
-        return LEFT + share * (self.right - LEFT)
-
-    def add(self, part: str) -> None:
-        self.parts.append(part)
-
-    def text(self, x: float, y: float, words: str, *, anchor: str = "middle", style: str = "") -> None:
-        more = f' class="{style}"' if style else ""
-        self.add(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(words)}</text>')
+    def text(self, x: float, y: float, words: str, *, anchor: str = "middle", **more: object) -> None:
+        self.parts.append(markup.text(x, y, words, text_anchor=anchor, **more))
 
     def line(self, x1: float, y1: float, x2: float, y2: float, style: str) -> None:
-        self.add(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{style}"/>')
+        self.parts.append(markup.line(x1, y1, x2, y2, class_=style))
 
-    def rect(self, x: float, y: float, width: float, height: float, more: str) -> None:
-        self.add(f'<rect x="{x:.2f}" y="{y:.2f}" width="{max(width, 0):.2f}" height="{height:.2f}" {more}/>')
+    def rect(self, x: float, y: float, width: float, height: float, tip: str = "", **more: object) -> None:
+        self.parts.append(markup.rectangle(x, y, width, height, tip, **more))
+
+    def polygon(self, points: Sequence[str], style: str) -> None:
+        self.parts.append(markup.element("polygon", {"points": " ".join(points), "class_": style}))
 
     def x_axis(self, y: float, unit: str) -> None:
         self.line(LEFT, y, self.right, y, "axis")
-        for tick in nice_ticks(self.x_low, self.x_high, 4 if self.is_narrow else 10):
+        for tick in nice_ticks(self.x.low, self.x.high, 4 if self.is_narrow else 10):
             self.line(self.x(tick), y, self.x(tick), y + 4, "axis")
-            self.text(self.x(tick), y + 18, number(tick), style="tick")
-        self.text(self.right, y + 34, unit, anchor="end", style="tick")
+            self.text(self.x(tick), y + 18, number(tick), class_="tick")
+        self.text(self.right, y + 34, unit, anchor="end", class_="tick")
 
     def svg(self) -> str:
-        body = "\n".join(self.parts)
-        return (
-            f'<svg viewBox="0 0 {self.width} {self.height}" role="img" aria-label="{escape(self.label)}" '
-            f'class="{"narrow" if self.is_narrow else "wide"}" xmlns="http://www.w3.org/2000/svg">\n{body}\n</svg>'
-        )
+        about = {
+            "viewBox": f"0 0 {self.width} {self.height}",
+            "role": "img",
+            "aria_label": self.label,
+            "class_": "narrow" if self.is_narrow else "wide",
+            "xmlns": "http://www.w3.org/2000/svg",
+        }
+        return markup.element("svg", about, "\n" + "\n".join(self.parts) + "\n")
 
 
 class Mark:
@@ -124,11 +105,11 @@ def acknowledgements(
     for tick in ticks:
         y = bottom - tick * scale
         canvas.line(LEFT, y, canvas.right, y, "grid")
-        canvas.text(LEFT - 8, y + 4, number(tick), anchor="end", style="tick")
+        canvas.text(LEFT - 8, y + 4, number(tick), anchor="end", class_="tick")
     lanes_end = bottom + 12 + lane_height * len(lanes)
     if gap is not None and gap[1] >= first_s and gap[0] <= last_s:
         left, right = canvas.x(max(gap[0], first_s)), canvas.x(min(gap[1], last_s))
-        canvas.rect(left, top, max(right - left, 1.5), lanes_end - top, 'class="gap"')
+        canvas.rect(left, top, max(right - left, 1.5), lanes_end - top, class_="gap")
     points: list[str] = []
     for at, value in samples:
         if first_s <= at < last_s:
@@ -140,18 +121,18 @@ def acknowledgements(
     if points:
         last_x = points[-1].partition(",")[0]
         points.append(f"{last_x},{bottom:.1f}")
-    canvas.add(f'<polygon points="{" ".join(points)}" class="area"/>')
+    canvas.polygon(points, "area")
     for index, (name, stretches) in enumerate(lanes):
         y = bottom + 12 + index * lane_height
-        canvas.text(LEFT - 8, y + 10, name, anchor="end", style="tick")
+        canvas.text(LEFT - 8, y + 10, name, anchor="end", class_="tick")
         for begin, end, leader in stretches:
             if end > first_s and begin < last_s:
                 left, right = canvas.x(max(begin, first_s)), canvas.x(min(end, last_s))
-                canvas.rect(left, y + 1, right - left, lane_height - 2, f'fill="{broker_colour(leader)}"')
+                canvas.rect(left, y + 1, right - left, lane_height - 2, fill=broker_colour(leader))
     for row, mark in enumerate(shown):
         _draw_mark(canvas, mark, LABEL_ROW_PX * (row + 1), top, lanes_end)
     canvas.x_axis(lanes_end + 4, "seconds since the collector began")
-    canvas.text(LEFT, top - 8, "acknowledged records per second", anchor="start", style="tick")
+    canvas.text(LEFT, top - 8, "acknowledged records per second", anchor="start", class_="tick")
     return canvas.svg()
 
 
@@ -163,7 +144,7 @@ def _draw_mark(canvas: Canvas, mark: Mark, y: float, top: float, bottom: float) 
     widest = SWATCH_PX + 5 + LETTER_PX * len(mark.words)
     left = max(4.0, min(x, canvas.right - widest))
     canvas.line(left, y - 4, left + SWATCH_PX, y - 4, f"mark {mark.name}")
-    canvas.text(left + SWATCH_PX + 5, y, mark.words, anchor="start", style="words")
+    canvas.text(left + SWATCH_PX + 5, y, mark.words, anchor="start", class_="words")
 
 
 def bars(rows: Sequence[tuple[str, float, str]], label: str, *, width: int = WIDE) -> str:
@@ -175,26 +156,24 @@ def bars(rows: Sequence[tuple[str, float, str]], label: str, *, width: int = WID
     high = max((value for _, value, _ in rows), default=1.0) or 1.0
     canvas = Canvas(width, row_px * len(rows) + 30, 0, 1, label)
     right = canvas.right - words_px
-
-    def x(value: float) -> float:
-        return left + (value - low) / (high - low) * (right - left)
+    x = Scale(low, high, left, right)
 
     bottom = 8 + row_px * len(rows)
     ticks = nice_ticks(low, high, 4 if is_narrow else 6)
     for tick in ticks:
-        canvas.text(x(tick), bottom + 16, number(tick), style="tick")
+        canvas.text(x(tick), bottom + 16, number(tick), class_="tick")
     for index, (name, value, words) in enumerate(rows):
         y = 8 + index * row_px
         for tick in ticks:
             canvas.line(x(tick), y + name_px, x(tick), y + row_px, "grid")
         if is_narrow:
-            canvas.text(left, y + 13, name, anchor="start", style="name")
-            canvas.text(canvas.right, y + 13, words, anchor="end", style="tick")
+            canvas.text(left, y + 13, name, anchor="start", class_="name")
+            canvas.text(canvas.right, y + 13, words, anchor="end", class_="tick")
         else:
-            canvas.text(left - 10, y + 16, name, anchor="end", style="name")
-            canvas.text(canvas.right, y + 16, words, anchor="end", style="tick")
+            canvas.text(left - 10, y + 16, name, anchor="end", class_="name")
+            canvas.text(canvas.right, y + 16, words, anchor="end", class_="tick")
         start, end = sorted((x(0), x(value)))
-        canvas.rect(start, y + name_px + 3, max(end - start, 0.8), row_px - name_px - 7, 'class="bar" rx="2"')
+        canvas.rect(start, y + name_px + 3, max(end - start, 0.8), row_px - name_px - 7, class_="bar", rx=2)
     return canvas.svg()
 
 
@@ -206,13 +185,11 @@ def columns(rows: Sequence[tuple[str, float, float]], label: str, *, width: int 
     low = min(0.0, min((value for _, value, _ in rows), default=0.0))
     high = max((value for _, value, _ in rows), default=1.0) or 1.0
     ticks = nice_ticks(low, high * 1.05, 5)
-
-    def y(value: float) -> float:
-        return bottom - (value - low) / (max(ticks[-1], high * 1.05) - low) * plot
+    y = Scale(low, max(ticks[-1], high * 1.05), bottom, top)
 
     for tick in ticks:
         canvas.line(LEFT, y(tick), canvas.right, y(tick), "grid")
-        canvas.text(LEFT - 8, y(tick) + 4, number(tick), anchor="end", style="tick")
+        canvas.text(LEFT - 8, y(tick) + 4, number(tick), anchor="end", class_="tick")
     heaviest = max((weight for _, _, weight in rows), default=1.0) or 1.0
     for index, (name, value, weight) in enumerate(rows):
         left, right = canvas.x(index + 0.12), canvas.x(index + 0.88)
@@ -223,10 +200,12 @@ def columns(rows: Sequence[tuple[str, float, float]], label: str, *, width: int 
             upper,
             right - left,
             max(lower - upper, 0.8),
-            f'class="bar" rx="2" fill-opacity="{shade:.2f}"',
+            class_="bar",
+            rx=2,
+            fill_opacity=f"{shade:.2f}",
         )
         if index % _every(rows[0][0], canvas.x(1) - canvas.x(0)) == 0:
-            canvas.text((left + right) / 2, bottom + 18, name, style="tick")
+            canvas.text((left + right) / 2, bottom + 18, name, class_="tick")
     return canvas.svg()
 
 
@@ -256,50 +235,28 @@ def heat(
     for row, row_name in enumerate(row_names):
         y = 4 + row * row_px
         if is_narrow:
-            canvas.text(left, y + 13, row_name, anchor="start", style="name")
+            canvas.text(left, y + 13, row_name, anchor="start", class_="name")
         else:
-            canvas.text(left - 10, y + 16, row_name, anchor="end", style="name")
+            canvas.text(left - 10, y + 16, row_name, anchor="end", class_="name")
         for column, column_name in enumerate(column_names):
             value = values.get((row_name, column_name))
             if value is None:
                 continue
-            ground = _diverging(max(-1.0, min(1.0, value / strongest)))
+            ground = diverging(max(-1.0, min(1.0, value / strongest)))
             words = f"{row_name}, {column_name}: {rounded(value, 1)} {unit}"
-            canvas.add(
-                f'<rect x="{left + column * cell_width + 0.5:.2f}" y="{y + name_px + 0.5:.2f}" '
-                f'width="{cell_width - 1:.2f}" height="{cell - 1:.2f}" fill="{ground}" rx="2">'
-                f"<title>{escape(words)}</title></rect>"
-            )
+            at = left + column * cell_width
+            canvas.rect(at + 0.5, y + name_px + 0.5, cell_width - 1, cell - 1, words, fill=ground, rx=2)
             if cell_width > 30:
-                canvas.add(
-                    f'<text x="{left + (column + 0.5) * cell_width:.1f}" y="{y + name_px + 16:.1f}" '
-                    f'text-anchor="middle" class="cell" style="fill:{readable_on(ground)}" '
-                    f'data-on="{ground}">{rounded(value)}</text>'
+                ink = f"fill:{readable_on(ground)}"
+                middle = at + cell_width / 2
+                canvas.text(
+                    middle, y + name_px + 16, rounded(value), class_="cell", style=ink, data_on=ground
                 )
     bottom = 4 + row_px * len(row_names)
     for column, column_name in enumerate(column_names):
         if column % _every(column_name, cell_width) == 0:
-            canvas.text(left + (column + 0.5) * cell_width, bottom + 16, column_name, style="tick")
+            canvas.text(left + (column + 0.5) * cell_width, bottom + 16, column_name, class_="tick")
     return canvas.svg()
-
-
-def readable_on(ground: str) -> str:
-    """Black or white: one of them has a contrast of 4.58 or more on any colour (WCAG 2.1)."""
-    channels = [int(ground[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
-    luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
-    return "#000000" if (luminance + 0.05) ** 2 > 1.05 * 0.05 else "#ffffff"
-
-
-def _diverging(share: float) -> str:
-    """-1 blue, 0 near white, +1 dark red."""
-    stops = ((-1.0, (33, 102, 172)), (0.0, (247, 245, 240)), (0.5, (244, 165, 96)), (1.0, (165, 28, 36)))
-    for (low, first), (high, last) in itertools.pairwise(stops):
-        if share <= high:
-            part = (share - low) / (high - low)
-            mixed = (round(a + (b - a) * part) for a, b in zip(first, last, strict=True))
-            return "#" + "".join(f"{channel:02x}" for channel in mixed)
-    return "#a51c24"
 
 
 def stretches(slots: Iterable[tuple[float, int]], slot_s: float) -> list[tuple[float, float, int]]:

@@ -5,13 +5,14 @@ across all lanes:  red where the partition had no leader; a bar above where a re
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from odradek.cli.journal.words import clock
-from odradek.cli.pictures.drawing import INK, Drawing, heading, page, paragraph, table, write
-from odradek.cli.pictures.steps import draw_moved, steps_table
-from odradek.cli.quantities import shown_seconds
+from odradek.pictures.colours import AWAY, BEHIND, IN_SYNC, INK, LEADS, MOVES, NOBODY_LEADS
+from odradek.pictures.document import heading, page, paragraph, table
+from odradek.pictures.drawing import Drawing
+from odradek.pictures.figures import clock, shown_seconds
+from odradek.pictures.scales import Scale
+from odradek.pictures.steps import draw_moved, steps_table
 
 if TYPE_CHECKING:
     from odradek.advisor.reassignment_steps import Reassigned
@@ -19,32 +20,15 @@ if TYPE_CHECKING:
     from odradek.model.ids import TopicPartition
 
 WIDTH, LEFT, RIGHT, TOP, LANE = 960, 90, 20, 70, 30
-LEADS, IN_SYNC, BEHIND, AWAY, DARK, MOVES = "#1d6fa5", "#8cc7e8", "#dbe9f2", "#b0b8c1", "#d64545", "#e0a526"
 LEGEND = (
     (LEADS, "leads"),
     (IN_SYNC, "in the ISR"),
     (BEHIND, "behind"),
     (AWAY, "not alive"),
-    (DARK, "nobody leads"),
+    (NOBODY_LEADS, "nobody leads"),
     (MOVES, "reassignment"),
 )
 THINNEST = 1.5
-
-
-def draw_timeline(
-    where: "TopicPartition",
-    moments: "Sequence[Moment]",
-    dark: "Sequence[Outage]",
-    moves: "Sequence[Reassigned]",
-    end_ms: int,
-    *,
-    svg: Path | None,
-    html: Path | None,
-) -> None:
-    picture = timeline_svg(where, moments, dark, moves, end_ms)
-    write(svg, picture + "\n")
-    if html is not None:
-        write(html, timeline_page(where, picture, moments, dark, moves))
 
 
 def timeline_svg(
@@ -58,9 +42,7 @@ def timeline_svg(
     end_ms = max(end_ms, moments[-1].at_ms + 1)
     brokers = sorted({broker for moment in moments for broker in (*moment.replicas, *moment.isr)})
     drawing = Drawing(WIDTH, f"{where} from {clock(begin_ms)} to {clock(end_ms)} UTC")
-
-    def x(at_ms: int) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * (at_ms - begin_ms) / (end_ms - begin_ms)
+    x = Scale(begin_ms, end_ms, LEFT, WIDTH - RIGHT)
 
     drawing.text(10, 22, drawing.title, 15)
     for place, (colour, words) in enumerate(LEGEND):
@@ -82,13 +64,13 @@ def timeline_svg(
         until = outage.until_ms if outage.until_ms is not None else end_ms
         wide = max(THINNEST, x(until) - x(outage.since_ms))
         tip = f"offline from {clock(outage.since_ms)}: {outage.why}"
-        drawing.rectangle(x(outage.since_ms), TOP, wide, bottom - TOP, DARK, tip, fill_opacity=0.35)
+        drawing.rectangle(x(outage.since_ms), TOP, wide, bottom - TOP, NOBODY_LEADS, tip, fill_opacity=0.35)
     for move in moves:
         until = move.ended_ms if move.ended_ms is not None else end_ms
         wide = max(THINNEST, x(until) - x(move.began_ms))
         tip = f"reassignment {list(move.origin)} to {list(move.target)}"
         drawing.rectangle(x(move.began_ms), TOP - 12, wide, 8, MOVES, tip)
-    _axis(drawing, begin_ms, end_ms, bottom)
+    _axis(drawing, x, bottom)
     return drawing.svg()
 
 
@@ -102,10 +84,10 @@ def _role(moment: "Moment", broker: int) -> tuple[str, str]:
     return (BEHIND, "is behind") if broker in moment.replicas else ("", "")
 
 
-def _axis(drawing: Drawing, begin_ms: int, end_ms: int, y: float) -> None:
+def _axis(drawing: Drawing, x: Scale, y: float) -> None:
     drawing.line(LEFT, y + 4, WIDTH - RIGHT, y + 4, INK)
     for part in range(5):
-        at = begin_ms + (end_ms - begin_ms) * part // 4
+        at = int(x.low + (x.high - x.low) * part // 4)
         across = LEFT + (WIDTH - LEFT - RIGHT) * part / 4
         drawing.line(across, y + 4, across, y + 9, INK)
         anchor = "end" if part == 4 else "start" if part == 0 else "middle"

@@ -1,0 +1,1 @@
+"""Pictures and pages from values: SVG and HTML as text. Nothing here reads, writes or loads anything."""
