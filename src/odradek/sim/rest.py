@@ -25,8 +25,8 @@ def _compacted(world: World) -> list[int | None] | None:
     found: list[int | None] = []
     for broker in world.brokers.values():
         runtime = broker.runtime
-        if broker.is_serving and runtime is not None and runtime._disk is not None:
-            if runtime._disk._is_cleaning:
+        if broker.is_serving and runtime is not None and runtime.parts is not None:
+            if runtime.parts.disk._is_cleaning:
                 return None
             found += [runtime.logs.cleaned_to(log) for log in runtime.logs.logs.values()]
     return found

@@ -77,8 +77,8 @@ class Administrating:
 
     def do_compact(self, words: Words) -> Iterator[str]:
         runtime = self._broker(words.plain[0]).runtime
-        assert runtime is not None and runtime._disk is not None
-        is_cleaned = self._call(runtime._disk._cleaning.round())
+        assert runtime is not None and runtime.parts is not None
+        is_cleaned = self._call(runtime.parts.disk._cleaning.round())
         yield "compacted" if is_cleaned else "nothing is due"
 
     def do_slow_store(self, words: Words) -> None:
