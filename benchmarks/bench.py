@@ -1,4 +1,4 @@
-"""`make bench`: the table of P1 to P23 and S1, ours and Apache Kafka in one run.
+"""`make bench`: the table of P1 to P23, C1 to C6 and S1, ours and Apache Kafka in one run.
 
     python -m benchmarks.bench [--quick] [--only P8,P1] [--without-apache] [--repeats 3] [--write]
 
@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import calibration, clusters, latencies, librdkafka, measures
+from benchmarks import calibration, clusters, groups, latencies, librdkafka, measures
 from benchmarks.figures import Cell, Row, number, table
 
 ROOT = Path(__file__).parent.parent
@@ -65,6 +65,19 @@ CELLS = [
     Cell("P21-second", "P21", "Metadata, second of a connection, median", "ms", False, None, 0.3),
     Cell("P22", "P22", "acks=all RF 3, 1 in flight, beside 2,000 followed partitions, median", "us", False),
     Cell("P23", "P23", "5,000 clients connect at once and are answered", "ms", False, None, 1000),
+    Cell("C1", "C1", "10 consumers join a group of 100 partitions, initial delay 0", "ms", False, None, 200),
+    Cell(
+        "C2", "C2", "one of 500 consumers dies: stable after the end of its session", "ms", False, None, 1000
+    ),
+    Cell(
+        "C3", "C3", "offset commits, one partition each, 8 connections, acks=all RF 3", "commits/s", True, 3
+    ),
+    Cell("C4", "C4", "a coordinator with 1,000,000 offsets is loaded", "ms", False, None, 3000),
+    Cell("C4-stall", "C4", "longest wait of another request to it meanwhile", "ms", False, None, 50),
+    Cell("C5", "C5", "compaction of 1 GB of 1 KB records, 10 % unique keys", "MB/s", True, None, None, 100),
+    Cell("C5-beside", "C5", "p99 of single records meanwhile, times what it was", "x", False, None, 2),
+    Cell("C6", "C6", "2,000 idle members, a heartbeat each 3 s", "% of a core", False, None, 5),
+    Cell("C6-memory", "C6", "what the broker grows by for them", "MB", False, None, 40),
     Cell("S1", "S1", "Spark source, records of 100 B, count and sum of lengths", "rows/s", floor=1_200_000),
 ]
 
@@ -94,6 +107,10 @@ class Bench:
         self.partitions = 200 if quick else 1000
         self.followed = 400 if quick else 2000
         self.connections = 1000 if quick else 5000
+        self.members = 100 if quick else 500
+        self.offsets = 100_000 if quick else 1_000_000
+        self.compacted_mb = 100 if quick else 1000
+        self.idle_members = 400 if quick else 2000
         self.kills = options.kills or (5 if quick else 50)
         self.calibration: dict[str, float] = {}
 
@@ -121,6 +138,8 @@ class Bench:
             self.memory()
         if self.wants("P11"):
             self.kills_of_leaders()
+        if self.wants("C1", "C2", "C3", "C4", "C5", "C6"):
+            self.groups()
         if self.wants("S1"):
             self.spark_source()
 
@@ -254,6 +273,31 @@ class Bench:
                     ordered = sorted(figures, key=lambda figure: figure.value)
                     worst = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
                     self.note(f"{key}-p99", cluster, 0, measures.Figure(worst.value, problem=worst.problem))
+
+    def groups(self) -> None:
+        say(f"groups ({self.members} members, {self.offsets} offsets, {self.idle_members} idle)")
+        for peer in self.peers:
+            with clusters.running(peer, 3, self.options.dir, groups.SETTINGS) as cluster:
+                for repeat in range(-1, self.repeats):
+                    if self.wants("C1"):
+                        self.note("C1", cluster, repeat, groups.joins(cluster, repeat))
+                    if self.wants("C3"):
+                        self.note("C3", cluster, repeat, groups.commits(cluster, repeat, self.load_s))
+                if self.wants("C2"):
+                    self.note("C2", cluster, 0, groups.death(cluster, 0, self.members))
+                if self.wants("C4"):
+                    loaded, stall = groups.load(cluster, self.offsets)
+                    self.note("C4", cluster, 0, loaded)
+                    self.note("C4-stall", cluster, 0, stall)
+            with clusters.running(peer, 1, self.options.dir, groups.SETTINGS) as cluster:
+                if self.wants("C6"):
+                    share, grown = groups.idle(cluster, self.idle_members, self.load_s * 5)
+                    self.note("C6", cluster, 0, share)
+                    self.note("C6-memory", cluster, 0, grown)
+                if self.wants("C5"):
+                    rate, beside = groups.compaction(cluster, self.compacted_mb, self.load_s)
+                    self.note("C5", cluster, 0, rate)
+                    self.note("C5-beside", cluster, 0, beside)
 
     def spark_source(self) -> None:
         """Of ours alone: what is compared here is the source, with Spark's own connector in the notes."""

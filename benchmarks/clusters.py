@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import crc32c  # noqa: F401  (imported before any clock runs)
 
@@ -96,7 +97,11 @@ class Cluster:
 
     name = ""
 
-    def __init__(self, brokers: int, directory: Path) -> None:
+    def __init__(
+        self, brokers: int, directory: Path, settings: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """`settings` beside those every run has; both peers understand them."""
+        self.settings = dict(settings)
         self.size = brokers
         self.directory = directory
         self.ports = free_ports(brokers)
@@ -169,7 +174,6 @@ class Odradek(Cluster):
     """Ours, one process a broker, the embedded store; what `odradek start --config` runs."""
 
     name = "odradek"
-    settings: dict[str, str] = {}
 
     def config(self, broker: int) -> Path:
         path = self.directory / f"broker-{broker}.properties"
@@ -202,8 +206,10 @@ class Apache(Cluster):
     name = "apache"
     jars: Path | None = None
 
-    def __init__(self, brokers: int, directory: Path) -> None:
-        super().__init__(brokers, directory)
+    def __init__(
+        self, brokers: int, directory: Path, settings: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        super().__init__(brokers, directory, settings)
         self.zookeeper_port = free_ports(1)[0]
         self.zookeeper: Process | None = None
 
@@ -233,14 +239,17 @@ class Apache(Cluster):
     def command(self, broker: int) -> list[str]:
         path = self.directory / f"broker-{broker}.properties"
         if not path.exists():
-            path.write_text(
-                f"broker.id={broker}\nlisteners=PLAINTEXT://127.0.0.1:{self.ports[broker - 1]}\n"
-                f"log.dirs={self.directory}/data-{broker}\n"
-                f"zookeeper.connect=127.0.0.1:{self.zookeeper_port}\n"
-                "auto.create.topics.enable=false\n"
-                f"offsets.topic.replication.factor={min(3, self.size)}\noffsets.topic.num.partitions=4\n",
-                encoding="utf-8",
-            )
+            lines = {
+                "broker.id": str(broker),
+                "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[broker - 1]}",
+                "log.dirs": f"{self.directory}/data-{broker}",
+                "zookeeper.connect": f"127.0.0.1:{self.zookeeper_port}",
+                "auto.create.topics.enable": "false",
+                "offsets.topic.replication.factor": str(min(3, self.size)),
+                "offsets.topic.num.partitions": "4",
+                **self.settings,
+            }
+            path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()), encoding="utf-8")
         return self.java("1G", "kafka.Kafka", path)
 
     def stop(self) -> None:
@@ -253,10 +262,15 @@ class Apache(Cluster):
 
 
 @contextlib.contextmanager
-def running(kind: type[Cluster], brokers: int, base: Path | None) -> Iterator[Cluster]:
+def running(
+    kind: type[Cluster],
+    brokers: int,
+    base: Path | None,
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Cluster]:
     """A cluster that is up, and gone afterwards whatever happens."""
     directory = Path(tempfile.mkdtemp(prefix=f"bench-{kind.name}-", dir=base))
-    cluster = kind(brokers, directory)
+    cluster = kind(brokers, directory, settings)
     try:
         yield cluster.start().wait()
     finally:

@@ -93,3 +93,17 @@ def test_the_head_of_a_handler_has_a_line_for_each_version_that_is_served(key: i
 
     assert re.search(rf"\(key {key}\), {versions}\b", head) or key == ApiKey.PRODUCE, versions
     assert re.findall(r"^v(\d+) \S", head, re.MULTILINE) == [str(v) for v in range(first, last + 1)]
+
+
+@pytest.mark.parametrize("page", ["clients.md"])
+def test_the_tests_a_page_names_are_there(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
+
+    assert named
+    missing = [
+        f"{file}::{name}"
+        for file, name in named
+        if not re.search(rf"def {name}\(", (ROOT / file).read_text(encoding="utf-8"))
+    ]
+    assert missing == []
