@@ -1,8 +1,12 @@
 """Keys and values of `__consumer_offsets`, byte for byte."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from odradek.coordinator import records
 from odradek.coordinator.records import (
+    NEVER_EXPIRES,
     CommittedOffset,
     GroupKey,
     GroupRecord,
@@ -10,6 +14,7 @@ from odradek.coordinator.records import (
     OffsetRecord,
     decode,
     encode,
+    plain_offset,
 )
 from odradek.protocol.errors import MalformedMessage
 from tests.coordinator.traces import Json, recorded_records
@@ -103,3 +108,55 @@ def test_a_kind_that_a_later_broker_writes_is_none_of_ours(kind: int) -> None:
 def test_garbage_is_called_so(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(MalformedMessage):
         decode(key, value)
+
+
+NAMES = st.text(st.characters(codec="utf-8"), max_size=8)
+
+
+OFFSETS = st.builds(
+    OffsetRecord,
+    st.builds(OffsetKey, NAMES, NAMES, st.integers(-(2**31), 2**31 - 1)),
+    st.builds(
+        CommittedOffset,
+        st.integers(-(2**63), 2**63 - 1),
+        st.integers(-(2**31), 2**31 - 1),
+        NAMES,
+        st.integers(-(2**63), 2**63 - 1),
+        st.just(NEVER_EXPIRES),
+    ),
+)
+
+
+@given(OFFSETS)
+def test_an_offset_is_read_without_the_tables_as_they_read_it(record: OffsetRecord) -> None:
+    key, value = encode(record)
+    assert value is not None
+    assert plain_offset(key, value) == record
+    assert type(plain_offset(key, value)) is OffsetRecord
+
+
+@given(OFFSETS, st.data())
+def test_what_is_no_plain_offset_is_left_to_the_tables(record: OffsetRecord, data: st.DataObject) -> None:
+    """Cut, lengthened or with a byte changed: read as the tables read it, or refused as they refuse it."""
+    parts = [bytearray(part or b"") for part in encode(record)]
+    which = data.draw(st.sampled_from((0, 1)))
+    part = parts[which]
+    match data.draw(st.sampled_from(("cut", "longer", "changed"))):
+        case "cut":
+            del part[data.draw(st.integers(0, len(part) - 1)) :]
+        case "longer":
+            part += b"\0"
+        case _:
+            part[data.draw(st.integers(0, len(part) - 1))] ^= data.draw(st.integers(1, 255))
+    key, value = bytes(parts[0]), bytes(parts[1])
+    assert told(key, value) == told(key, value, by_tables=True)
+
+
+def told(key: bytes, value: bytes, *, by_tables: bool = False) -> object:
+    with pytest.MonkeyPatch.context() as patch:
+        if by_tables:
+            patch.setattr(records, "plain_offset", lambda *_: None)
+        try:
+            return decode(key, value)
+        except MalformedMessage:
+            return "malformed"

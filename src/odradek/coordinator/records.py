@@ -1,7 +1,8 @@
 """Records of `__consumer_offsets` as values, and as the bytes Apache Kafka writes."""
 
-from struct import Struct
-from typing import NamedTuple
+from functools import lru_cache
+from struct import Struct, error
+from typing import Any, NamedTuple
 
 from odradek.coordinator import consumer_records
 from odradek.coordinator.consumer_records import ConsumerRecord
@@ -23,6 +24,11 @@ NEWEST_VALUE = 4
 
 NEVER_EXPIRES = -1
 _VERSION = Struct(">h")
+_KEY_HEAD = Struct(">hh")  # kind, length of the group's name
+_VALUE_HEAD = Struct(">hqih")  # version, offset, leader epoch, length of the metadata
+_TIME = Struct(">q")
+_PARTITION_SIZE = 4
+_new: Any = tuple.__new__
 
 
 class OffsetKey(NamedTuple):
@@ -92,6 +98,8 @@ def decode(key: bytes | None, value: bytes | None) -> CoordinatorRecord | None:
     """None: a kind this coordinator does not know, which a later one may have written. MalformedMessage: no record."""
     if key is None:
         raise MalformedMessage("a record of the groups' topic without a key")
+    if value is not None and (plain := plain_offset(key, value)) is not None:
+        return plain
     kind = _version(key, "key")
     if kind in OFFSET_KINDS:
         found = OffsetCommitKey.decode(kind, key, _VERSION.size)
@@ -105,6 +113,40 @@ def decode(key: bytes | None, value: bytes | None) -> CoordinatorRecord | None:
     if kind < 0:
         raise MalformedMessage(f"key version {kind}")
     return None
+
+
+def plain_offset(key: bytes, value: bytes) -> OffsetRecord | None:
+    """An offset as it is written, key 1 and value 3, without the tables: of these a coordinator loads a million. None: it is
+    something else, or not in order; then the tables say what."""
+    try:
+        kind, size = _KEY_HEAD.unpack_from(key)
+        version, offset, leader_epoch, length = _VALUE_HEAD.unpack_from(value)
+        ends = _VALUE_HEAD.size + length
+        if kind != 1 or version != OFFSET_VALUE_VERSION or length < 0 or len(value) != ends + _TIME.size:
+            return None
+        group, topic = _names(key[:-_PARTITION_SIZE], size)
+        metadata = value[_VALUE_HEAD.size : ends].decode() if length else ""
+        (committed_at_ms,) = _TIME.unpack_from(value, ends)
+    except (error, UnicodeDecodeError, ValueError):
+        return None
+    partition = int.from_bytes(key[-_PARTITION_SIZE:], "big", signed=True)
+    # `tuple.__new__` is what the constructors of named tuples call, through one frame more each.
+    where = _new(OffsetKey, (group, topic, partition))
+    what = _new(CommittedOffset, (offset, leader_epoch, metadata, committed_at_ms, NEVER_EXPIRES))
+    record: OffsetRecord = _new(OffsetRecord, (where, what))
+    return record
+
+
+@lru_cache(maxsize=1024)
+def _names(head: bytes, size: int) -> tuple[str, str]:
+    """Group and topic of an offset's key without its partition, the group being `size` bytes long; one pair of strings for all
+    partitions of it. ValueError: they do not fill it."""
+    at = _KEY_HEAD.size + size
+    (topic_size,) = _VERSION.unpack_from(head, at)
+    begin = at + _VERSION.size
+    if size < 0 or topic_size < 0 or len(head) != begin + topic_size:
+        raise ValueError
+    return head[_KEY_HEAD.size : at].decode(), head[begin:].decode()
 
 
 def _version(data: bytes, what: str) -> int:

@@ -6,9 +6,11 @@ Drained at the end of every turn of the loop; when nothing is left, the timer is
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from odradek.broker import effects
+from odradek.broker.coordinator_load import Piece
 from odradek.broker.core import Broker
 from odradek.broker.log_moves import data_of
 from odradek.log.errors import StorageError
@@ -197,8 +199,12 @@ class BrokerEffects:
 
     async def _run_aside(self, effect: effects.RunAside) -> None:
         result: Any = None
+        # A million offsets are three million values, and one look of the collector at all of them takes longer than any
+        # turn of the loop may.
+        stays = self._seams.making_what_stays() if isinstance(effect.work, Piece) else nullcontext()
         try:
-            result = await self._seams.run_blocking(effect.work.run)
+            with stays:
+                result = await self._seams.run_blocking(effect.work.run)
         except Exception as error:
             # A mistake of ours. Whoever asked is told, and what waits behind it goes on.
             what = f"{type(effect.work).__name__} failed: {error!r}"
