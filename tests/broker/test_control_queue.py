@@ -7,7 +7,7 @@ import pytest
 
 from odradek.broker import control_queue
 from odradek.broker.answers import CloseConnection
-from odradek.broker.control_queue import AT_ONCE
+from odradek.broker.control_queue import AT_ONCE, NEW_LOG
 from odradek.broker.effects import GoOn
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
@@ -17,6 +17,7 @@ from odradek.protocol.messages import update_metadata as um
 from tests.broker.world import TOPIC_ID, Pending, World
 
 MANY = 3 * AT_ONCE
+NEW_AT_ONCE = AT_ONCE // NEW_LOG
 STALE_CONTROLLER = ErrorCode.STALE_CONTROLLER_EPOCH
 
 
@@ -26,7 +27,13 @@ def world(tmp_path: Path) -> World:
 
 
 def told(
-    world: World, *, partitions: int = MANY, epoch: int = 0, term: int = 1, life: int | None = None
+    world: World,
+    *,
+    partitions: int = MANY,
+    epoch: int = 0,
+    term: int = 1,
+    life: int | None = None,
+    is_new: bool = True,
 ) -> lai.LeaderAndIsrRequest:
     """Broker 1 leads them all."""
     states = [
@@ -37,7 +44,7 @@ def told(
             leader_epoch=epoch,
             isr=[1],
             replicas=[1],
-            is_new=True,
+            is_new=is_new,
         )
         for index in range(partitions)
     ]
@@ -86,9 +93,35 @@ def errors(pending: Pending) -> set[int]:
 
 
 def test_what_fits_one_slice_is_answered_at_once(world: World) -> None:
-    pending = world.send(1, told(world, partitions=AT_ONCE), 7)
-    assert pending.is_answered and hosted(world) == AT_ONCE
+    pending = world.send(1, told(world, partitions=NEW_AT_ONCE), 7)
+    assert pending.is_answered and hosted(world) == NEW_AT_ONCE
     assert not any(isinstance(effect, GoOn) for effect in world[1].broker.take_effects())
+
+
+def test_an_election_of_partitions_that_are_here_takes_larger_slices_than_new_ones(world: World) -> None:
+    """A log is what takes long: directory and files are made."""
+    world.send(1, told(world, partitions=AT_ONCE + 1), 7)
+    world.settle()
+    elected = told(world, partitions=AT_ONCE, epoch=1, is_new=False)
+    assert world.send(1, elected, 7).is_answered
+    more = world.send(1, told(world, partitions=AT_ONCE + 1, epoch=2, is_new=False), 7)
+    assert not more.is_answered
+    slice_of(world)
+    assert more.is_answered
+
+
+def test_what_waits_is_read_when_its_turn_comes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large request is not taken apart twice, nor in the turn in which another one is obeyed."""
+    world.send(1, told(world), 7)
+    read: list[object] = []
+    decode = um.UpdateMetadataRequest.decode
+    monkeypatch.setattr(
+        um.UpdateMetadataRequest, "decode", lambda *args, **more: read.append(args) or decode(*args, **more)
+    )
+    answer = world.send(1, metadata(world, 1), 8)
+    assert not read
+    world.settle()
+    assert len(read) == 1 and answer.message.error_code == 0
 
 
 def test_many_partitions_are_taken_in_slices_and_answered_together(world: World) -> None:
@@ -98,7 +131,7 @@ def test_many_partitions_are_taken_in_slices_and_answered_together(world: World)
     while not pending.is_answered:
         slice_of(world)
         steps.append(hosted(world))
-    assert steps == [AT_ONCE, 2 * AT_ONCE, 3 * AT_ONCE]
+    assert steps == list(range(NEW_AT_ONCE, MANY + 1, NEW_AT_ONCE))
     assert errors(pending) == {0}
     assert sum(len(topic.partition_errors) for topic in pending.message.topics) == MANY
     assert not slice_of(world), "nothing is left"
@@ -206,7 +239,7 @@ def test_what_is_left_is_refused_when_the_broker_has_registered_anew(world: Worl
     world[1].broker.registered(world[1].epoch + 1, world.now_ms)
     assert not slice_of(world)
     assert pending.message.error_code == ErrorCode.STALE_BROKER_EPOCH
-    assert hosted(world) == AT_ONCE
+    assert hosted(world) == NEW_AT_ONCE
 
 
 def parks(world: World) -> list[Any]:
@@ -241,7 +274,7 @@ def test_what_waits_before_the_registration_is_obeyed_one_after_the_other(world:
     second = world.send(1, told(world, epoch=1, life=life), 7)
     assert hosted(world) == 0
     broker.registered(life, world.now_ms)
-    assert hosted(world) == AT_ONCE and not first.is_answered
+    assert hosted(world) == NEW_AT_ONCE and not first.is_answered
     world.settle()
     assert errors(first) == errors(second) == {0}
     assert {p.leader_epoch for p in broker.replicas.partitions.values()} == {1}

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from odradek.broker import row_limits
+from odradek.broker import core, row_limits
 from odradek.broker.answers import Answer, CloseConnection
 from odradek.broker.handlers.create_topics import MOST_TOPICS
 from odradek.broker.handlers.table import HANDLERS
 from odradek.broker.request import Request
-from odradek.broker.row_limits import LEAST_ROWS, LEAST_ROWS_OF_NEW, OF_CONTROLLERS
+from odradek.broker.row_limits import FEW_BYTES, LEAST_ROWS, LEAST_ROWS_OF_NEW, OF_CONTROLLERS
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.api_keys import APIS, ApiKey
 from odradek.protocol.messages import create_topics as ct
@@ -108,7 +108,7 @@ def epochs(count: int) -> bytes:
 def test_as_many_as_there_are_partitions_are_answered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice: a row for each of them, and one for its topic where that has no other."""
     monkeypatch.setattr(row_limits, "LEAST_ROWS", 10)
-    monkeypatch.setattr(row_limits, "FEW_BYTES", 0)
+    monkeypatch.setattr(core, "FEW_BYTES", 0)
     broker = world[1].broker
 
     def is_answered(count: int) -> bool:
@@ -128,7 +128,9 @@ def test_few_bytes_are_not_counted_and_a_controller_is_not_bounded(world: World)
     def budget(key: int, size: int) -> int:
         return limits.budget(Request(key, 0, 1, None, memoryview(bytes(size)), connection))
 
-    assert budget(ApiKey.PRODUCE, 2 * LEAST_ROWS - 1) == ELEMENT_BUDGET
+    request = Request(ApiKey.PRODUCE, 9, 1, None, memoryview(bytes(FEW_BYTES - 1)), connection)
+    world[1].broker.handle(request, world.now_ms)
+    assert request.budget == ELEMENT_BUDGET and FEW_BYTES <= 2 * LEAST_ROWS
     assert budget(ApiKey.PRODUCE, 2 * LEAST_ROWS) == LEAST_ROWS * OBJECT_COST
     assert budget(ApiKey.CREATE_TOPICS, 1 << 20) == LEAST_ROWS_OF_NEW * OBJECT_COST
     for key in OF_CONTROLLERS:

@@ -45,7 +45,7 @@ from odradek.broker.producer_ids import ProducerIds
 from odradek.broker.quotas import ClientQuotas, MutationQuota, MutationQuotas
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.request import ConnectionInfo, Request
-from odradek.broker.row_limits import RowLimits
+from odradek.broker.row_limits import FEW_BYTES, RowLimits
 from odradek.broker.topic_config_reader import TopicConfigReader
 from odradek.broker.topic_configs import TopicConfigs
 from odradek.broker.unchecked_produces import UncheckedProduces
@@ -182,7 +182,8 @@ class Broker:
         if parked is not None and parked.session.replica_id >= 0:
             # A follower asks behind its parked fetch, whose answer the new one would have to wait for.
             self.purgatory.cut_short(parked, now_ms)
-        request.budget = self.row_limits.budget(request)
+        if len(request.body) >= FEW_BYTES:
+            request.budget = self.row_limits.budget(request)
         try:
             answer = self.handlers.answer(self, request, now_ms)
         except ProtocolError as error:

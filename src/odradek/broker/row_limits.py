@@ -36,8 +36,8 @@ class RowLimits:
         self._known = 0
 
     def budget(self, request: Request) -> int:
-        """Array elements, for its decoder."""
-        if len(request.body) < FEW_BYTES or request.api_key in OF_CONTROLLERS:
+        """Array elements, for the decoder of a request of FEW_BYTES or more."""
+        if request.api_key in OF_CONTROLLERS:
             return ELEMENT_BUDGET
         metadata = self._metadata
         if metadata.epoch != self._epoch:

@@ -57,7 +57,7 @@ class Seams:
         self.process_id = os.getpid()
         self.partitions_at_once = AT_ONCE
         # How long a request of the controller keeps the loop at a stretch.
-        self.slice_ns = 5_000_000
+        self.slice_ns = 3_000_000
         # Partitions from which on a step of the controller is made by a thread: below it takes some 2 ms.
         self.large_step = 100
         # Read by compaction before it asks whether the broker is stopping, and whether it is ahead of its rate.

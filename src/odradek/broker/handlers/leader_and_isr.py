@@ -18,10 +18,10 @@ v7 KRaft or not (KIP-866).
 """
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.control_queue import NEW_LOG
 from odradek.broker.replica_manager import Leadership
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
@@ -51,10 +51,10 @@ FIRST_BY_ID = 5
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = LeaderAndIsrRequest.decode(version, request.body)
     waits = broker.control_queue.wait(request)
     if waits is not None:
         return waits
+    asked = LeaderAndIsrRequest.decode(version, request.body)
     is_kraft = asked.is_k_raft_controller or asked.type == FULL
     refused = broker.control_gate.refusal(request, asked, is_kraft=is_kraft, now_ms=now_ms)
     if isinstance(refused, ErrorCode):
@@ -91,7 +91,7 @@ class _Obeying:
         error = broker.broker_epoch_error(self._asked.broker_epoch, is_kraft=False)
         if error:  # we have registered anew since the last slice
             return self._end(LeaderAndIsrResponse(error_code=error), now_ms)
-        told = list(islice(self._rest, most))
+        told = self._next(most)
         self._errors |= broker.replicas.commit_slice(told, self._former, now_ms)
         self._done += told
         self._left -= len(told)
@@ -99,6 +99,15 @@ class _Obeying:
             return None
         broker.replicas.refuse_to_lead(self._former)
         return self._end(_response(self._version, self._done, self._errors), now_ms)
+
+    def _next(self, most: int) -> list[Leadership]:
+        told: list[Leadership] = []
+        for leadership in self._rest:
+            told.append(leadership)
+            most -= NEW_LOG if leadership.is_new else 1
+            if most <= 0:
+                break
+        return told
 
     def _end(self, response: LeaderAndIsrResponse, now_ms: int) -> Reply:
         self._broker.replicas.settle_fetchers(now_ms)

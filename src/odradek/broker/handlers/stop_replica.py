@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = StopReplicaRequest.decode(version, request.body)
     waits = broker.control_queue.wait(request)
     if waits is not None:
         return waits
+    asked = StopReplicaRequest.decode(version, request.body)
     refused = broker.control_gate.refusal(request, asked, is_kraft=asked.is_k_raft_controller, now_ms=now_ms)
     if isinstance(refused, ErrorCode):
         return Reply([StopReplicaResponse(error_code=refused).encode(version)])

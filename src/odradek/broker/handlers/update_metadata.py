@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
-    asked = UpdateMetadataRequest.decode(version, request.body)
     waits = broker.control_queue.wait(request)
     if waits is not None:
         return waits
+    asked = UpdateMetadataRequest.decode(version, request.body)
     refused = broker.control_gate.refusal(request, asked, is_kraft=asked.is_k_raft_controller, now_ms=now_ms)
     if isinstance(refused, ErrorCode):
         return Reply([UpdateMetadataResponse(error_code=refused).encode(version)])
