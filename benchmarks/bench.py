@@ -289,7 +289,7 @@ class Bench:
                     loaded, stall = groups.load(cluster, self.offsets)
                     self.note("C4", cluster, 0, loaded)
                     self.note("C4-stall", cluster, 0, stall)
-            with clusters.running(peer, 1, self.options.dir, groups.SETTINGS) as cluster:
+            with clusters.running(peer, 1, self.options.dir, groups.ALONE) as cluster:
                 if self.wants("C6"):
                     share, grown = groups.idle(cluster, self.idle_members, self.load_s * 5)
                     self.note("C6", cluster, 0, share)

@@ -28,6 +28,8 @@ OFFSET_COMMIT, OFFSET_FETCH, API_VERSIONS = 8, 9, 18
 COMMIT_VERSION, FETCH_VERSION = 7, 5
 # Joins at once, and one partition of the internal topic, so that all its groups have one coordinator.
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
+# The cleaner looks ten times a second, or what is measured is how long it waits (15 s by default) to look again.
+ALONE = {**SETTINGS, "log.cleaner.backoff.ms": "100"}
 IN_FLIGHT = 8
 PULSE_S = 0.005
 

@@ -87,6 +87,7 @@ def test_a_request_holds_one_batch_a_partition(world: World, rest: bytes) -> Non
     assert world[1].partition().log.log_end_offset == 0
 
 
+@pytest.mark.behaviour("L18")
 def test_the_record_that_was_refused_is_named(world: World) -> None:
     world[1].broker.topic_config_changed("t", {"cleanup.policy": "compact"}, world.now_ms)
     row = world.produce(1, b"keyless", version=8).message.responses[0].partition_responses[0]

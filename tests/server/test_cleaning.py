@@ -100,6 +100,7 @@ def closed_end(cluster: RunningCluster) -> list[int]:
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.behaviour("L20")
 def test_of_every_key_the_last_value_is_left_on_every_replica(cluster: RunningCluster, codec: str) -> None:
     produce(cluster, range(ROUNDS), codec)
     eventually(

@@ -102,6 +102,7 @@ def until_cleaned(cluster: RunningCluster, *brokers: int) -> None:
     eventually(lambda: all(cleaned_to(cluster, b) >= goal[b] for b in brokers), 60, "a round of cleaning")
 
 
+@pytest.mark.behaviour("L11")
 def test_a_tombstone_waits_for_the_replica_that_is_away_and_goes_when_it_has_passed(
     cluster: RunningCluster,
 ) -> None:

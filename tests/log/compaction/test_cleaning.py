@@ -11,6 +11,7 @@ from odradek.log.errors import CorruptLog, MissingFile
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager
 from odradek.log.partition_log import PartitionLog
+from odradek.model.ids import TopicPartition
 from odradek.model.settings import BrokerSettings, TopicSettings
 from odradek.records.batch import iter_batches
 from odradek.records.reader import decode_batch
@@ -30,6 +31,7 @@ from tests.log.logs import (
 )
 
 LARGE_MAP = 1 << 20
+OTHER = TopicPartition("others", 0)
 
 
 class Compacted:
@@ -112,6 +114,7 @@ def filled(disk: Compacted, rounds: int = 12) -> Compacted:
     return disk
 
 
+@pytest.mark.behaviour("L5")
 def test_of_every_key_the_last_record_is_left_and_the_rest_is_gone(disk: Compacted) -> None:
     before = filled(disk).values()
     size, end = disk.log.size_bytes, disk.log.log_end_offset
@@ -125,6 +128,7 @@ def test_of_every_key_the_last_record_is_left_and_the_rest_is_gone(disk: Compact
     assert_index_answers_as_a_scan(disk.log)
 
 
+@pytest.mark.behaviour("L15")
 def test_segments_that_got_small_become_one_at_the_next_cleaning(disk: Compacted) -> None:
     filled(disk).clean()
     before = filled(disk).values()
@@ -137,6 +141,7 @@ def test_segments_that_got_small_become_one_at_the_next_cleaning(disk: Compacted
     assert_index_answers_as_a_scan(disk.log)
 
 
+@pytest.mark.behaviour("L11")
 def test_a_log_that_was_cleaned_is_not_due_until_more_is_written(disk: Compacted) -> None:
     filled(disk).clean()
 
@@ -158,6 +163,7 @@ def test_the_next_life_knows_how_far_it_was_cleaned(disk: Compacted) -> None:
     assert (disk.values(), disk.manager.refused) == (before, {})
 
 
+@pytest.mark.behaviour("L4")
 def test_a_full_map_ends_the_round_and_the_next_one_goes_on(disk: Compacted) -> None:
     before = filled(disk).values()
     ends = []
@@ -168,6 +174,7 @@ def test_a_full_map_ends_the_round_and_the_next_one_goes_on(disk: Compacted) -> 
     assert disk.values() == before
 
 
+@pytest.mark.behaviour("L19")
 def test_a_batch_with_more_keys_than_the_map_takes_is_uncleanable(disk: Compacted) -> None:
     produce(disk.log, batch(30, value=b"v"))
     filled(disk, 2)
@@ -179,6 +186,7 @@ def test_a_batch_with_more_keys_than_the_map_takes_is_uncleanable(disk: Compacte
         walk(cleaning.build_map())
 
 
+@pytest.mark.behaviour("L13")
 def test_records_of_an_open_transaction_are_not_cleaned_and_of_an_aborted_one_they_go(
     disk: Compacted,
 ) -> None:
@@ -206,6 +214,7 @@ def test_a_cut_below_the_checkpoint_takes_it_back(disk: Compacted) -> None:
     assert found is not None and found.part.first_dirty == end - 3
 
 
+@pytest.mark.behaviour("L20")
 def test_a_log_that_is_cut_meanwhile_is_left_as_it_is(disk: Compacted) -> None:
     filled(disk)
     cleaning = disk.begin()
@@ -219,6 +228,7 @@ def test_a_log_that_is_cut_meanwhile_is_left_as_it_is(disk: Compacted) -> None:
     assert not [path for path in disk.path.glob("*/*") if ".cleaned" in path.name]
 
 
+@pytest.mark.behaviour("L20")
 def test_a_log_whose_segments_are_removed_meanwhile_is_left_alone(disk: Compacted) -> None:
     filled(disk)
     disk.manager.close({})
@@ -249,6 +259,7 @@ def test_an_abandoned_cleaning_leaves_no_file(disk: Compacted) -> None:
     assert not [path for path in disk.path.glob("*/*.cleaned")]
 
 
+@pytest.mark.behaviour("L19")
 def test_damage_is_not_written_anew_under_a_right_checksum(disk: Compacted) -> None:
     filled(disk)
     cleaning = disk.begin()
@@ -348,3 +359,43 @@ def test_a_segment_of_which_another_cleaner_left_nothing_is_passed_over(tmp_path
     assert headers(compacted.log)[1].base_offset == 2
     read = compacted.log.read(1, max_bytes=1 << 20, upper_bound_offset=4)
     assert read.size_bytes and compacted.log.failure is None
+
+
+@pytest.mark.behaviour("L1")
+def test_the_dirtiest_log_goes_first(disk: Compacted) -> None:
+    filled(disk)
+    disk.clean()
+    for number in range(6):  # a little more behind what is clean
+        disk.write(f"k{number}")
+    other: PartitionLog = disk.manager.get_or_create(OTHER, TOPIC_ID, now_ms=NOW)
+    for _ in range(20):
+        produce(other, batch(key=b"k", value=b"v" * 100))
+    first = disk.found()
+    assert first is not None and first.log is other, "all of it is dirty"
+    candidates = {log.topic_partition for log in disk.cleaner.candidates()}
+    assert candidates == {TP, OTHER}
+
+
+@pytest.mark.behaviour("L16")
+def test_a_segment_is_left_where_nothing_of_its_records_is(disk: Compacted) -> None:
+    for _ in range(4):
+        disk.write("only")
+    disk.log.roll(NOW)
+    disk.write("only")
+    disk.log.roll(NOW)
+    disk.clean()
+    assert disk.log.segments[0].base_offset == 0 and disk.log.log_start_offset == 0
+    assert len([header for header in headers(disk.log) if header.record_count]) == 1
+    assert disk.log.log_end_offset == 5
+
+
+@pytest.mark.behaviour("L17")
+def test_what_retention_took_is_not_looked_for(tmp_path: Path) -> None:
+    disk = filled(Compacted(tmp_path, cleanup_policy="compact,delete"))
+    second = disk.log.segments[1].base_offset
+    disk.log.delete_records_before(second)
+    found = disk.found()
+    assert found is not None
+    assert (found.part.first_dirty, found.log.log_start_offset) == (second, second)
+    disk.clean()
+    assert disk.log.log_start_offset == second

@@ -87,6 +87,7 @@ def cleaned(stage: Stage) -> Cleaned:
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.after)
+@pytest.mark.behaviour("L7")
 def test_what_is_left_is_what_apache_left_batch_by_batch(stage: Stage) -> None:
     ours = shown(cleaned(stage).data)
     theirs = shown(cleanable(stage.after, stage.end_offset))
@@ -96,6 +97,7 @@ def test_what_is_left_is_what_apache_left_batch_by_batch(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.after)
+@pytest.mark.behaviour("L14")
 def test_the_checkpoint_and_the_transaction_index_are_apaches(stage: Stage) -> None:
     done = cleaned(stage)
 

@@ -33,6 +33,7 @@ def shown(data: bytes) -> list[tuple[int, bytes | None, bytes | None]]:
 END = batch(100, (b"end", b""))  # its offset is the last: what is before it may go whole
 
 
+@pytest.mark.behaviour("L5")
 def test_of_a_key_the_last_record_stays_with_its_offset_and_timestamp() -> None:
     data = batch(0, (b"a", b"1"), (b"b", b"1"), (b"a", b"2")) + batch(3, (b"b", b"2"), (b"c", b"1"))
 
@@ -45,6 +46,7 @@ def test_of_a_key_the_last_record_stays_with_its_offset_and_timestamp() -> None:
     assert second.size_bytes == len(data) - next(p for p, h in iter_batches(data) if h.base_offset == 3)
 
 
+@pytest.mark.behaviour("L5")
 def test_records_without_a_key_go() -> None:
     assert shown(clean(batch(0, (None, b"old"), (b"a", b"1")) + END).data) == [
         (1, b"a", b"1"),
@@ -52,6 +54,7 @@ def test_records_without_a_key_go() -> None:
     ]
 
 
+@pytest.mark.behaviour("L6")
 def test_keys_that_come_again_only_in_what_is_not_cleaned_keep_their_value() -> None:
     offsets = OffsetMap(24 * 4, 1.0)
     first = batch(0, (b"a", b"1"), (b"b", b"1"), (b"c", b"1"))
@@ -63,6 +66,7 @@ def test_keys_that_come_again_only_in_what_is_not_cleaned_keep_their_value() -> 
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.behaviour("L7")
 def test_a_compressed_batch_is_compressed_again_with_its_codec(codec: str) -> None:
     left = clean(batch(0, (b"a", b"1" * 99), (b"b", b"1" * 99), codec=codec) + batch(2, (b"a", b"2"))).data
 
@@ -71,6 +75,7 @@ def test_a_compressed_batch_is_compressed_again_with_its_codec(codec: str) -> No
     assert shown(left) == [(1, b"b", b"1" * 99), (2, b"a", b"2")]
 
 
+@pytest.mark.behaviour("L10")
 def test_a_tombstone_gets_a_horizon_and_goes_behind_it() -> None:
     data = batch(0, (b"a", b"1")) + batch(1, (b"a", None)) + END
 
@@ -87,6 +92,7 @@ def test_a_tombstone_gets_a_horizon_and_goes_behind_it() -> None:
     assert shown(later) == [(100, b"end", b"")]
 
 
+@pytest.mark.behaviour("L11")
 def test_a_tombstone_waits_for_every_replica_to_pass_it() -> None:
     first = clean(batch(7, (b"a", None)) + END, now_ms=5000).data
 
@@ -103,6 +109,20 @@ def test_a_tombstone_waits_no_longer_than_the_timeout_for_replicas_that_are_away
     assert shown(late) == [(100, b"end", b"")]
 
 
+@pytest.mark.behaviour("L12")
+def test_a_horizon_does_not_move_and_a_superseded_tombstone_does_not_wait_for_it() -> None:
+    first = clean(batch(0, (b"a", None), (b"b", None)) + END, now_ms=5000).data
+    again = clean(first + batch(101, (b"a", b"1")), now_ms=5500).data
+
+    assert shown(again) == [(1, b"b", None), (100, b"end", b""), (101, b"a", b"1")]
+    assert next(header for _, header in iter_batches(again)).delete_horizon_ms == 6000
+    empty = clean(batch(0, (b"a", b"")) + END, now_ms=9000).data
+    assert next(header for _, header in iter_batches(empty)).delete_horizon_ms is None, (
+        "an empty value is a value"
+    )
+
+
+@pytest.mark.behaviour("L8")
 def test_a_batch_with_the_last_sequence_of_a_producer_stays_without_records() -> None:
     fields = {"producer_id": 9, "producer_epoch": 2, "base_sequence": 40}
     data = batch(0, (b"a", b"1"), (b"b", b"1"), codec="gzip", **fields) + batch(2, (b"a", b"2"), (b"b", b"2"))
@@ -118,6 +138,7 @@ def test_a_batch_with_the_last_sequence_of_a_producer_stays_without_records() ->
     assert len(forgotten) == len(left) - 61
 
 
+@pytest.mark.behaviour("L9")
 def test_the_end_of_a_log_does_not_move_back() -> None:
     fields = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
     data = batch(0, (b"a", b"1")) + batch(1, (b"x", b"1"), (b"y", b"1"), **fields)
@@ -128,6 +149,7 @@ def test_the_end_of_a_log_does_not_move_back() -> None:
     assert shown(left) == [(0, b"a", b"1")]
 
 
+@pytest.mark.behaviour("L13")
 def test_a_marker_goes_in_the_third_pass() -> None:
     fields = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
     marker = build_end_marker(
