@@ -8,9 +8,10 @@ v1 which protocol a member speaks.
 
 from typing import TYPE_CHECKING, Any
 
-from odradek.broker.answers import Answer
+from odradek.broker.answers import Answer, Reply
 from odradek.broker.coordinator_calls import ask_each, by_partition
-from odradek.broker.handlers.unsupported import refuse
+from odradek.coordinator.refusals import refuse
+from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = ConsumerGroupDescribeRequest.decode(version, request.body, budget=request.budget)
     if not broker.settings.offers_consumer_groups:
-        return refuse(broker, request)
-    asked = ConsumerGroupDescribeRequest.decode(request.api_version, request.body, budget=request.budget)
+        return Reply([refuse(asked, version, ErrorCode.UNSUPPORTED_VERSION).encode(version)])
     parts = {
         index: ConsumerGroupDescribeRequest(
             group_ids=names, include_authorized_operations=asked.include_authorized_operations

@@ -8,9 +8,10 @@ v1 regular expressions (RE2's syntax); the member names itself.
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.answers import Answer
+from odradek.broker.answers import Answer, Reply
 from odradek.broker.coordinator_calls import ask_one
-from odradek.broker.handlers.unsupported import refuse
+from odradek.coordinator.refusals import refuse
+from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = ConsumerGroupHeartbeatRequest.decode(version, request.body, budget=request.budget)
     if not broker.settings.offers_consumer_groups:
-        return refuse(broker, request)
-    asked = ConsumerGroupHeartbeatRequest.decode(request.api_version, request.body, budget=request.budget)
+        return Reply([refuse(asked, version, ErrorCode.UNSUPPORTED_VERSION).encode(version)])
     return ask_one(broker.groups, request, asked, asked.group_id, now_ms)
