@@ -95,8 +95,8 @@ def api_keys() -> str:
 COMMANDS = """# Commands
 
 An error is one sentence on standard error. Exit codes of all verbs: 0 all is well, or done; 1 the answer is no, or the world is
-wrong; 2 the question was wrong. `odradek start` says more: 2 configuration, 3 port or address, 4 log directory of somebody
-else, 5 disk, 6 store, 7 broker id.
+wrong; 2 the question was wrong. `odradek start` says more: 2 configuration, 3 port or address, 4 log directory of another
+broker or cluster, 5 disk, 6 store, 7 broker id.
 
 | environment | what it means |
 |---|---|

@@ -66,7 +66,7 @@ def test_what_nobody_leads_is_not_copied_but_may_be_dropped() -> None:
     plan = move_plan(world.context, Wish(drain=ids(2)))
     assert targets(plan) == {}
     assert set(plan.left_out) == {tp("s3-0"), tp("s3-1")}
-    assert plan.left_out[tp("s3-0")] == "nobody leads it, so nobody can copy it; see odradek why"
+    assert plan.left_out[tp("s3-0")] == "it has no leader, so it cannot be copied; see odradek why"
     shrunk = move_plan(world.context, Wish(replication_factor=1))
     assert targets(shrunk) == {"s3-1": (3,)}
     assert shrunk.left_out == {}

@@ -174,7 +174,7 @@ def test_the_open_step_is_read_off_what_anybody_can_see() -> None:
     steps = [
         (led(1, 1, 2), alive, 4, "brokers 3,4: copying, not in the ISR yet"),
         (led(1, 1, 2, 3), alive - {ids(4)}, 4, "broker 4: not alive; start it, or cancel"),
-        (led(-1, 1), alive, 4, "nobody leads it, so nobody can copy it: see odradek why"),
+        (led(-1, 1), alive, 4, "it has no leader, so it cannot be copied: see odradek why"),
         (led(1, 1, 2, 3, 4), alive, 7, "the leader moves from 1 to 3"),
         (led(3, 1, 2, 3, 4), alive, 8, "brokers 1,2: leaving the ISR"),
         (led(3, 3, 4), alive, 9, "brokers 1,2: deleting the copy, not answered yet"),

@@ -163,7 +163,7 @@ def test_a_change_that_cannot_be_is_refused_with_a_sentence(
         ),
         ("1", ("advertised.listeners", SET, "PLAINTEXT://a b:1"), "is no listener; NAME://host:port"),
         ("1", ("advertised.listeners", SET, "PLAINTEXT://[x]y:1"), "is no listener; NAME://host:port"),
-        ("1", ("advertised.listeners", SET, "PLAINTEXT://0.0.0.0:1"), "nobody can connect to 0.0.0.0"),
+        ("1", ("advertised.listeners", SET, "PLAINTEXT://0.0.0.0:1"), "no client can connect to 0.0.0.0"),
         ("1", ("advertised.listeners", SET, "OTHER://h:1"), "OTHER is not among listeners (PLAINTEXT)"),
         ("1", ("log.retention.ms", SET, "soon"), "Not a number of type LONG"),
         ("1", ("max.connections.per.ip.overrides", SET, "here"), "must be an address and a count"),

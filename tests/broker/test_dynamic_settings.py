@@ -43,9 +43,9 @@ def test_the_nearest_level_counts_and_going_back_uncovers_the_next() -> None:
         ("1", "listeners", "PLAINTEXT://:1", "opens its listeners once"),
         ("<default>", "advertised.listeners", "PLAINTEXT://x:1", "it is of one broker"),
         ("1", "max.connections.per.ip.overrides", "x", "must be an address and a count"),
-        ("1", "max.connections.per.ip", "0", "lets nobody in"),
-        ("1", "max.connections", "0", "nobody could connect any more"),
-        ("<default>", "max.connection.creation.rate", "0", "nobody could connect any more"),
+        ("1", "max.connections.per.ip", "0", "refuses every address"),
+        ("1", "max.connections", "0", "no client could connect"),
+        ("<default>", "max.connection.creation.rate", "0", "no client could connect"),
     ],
 )
 def test_what_cannot_be_applied_is_left_out_with_a_reason_and_the_rest_acts(

@@ -100,7 +100,7 @@ def test_who_looks_again_and_again_outlives_a_broker(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(controller_calls, "PAUSE_S", 0.001)
     passing = [
         ConnectionLost("closed by the other side"),
-        Unreachable("nobody answers"),
+        Unreachable("no broker answers"),
         Failed("no controller"),
     ]
 
@@ -110,7 +110,7 @@ def test_who_looks_again_and_again_outlives_a_broker(monkeypatch: pytest.MonkeyP
         return "seen"
 
     assert controller_calls.look_again(look) == "seen"
-    passing.append(Unreachable("nobody answers"))
+    passing.append(Unreachable("no broker answers"))
     with pytest.raises(Unreachable):
         controller_calls.look_again(look, patience_s=0.0)
 

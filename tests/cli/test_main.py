@@ -130,7 +130,7 @@ def test_nothing_asked_is_answered_with_what_can_be_asked(capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["topic", "list", "--bootstrap", "127.0.0.1:1"], 1, "nobody answers at 127.0.0.1:1"),
+        (["topic", "list", "--bootstrap", "127.0.0.1:1"], 1, "no broker answers at 127.0.0.1:1"),
         (["topic", "list", "--bootstrap", "localhost"], 2, "host:port"),
         (["topic", "list", "--nonsense"], 2, "--nonsense"),
         (["tpic", "list"], 2, "did you mean topic?"),

@@ -98,10 +98,10 @@ def test_a_move_that_waits_is_shown_drawn_explained_and_cancelled(
     (row,) = shell.json("reassign", "status")
     assert (row["adding"], row["removing"]) == ([target], [only])
     code, out, _ = shell("reassign", "status", file, "--svg", svg, "--html", html)
-    assert code == 1 and "4/12" in out and "nobody leads it, so nobody can copy it" in out
+    assert code == 1 and "4/12" in out and "it has no leader, so it cannot be copied" in out
     for picture in (svg, html):
         words = "".join(ElementTree.parse(picture).getroot().itertext())
-        assert "stuck-0" in words and "nobody can copy it" in words
+        assert "stuck-0" in words and "it cannot be copied" in words
     code, out, _ = shell("why", "stuck-0")
     assert code == 1
     assert out.startswith(f"stuck-0 is offline, nobody of its ISR is live (ISR [{only}], live of them [])")

@@ -229,7 +229,7 @@ def test_what_somebody_else_changed_meanwhile_is_left_alone(capfd, directory, mo
     value.write_text("x")
     arguments = ("/binary", value) if verb == "set" else ("/binary",)
     code, _, err = run(capfd, "store", verb, *arguments, "--yes", "--store", directory)
-    assert (code, err) == (1, "odradek: /binary was changed by somebody else in this moment; look again\n")
+    assert (code, err) == (1, "odradek: /binary has changed since it was shown; run the command again\n")
     monkeypatch.undo()
     assert run(capfd, "store", "get", "/binary", "--store", directory)[1] == "theirs\n"
 

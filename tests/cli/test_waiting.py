@@ -99,7 +99,7 @@ def test_a_cluster_that_is_not_there_in_time_is_one_sentence_at_the_end(
     monkeypatch.setattr(waiting, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
     code, out, err = Shell("127.0.0.1:1")("topic", "list", "--wait")
     assert (code, out) == (1, "")
-    missing = "nobody answers at 127.0.0.1:1: connection refused"
+    missing = "no broker answers at 127.0.0.1:1: connection refused"
     assert err == f"waiting up to 60 s: {missing}\nodradek: no cluster within 60 s: {missing}\n"
     assert len(pauses) == 9
 

@@ -98,7 +98,7 @@ def test_a_journal_answers_of_the_past(start_cluster: Callable[..., Any]) -> Non
     assert [step["partitions"][0]["verdict"] for step in found["steps"]] == ["new leader", "goes offline"]
     first = shell.json("journal", "show", journal, offline=True)["steps"][0]["at_ms"]
     code, _, err = shell("what-if", "--kill", 2, "--journal", journal, "--at", first - 1, offline=True)
-    assert code == 1 and "nobody was controller at" in err
+    assert code == 1 and "no broker was controller at" in err
     early = shell.json("what-if", "--kill", "1", "--journal", journal, "--at", first, offline=True)
     assert early["partitions"] == [], "before the topic was made"
 

@@ -109,7 +109,7 @@ def test_an_address_that_is_none_is_refused(text: str) -> None:
 
 
 def test_a_port_where_nobody_listens_is_named_with_the_cause() -> None:
-    with pytest.raises(Unreachable, match=r"nobody answers at 127\.0\.0\.1:1: connection refused"):
+    with pytest.raises(Unreachable, match=r"no broker answers at 127\.0\.0\.1:1: connection refused"):
         SyncClient("127.0.0.1:1").cluster()
 
 

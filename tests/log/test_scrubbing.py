@@ -210,4 +210,7 @@ def test_a_segment_whose_name_is_gone_is_noticed_though_its_descriptor_is_held()
     log.on_broken = lambda _, error: told.append(error)
     Scrubber(lambda: [log]).look(EVERYTHING)
     (error,) = told
-    assert "taken away by somebody" in error.message and log.failure is error
+    assert (
+        "missing: it was removed or renamed from outside this process" in error.message
+        and log.failure is error
+    )

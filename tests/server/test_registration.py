@@ -125,7 +125,7 @@ def test_a_node_that_somebody_made_by_hand_is_not_waited_for() -> None:
         store = ensemble.open(600_000)  # whoever waited for it would wait as long
         await prepare_tree(store, seams)
         await store.create(layout.broker_path(ME), b"{}")
-        with pytest.raises(BrokerIdInUse, match="/brokers/ids/7 is not ephemeral: somebody made it by hand"):
+        with pytest.raises(BrokerIdInUse, match="/brokers/ids/7 is not ephemeral: it was created by hand"):
             await asyncio.wait_for(register(store, seams, ME, HERE, None), 60)
 
     asyncio.run(scenario())

@@ -59,7 +59,7 @@ def test_a_wrong_address_or_topic_is_one_sentence_and_starts_no_spark(
 
     assert main(["--bootstrap", "127.0.0.1:1", "--topic", "orders", *where]) == 1
     _, said = capsys.readouterr().err.splitlines()
-    assert said == "topic_to_table: nobody answers at 127.0.0.1:1: connection refused"
+    assert said == "topic_to_table: no broker answers at 127.0.0.1:1: connection refused"
 
     assert main(["--bootstrap", cluster.bootstrap, "--topic", "no-such-topic", *where]) == 1
     _, said = capsys.readouterr().err.splitlines()

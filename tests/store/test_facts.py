@@ -445,7 +445,7 @@ async def test_every_broker_hears_who_is_controller(cluster: Cluster) -> None:
     assert isinstance(fact, ControllerChanged)
     assert fact.controller is None
     assert fact.unreadable is not None
-    assert "not ephemeral: somebody made it by hand" in fact.unreadable.reason
+    assert "not ephemeral: it was created by hand" in fact.unreadable.reason
 
 
 @in_a_cluster

@@ -161,7 +161,7 @@ def test_a_broker_that_starts_during_the_import_stops_it() -> None:
 
     async def scenario(ensemble: MemoryEnsemble, session: MemorySession) -> None:
         overtaken = Overtaken(ensemble, ensemble.tree.open_session(6000), 6000)
-        with pytest.raises(CannotMove, match="/cluster was made by somebody else during the import"):
+        with pytest.raises(CannotMove, match="/cluster was created by another client during the import"):
             await portable.write_all(overtaken, NODES)
         with pytest.raises(NodeExists):
             await session.create("/cluster/id")

@@ -321,7 +321,7 @@ class _Work:
             state = self.context.leadership(topic_partition)
             if move.adding and (state is None or state.leader not in self.context.brokers):
                 # It would be begun and never end: copies are made of the leader's log.
-                self.left_out[topic_partition] = "nobody leads it, so nobody can copy it; see odradek why"
+                self.left_out[topic_partition] = "it has no leader, so it cannot be copied; see odradek why"
             else:
                 moves.append(move)
         return MovePlan(tuple(moves), dict(sorted(self.left_out.items())))

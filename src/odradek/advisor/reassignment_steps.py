@@ -45,7 +45,7 @@ def progress(
     isr = state.isr if state is not None else ()
     missing = [b for b in target if b not in isr]
     if state is None or state.leader == NO_LEADER or state.leader not in live:
-        return Progress(WAITS, "nobody leads it, so nobody can copy it: see odradek why")
+        return Progress(WAITS, "it has no leader, so it cannot be copied: see odradek why")
     if missing:
         dead = [b for b in missing if b not in live]
         if dead:

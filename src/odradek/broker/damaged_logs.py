@@ -75,7 +75,7 @@ class DamagedLogs:
         self._found_in.pop(topic_partition, None)
         self._declined.pop(topic_partition, None)
         self._effects.append(
-            LogLine("warning", f"{line}: {fault.message}. Fetched anew from broker {told.leader}")
+            LogLine("warning", f"{line}: {fault.message}. Fetched again from broker {told.leader}")
         )
         return True
 

@@ -1,7 +1,7 @@
 """Asking the controller, while it may just be another one: a fail-over takes some hundred milliseconds.
 
 Who is controller a client knows from metadata, which is older than a death. The broker that was asked says then that
-it is not the controller, or nobody answers at its address: nothing was done, and the next one is asked.
+it is not the controller, or no broker answers at its address: nothing was done, and the next one is asked.
 """
 
 import time

@@ -147,7 +147,7 @@ def _advice(found: "RollPlan", context: "ControllerContext") -> str:
     if any(example.dies is None for example in examples):
         if brokers == 1:
             return (
-                "It is the only broker: whatever it leads is offline while it restarts. Restart it when nobody needs it, "
+                "It is the only broker: its partitions are offline while it restarts. Restart it when no client needs it, "
                 "or start a second broker first."
             )
         return "What makes it safe: a second copy first (odradek reassign plan --replication-factor 2), or move them."

@@ -435,7 +435,7 @@ def from_journal(place: Path, at: str | None) -> Source:
         from odradek.pictures.figures import clock
 
         begins = clock(history.lines[0]["at_ms"])
-        fail(f"nobody was controller at {at or 'the end of the journal'}; the journal begins {begins} UTC")
+        fail(f"no broker was controller at {at or 'the end of the journal'}; the journal begins {begins} UTC")
     return Source(
         f"the journal {place} at {at or 'its end'}",
         MetadataLoaded((), (), {}),
@@ -453,7 +453,7 @@ def _from_observed(history: "History", place: Path, at: str | None, until: int |
 
     snapshot = snapshot_at(history.lines, until)
     if snapshot is None:
-        fail(f"nobody had looked at the cluster at {at}")
+        fail(f"no observation of the cluster was recorded at {at}")
     seen = [line for line in history.lines if until is None or line["at_ms"] <= until]
     controller = seen[-1].get("controller", -1)
     notes = (*history.notes, "what happened between two looks of `journal record`")

@@ -49,7 +49,7 @@ def set_(path: str, file: Path, yes: bool, place: Place, as_json: bool) -> None:
             try:
                 run(session.set(path, data, before.stat.version))
             except BadVersion:
-                fail(f"{path} was changed by somebody else in this moment; look again")
+                fail(f"{path} has changed since it was shown; run the command again")
     _report(path, before, "written" if yes else None, as_json, after=data)
 
 
@@ -74,7 +74,7 @@ def delete(path: str, yes: bool, place: Place, as_json: bool) -> None:
             try:
                 run(session.delete(path, before.stat.version))
             except (BadVersion, NoNode, NotEmpty):
-                fail(f"{path} was changed by somebody else in this moment; look again")
+                fail(f"{path} has changed since it was shown; run the command again")
     _report(path, before, "deleted" if yes else None, as_json)
 
 

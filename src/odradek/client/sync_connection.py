@@ -266,7 +266,7 @@ def _connect(address: Address, deadline: float) -> socket.socket:
             connected.close()
             last = error
     assert last is not None, "getaddrinfo gives at least one address or raises"
-    raise Unreachable(f"nobody answers at {address}: {_cause(last)}") from last
+    raise Unreachable(f"no broker answers at {address}: {_cause(last)}") from last
 
 
 def _resolve(address: Address, deadline: float) -> list[Any]:
@@ -291,10 +291,12 @@ def _resolve(address: Address, deadline: float) -> list[Any]:
         thread.start()
         thread.join(max(0.0, deadline - time.monotonic()))
         if not found and not failed:
-            raise Unreachable(f"nobody answers at {address}: the name {address.host} is not resolved in time")
+            raise Unreachable(
+                f"no broker answers at {address}: the name {address.host} is not resolved in time"
+            )
     if failed:
         raise Unreachable(
-            f"nobody answers at {address}: the name {address.host} is not known ({_cause(failed[0])})"
+            f"no broker answers at {address}: the name {address.host} is not known ({_cause(failed[0])})"
         ) from failed[0]
     return found
 

@@ -56,4 +56,6 @@ class PreparedFiles:
 
     def _rename(self, name: str, new: str) -> None:
         if not self._directory.rename(name + self._suffix, new):
-            raise MissingFile(f"{self._directory.path}/{name}{self._suffix}: taken away by somebody")
+            raise MissingFile(
+                f"{self._directory.path}/{name}{self._suffix}: missing: it was removed or renamed from outside this process"
+            )

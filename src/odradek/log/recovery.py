@@ -507,7 +507,9 @@ class _Opening:
 
     def _taken_away(self, name: str) -> MissingFile:
         """As in `Segment.mark_deleted`: were the file put back, the next start would take it for a part of the log."""
-        return MissingFile(f"{self.directory.path}/{name}: taken away by somebody")
+        return MissingFile(
+            f"{self.directory.path}/{name}: missing: it was removed or renamed from outside this process"
+        )
 
     def _start_anew(self) -> int:
         """The records up to the log's start were deleted on request, and its end was lost: nothing is left."""

@@ -117,7 +117,9 @@ class Scrubber:
             file = segment.file_apart()
             if not log.directory.exists(segment.name()):
                 # Whoever holds a descriptor goes on in a file that nobody finds again.
-                raise MissingFile(f"{file.name}: taken away by somebody")
+                raise MissingFile(
+                    f"{file.name}: missing: it was removed or renamed from outside this process"
+                )
             for position, header, batch in scan_batches(file, self._position, file.size_bytes):
                 if self._expected >= limit:
                     break  # appended while we looked

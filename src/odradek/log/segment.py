@@ -579,7 +579,9 @@ class Segment:
             if self.directory.rename(name, name + DELETED_SUFFIX):
                 gone.append(name + DELETED_SUFFIX)
             elif suffix == LOG_SUFFIX:
-                raise MissingFile(f"{self.directory.path}/{name}: taken away by somebody")
+                raise MissingFile(
+                    f"{self.directory.path}/{name}: missing: it was removed or renamed from outside this process"
+                )
         return gone
 
     def __repr__(self) -> str:

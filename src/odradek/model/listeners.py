@@ -60,7 +60,7 @@ def parse_advertised(text: str, listeners: Collection[str]) -> tuple[ListenerAdd
             )
         if listener.host in _EVERY_INTERFACE:
             raise ConfigurationError(
-                f"advertised.listeners: nobody can connect to {listener.host}; name an address of this machine"
+                f"advertised.listeners: no client can connect to {listener.host}; name an address of this machine"
             )
     return advertised
 

@@ -514,7 +514,7 @@ def _check_together(settings: BrokerSettings) -> None:
         )
     if settings.max_connections_per_ip == 0 and not _addresses(settings.max_connections_per_ip_overrides):
         raise InvalidValue(
-            "max.connections.per.ip=0 lets nobody in; name those who may connect in max.connections.per.ip.overrides",
+            "max.connections.per.ip=0 refuses every address; list those that may connect in max.connections.per.ip.overrides",
             "requirement failed: max.connections.per.ip can be set to zero only if "
             "max.connections.per.ip.overrides property is set.",
         )

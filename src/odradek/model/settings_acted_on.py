@@ -39,7 +39,7 @@ controller.quota.window.num INT 11 LOW static [1,...]
 controller.quota.window.size.seconds INT 1 LOW static [1,...]
     Length of one such window in seconds.
 controller.socket.timeout.ms INT 30000 MEDIUM static
-    How long the controller waits for a broker's answer before it connects anew and repeats.
+    How long the controller waits for a broker's answer before it reconnects and repeats.
 default.replication.factor INT 1 MEDIUM static
     Replicas of a topic that was created without saying how many.
 delete.topic.enable BOOLEAN true HIGH static
@@ -207,7 +207,7 @@ replica.high.watermark.checkpoint.interval.ms LONG 5000 HIGH static
 replica.lag.time.max.ms LONG 30000 HIGH static
     A follower that has not caught up for this long leaves the ISR.
 replica.socket.timeout.ms INT 30000 HIGH static
-    A follower whose leader says nothing for this long connects anew.
+    A follower reconnects to a leader that is silent for this long.
 replication.quota.window.num INT 11 LOW static [1,...]
     Samples kept when measuring throttled replication.
 replication.quota.window.size.seconds INT 1 LOW static [1,...]
@@ -227,7 +227,7 @@ socket.request.max.bytes INT 104857600 HIGH static [1,...]
 transaction.max.timeout.ms INT 900000 HIGH static [1,...]
     Longest timeout a transaction may ask for.
 unclean.leader.election.enable BOOLEAN false HIGH dynamic
-    A replica outside the ISR may lead when nobody else lives; acknowledged records can be lost.
+    A replica outside the ISR may lead when no member of the ISR is live; acknowledged records can be lost.
 zookeeper.connect STRING null HIGH static
     Addresses of a ZooKeeper ensemble, with an optional chroot; unset means the embedded store.
 zookeeper.connection.timeout.ms INT null HIGH static
@@ -289,7 +289,7 @@ odradek.store STRING null LOW static
 odradek.uvloop BOOLEAN true LOW static
     Use uvloop when it is installed.
 odradek.zookeeper.sasl.jaas.config PASSWORD null LOW static
-    Who we are to ZooKeeper: the Client section's line of a JAAS file, with DigestLoginModule.
+    Credentials for ZooKeeper: the Client section's line of a JAAS file, with DigestLoginModule.
 """
 
 # In place of dynamic or static stand the broker settings that supply a topic's value; the first that is set wins.
@@ -347,7 +347,7 @@ segment.jitter.ms LONG 0 MEDIUM log.roll.jitter.ms,log.roll.jitter.hours [0,...]
 segment.ms LONG 604800000 MEDIUM log.roll.ms,log.roll.hours [1,...]
     Age at which the active segment is rolled even when it is not full.
 unclean.leader.election.enable BOOLEAN false MEDIUM unclean.leader.election.enable
-    A replica outside the ISR may lead when nobody else lives; acknowledged records can be lost.
+    A replica outside the ISR may lead when no member of the ISR is live; acknowledged records can be lost.
 """
 
 # Kept under /config/brokers only: Apache has no such entry in a configuration file, and DescribeConfigs reports

@@ -159,7 +159,7 @@ class _StopRequest:
         if os.read(descriptor, 1024):
             return
         self._loop.remove_reader(descriptor)
-        logger.warning("whoever started this broker is gone; stopping")
+        logger.warning("the process that started this broker has ended; stopping")
         # All brokers of that cluster stop now: there is nobody to hand leadership to.
         self.is_controlled = False
         if not self.asked.done():

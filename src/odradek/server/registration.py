@@ -100,7 +100,7 @@ async def register(
             return BrokerRegistration(broker_id, BrokerEpoch(stat.czxid), endpoints, rack, clean_epoch)
         if stat.ephemeral_owner == api.NO_OWNER:
             raise BrokerIdInUse(
-                f"{path} is not ephemeral: somebody made it by hand, and no session ends that could take it away. "
+                f"{path} is not ephemeral: it was created by hand, and no session's end will remove it. "
                 "Delete it, then start this broker again"
             )
         if not has_told:

@@ -228,9 +228,7 @@ class BrokerFacts(_Hints):
         if node is None:
             return ControllerChanged(None)
         if node.stat.ephemeral_owner == NO_OWNER:
-            reason = (
-                "it is not ephemeral: somebody made it by hand. Nobody can be elected until it is deleted"
-            )
+            reason = "it is not ephemeral: it was created by hand. No controller can be elected until it is deleted"
             return ControllerChanged(None, UnreadableNode(layout.CONTROLLER, reason))
         try:
             return ControllerChanged(layout.decode_controller(node.data))

@@ -229,7 +229,7 @@ async def write_all(store: Store, nodes: Sequence[PortableNode]) -> None:
     for answer in await store.write(groups, None):
         if isinstance(answer, Conflict):
             raise CannotMove(
-                f"{answer.path} was made by somebody else during the import; stop all brokers and import again "
+                f"{answer.path} was created by another client during the import; stop all brokers and import again "
                 "with --force"
             )
 

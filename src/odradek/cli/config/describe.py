@@ -19,13 +19,13 @@ CHANGED_SOURCES = (1, 2, 3, 4)  # not the default
 
 @click.command(name="describe")
 @resource_options
-@click.option("--all", "-a", "everything", is_flag=True, help="Also what nobody has set.")
+@click.option("--all", "-a", "everything", is_flag=True, help="Also settings at their default.")
 @bootstrap_option
 @json_option
 def describe_(
     topic: str | None, broker: int | None, cluster: bool, everything: bool, bootstrap: str, as_json: bool
 ) -> None:
-    """Every setting, its value and where it comes from; without --all those that somebody has set."""
+    """Every setting, its value and where it comes from; without --all only those that are set."""
     from odradek.client.sync import SyncClient
 
     resource = resource_named(topic, broker, cluster)

@@ -41,7 +41,7 @@ def cancel(
         unknown: list[str] = []
         running = running_reassignments(client, unknown)
         if unknown:
-            fail(f"{unknown[0]}; it cannot be told what runs")
+            fail(f"{unknown[0]}; the running reassignments are not known")
         if file is not None:
             wanted = [where for where in read_proposal(file) if where in running]
         elif texts:

@@ -56,7 +56,7 @@ def plan(
     at: str | None,
     as_json: bool,
 ) -> None:
-    """The fewest moves that reach a wish; nothing is started."""
+    """The fewest moves that reach a goal; nothing is started."""
     from odradek.advisor.move_plan import Wish, move_plan
 
     if out is not None and rollback is not None and out.resolve() == rollback.resolve():

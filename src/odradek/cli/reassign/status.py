@@ -86,7 +86,7 @@ def look(
     unknown: list[str] = []
     running = running_reassignments(client, unknown)
     if unknown:
-        fail(f"{unknown[0]}; it cannot be told what runs")
+        fail(f"{unknown[0]}; the running reassignments are not known")
     wanted = sorted(running) if targets is None else sorted(targets)
     view = client.cluster({where.topic for where in wanted})
     rows = []

@@ -104,7 +104,7 @@ def still_running(client: "SyncClient") -> str | None:
     unknown: list[str] = []
     running = sorted(running_reassignments(client, unknown))
     if unknown:
-        return f"{unknown[0]}; it cannot be told what runs"
+        return f"{unknown[0]}; the running reassignments are not known"
     if running:
         others = f" and {len(running) - 1} more" if len(running) > 1 else ""
         return f"reassignments still run: {running[0]}{others}"

@@ -44,7 +44,7 @@ LINGER_S = 0.1
     type=click.Choice(["all", "1", "0"]),
     default="all",
     show_default=True,
-    help="Who must have a record: all in sync, the leader, or nobody.",
+    help="Which replicas must have a record: all in sync, the leader, or none.",
 )
 @click.option(
     "--compression",
