@@ -86,6 +86,30 @@ def test_a_group_without_members_is_empty_whatever_ids_are_pending() -> None:
     assert bench.call(join_request(kind="connect"), 9).error_code == ErrorCode.MEMBER_ID_REQUIRED
 
 
+@pytest.mark.behaviour("G12")
+def test_a_first_rebalance_waits_once_more_where_somebody_came_meanwhile_and_not_where_nobody_did() -> None:
+    bench = Bench(initial_rebalance_delay_ms=3_000)
+    bench.new_member(rebalance_ms=60_000)
+    bench.wait(1_000)
+    bench.new_member(rebalance_ms=60_000)
+
+    bench.wait(4_999)
+    assert bench.state() == "PreparingRebalance"
+    bench.wait(1)
+
+    assert bench.state() == "CompletingRebalance"
+
+
+def test_who_leaves_takes_the_leadership_along_only_if_it_led() -> None:
+    bench = Bench()
+    first, second, third = bench.stable(3)
+
+    bench.leave(second)
+    assert bench.group.leader == first
+    bench.leave(first)
+    assert bench.group.leader == third
+
+
 LIES = [
     b"",
     b"\0",

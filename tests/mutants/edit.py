@@ -84,7 +84,7 @@ def found_in(source: str, edit: Edit) -> Site:
     head = _head(old, new)
     if head is not None:
         nodes, new = [getattr(nodes[0], head)], getattr(_as_list(new)[0], head)
-    return _site(source, edit, nodes, _written(edit, new, nodes, renamed))
+    return _site(source, edit, nodes, _written(new, nodes, renamed))
 
 
 @cache
@@ -162,9 +162,8 @@ def _walk(bodies: Sequence[ast.AST]) -> Iterator[ast.AST]:
         while stack:
             node = stack.pop()
             yield node
-            if not isinstance(
-                node, ast.JoinedStr
-            ):  # Python 3.11 does not know where in the text its parts stand
+            # Python 3.11 does not know where in the text the parts of an f-string stand.
+            if not isinstance(node, ast.JoinedStr):
                 stack += ast.iter_child_nodes(node)
 
 
@@ -242,7 +241,7 @@ def _is_head(node: ast.AST) -> bool:
     return isinstance(body, list) and len(body) == 1 and _is_rest(body[0])
 
 
-def _written(edit: Edit, new: Any, nodes: Sequence[Any], renamed: dict[str, str]) -> str:
+def _written(new: Any, nodes: Sequence[Any], renamed: dict[str, str]) -> str:
     """The text to be put in, indented as the place asks for."""
     renamed = {old: now for old, now in renamed.items() if now}
     if isinstance(nodes[0], ast.expr):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.log.compaction.cleaner import NO_LIMIT, Cleaner, Found
+from odradek.log.compaction.cleaner import NO_LIMIT, Cleaner, Found, facts_of, limits_of
 from odradek.log.compaction.cleaning import Cleaning, Uncleanable
 from odradek.log.errors import CorruptLog, MissingFile
 from odradek.log.files import OsDirectory
@@ -105,6 +105,19 @@ def walk(steps: Iterator[int]) -> None:
 @pytest.fixture
 def disk(tmp_path: Path) -> Compacted:
     return Compacted(tmp_path)
+
+
+def test_an_index_without_entries_counts_as_one_of_one_entry(tmp_path: Path) -> None:
+    """A cleaned segment has an entry at least: 8 bytes of the offset index, 12 of the time index."""
+    disk = Compacted(tmp_path, segment_bytes="200")  # a batch each
+    for key in "ab":
+        disk.write(key)
+    segment = disk.log.segments[0]
+    assert segment.directory.size(segment.name(".index")) == 0
+
+    facts = facts_of(segment, limits_of(disk.log))
+
+    assert (facts.index_bytes, facts.time_index_bytes) == (8, 12)
 
 
 def filled(disk: Compacted, rounds: int = 12) -> Compacted:
