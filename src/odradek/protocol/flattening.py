@@ -69,11 +69,7 @@ TUPLES = (
     Flat(fetch.FetchResponse, decode="12+", encode="4+", named=True),
     Flat(list_offsets.ListOffsetsRequest, decode="1+", named=True),
     Flat(list_offsets.ListOffsetsResponse, encode="1+"),
-    Flat(
-        metadata.MetadataResponse,
-        encode="0+",
-        pieces=(metadata.MetadataResponseTopic,),
-    ),
+    Flat(metadata.MetadataResponse, encode="0+"),
     Flat(
         leader_and_isr.LeaderAndIsrRequest,
         encode="7",

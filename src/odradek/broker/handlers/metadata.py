@@ -20,7 +20,7 @@ v11 without the allowed operations of the cluster (KIP-700).
 v12 topics may be asked for by id.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Reply
@@ -30,14 +30,10 @@ from odradek.broker.topic_creation import INTERNAL_TOPICS, Names, plan_topic
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, TopicId
-from odradek.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
+from odradek.protocol.flat.metadata_response import MetadataResponsePartition as PartitionRow
+from odradek.protocol.flat.metadata_response import MetadataResponseTopic as TopicRow
+from odradek.protocol.flat.metadata_response import encode as encode_response
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker
@@ -70,10 +66,11 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     if wanted is None:
         wanted = [MetadataRequestTopic(name=name) for name in sorted(broker.metadata.topics)]
     topics = [_topic(broker, version, listener, topic, asked) for topic in wanted]
-    missing = [row for row in topics if row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and row.name]
+    missing = [name for error, name, *_ in topics if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and name]
     if missing and asked.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
-        _create(broker, request, missing, now_ms)
-    answer = _response(broker, listener, topics, asked).encode(version)
+        errors = _create(broker, request, missing, now_ms)
+        topics = [(errors.get(row[1] or "", row[0]), *row[1:]) for row in topics]
+    answer = _response(broker, version, listener, topics, asked)
     if not missing and (names is None or len(names) <= REMEMBERED_TOPICS):
         broker.remember(key, answer)
     return Reply([answer])
@@ -89,14 +86,12 @@ def _without_padding(version: int, body: memoryview) -> memoryview:
 
 
 def _response(
-    broker: "Broker", listener: str, topics: list[MetadataResponseTopic], asked: MetadataRequest
-) -> MetadataResponse:
+    broker: "Broker", version: int, listener: str, topics: list[TopicRow], asked: MetadataRequest
+) -> bytes:
     controller = broker.metadata.controller_id
-    return MetadataResponse(
-        brokers=[
-            MetadataResponseBroker(node_id=node, host=host, port=port, rack=rack)
-            for node, host, port, rack in broker.node_endpoints(broker.metadata.shown_brokers, listener)
-        ],
+    return encode_response(
+        version,
+        brokers=broker.node_endpoints(broker.metadata.shown_brokers, listener),
         cluster_id=broker.cluster_id,
         controller_id=-1 if controller is None else controller,
         topics=topics,
@@ -108,42 +103,34 @@ def _response(
 
 def _topic(
     broker: "Broker", version: int, listener: str, wanted: MetadataRequestTopic, asked: MetadataRequest
-) -> MetadataResponseTopic:
+) -> TopicRow:
     metadata = broker.metadata
     name = wanted.name
     topic_id = TopicId(bytes(wanted.topic_id))
     if topic_id != NO_TOPIC_ID or name is None:
         if version < FIRST_BY_ID or (name and topic_id != NO_TOPIC_ID):
-            return MetadataResponseTopic(
-                error_code=ErrorCode.INVALID_REQUEST, name=name or "", topic_id=topic_id
-            )
+            return ErrorCode.INVALID_REQUEST, name or "", topic_id, False, (), NOT_ASKED
         name = metadata.names.get(topic_id)
         if name is None:
             error = ErrorCode.UNKNOWN_TOPIC_ID if metadata.brokers else ErrorCode.LEADER_NOT_AVAILABLE
-            return MetadataResponseTopic(error_code=error, name=None, topic_id=topic_id)
+            return error, None, topic_id, False, (), NOT_ASKED
     partitions = metadata.topics.get(name)
     if partitions is None:
         # A broker that has just started was told of nobody yet, and cannot know which topics there are. A client that hears that
         # its topic does not exist takes it at its word: librdkafka fails what is produced to it from then on.
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if metadata.brokers else ErrorCode.LEADER_NOT_AVAILABLE
-        return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
-    return MetadataResponseTopic(
-        name=name,
-        topic_id=metadata.topic_id(name),
-        is_internal=name in INTERNAL_TOPICS,
-        partitions=[
-            _partition(broker, version, listener, index, partition)
-            for index, partition in sorted(partitions.items())
-        ],
-        topic_authorized_operations=TOPIC_OPERATIONS
-        if asked.include_topic_authorized_operations
-        else NOT_ASKED,
-    )
+        return error, name, NO_TOPIC_ID, name in INTERNAL_TOPICS, (), NOT_ASKED
+    rows = [
+        _partition(broker, version, listener, index, partition)
+        for index, partition in sorted(partitions.items())
+    ]
+    operations = TOPIC_OPERATIONS if asked.include_topic_authorized_operations else NOT_ASKED
+    return ErrorCode.NONE, name, metadata.topic_id(name), name in INTERNAL_TOPICS, rows, operations
 
 
 def _partition(
     broker: "Broker", version: int, listener: str, index: int, partition: PartitionMetadata
-) -> MetadataResponsePartition:
+) -> PartitionRow:
     metadata = broker.metadata
     live = metadata.live_brokers
     error = ErrorCode.NONE
@@ -152,6 +139,8 @@ def _partition(
         is_elsewhere = leader in live and version >= FIRST_WITH_LISTENER_NOT_FOUND
         error = ErrorCode.LISTENER_NOT_FOUND if is_elsewhere else ErrorCode.LEADER_NOT_AVAILABLE
         leader = -1
+    replicas: Sequence[int]
+    isr: Sequence[int]
     replicas, isr = partition.replicas, partition.isr
     if version == 0:
         # Clients of v0 know no offline replicas: only those they can reach are named.
@@ -160,40 +149,33 @@ def _partition(
         if not error and len(replicas) < len(partition.replicas):
             error = ErrorCode.REPLICA_NOT_AVAILABLE
     offline = [r for r in partition.replicas if r not in live or r in partition.offline_replicas]
-    return MetadataResponsePartition(
-        error_code=error,
-        partition_index=index,
-        leader_id=leader,
-        leader_epoch=partition.leader_epoch,
-        replica_nodes=replicas,
-        isr_nodes=isr,
-        offline_replicas=offline,
-    )
+    return error, index, leader, partition.leader_epoch, replicas, isr, offline
 
 
 def _create(
-    broker: "Broker", request: "Request", missing: Iterable[MetadataResponseTopic], now_ms: int
-) -> None:
-    """Written straight to the store, as any broker may; the client asks again until there are leaders."""
+    broker: "Broker", request: "Request", missing: Iterable[str], now_ms: int
+) -> dict[str, ErrorCode]:
+    """What the client is told of each. Written straight to the store, as any broker may; the client asks again until
+    there are leaders."""
+    errors: dict[str, ErrorCode] = {}
     new: list[NewTopic] = []
     taken = Names(broker)
     # Never refused here, as in Apache; what a client makes by asking counts for its next CreateTopics (KIP-599).
     quota = broker.mutation_quota(request, strict_since=NEVER, now_ms=now_ms)
-    for row in missing:
-        assert row.name is not None
+    for name in missing:
         try:
-            if row.name not in broker.being_created:
-                new.append(plan_topic(broker, row.name, names=taken))
-                broker.being_created.add(row.name)
+            if name not in broker.being_created:
+                new.append(plan_topic(broker, name, names=taken))
+                broker.being_created.add(name)
                 quota.take(len(new[-1].assignment))
-            row.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+            errors[name] = ErrorCode.LEADER_NOT_AVAILABLE
         except ProtocolError as refusal:
-            row.error_code = refusal.code
+            errors[name] = refusal.code
             if refusal.code == ErrorCode.INVALID_REPLICATION_FACTOR:
                 broker.effects.append(
                     LogLine(
                         "warning",
-                        f"topic {row.name} cannot be created: {refusal} Start more brokers, or set "
+                        f"topic {name} cannot be created: {refusal} Start more brokers, or set "
                         "default.replication.factor.",
                         key=f"uncreated {request.connection.address}",
                     )
@@ -205,3 +187,4 @@ def _create(
             broker.being_created.difference_update(names)
 
         broker.ask_store(CreateTopics(tuple(new)), answered)
+    return errors
