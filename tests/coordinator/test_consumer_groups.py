@@ -7,6 +7,7 @@ import pytest
 from odradek.coordinator.asides import Assigned
 from odradek.coordinator.consumer_asides import MOST_TARGETS
 from odradek.coordinator.draft import MOST_AT_ONCE
+from odradek.coordinator.events import Tick
 from odradek.coordinator.settings import MigrationPolicy
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -144,6 +145,23 @@ def test_a_member_whose_removal_could_not_be_written_is_removed_later() -> None:
     bench.commit()
 
     assert described(bench).group_state == "Empty"
+
+
+@pytest.mark.behaviour("K15")
+def test_a_session_ends_each_time_also_where_its_timer_was_looked_at_late() -> None:
+    bench = Bench()
+    for _ in range(2):
+        bench.call(join("A"), 1)
+        bench.wait(10_000)
+        bench.call(beat("A", described(bench).members[0].member_epoch), 1)
+        bench.now_ms += 2 * bench.settings.consumer_session_timeout_ms
+        bench.step(Tick())
+        assert not described(bench).members
+    bench.call(join("A"), 1)
+
+    bench.wait(bench.settings.consumer_session_timeout_ms)
+
+    assert not described(bench).members
 
 
 @pytest.mark.behaviour("K33")

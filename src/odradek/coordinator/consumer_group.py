@@ -89,11 +89,15 @@ class ConsumerGroup:
         owner = timer.kind, timer.key
         due_ms = self.deadlines.get(owner)
         if self._armed.get(owner) == timer.due_ms:
-            if due_ms is None or due_ms <= timer.due_ms:
+            if due_ms is None:
                 del self._armed[owner]
             else:
                 self._armed[owner] = due_ms
         return due_ms
+
+    def has_fired(self, timer: Timer) -> None:
+        """It is in the heap no more, whatever became of its deadline meanwhile."""
+        self._armed.pop((timer.kind, timer.key), None)
 
 
 MEMBER_DEADLINES = (Kind.CONSUMER_SESSION, Kind.REVOCATION, Kind.CLASSIC_JOIN, Kind.CLASSIC_SYNC)

@@ -201,6 +201,9 @@ class GroupCoordinator:
     def _fire(self, timer: Timer, now_ms: int) -> None:
         shard = self.shard
         if timer.kind in MEMBER_DEADLINES:
+            consumers = shard.consumer_groups.get(timer.group_id)
+            if consumers is not None:
+                consumers.has_fired(timer)
             if timer.group_id in shard.busy:
                 shard.wait(timer.group_id, timer)
             else:
