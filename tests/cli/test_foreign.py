@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import confluent_kafka
 import pytest
 
 from odradek.client.sync import SyncClient
@@ -105,6 +106,43 @@ def test_apaches_cluster_is_explained_predicted_and_moved(
     elected = shell.json("elect", "preferred", "wide")
     assert elected["ok"] and {result["target"] for result in elected["results"]} == {"wide-0"}
     assert json.loads(remedy.read_text())["version"] == 1
+
+
+def test_groups_of_apaches_are_shown_explained_moved_and_deleted(
+    foreign: tuple[MixedCluster, Shell],
+) -> None:
+    _, shell = foreign
+    shell.ok("topic", "create", "read", "-p", 2, "-r", 3)
+    eventually(lambda: shell("why", "read")[0] == 0, what="every replica is in sync", deadline_s=30)
+    with SyncClient(shell.bootstrap) as client:
+        for index in (0, 1):
+            client.produce(TopicPartition("read", index), batch(10), timeout_s=20)
+    options = {"bootstrap.servers": shell.bootstrap, "group.id": "readers", "auto.offset.reset": "earliest"}
+    consumer = confluent_kafka.Consumer({**options, "enable.auto.commit": False})
+    consumer.subscribe(["read"])
+    read = 0
+    while read < 20:
+        message = consumer.poll(60)
+        assert message is not None and message.error() is None
+        read += 1
+    consumer.commit(asynchronous=False)
+
+    (told,) = shell.json("group", "describe", "readers")
+    assert (told["state"], told["members"], told["lag"], told["assignor"]) == ("Stable", 1, 0, "range")
+    (member,) = shell.json("group", "members", "readers")
+    assert member["topics"] == ["read"] and len(member["partitions"]) == 2
+    why = shell.json("why", "--group", "readers")
+    assert why["well"] and all(p["owned_since_ms"] for p in why["partitions"]), why
+    moves = shell.json("what-if", "--kill", told["coordinator"])["coordinators"]
+    assert any("readers" in move["groups"] for move in moves)
+    assert shell("group", "seek", "readers", "--topic", "read", "--to-earliest", "--yes")[0] == 1
+    consumer.close()
+
+    shell.ok("group", "seek", "readers", "--topic", "read", "--by", -3, "--yes")
+    assert shell.json("group", "lag", "readers")["lag"] == 6
+    assert {"group": "readers", "state": "Empty", "lag": 6} in shell.json("cluster", "health")["groups"]
+    shell.ok("group", "delete", "readers", "--yes")
+    assert "readers" not in {row["group"] for row in shell.json("group", "list")}
 
 
 def test_an_unclean_election_of_apaches_is_priced_by_asking_its_brokers(
