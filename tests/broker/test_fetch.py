@@ -142,6 +142,7 @@ def test_a_divergence_is_told_to_consumers_too(world: World) -> None:
     assert (row.error_code, row.diverging_epoch.epoch, row.diverging_epoch.end_offset) == (0, 0, 2)
 
 
+@pytest.mark.behaviour("P11")
 def test_read_committed_stops_at_the_first_open_transaction(world: World) -> None:
     world.produce(1, b"a")
     open_one = batch(b"open", producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)

@@ -144,18 +144,8 @@ def test_a_duplicate_batch_is_acknowledged_when_the_original_is_committed(tmp_pa
     assert [world.produced(one) for one in (first, again)] == [(ErrorCode.NONE, 0)] * 2
 
 
-def test_a_transactional_produce_is_refused_while_there_is_no_coordinator(world: World) -> None:
-    request = pm.ProduceRequest(
-        transactional_id="tx",
-        acks=-1,
-        topic_data=[
-            pm.TopicProduceData(
-                name="t", partition_data=[pm.PartitionProduceData(index=0, records=batch(b"a"))]
-            )
-        ],
-    )
-    row = world.call(1, request, 9).responses[0].partition_responses[0]
-    assert row.error_code == ErrorCode.INVALID_TXN_STATE
+@pytest.mark.behaviour("P5")
+def test_a_transactional_batch_without_a_transactional_id_is_refused(world: World) -> None:
     smuggled = batch(b"a", producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True)
     assert (
         world.produced(world.produce(1, records=smuggled))[0]

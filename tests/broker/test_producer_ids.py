@@ -52,7 +52,7 @@ def test_a_controller_that_cannot_be_reached_is_asked_again_and_the_client_hears
         ("", 60_000, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_a_transactional_producer_is_told_that_there_is_no_coordinator(
+def test_a_transactional_producer_hears_what_is_wrong_with_its_request(
     world: World, name: str, timeout: int, error: ErrorCode
 ) -> None:
     request = ip.InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=timeout)

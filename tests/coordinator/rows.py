@@ -1,4 +1,4 @@
-"""The numbered behaviours of group coordinators (G) and committed offsets (O), the traces that show them, and the tests.
+"""The numbered behaviours of groups (G, K), committed offsets (O), transactions (T) and producers (P), the traces that show them, and the tests.
 
     python -m tests.coordinator.rows             write docs/coordinator-behaviours.md
 
@@ -48,10 +48,11 @@ def page() -> str:
     lines = [
         "<!-- Written by tests/coordinator/rows.py from the markers of the tests. -->",
         "",
-        "# Behaviours of group coordinators",
+        "# Behaviours of coordinators",
         "",
-        "G: classic groups, K: groups of KIP-848, O: committed offsets. A trace is what Apache Kafka answered, request by request",
-        "(`tests/golden/coordinators`); `tests/coordinator/test_traces.py` plays each to our coordinator, and",
+        "G: classic groups, K: groups of KIP-848, O: committed offsets, T: transactions, P: producers in the log. A trace is what",
+        "Apache Kafka answered, request by request (`tests/golden/coordinators`); `tests/coordinator/test_traces.py` and",
+        "`test_transaction_traces.py` play each to our coordinators, and",
         "[differences](differences.md) says where ours answers otherwise. E, P, C, S are the states Empty, PreparingRebalance,",
         "CompletingRebalance and Stable; numbers are error codes of the protocol.",
         "",

@@ -373,8 +373,17 @@ class Player:
 
         def name(row: Any) -> str:
             if not isinstance(row, dict):
-                return ""
-            for key in ("groupInstanceId", "memberId", "name", "topicId", "partitionIndex", "groupId"):
+                return str(row).rjust(8) if isinstance(row, int) else ""
+            for key in (
+                "transactionalId",
+                "topic",
+                "groupInstanceId",
+                "memberId",
+                "name",
+                "topicId",
+                "partitionIndex",
+                "groupId",
+            ):
                 if row.get(key) is not None:
                     return str(self._resolved(row[key])).rjust(8)
             return ""

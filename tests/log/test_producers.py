@@ -30,6 +30,7 @@ def code_of(log: PartitionLog, data: bytes) -> ErrorCode:
     return caught.value.code
 
 
+@pytest.mark.behaviour("P2")
 def test_each_of_the_last_five_batches_is_recognised_and_answered_with_its_first_offsets(
     log: PartitionLog,
 ) -> None:
@@ -66,12 +67,14 @@ def test_sequences_wrap_from_the_largest_int_to_zero(log: PartitionLog) -> None:
     assert produce(log, idempotent(0, 1, producer_id=8)).base_offset == 6
 
 
+@pytest.mark.behaviour("P13")
 def test_an_unknown_producer_may_begin_anywhere(log: PartitionLog) -> None:
     """Its records may have been deleted, or it was silent for too long (KIP-360)."""
     assert produce(log, idempotent(41)).base_offset == 0
     assert code_of(log, idempotent(41, 2)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+@pytest.mark.behaviour("P1")
 def test_an_older_epoch_is_fenced_and_a_newer_one_begins_with_zero(log: PartitionLog) -> None:
     produce(log, idempotent(0, epoch=3))
     assert code_of(log, idempotent(1, epoch=2)) == ErrorCode.INVALID_PRODUCER_EPOCH
@@ -108,6 +111,7 @@ def test_a_producer_of_a_snapshot_was_last_heard_of_when_the_snapshot_was_read(l
 # --------------------------------------------------------------------------------------------- transactions
 
 
+@pytest.mark.behaviour("P9")
 def test_the_last_stable_offset_stays_below_open_and_undelivered_transactions(log: PartitionLog) -> None:
     produce(log, batch(2))
     produce(log, idempotent(0, 3, is_transactional=True))  # 2..4
@@ -145,11 +149,13 @@ def test_what_cannot_be_said_of_aborted_transactions_is_a_failure_of_the_log(
     assert log.failure is not None
 
 
+@pytest.mark.behaviour("P5")
 def test_a_batch_outside_the_open_transaction_is_refused(log: PartitionLog) -> None:
     produce(log, idempotent(0, is_transactional=True))
     assert code_of(log, idempotent(1)) == ErrorCode.INVALID_TXN_STATE
 
 
+@pytest.mark.behaviour("P8")
 def test_markers_of_older_epochs_are_zombies(log: PartitionLog) -> None:
     produce(log, idempotent(0, epoch=2, is_transactional=True))
     produce(log, marker(commit=True, epoch=2, coordinator_epoch=5), from_coordinator=True)
@@ -170,6 +176,7 @@ def test_a_marker_that_bumps_the_epoch_starts_the_sequence_anew(log: PartitionLo
     assert produce(log, idempotent(0, epoch=1)).base_offset == 4
 
 
+@pytest.mark.behaviour("P7")
 def test_a_marker_without_a_transaction_ends_nothing(log: PartitionLog) -> None:
     produce(log, marker(commit=False), from_coordinator=True)
     assert log.aborted_transactions(0, 10) == [] and log.last_stable_offset(1) == 1

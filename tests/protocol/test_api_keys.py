@@ -46,12 +46,11 @@ def test_all_that_a_zookeeper_mode_broker_serves_has_a_table_but_delegation_toke
     assert served_by_apache - set(APIS) == {38, 39, 40, 41}
 
 
-def test_transactions_are_not_served_yet() -> None:
-    not_yet = {24, 25, 26, 28}
-    clients = {0, 1, 2, 3, *range(8, 29), *range(32, 38), *range(42, 51), 57, 60, 68, 69}
+def test_what_is_served() -> None:
+    clients = {0, 1, 2, 3, *range(8, 29), *range(32, 38), *range(42, 51), 57, 60, 61, 65, 66, 68, 69}
     brokers = {4, 5, 6, 7, 27, 56, 58, 67}
-    assert set(SERVED) == (clients | brokers) - not_yet
-    assert is_served(9, 9) and not is_served(28, 3) and not is_served(38, 0)
+    assert set(SERVED) == clients | brokers
+    assert is_served(9, 9) and is_served(28, 3) and not is_served(38, 0)
     assert is_served(1, 4) and is_served(1, 17) and not is_served(1, 3) and not is_served(1, 18)
 
 

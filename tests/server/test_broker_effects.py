@@ -41,7 +41,7 @@ class Scene:
                 checkpoint_high_watermarks=lambda effect: None,
                 end_turn=self.end_turn,
             )
-            for name in ("controller", "channel", "fetchers", "gateway", "disk")
+            for name in ("controller", "channel", "links", "fetchers", "gateway", "disk")
         }
         self.effects = BrokerEffects(
             broker=self.broker,

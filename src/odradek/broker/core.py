@@ -38,8 +38,10 @@ from odradek.broker.group_shards import GroupShards
 from odradek.broker.id_generator import IdGenerator
 from odradek.broker.isr_channel import IsrChannel
 from odradek.broker.log_flushes import LogFlushes
+from odradek.broker.marker_writes import MarkerWrites
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.organs import Organ, Periodic
+from odradek.broker.peers import Peers
 from odradek.broker.pending_calls import Answered, PendingCalls
 from odradek.broker.producer_ids import ProducerIds
 from odradek.broker.quotas import ClientQuotas, MutationQuota, MutationQuotas
@@ -48,7 +50,10 @@ from odradek.broker.request import ConnectionInfo, Request
 from odradek.broker.row_limits import FEW_BYTES, RowLimits
 from odradek.broker.topic_config_reader import TopicConfigReader
 from odradek.broker.topic_configs import TopicConfigs
+from odradek.broker.transaction_markers import TransactionMarkers
+from odradek.broker.transaction_shards import TransactionShards
 from odradek.broker.unchecked_produces import UncheckedProduces
+from odradek.broker.verifications import Verifications
 from odradek.model.controller_requests import ControllerAsk
 from odradek.model.entity_names import escape_entity
 from odradek.model.error_codes import ErrorCode
@@ -151,6 +156,22 @@ class Broker:
             ids=self.ids,
             effects=self.effects,
         )
+        self.peers = Peers(self.metadata, inter_broker_listener, self.effects, self.calls)
+        self.verifications = Verifications()
+        self.markers = TransactionMarkers(self.broker_id, self.metadata, self.peers, self.effects)
+        self.marker_writes = MarkerWrites(self.replicas, self.purgatory, self.groups, self.verifications)
+        self.markers.write_here = self.marker_writes.write
+        self.transactions = TransactionShards(
+            settings=lambda: self.settings,
+            replicas=self.replicas,
+            metadata=self.metadata,
+            purgatory=self.purgatory,
+            aside=self.aside,
+            ids=self.ids,
+            effects=self.effects,
+            producer_ids=self.producer_ids,
+            markers=self.markers,
+        )
         # In the order in which they are called. The assembly may add others.
         self.organs: list[Organ] = [
             self._shrinks_isrs(now_ms),
@@ -163,6 +184,8 @@ class Broker:
             self.config_reader,
             self.groups,
             self.departures,
+            self.transactions,
+            self.markers,
         ]
 
     # -------------------------------------------------------------------------------------------- requests
@@ -194,6 +217,11 @@ class Broker:
         return answer
 
     def _last_told_ms(self) -> int:
+        return self._now_ms
+
+    @property
+    def now_ms(self) -> int:
+        """Of this turn."""
         return self._now_ms
 
     def take_effects(self) -> list[Effect]:

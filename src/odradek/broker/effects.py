@@ -6,6 +6,7 @@ once, by `broker.answered(request_id, result, now_ms)`:
 | effect | result |
 |---|---|
 | `SendToController` | the decoded response; None: could not be delivered, or was not answered |
+| `SendToBroker` | the same |
 | `ControllerRequest` | a `ControllerAnswer` |
 | `StoreRequest` | a `StoreResult` |
 | `FlushLog` | `Flushed` |
@@ -65,6 +66,17 @@ class SendToController(NamedTuple):
     api_key: int
     message: Any
     max_version: int
+
+
+class SendToBroker(NamedTuple):
+    """A request for another broker at its inter-broker listener, in this version. The shell does not retry."""
+
+    request_id: int
+    broker: BrokerId
+    endpoint: Endpoint
+    api_key: int
+    version: int
+    message: Any
 
 
 # ------------------------------------------------------------- to the controller in this process, as values
@@ -355,6 +367,7 @@ class HandleAgain(NamedTuple):
 
 Effect = (
     SendToController
+    | SendToBroker
     | ControllerRequest
     | StoreRequest
     | StartFetcher

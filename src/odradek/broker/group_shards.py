@@ -5,7 +5,7 @@ from typing import Any
 from odradek.broker.coordinator_load import Load
 from odradek.broker.coordinator_shards import CoordinatorShards, Shard, TopicSizes
 from odradek.coordinator.asides import AsideWork, Assigned, Resolved
-from odradek.coordinator.events import TopicsDeleted
+from odradek.coordinator.events import TopicsDeleted, TransactionEnded
 from odradek.coordinator.group_coordinator import GroupCoordinator
 from odradek.coordinator.loading import Loaded
 from odradek.coordinator.partitioning import GROUPS_TOPIC
@@ -35,6 +35,14 @@ class Topics(TopicSizes):
 
 class GroupShards(CoordinatorShards[GroupCoordinator]):
     topic = GROUPS_TOPIC
+
+    def transaction_ended(
+        self, index: int, offset: int, producer_id: int, *, is_commit: bool, now_ms: int
+    ) -> None:
+        """A marker at this offset is committed. A coordinator that was loaded since has read it."""
+        shard = self.shards.get(index)
+        if shard is not None and offset >= shard.load.offset:
+            self._tell(shard, TransactionEnded(producer_id, is_commit), now_ms)
 
     def topics_deleted(self, topics: frozenset[str], now_ms: int) -> None:
         for shard in list(self.shards.values()):

@@ -42,6 +42,7 @@ class Unchecked(NamedTuple):
     config: LogConfig
     wait: AppendsLater
     slot: int
+    is_transactional: bool = False
 
 
 class Check(NamedTuple):
@@ -56,7 +57,7 @@ class Check(NamedTuple):
 
 def _outcome(batch: Unchecked, now_ms: int) -> Result:
     try:
-        return checked(batch.records, batch.config, now_ms=now_ms)
+        return checked(batch.records, batch.config, now_ms=now_ms, is_transactional=batch.is_transactional)
     except ProtocolError as refusal:
         return refusal
 

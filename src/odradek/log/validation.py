@@ -55,22 +55,35 @@ class Checked(NamedTuple):
     headers: list[BatchHeader]
 
 
-def checked(view: memoryview, config: LogConfig, *, now_ms: int) -> Checked:
+def checked(view: memoryview, config: LogConfig, *, now_ms: int, is_transactional: bool = False) -> Checked:
     """All that is looked at, and changed, of what a client sent before the log itself is asked. May take long where
     batches are opened (`config.opens_batches`); touches nothing else, so a thread may do it. ProtocolError for the
     first broken rule.
     """
-    headers = leader_batches(view, config, now_ms=now_ms, from_coordinator=False, from_client=True)
+    headers = leader_batches(
+        view,
+        config,
+        now_ms=now_ms,
+        from_coordinator=False,
+        from_client=True,
+        is_transactional=is_transactional,
+    )
     if config.compression_type is not None:
         view, headers = recompressed(view, headers, config.compression_type, config.compression_level)
     return Checked(view, headers)
 
 
 def leader_batches(
-    view: memoryview, config: LogConfig, *, now_ms: int, from_coordinator: bool, from_client: bool = False
+    view: memoryview,
+    config: LogConfig,
+    *,
+    now_ms: int,
+    from_coordinator: bool,
+    from_client: bool = False,
+    is_transactional: bool = False,
 ) -> list[BatchHeader]:
     """The headers of what is appended to one partition; ProtocolError for the first broken rule. `from_client`: it came
-    in a Produce request, which holds one batch a partition, of magic 2, and of nobody's transaction.
+    in a Produce request, which holds one batch a partition, of magic 2; of a transaction only with `is_transactional`.
     """
     headers: list[BatchHeader] = []
     position = 0
@@ -142,7 +155,7 @@ def leader_batches(
             or (base_sequence if producer_id >= 0 else 0) < 0
             or (producer_epoch if producer_id >= 0 else 0) < 0
         ):
-            if from_client and attributes & TRANSACTIONAL:
+            if from_client and attributes & TRANSACTIONAL and not is_transactional:
                 # It would open a transaction that nobody can end, and hold readers up for ever.
                 raise ProtocolError(
                     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,

@@ -224,8 +224,24 @@ socket.listen.backlog.size INT 50 MEDIUM static [1,...]
     Connections the kernel holds ready before they are accepted. Below 16,384 it counts as 16,384; net.core.somaxconn bounds it.
 socket.request.max.bytes INT 104857600 HIGH static [1,...]
     Largest request frame; a larger one closes the connection.
+transaction.abort.timed.out.transaction.cleanup.interval.ms INT 10000 LOW static [1,...]
+    How often transactions past their timeout are looked for.
 transaction.max.timeout.ms INT 900000 HIGH static [1,...]
     Longest timeout a transaction may ask for.
+transaction.partition.verification.enable BOOLEAN true LOW dynamic
+    A transactional write is taken only if the coordinator knows of it.
+transaction.remove.expired.transaction.cleanup.interval.ms INT 3600000 LOW static [1,...]
+    How often forgotten transactional ids are looked for.
+transaction.state.log.min.isr INT 2 HIGH static [1,...]
+    min.insync.replicas of the transactions topic.
+transaction.state.log.num.partitions INT 50 HIGH static [1,...]
+    Partitions of the transactions topic; fixed once it exists.
+transaction.state.log.replication.factor SHORT 3 HIGH static [1,...]
+    Replicas of the transactions topic.
+transaction.state.log.segment.bytes INT 104857600 HIGH static [1,...]
+    Segment size of the transactions topic.
+transactional.id.expiration.ms INT 604800000 HIGH static [1,...]
+    A transactional id unused for this long is forgotten.
 unclean.leader.election.enable BOOLEAN false HIGH dynamic
     A replica outside the ISR may lead when no member of the ISR is live; acknowledged records can be lost.
 zookeeper.connect STRING null HIGH static

@@ -353,24 +353,8 @@ ssl.truststore.type STRING JKS MEDIUM dynamic
     TLS: kind of that file.
 telemetry.max.bytes INT 1048576 LOW static [1,...]
     Largest metrics report a client may send.
-transaction.abort.timed.out.transaction.cleanup.interval.ms INT 10000 LOW static [1,...]
-    How often transactions past their timeout are looked for.
-transaction.partition.verification.enable BOOLEAN true LOW dynamic
-    A transactional write is taken only if the coordinator knows of it.
-transaction.remove.expired.transaction.cleanup.interval.ms INT 3600000 LOW static [1,...]
-    How often forgotten transactional ids are looked for.
 transaction.state.log.load.buffer.size INT 5242880 HIGH static [1,...]
     Read size when a coordinator loads its transactions.
-transaction.state.log.min.isr INT 2 HIGH static [1,...]
-    min.insync.replicas of the transactions topic.
-transaction.state.log.num.partitions INT 50 HIGH static [1,...]
-    Partitions of the transactions topic; fixed once it exists.
-transaction.state.log.replication.factor SHORT 3 HIGH static [1,...]
-    Replicas of the transactions topic.
-transaction.state.log.segment.bytes INT 104857600 HIGH static [1,...]
-    Segment size of the transactions topic.
-transactional.id.expiration.ms INT 604800000 HIGH static [1,...]
-    A transactional id unused for this long is forgotten.
 zookeeper.clientCnxnSocket STRING null MEDIUM static
     ZooKeeper: Java's socket class.
 zookeeper.metadata.migration.enable BOOLEAN false HIGH static

@@ -110,9 +110,9 @@ APIS: dict[int, Api] = {
         (23, "OffsetForLeaderEpoch", 2, 4, 4),
         (24, "AddPartitionsToTxn", 0, 5, 3),
         (25, "AddOffsetsToTxn", 0, 4, 3),
-        (26, "EndTxn", 0, 4, 3),
+        (26, "EndTxn", 0, 5, 3),
         (27, "WriteTxnMarkers", 1, 1, 1),
-        (28, "TxnOffsetCommit", 0, 4, 3),
+        (28, "TxnOffsetCommit", 0, 5, 3),
         (29, "DescribeAcls", 1, 3, 2),
         (30, "CreateAcls", 1, 3, 2),
         (31, "DeleteAcls", 1, 3, 2),
@@ -146,19 +146,19 @@ APIS: dict[int, Api] = {
     )
 }
 
-# Transactions: the tables stand, the coordinator does not yet.
-_WITHOUT_COORDINATOR = frozenset((24, 25, 26, 28))
 # Administration that comes later: the tables stand, no handler does.
-_LATER = frozenset((29, 30, 31, 51, 61, 65, 66, 75))
+_LATER = frozenset((29, 30, 31, 51, 75))
+# Their later versions are those of `transaction.version` 2, which is not offered.
+_SERVED_UP_TO = {26: 4, 28: 4}
 
 # What ApiVersions lists: key -> lowest and highest version.
 #
 # Produce is listed from 0 although 0-2 are only understood well enough to refuse them per partition: some
 # librdkafka releases compress nothing unless the range starts at 0.
 SERVED: dict[int, tuple[int, int]] = {
-    key: (api.first_version, api.last_version)
+    key: (api.first_version, _SERVED_UP_TO.get(key, api.last_version))
     for key, api in APIS.items()
-    if key not in _WITHOUT_COORDINATOR and key not in _LATER
+    if key not in _LATER
 }
 # Versions of Produce that append; below them each partition gets UNSUPPORTED_VERSION.
 FIRST_PRODUCE_VERSION = 3

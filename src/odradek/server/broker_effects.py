@@ -17,6 +17,7 @@ from odradek.log.errors import StorageError
 from odradek.log.log_manager import LogManager
 from odradek.model.printable import LONGEST_LINE, shown
 from odradek.server import log_levels, state_change_log, store_questions
+from odradek.server.broker_links import BrokerLinks
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.controller_runtime import ControllerRuntime
 from odradek.server.disk import Disk
@@ -50,6 +51,7 @@ class BrokerEffects:
         sessions: StoreSessions,
         controller: ControllerRuntime,
         channel: ControllerChannel,
+        links: BrokerLinks,
         fetchers: Fetchers,
         gateway: Gateway,
         disk: Disk,
@@ -63,6 +65,7 @@ class BrokerEffects:
         self._now_ms = seams.clock.now_ms
         self._sessions = sessions
         self._channel = channel
+        self._links = links
         self._fetchers = fetchers
         self._end_turn = gateway.end_turn
         self._on_broken = on_broken
@@ -76,6 +79,7 @@ class BrokerEffects:
         self._is_stopping = False
         self._does: dict[type, Callable[[Any], None]] = {
             effects.SendToController: self._send_to_controller,
+            effects.SendToBroker: self._send_to_broker,
             effects.ControllerRequest: controller.ask,
             effects.StoreRequest: self._ask_store,
             effects.StartFetcher: self._start_fetcher,
@@ -217,6 +221,12 @@ class BrokerEffects:
             self._broker.answered(effect.request_id, message, self._now_ms())
 
         self._channel.send(effect.api_key, effect.message, effect.max_version, answered)
+
+    def _send_to_broker(self, effect: effects.SendToBroker) -> None:
+        def answered(message: Any | None) -> None:
+            self._broker.answered(effect.request_id, message, self._now_ms())
+
+        self._links.send(effect, answered)
 
     def _ask_store(self, effect: effects.StoreRequest) -> None:
         self._start(self._answer_store_request(effect))

@@ -28,6 +28,7 @@ from odradek.model.settings_unserved import check_served
 from odradek.model.values import dataclass
 from odradek.server import state_change_log
 from odradek.server.broker_effects import BrokerEffects, check_directories
+from odradek.server.broker_links import BrokerLinks
 from odradek.server.cleaning import LogCleaning
 from odradek.server.controlled_shutdown import hand_over
 from odradek.server.controller_channel import ControllerChannel
@@ -73,6 +74,7 @@ class Parts:
     gateway: Gateway
     fetchers: Fetchers
     channel: ControllerChannel
+    links: BrokerLinks
     journal: Journal
     controller: ControllerRuntime
     disk: Disk
@@ -270,6 +272,14 @@ class BrokerRuntime:
             after_turn=gateway.end_turn,
             log=self._log,
         )
+        links = BrokerLinks(
+            seams=seams,
+            pool=pool,
+            client_id=f"broker-{self.broker_id}-to-broker",
+            request_timeout_ms=settings.request_timeout_ms,
+            after_turn=gateway.end_turn,
+            log=self._log,
+        )
         journal_directory = self._open_directory(self.journal_directory)
         if self._is_alone:
             state_change_log.write_to(journal_directory, self._log)
@@ -332,6 +342,7 @@ class BrokerRuntime:
             sessions=sessions,
             controller=controller,
             channel=channel,
+            links=links,
             fetchers=fetchers,
             gateway=gateway,
             disk=disk,
@@ -342,7 +353,9 @@ class BrokerRuntime:
         self._housekeep(disk, channel, gateway)
         life = self._loop.create_task(sessions.live())
         life.add_done_callback(self._life_ended)
-        return Parts(broker, gateway, fetchers, channel, journal, controller, disk, sessions, doing, life)
+        return Parts(
+            broker, gateway, fetchers, channel, links, journal, controller, disk, sessions, doing, life
+        )
 
     @property
     def journal_directory(self) -> str:
@@ -483,6 +496,7 @@ class BrokerRuntime:
         if self.parts is not None:
             self.parts.fetchers.stop_all()
             self.parts.channel.close()
+            self.parts.links.close()
             self.parts.effects.stop_moving()
         if self._housekeeping is not None:
             self._housekeeping.cancel()

@@ -1,7 +1,7 @@
 """FindCoordinator (key 10), versions 0-6.
 
-Which broker coordinates a group: the leader of its partition of `__consumer_offsets`, which the first such request
-makes. Until that has leaders, and for transactional ids, which nobody coordinates here: COORDINATOR_NOT_AVAILABLE.
+Which broker coordinates a group or a transactional id: the leader of its partition of `__consumer_offsets`, or of
+`__transaction_state`, which the first such request makes. Until that has leaders: COORDINATOR_NOT_AVAILABLE.
 
 v0 of a group.
 v1 key type (group 0, transaction 1), error message, throttle time.
@@ -12,14 +12,15 @@ v5 TRANSACTION_ABORTABLE (KIP-890).
 v6 share groups (KIP-932).
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.broker.answers import Answer, Reply
 from odradek.broker.effects import CreateTopics, LogLine, StoreResult
 from odradek.broker.topic_creation import plan_topic
-from odradek.coordinator.partitioning import GROUPS_TOPIC, partition_of
+from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC, partition_of
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
+from odradek.model.settings import BrokerSettings
 from odradek.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -58,11 +59,10 @@ def _find(broker: "Broker", request: "Request", key_type: int, key: str) -> Coor
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if key_type not in (GROUP, TRANSACTION):
         return _refused(key, ErrorCode.INVALID_REQUEST)
-    if key_type == TRANSACTION:
-        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    partitions = broker.metadata.topics.get(GROUPS_TOPIC)
+    topic = GROUPS_TOPIC if key_type == GROUP else TRANSACTIONS_TOPIC
+    partitions = broker.metadata.topics.get(topic)
     if not partitions:
-        _create(broker)
+        _create(broker, topic)
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     found = partitions.get(partition_of(key, len(partitions)))
     endpoint = None if found is None else broker.metadata.endpoint(found.leader, request.connection.listener)
@@ -77,33 +77,71 @@ def _refused(key: str, error: ErrorCode) -> Coordinator:
     return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=error.name)
 
 
-def _create(broker: "Broker") -> None:
-    """As any broker may; the client asks again until there are leaders."""
-    if GROUPS_TOPIC in broker.being_created or not broker.metadata.brokers:
-        return
-    settings = broker.settings
-    replicas = settings.offsets_topic_replication_factor
-    if settings.odradek_cluster_size:
-        replicas = min(replicas, settings.odradek_cluster_size)
-    try:
-        topic = plan_topic(
-            broker,
-            GROUPS_TOPIC,
-            partitions=settings.offsets_topic_num_partitions,
-            replication_factor=replicas,
-            configs={
+class _Wanted(NamedTuple):
+    """An internal topic as the settings want it; `of` is what cannot be served without it."""
+
+    of: str
+    partitions: int
+    replicas: int
+    setting: str
+    configs: dict[str, str]
+
+
+def _wanted(settings: BrokerSettings, topic: str) -> _Wanted:
+    if topic == GROUPS_TOPIC:
+        return _Wanted(
+            "group",
+            settings.offsets_topic_num_partitions,
+            settings.offsets_topic_replication_factor,
+            "offsets.topic.replication.factor",
+            {
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
                 "segment.bytes": str(settings.offsets_topic_segment_bytes),
             },
         )
-    except ProtocolError as refusal:
-        said = f"{GROUPS_TOPIC} cannot be created, so no group is served: {refusal} Start more brokers, or set offsets.topic.replication.factor."
-        broker.effects.append(LogLine("warning", said, key="uncreated groups"))
+    min_isr = settings.transaction_state_log_min_isr
+    if settings.odradek_cluster_size:
+        min_isr = min(min_isr, settings.odradek_cluster_size)
+    return _Wanted(
+        "transaction",
+        settings.transaction_state_log_num_partitions,
+        settings.transaction_state_log_replication_factor,
+        "transaction.state.log.replication.factor",
+        {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "segment.bytes": str(settings.transaction_state_log_segment_bytes),
+            "min.insync.replicas": str(min_isr),
+            "unclean.leader.election.enable": "false",
+        },
+    )
+
+
+def _create(broker: "Broker", topic: str) -> None:
+    """As any broker may; the client asks again until there are leaders."""
+    if topic in broker.being_created or not broker.metadata.brokers:
         return
-    broker.being_created.add(GROUPS_TOPIC)
+    settings = broker.settings
+    wanted = _wanted(settings, topic)
+    replicas = wanted.replicas
+    if settings.odradek_cluster_size:
+        replicas = min(replicas, settings.odradek_cluster_size)
+    try:
+        new = plan_topic(
+            broker,
+            topic,
+            partitions=wanted.partitions,
+            replication_factor=replicas,
+            configs=wanted.configs,
+        )
+    except ProtocolError as refusal:
+        said = f"{topic} cannot be created, so no {wanted.of} is served: {refusal} Start more brokers, or set {wanted.setting}."
+        broker.effects.append(LogLine("warning", said, key=f"uncreated {topic}"))
+        return
+    broker.being_created.add(topic)
 
     def answered(result: StoreResult, now_ms: int) -> None:
-        broker.being_created.discard(GROUPS_TOPIC)
+        broker.being_created.discard(topic)
 
-    broker.ask_store(CreateTopics((topic,)), answered)
+    broker.ask_store(CreateTopics((new,)), answered)

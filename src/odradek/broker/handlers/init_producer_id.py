@@ -1,8 +1,7 @@
 """InitProducerId (key 22), versions 0-5.
 
 Without a transactional id: a producer id nobody had before, epoch 0, from a block the controller gave this broker;
-who comes while a block is on its way waits for it. With one: COORDINATOR_NOT_AVAILABLE, as there is no transaction
-coordinator here.
+who comes while a block is on its way waits for it. With one: its coordinator says which id and epoch.
 
 v0 the first (KIP-98).
 v1 the response leaves before the client is throttled (KIP-219).
@@ -15,6 +14,8 @@ v5 TRANSACTION_ABORTABLE (KIP-890).
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.coordinator_calls import ask_one
+from odradek.coordinator.initialising import refused, why_not_sensible
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.replication.purgatory import Waiter
@@ -31,12 +32,10 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = InitProducerIdRequest.decode(version, request.body, budget=request.budget)
     if asked.transactional_id is not None:
-        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if not asked.transactional_id:
-            error = ErrorCode.INVALID_REQUEST
-        elif not 0 < asked.transaction_timeout_ms <= broker.settings.transaction_max_timeout_ms:
-            error = ErrorCode.INVALID_TRANSACTION_TIMEOUT
-        return Reply([InitProducerIdResponse(error_code=error, producer_epoch=-1).encode(version)])
+        error = why_not_sensible(asked, broker.settings.transaction_max_timeout_ms)
+        if error:
+            return Reply([refused(version, error).encode(version)])
+        return ask_one(broker.transactions, request, asked, asked.transactional_id, now_ms)
     producer_id = broker.producer_ids.take()
     broker.producer_ids.ask_if_low()
     if producer_id is not None:

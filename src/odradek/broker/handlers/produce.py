@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, NoReply, Park, Reply
+from odradek.broker.produce_request import ProduceAsked
 from odradek.broker.topic_creation import INTERNAL_TOPICS
 from odradek.broker.unchecked_produces import (
     MOST_AT_ONCE,
@@ -33,6 +34,7 @@ from odradek.broker.unchecked_produces import (
     Unchecked,
     is_laborious,
 )
+from odradek.log.validation import checked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.protocol.api_keys import FIRST_PRODUCE_VERSION
@@ -52,6 +54,7 @@ from odradek.replication.waiting import AckWaiter
 if TYPE_CHECKING:
     from odradek.broker.core import Broker
     from odradek.broker.request import Request
+    from odradek.broker.verifications import Admission
 
 ALL = -1
 FIRST_WITH_MESSAGES = 8
@@ -74,7 +77,24 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     if not -1 <= acks <= 1:
         return Reply([_all(version, topics, ErrorCode.INVALID_REQUIRED_ACKS)])
     if transactional_id is not None:
-        return _answer(acks, version, _rows(topics, ErrorCode.INVALID_TXN_STATE))
+        from odradek.broker import transactional_produce  # only who has transactions pays for it
+
+        return transactional_produce.handle(
+            broker,
+            request,
+            ProduceAsked(transactional_id, acks, timeout_ms, topics),
+            append_all,
+            now_ms,
+        )
+    return append_all(broker, request, ProduceAsked(None, acks, timeout_ms, topics), None, now_ms)
+
+
+def append_all(
+    broker: "Broker", request: "Request", produce: ProduceAsked, admission: "Admission | None", now_ms: int
+) -> Answer:
+    """`admission`: of a request with a transactional id."""
+    version = request.api_version
+    _, acks, timeout_ms, topics = produce
     hosted = broker.replicas.partitions
     unchecked = broker.unchecked.partitions
     answers: TopicAnswers = []
@@ -96,6 +116,8 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
                     records = EMPTY
                 config = partition.log.config
                 done += 1
+                if admission is not None:
+                    admission.check(partition, records)
                 if config.opens_batches or unchecked or done > MOST_AT_ONCE:
                     opened += config.opens_batches
                     if (
@@ -105,10 +127,15 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
                         or (config.opens_batches and is_laborious(records, config))
                     ):
                         if wait is None:
-                            wait = ProduceWait(broker, version, answers, acks)
+                            wait = ProduceWait(broker, version, answers, acks, admission)
                         wait.append_later(partition, records, rows)
                         continue
-                result = partition.append(records, acks=acks, now_ms=now_ms)
+                if admission is None:
+                    result = partition.append(records, acks=acks, now_ms=now_ms)
+                else:
+                    found = checked(records, config, now_ms=now_ms, is_transactional=True)
+                    result = partition.append(found.records, acks=acks, now_ms=now_ms, headers=found.headers)
+                    admission.appended(partition, found.headers[0].producer_id)
             except ProtocolError as refusal:
                 rows.append(_refused(broker, version, topic, index, refusal))
                 continue
@@ -148,10 +175,18 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
 class ProduceWait(AckWaiter):
     """A Produce whose answer is ready but for what the high watermark decides; or whose records are still checked."""
 
-    __slots__ = ("acks", "answers", "broker", "open", "park", "places", "unchecked", "version")
+    __slots__ = ("acks", "admission", "answers", "broker", "open", "park", "places", "unchecked", "version")
 
-    def __init__(self, broker: "Broker", version: int, answers: TopicAnswers, acks: int) -> None:
+    def __init__(
+        self,
+        broker: "Broker",
+        version: int,
+        answers: TopicAnswers,
+        acks: int,
+        admission: "Admission | None" = None,
+    ) -> None:
         super().__init__()
+        self.admission = admission
         self.acks = acks
         self.unchecked = 0
         self.broker = broker
@@ -181,7 +216,10 @@ class ProduceWait(AckWaiter):
         self.places.append((partition, rows, len(rows) - 1))
         self.open += 1
         own = memoryview(bytearray(records))
-        unchecked.add(Unchecked(partition.topic_partition, own, partition.log.config, self, slot))
+        is_transactional = self.admission is not None
+        unchecked.add(
+            Unchecked(partition.topic_partition, own, partition.log.config, self, slot, is_transactional)
+        )
         self.unchecked += 1
 
     def begin_appending(self, now_ms: int) -> None:
@@ -202,7 +240,11 @@ class ProduceWait(AckWaiter):
             if isinstance(found, ProtocolError):
                 raise found
             now = broker.replicas.hosted(topic, index)
+            if self.admission is not None:
+                self.admission.check(now, found.records)
             result = now.append(found.records, acks=self.acks, now_ms=now_ms, headers=found.headers)
+            if self.admission is not None:
+                self.admission.appended(now, found.headers[0].producer_id)
         except ProtocolError as refusal:
             rows[at] = _refused(broker, self.version, topic, index, refusal)
             self.complete(slot, ErrorCode.NONE)

@@ -1,8 +1,9 @@
-"""TxnOffsetCommit (key 28), versions 0-4.
+"""TxnOffsetCommit (key 28), versions 0-5.
 
 Positions of a consumer group, inside a transaction.
 v1 answers before it throttles. v2 leader epoch. v3 flexible, member and generation are checked (KIP-447).
 v4 may answer TRANSACTION_ABORTABLE (KIP-890).
+v5 the broker adds the group to the transaction itself.
 """
 
 from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
@@ -20,7 +21,7 @@ class TxnOffsetCommitRequestTopic(Struct):
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition, "0+")
 
 
-class TxnOffsetCommitRequest(Request, key=28, versions="0-4", flexible="3+"):
+class TxnOffsetCommitRequest(Request, key=28, versions="0-5", flexible="3+"):
     transactional_id: str = string("0+")
     group_id: str = string("0+")
     producer_id: int = int64("0+")
@@ -41,6 +42,6 @@ class TxnOffsetCommitResponseTopic(Struct):
     partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition, "0+")
 
 
-class TxnOffsetCommitResponse(Response, key=28, versions="0-4", flexible="3+"):
+class TxnOffsetCommitResponse(Response, key=28, versions="0-5", flexible="3+"):
     throttle_time_ms: int = int32("0+")
     topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic, "0+")

@@ -1,0 +1,20 @@
+"""AddOffsetsToTxn (key 25), versions 0-4.
+
+The offsets of a group become part of a transaction: its partition of the groups' topic gets a marker.
+v1 answers before it throttles. v2 may answer PRODUCER_FENCED (KIP-588). v3 flexible. v4 may answer TRANSACTION_ABORTABLE.
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer
+from odradek.broker.coordinator_calls import ask_one
+from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    asked = AddOffsetsToTxnRequest.decode(request.api_version, request.body, budget=request.budget)
+    return ask_one(broker.transactions, request, asked, asked.transactional_id, now_ms)

@@ -1,0 +1,43 @@
+"""AddPartitionsToTxn (key 24), versions 0-5.
+
+Partitions that a transaction writes to. From version 4 on it is the leaders' question, of several transactions at once,
+which may have different coordinators (KIP-890).
+v1 answers before it throttles. v2 may answer PRODUCER_FENCED (KIP-588). v3 flexible. v5 may answer TRANSACTION_ABORTABLE.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.answers import Answer
+from odradek.broker.coordinator_calls import ask_each, ask_one, by_partition
+from odradek.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
+
+FIRST_OF_BROKERS = 4
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = AddPartitionsToTxnRequest.decode(version, request.body, budget=request.budget)
+    shards = broker.transactions
+    if version < FIRST_OF_BROKERS:
+        return ask_one(shards, request, asked, asked.v3_and_below_transactional_id, now_ms)
+    names = dict.fromkeys(one.transactional_id for one in asked.transactions)
+    parts = {
+        index: AddPartitionsToTxnRequest(
+            transactions=[one for one in asked.transactions if one.transactional_id in here]
+        )
+        for index, here in ((index, set(some)) for index, some in by_partition(shards, names).items())
+    }
+
+    def merge(answers: list[Any]) -> AddPartitionsToTxnResponse:
+        return AddPartitionsToTxnResponse(
+            results_by_transaction=[row for answer in answers for row in answer.results_by_transaction]
+        )
+
+    return ask_each(shards, request, parts, merge, now_ms)

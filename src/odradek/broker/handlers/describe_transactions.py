@@ -1,0 +1,27 @@
+"""DescribeTransactions (key 65), version 0: transactional ids as their coordinators know them (KIP-664)."""
+
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.answers import Answer
+from odradek.broker.coordinator_calls import ask_each, by_partition
+from odradek.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    asked = DescribeTransactionsRequest.decode(request.api_version, request.body, budget=request.budget)
+    names = by_partition(broker.transactions, dict.fromkeys(asked.transactional_ids))
+    parts = {index: DescribeTransactionsRequest(transactional_ids=some) for index, some in names.items()}
+
+    def merge(answers: list[Any]) -> DescribeTransactionsResponse:
+        return DescribeTransactionsResponse(
+            transaction_states=[row for answer in answers for row in answer.transaction_states]
+        )
+
+    return ask_each(broker.transactions, request, parts, merge, now_ms)

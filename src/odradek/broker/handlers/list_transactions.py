@@ -1,0 +1,32 @@
+"""ListTransactions (key 66), versions 0-1.
+
+The transactional ids that this broker coordinates; COORDINATOR_LOAD_IN_PROGRESS while some are still being loaded.
+v1 filter by how long they have been open (KIP-994).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.answers import Answer
+from odradek.broker.coordinator_calls import ask_each
+from odradek.coordinator.transaction_states import BY_TITLE
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    asked = ListTransactionsRequest.decode(request.api_version, request.body, budget=request.budget)
+
+    def merge(answers: list[Any]) -> ListTransactionsResponse:
+        errors = [answer.error_code for answer in answers if answer.error_code]
+        return ListTransactionsResponse(
+            error_code=errors[0] if errors else ErrorCode.NONE,
+            unknown_state_filters=[title for title in asked.state_filters if title not in BY_TITLE],
+            transaction_states=[row for answer in answers for row in answer.transaction_states],
+        )
+
+    shards = broker.transactions
+    return ask_each(shards, request, dict.fromkeys(shards.shards, asked), merge, now_ms)

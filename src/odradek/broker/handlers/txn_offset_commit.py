@@ -1,0 +1,59 @@
+"""TxnOffsetCommit (key 28), versions 0-4.
+
+Positions of a group inside a transaction: they count when its marker stands in the group's partition of the groups'
+topic. Like any transactional write it is taken only if the coordinator of the transaction knows of it.
+v1 answers before it throttles. v2 leader epoch. v3 flexible, member and generation are checked (KIP-447). v4 may answer
+TRANSACTION_ABORTABLE.
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.coordinator_calls import ask_one
+from odradek.broker.transaction_questions import Errors, Question, ask_coordinator, told_to_committer
+from odradek.broker.verifications import Writer, has_open
+from odradek.coordinator.partitioning import GROUPS_TOPIC
+from odradek.coordinator.refusals import refuse
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
+
+NO_SEQUENCE = -1
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = TxnOffsetCommitRequest.decode(version, request.body, budget=request.budget)
+    place = TopicPartition(GROUPS_TOPIC, broker.groups.index_of(asked.group_id))
+    partition = broker.replicas.partitions.get(place)
+    writer = Writer(asked.producer_id, asked.producer_epoch, NO_SEQUENCE)
+    needs_no_question = (
+        place.partition not in broker.groups.shards
+        or partition is None
+        or has_open(partition, writer)
+        or not broker.settings.transaction_partition_verification_enable
+    )
+    if partition is None or needs_no_question:
+        return ask_one(broker.groups, request, asked, asked.group_id, now_ms)
+    verification = broker.verifications.begin(partition, writer)
+    park = Park()
+    own = request.kept()
+
+    def told(errors: Errors, later_ms: int) -> None:
+        error = told_to_committer(errors[place], version)
+        if not error and broker.verifications.why_not(partition, writer, verification) is not None:
+            error = ErrorCode.INVALID_TXN_STATE
+        if error:
+            park.answer(lambda: Reply([refuse(asked, version, error).encode(version)]))
+        else:
+            park.answer(lambda: ask_one(broker.groups, own, asked, asked.group_id, later_ms))
+
+    question = Question(
+        asked.transactional_id, asked.producer_id, asked.producer_epoch, frozenset((place,)), is_adding=False
+    )
+    ask_coordinator(broker, question, told, now_ms)
+    return park if park.result is None else park.result

@@ -1,0 +1,94 @@
+"""A Produce with a transactional id: what opens a transaction in a log is appended only when the coordinator has the
+partition in it (KIP-890).
+
+Nothing is asked where the log has the transaction open already, so most requests go on at once. The others wait for
+the coordinator's answer, with records of their own.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer, Park
+from odradek.broker.produce_request import ProduceAsked
+from odradek.broker.transaction_questions import Errors, Question, ask_coordinator, told_to_producer
+from odradek.broker.verifications import Admission, Verification, Writer, has_open, writer_of
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import TopicPartition
+from odradek.protocol.flat.produce_request import decode as decode_request
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
+
+FIRST_THAT_ADDS = 12
+Refused = dict[TopicPartition, ProtocolError]
+Writers = dict[TopicPartition, Writer]
+# What a Produce does with its records, once it is known what may be appended.
+AppendAll = Callable[["Broker", "Request", ProduceAsked, Admission | None, int], Answer]
+
+
+def handle(
+    broker: "Broker", request: "Request", produce: ProduceAsked, append_all: AppendAll, now_ms: int
+) -> Answer:
+    writers, refused = _writers(produce)
+    verified: dict[TopicPartition, Verification] = {}
+    for place, writer in writers.items():
+        partition = broker.replicas.partitions.get(place)
+        if partition is None or not partition.is_leader or has_open(partition, writer):
+            continue
+        if broker.settings.transaction_partition_verification_enable:
+            verified[place] = broker.verifications.begin(partition, writer)
+    if not verified:
+        admission = Admission(broker.verifications, refused, {})
+        return append_all(broker, request, produce, admission, now_ms)
+    park = Park()
+    own = request.kept()
+    budget = request.budget
+
+    def told(errors: Errors, later_ms: int) -> None:
+        for place, error in errors.items():
+            if error:
+                refused[place] = _refusal(error, request.api_version)
+                if error == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+                    broker.verifications.ended(place, writers[place].producer_id)
+        again = ProduceAsked(*decode_request(own.api_version, own.body, budget=budget))
+        admission = Admission(broker.verifications, refused, verified)
+        park.answer(lambda: append_all(broker, own, again, admission, later_ms))
+
+    first = writers[next(iter(verified))]
+    question = Question(
+        produce.transactional_id or "",
+        first.producer_id,
+        first.epoch,
+        frozenset(verified),
+        is_adding=request.api_version >= FIRST_THAT_ADDS,
+    )
+    ask_coordinator(broker, question, told, now_ms)
+    return park if park.result is None else park.result
+
+
+def _writers(produce: ProduceAsked) -> tuple[Writers, Refused]:
+    """Of the transactional batches; a request has one producer, and whoever is another is refused."""
+    writers: Writers = {}
+    refused: Refused = {}
+    first: Writer | None = None
+    for topic, partitions in produce.topics:
+        for index, records in partitions:
+            writer = writer_of(records)
+            if writer is None:
+                continue
+            place = TopicPartition(topic, index)
+            first = first or writer
+            if writer[:2] == first[:2]:
+                writers[place] = writer
+            else:
+                refused[place] = ProtocolError(
+                    ErrorCode.INVALID_RECORD, "batches of several producers in one transactional request"
+                )
+    return writers, refused
+
+
+def _refusal(error: ErrorCode, version: int) -> ProtocolError:
+    told = told_to_producer(error, version)
+    return ProtocolError(told, f"the coordinator of the transaction says {error.name}")

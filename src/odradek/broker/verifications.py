@@ -1,0 +1,129 @@
+"""Whether a transactional batch belongs to a transaction that its coordinator has open (KIP-890).
+
+A log in which the producer has its transaction open, in this epoch, needs no question. Else the coordinator is asked,
+and its word holds for what is appended before the next marker, in the same term of the leader: a batch that comes behind
+the marker of its transaction would open one that nobody ends.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import TopicPartition
+from odradek.records.batch import (
+    ATTRIBUTES_OFFSET,
+    BATCH_OVERHEAD,
+    HEADER,
+    MAGIC,
+    MAGIC_OFFSET,
+    TRANSACTIONAL,
+)
+from odradek.replication.partition import Partition
+
+# Producers that were refused and never came again leave theirs behind; the oldest goes first.
+MOST_OPEN = 10_000
+
+
+class Writer(NamedTuple):
+    """Who a transactional batch says has written it, and which batch it is."""
+
+    producer_id: int
+    epoch: int
+    first_sequence: int
+
+
+def writer_of(records: memoryview | None) -> Writer | None:
+    """Of the first batch; None if it is not transactional, or none."""
+    if records is None or len(records) < BATCH_OVERHEAD or records[MAGIC_OFFSET] != MAGIC:
+        return None
+    if not int.from_bytes(records[ATTRIBUTES_OFFSET : ATTRIBUTES_OFFSET + 2], "big") & TRANSACTIONAL:
+        return None
+    *_, producer_id, epoch, sequence, _ = HEADER.unpack_from(records)
+    return Writer(producer_id, epoch, sequence)
+
+
+def has_open(partition: Partition, writer: Writer) -> bool:
+    """Whether the log has this producer's transaction open in this epoch."""
+    known = partition.log.producers.get(writer.producer_id)
+    return known is not None and known.producer_epoch == writer.epoch and known.transaction_first_offset >= 0
+
+
+class Verification:
+    """One question under way, or answered and not used yet. `lowest_sequence`: of all that asked meanwhile, so that a
+    batch whose own question failed is not overtaken by the one behind it."""
+
+    __slots__ = ("epoch", "leader_epoch", "lowest_sequence")
+
+    def __init__(self, epoch: int, leader_epoch: int, sequence: int) -> None:
+        self.epoch = epoch
+        self.leader_epoch = leader_epoch
+        self.lowest_sequence = sequence
+
+
+class Verifications:
+    def __init__(self) -> None:
+        self._open: dict[tuple[TopicPartition, int], Verification] = {}
+
+    def begin(self, partition: Partition, writer: Writer) -> Verification:
+        key = partition.topic_partition, writer.producer_id
+        found = self._open.get(key)
+        if found is None or (found.epoch, found.leader_epoch) != (writer.epoch, partition.leader_epoch):
+            if len(self._open) >= MOST_OPEN:
+                del self._open[next(iter(self._open))]
+            found = Verification(writer.epoch, partition.leader_epoch, writer.first_sequence)
+            self._open[key] = found
+        found.lowest_sequence = min(found.lowest_sequence, writer.first_sequence)
+        return found
+
+    def ended(self, topic_partition: TopicPartition, producer_id: int) -> None:
+        """A marker, or the first batch of the transaction, is in the log; or the producer is not the owner."""
+        self._open.pop((topic_partition, producer_id), None)
+
+    def why_not(self, partition: Partition, writer: Writer, verified: Verification) -> ProtocolError | None:
+        """Whether the coordinator's word still holds, now that the batch is to be appended."""
+        if has_open(partition, writer):
+            return None
+        found = self._open.get((partition.topic_partition, writer.producer_id))
+        if found is not verified or found.leader_epoch != partition.leader_epoch:
+            return ProtocolError(
+                ErrorCode.INVALID_TXN_STATE, "its transaction ended while the coordinator was asked about it"
+            )
+        if writer.first_sequence > found.lowest_sequence:
+            return ProtocolError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {writer.producer_id}: sequence {writer.first_sequence} of a transaction whose first batch has "
+                f"{found.lowest_sequence}",
+            )
+        return None
+
+
+class Admission:
+    """What became of the questions of one transactional Produce. `refused`: told instead of appending; `verified`: by the
+    coordinator, for the partitions that needed it."""
+
+    def __init__(
+        self,
+        verifications: Verifications,
+        refused: Mapping[TopicPartition, ProtocolError],
+        verified: Mapping[TopicPartition, Verification],
+    ) -> None:
+        self._verifications = verifications
+        self._refused = refused
+        self._verified = verified
+
+    def check(self, partition: Partition, records: memoryview | None) -> None:
+        """Asked when it is appended. ProtocolError: it is not."""
+        topic_partition = partition.topic_partition
+        refusal = self._refused.get(topic_partition)
+        verified = self._verified.get(topic_partition)
+        if refusal is None and verified is not None:
+            writer = writer_of(records)
+            assert writer is not None, "only transactional batches are verified"
+            refusal = self._verifications.why_not(partition, writer, verified)
+        if refusal is not None:
+            raise refusal
+
+    def appended(self, partition: Partition, producer_id: int) -> None:
+        """The transaction is open in the log now."""
+        self._verifications.ended(partition.topic_partition, producer_id)

@@ -1,0 +1,219 @@
+"""The memory of one transaction coordinator: what is stored, what is being written, and what is to be told.
+
+`stored` changes by records alone, after they are committed. An id has one record on its way at most: while it has,
+whoever would change the id hears CONCURRENT_TRANSACTIONS.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from odradek.coordinator.effects import Answer
+from odradek.coordinator.offsets import NO_PRODUCER
+from odradek.coordinator.stored_transactions import StoredTransactions
+from odradek.coordinator.transaction_effects import Markers, TransactionAppend, TransactionEffects
+from odradek.coordinator.transaction_records import (
+    NO_EPOCH,
+    Partitions,
+    StoredTransaction,
+    TransactionRecord,
+    size_bytes_of,
+)
+from odradek.coordinator.transaction_settings import TransactionSettings
+from odradek.coordinator.transaction_states import PREPARED, check_transition
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.schema import Response
+
+# A new producer id, or None while the broker has none.
+TakeProducerId = Callable[[], int | None]
+
+
+class After(Protocol):
+    """What a record was for: called once, when it is in memory, or when it failed."""
+
+    def committed(self, room: "Room", now_ms: int) -> None: ...
+    def failed(self, room: "Room", error: ErrorCode, now_ms: int) -> None: ...
+
+
+class Writing:
+    """Records on their way to the log. `after` None: whoever waited was told that time ran out."""
+
+    __slots__ = ("after", "last_epoch", "records")
+
+    def __init__(self, records: tuple[TransactionRecord, ...], last_epoch: int, after: After) -> None:
+        self.records = records
+        self.last_epoch = last_epoch
+        self.after: After | None = after
+
+
+class Room:
+    def __init__(
+        self,
+        settings: TransactionSettings,
+        topics: Mapping[str, int],
+        take_producer_id: TakeProducerId,
+        stored: StoredTransactions,
+    ) -> None:
+        self.settings = settings
+        self.topics = topics  # topic -> how many partitions it has
+        self.take_producer_id = take_producer_id
+        self.stored = stored
+        # The epoch an owner had before the bump it made, so that its repeated request is told the same again.
+        self.last_epochs: dict[str, int] = {}
+        self.unmarked: dict[str, set[tuple[str, int]]] = {}  # prepared: partitions without their marker
+        self.incomplete: dict[str, None] = {}  # all have theirs, and that could not be written
+        self._pending: dict[str, TransactionRecord] = {}
+        self._in_flight: dict[int, Writing] = {}
+        self._append_count = 0
+        self._appends: list[TransactionAppend] = []
+        self._answers: list[Answer] = []
+        self._lines: list[str] = []
+        self._markers: list[Markers] = []
+
+    # ---------------------------------------------------------------------------------------------- effects
+
+    def answer(self, call: int, response: Response) -> None:
+        self._answers.append(Answer(call, response))
+
+    def say(self, line: str) -> None:
+        self._lines.append(line)
+
+    def take_effects(self) -> TransactionEffects:
+        effects = TransactionEffects(
+            tuple(self._appends), tuple(self._answers), tuple(self._lines), tuple(self._markers)
+        )
+        self._appends, self._answers, self._lines, self._markers = [], [], [], []
+        return effects
+
+    # ---------------------------------------------------------------------------------------------- records
+
+    def pending(self, transactional_id: str) -> TransactionRecord | None:
+        """What is being written of this id."""
+        return self._pending.get(transactional_id)
+
+    def write(
+        self, transactional_id: str, value: StoredTransaction, last_epoch: int, after: After, now_ms: int
+    ) -> None:
+        before = self.stored.by_id.get(transactional_id)
+        check_transition(transactional_id, None if before is None else before.state, value.state)
+        if size_bytes_of(value.partitions) > self.settings.max_append_bytes:
+            return after.failed(self, ErrorCode.MESSAGE_TOO_LARGE, now_ms)
+        self._append((TransactionRecord(transactional_id, value),), last_epoch, after)
+        return None
+
+    def remove(self, transactional_ids: list[str], after: After) -> None:
+        self._append(tuple(TransactionRecord(name, None) for name in transactional_ids), NO_EPOCH, after)
+
+    def _append(self, records: tuple[TransactionRecord, ...], last_epoch: int, after: After) -> None:
+        for record in records:
+            assert record.transactional_id not in self._pending, "an id has one record on its way at most"
+            self._pending[record.transactional_id] = record
+        self._append_count += 1
+        self._in_flight[self._append_count] = Writing(records, last_epoch, after)
+        self._appends.append(TransactionAppend(self._append_count, records))
+
+    def committed(self, append_id: int, base_offset: int, now_ms: int) -> None:
+        writing = self._in_flight.pop(append_id)
+        for position, record in enumerate(writing.records, base_offset):
+            self._came(record.transactional_id)
+            self.stored.replay(record, position, NO_PRODUCER)
+            self._remember_epoch(record, writing.last_epoch)
+        if writing.after is not None:
+            writing.after.committed(self, now_ms)
+        for record in writing.records:
+            if record.value is not None and record.value.state in PREPARED:
+                self.begin_marking(record.transactional_id, now_ms)
+
+    def failed(self, append_id: int, error: ErrorCode, now_ms: int) -> None:
+        """After REQUEST_TIMED_OUT the append is still under way, and its fate comes as a second event: until then the id
+        is not touched."""
+        if error == ErrorCode.REQUEST_TIMED_OUT:
+            writing = self._in_flight[append_id]
+            after, writing.after = writing.after, None
+        else:
+            writing = self._in_flight.pop(append_id)
+            after = writing.after
+            for record in writing.records:
+                self._came(record.transactional_id)
+                if record.transactional_id in self.unmarked and not self.unmarked[record.transactional_id]:
+                    self.incomplete[record.transactional_id] = None
+        if after is not None:
+            after.failed(self, error, now_ms)
+
+    def fail_all(self, error: ErrorCode, now_ms: int) -> None:
+        for append_id in sorted(self._in_flight):
+            self.failed(append_id, error, now_ms)
+
+    def _came(self, transactional_id: str) -> None:
+        del self._pending[transactional_id]
+
+    def _remember_epoch(self, record: TransactionRecord, last_epoch: int) -> None:
+        if record.value is None or last_epoch == NO_EPOCH:
+            self.last_epochs.pop(record.transactional_id, None)
+        else:
+            self.last_epochs[record.transactional_id] = last_epoch
+
+    # ---------------------------------------------------------------------------------------------- markers
+
+    def begin_marking(self, transactional_id: str, now_ms: int) -> None:
+        """The decision is committed: from here it is carried out, by whoever coordinates."""
+        value = self.stored.by_id[transactional_id]
+        self.unmarked[transactional_id] = set(value.partitions)
+        if not value.partitions:
+            return self.complete(transactional_id, now_ms)
+        self._markers.append(
+            Markers(
+                transactional_id,
+                value.producer_id,
+                value.epoch,
+                value.state.name == "PREPARE_COMMIT",
+                value.partitions,
+            )
+        )
+        return None
+
+    def marked(
+        self, transactional_id: str, producer_id: int, epoch: int, partitions: Partitions, now_ms: int
+    ) -> None:
+        """Told of a transaction before, it says nothing of this one: they differ in epoch, or it is complete."""
+        value = self.stored.by_id.get(transactional_id)
+        left = self.unmarked.get(transactional_id)
+        if value is None or not left or (value.producer_id, value.epoch) != (producer_id, epoch):
+            return
+        left -= partitions
+        if not left:
+            self.complete(transactional_id, now_ms)
+
+    def complete(self, transactional_id: str, now_ms: int) -> None:
+        value = self.stored.by_id[transactional_id]
+        goes_on = {}
+        if value.next_producer_id >= 0:
+            goes_on = {
+                "producer_id": value.next_producer_id,
+                "epoch": 0,
+                "previous_producer_id": value.producer_id,
+                "next_producer_id": -1,
+            }
+        done = value._replace(
+            state=PREPARED[value.state], partitions=frozenset(), updated_at_ms=now_ms, **goes_on
+        )
+        last_epoch = self.last_epochs.get(transactional_id, NO_EPOCH)
+        self.write(transactional_id, done, last_epoch, Completed(transactional_id), now_ms)
+
+
+class Completed:
+    """Every partition has its marker, and that is written."""
+
+    __slots__ = ("transactional_id",)
+
+    def __init__(self, transactional_id: str) -> None:
+        self.transactional_id = transactional_id
+
+    def committed(self, room: Room, now_ms: int) -> None:
+        room.unmarked.pop(self.transactional_id, None)
+
+    def failed(self, room: Room, error: ErrorCode, now_ms: int) -> None:
+        if error != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            room.say(
+                f"transactional id {self.transactional_id!r} is complete, and that could not be written ({error.name}); "
+                "it is written again"
+            )

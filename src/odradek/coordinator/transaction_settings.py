@@ -1,0 +1,26 @@
+"""What an operator sets of a transaction coordinator; names and defaults are Apache Kafka's."""
+
+from odradek.model.values import dataclass
+
+DAY_MS = 24 * 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSettings:
+    max_timeout_ms: int = 900_000
+    abort_timed_out_interval_ms: int = 10_000
+    id_expiration_ms: int = 7 * DAY_MS
+    remove_expired_interval_ms: int = 3_600_000
+    # What one batch of the transactions' topic may have (its max.message.bytes).
+    max_append_bytes: int = 1_048_588
+    # The finalised level of the feature `transaction.version`. 0: only what Apache Kafka 3.9 reads is written.
+    transaction_version: int = 0
+
+
+# The last epoch a client is given; the one behind it is for the markers that fence its owner.
+LAST_EPOCH = 32_766
+# A Complete record that could not be written is written again.
+COMPLETE_AGAIN_MS = 100
+# Of one turn: a few milliseconds.
+MOST_LOOKED_AT = 2_000
+MOST_TAKEN_OVER = 200

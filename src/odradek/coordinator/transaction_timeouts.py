@@ -1,0 +1,95 @@
+"""Transactions that were open for too long, and ids that nobody has used for long: looked for now and then, a bounded
+number in one turn."""
+
+from odradek.coordinator.ending import abort_from_here
+from odradek.coordinator.transaction_room import Room
+from odradek.coordinator.transaction_settings import MOST_LOOKED_AT
+from odradek.coordinator.transaction_states import AT_REST, TransactionState
+from odradek.model.error_codes import ErrorCode
+from odradek.model.values import dataclass
+
+# Tombstones of one append.
+MOST_REMOVED = 500
+
+
+class TimeOuts:
+    def __init__(self, room: Room, now_ms: int) -> None:
+        self._room = room
+        self._left: list[str] = []  # still to be looked at, the next one last
+        self.due_ms: int = now_ms + room.settings.abort_timed_out_interval_ms
+
+    def look(self, now_ms: int) -> None:
+        if self.due_ms > now_ms:
+            return
+        room = self._room
+        if not self._left:
+            self._left = list(reversed(room.stored.ongoing))
+        some = self._left[-MOST_LOOKED_AT:][::-1]
+        del self._left[-MOST_LOOKED_AT:]
+        for name in some:
+            value = room.stored.by_id.get(name)
+            if (
+                value is not None
+                and value.state is TransactionState.ONGOING
+                and room.pending(name) is None
+                and value.started_at_ms + value.timeout_ms < now_ms
+            ):
+                abort_from_here(room, name, value, TimedOut(name), now_ms)
+        self.due_ms = now_ms if self._left else now_ms + room.settings.abort_timed_out_interval_ms
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    transactional_id: str
+
+    def committed(self, room: Room, now_ms: int) -> None:
+        room.say(f"transaction of {self.transactional_id!r} was open for longer than its time-out: aborted")
+
+    def failed(self, room: Room, error: ErrorCode, now_ms: int) -> None:
+        """The next look finds it again."""
+        room.say(
+            f"transaction of {self.transactional_id!r} is open for longer than its time-out and could not be aborted: "
+            f"{error.name}"
+        )
+
+
+class Expiry:
+    def __init__(self, room: Room, now_ms: int) -> None:
+        self._room = room
+        self._left: list[str] = []
+        self.due_ms: int = now_ms + room.settings.remove_expired_interval_ms
+
+    def look(self, now_ms: int) -> None:
+        if self.due_ms > now_ms:
+            return
+        room = self._room
+        if not self._left:
+            self._left = list(reversed(room.stored.by_id))
+        some = self._left[-MOST_LOOKED_AT:][::-1]
+        del self._left[-MOST_LOOKED_AT:]
+        before_ms = now_ms - room.settings.id_expiration_ms
+        idle = [name for name in some if self._is_idle(name, before_ms)]
+        for at in range(0, len(idle), MOST_REMOVED):
+            room.remove(idle[at : at + MOST_REMOVED], Removed(len(idle[at : at + MOST_REMOVED])))
+        self.due_ms = now_ms if self._left else now_ms + room.settings.remove_expired_interval_ms
+
+    def _is_idle(self, name: str, before_ms: int) -> bool:
+        value = self._room.stored.by_id.get(name)
+        return (
+            value is not None
+            and value.state in AT_REST
+            and value.updated_at_ms <= before_ms
+            and self._room.pending(name) is None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    count: int
+
+    def committed(self, room: Room, now_ms: int) -> None:
+        return None
+
+    def failed(self, room: Room, error: ErrorCode, now_ms: int) -> None:
+        """The next look finds them again."""
+        room.say(f"{self.count} transactional ids have expired and could not be removed: {error.name}")

@@ -1,0 +1,423 @@
+"""Transactions on three brokers: coordinated, written to, decided, and read by those who want committed records alone."""
+
+from typing import Any
+
+import pytest
+
+from odradek.broker import effects as fx
+from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from odradek.coordinator.transaction_states import TransactionState
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages import produce as pm
+from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from odradek.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
+from odradek.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.list_transactions import ListTransactionsRequest
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from odradek.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from odradek.records.builder import NewRecord, build_batch
+from tests.broker.world import World, batch
+
+ID = "tx"
+COORDINATOR, LEADER, GROUPS = 2, 1, 3
+
+
+@pytest.fixture
+def world(tmp_path: Any) -> World:
+    """Coordinator, leader and the group's coordinator are three brokers."""
+    world = World(tmp_path)
+    world.lead(LEADER, is_new=True)
+    world.lead(COORDINATOR, topic=TRANSACTIONS_TOPIC, topic_id=b"x" * 16)
+    world.lead(GROUPS, topic=GROUPS_TOPIC, topic_id=b"o" * 16)
+    give_producer_ids(world)
+    world.advance(10)
+    return world
+
+
+def give_producer_ids(world: World) -> None:
+    """As the controller does: to every broker that asks a block of its own."""
+    for node in world.nodes.values():
+        for effect in [one for one in node.told if isinstance(one, fx.SendToController)]:
+            node.told.remove(effect)
+            block = AllocateProducerIdsResponse(producer_id_start=1_000 * node.id, producer_id_len=1_000)
+            node.broker.answered(effect.request_id, block, world.now_ms)
+
+
+def lose_leader(world: World) -> None:
+    """It dies, and leaves the ISR of the others' partitions."""
+    world.kill(LEADER)
+    for topic, leader, topic_id in ((TRANSACTIONS_TOPIC, COORDINATOR, b"x"), (GROUPS_TOPIC, GROUPS, b"o")):
+        world.lead(leader, isr=(2, 3), topic=topic, topic_id=topic_id * 16)
+
+
+def init(world: World, **known: int) -> tuple[int, int]:
+    answer = world.call(
+        COORDINATOR, InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=60_000, **known), 4
+    )
+    assert answer.error_code == 0, ErrorCode(answer.error_code)
+    return answer.producer_id, answer.producer_epoch
+
+
+def add(world: World, producer: tuple[int, int], at: int = COORDINATOR) -> int:
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=ID,
+        v3_and_below_producer_id=producer[0],
+        v3_and_below_producer_epoch=producer[1],
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+    )
+    answer = world.call(at, request, 3)
+    return int(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
+
+
+def send(world: World, producer: tuple[int, int], value: bytes, sequence: int, version: int = 11) -> Any:
+    records = batch(
+        value,
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        base_sequence=sequence,
+        is_transactional=True,
+    )
+    request = pm.ProduceRequest(
+        transactional_id=ID,
+        acks=-1,
+        timeout_ms=30_000,
+        topic_data=[
+            pm.TopicProduceData(name="t", partition_data=[pm.PartitionProduceData(index=0, records=records)])
+        ],
+    )
+    return world.send(LEADER, request, version)
+
+
+def write(world: World, producer: tuple[int, int], value: bytes, sequence: int, version: int = 11) -> int:
+    pending = send(world, producer, value, sequence, version)
+    world.settle()
+    return int(world.produced(pending)[0])
+
+
+def end(world: World, producer: tuple[int, int], *, is_commit: bool = True) -> int:
+    request = EndTxnRequest(
+        transactional_id=ID, producer_id=producer[0], producer_epoch=producer[1], committed=is_commit
+    )
+    return int(world.call(COORDINATOR, request, 3).error_code)
+
+
+def state(world: World, at: int = COORDINATOR) -> str:
+    (row,) = world.call(at, DescribeTransactionsRequest(transactional_ids=[ID]), 0).transaction_states
+    return str(row.transaction_state) if not row.error_code else ErrorCode(row.error_code).name
+
+
+def committed(world: World) -> tuple[int, list[tuple[int, int]]]:
+    """How far who reads committed records alone may read, and what was aborted."""
+    pending = world.consume(LEADER, 0, isolation_level=1)
+    world.settle()
+    row = pending.message.responses[0].partitions[0]
+    return row.last_stable_offset, [(one.producer_id, one.first_offset) for one in row.aborted_transactions]
+
+
+@pytest.mark.behaviour("P9")
+def test_a_transaction_is_written_committed_and_then_readable(world: World) -> None:
+    producer = init(world)
+    assert add(world, producer) == 0
+    assert write(world, producer, b"a", 0) == 0
+    assert committed(world) == (0, []), "undecided"
+
+    assert end(world, producer) == 0
+
+    assert state(world) == "CompleteCommit"
+    assert committed(world) == (2, [])
+    assert world[LEADER].values()[0] == b"a"
+
+
+@pytest.mark.behaviour("P10")
+def test_what_is_aborted_is_named_to_who_reads_it(world: World) -> None:
+    producer = init(world)
+    add(world, producer)
+    write(world, producer, b"a", 0)
+
+    assert end(world, producer, is_commit=False) == 0
+
+    assert committed(world) == (2, [(producer[0], 0)])
+
+
+def test_a_batch_that_no_transaction_has_is_refused(world: World) -> None:
+    producer = init(world)
+
+    assert write(world, producer, b"a", 0, 9) == ErrorCode.INVALID_TXN_STATE
+    assert write(world, producer, b"a", 0, 11) == ErrorCode.TRANSACTION_ABORTABLE
+    assert write(world, (producer[0], 7), b"a", 0) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert write(world, (77, 0), b"a", 0) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert world[LEADER].values() == []
+
+
+@pytest.mark.behaviour("P3")
+def test_no_epoch_ahead_of_the_coordinators_comes_into_an_open_transaction(world: World) -> None:
+    producer = init(world)
+    add(world, producer)
+    write(world, producer, b"a", 0)
+
+    assert write(world, (producer[0], producer[1] + 4), b"b", 0) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert end(world, producer) == 0
+    assert state(world) == "CompleteCommit", "its marker met no later epoch"
+
+
+@pytest.mark.behaviour("P3")
+def test_a_batch_that_comes_behind_the_marker_of_its_transaction_is_refused(world: World) -> None:
+    """The coordinator said yes, and then the transaction was aborted, before the leader heard of it."""
+    producer = init(world)
+    add(world, producer)
+    pending = send(world, producer, b"late", 0)
+    taken = world[LEADER].broker.take_effects()
+    (question,) = [one for one in taken if isinstance(one, fx.SendToBroker)]
+    said = world.call(COORDINATOR, question.message, question.version)
+    assert end(world, producer, is_commit=False) == 0
+
+    world[LEADER].broker.answered(question.request_id, said, world.now_ms)
+    world.settle()
+
+    assert world.produced(pending)[0] == ErrorCode.INVALID_TXN_STATE
+    assert committed(world)[0] == 1, "the marker alone, and nothing open"
+
+
+@pytest.mark.behaviour("P1")
+def test_a_batch_does_not_overtake_the_one_before_it_whose_question_failed(world: World) -> None:
+    producer = init(world)
+    first = send(world, producer, b"first", 0)
+    world.settle()
+    assert world.produced(first)[0] == ErrorCode.TRANSACTION_ABORTABLE
+    add(world, producer)
+
+    assert write(world, producer, b"second", 1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert write(world, producer, b"first", 0) == 0
+
+
+def test_two_requests_that_are_on_their_way_at_once_are_both_taken(world: World) -> None:
+    producer = init(world)
+    add(world, producer)
+    both = [send(world, producer, b"a", 0), send(world, producer, b"b", 1)]
+    world.settle()
+
+    assert [world.produced(one)[0] for one in both] == [0, 0]
+
+
+@pytest.mark.behaviour("P4")
+def test_a_leader_that_cannot_ask_the_coordinator_says_so_in_words_all_clients_retry(world: World) -> None:
+    producer = init(world)
+    add(world, producer)
+    world.kill(COORDINATOR)
+
+    assert write(world, producer, b"a", 0) == ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+@pytest.mark.behaviour("T9")
+def test_offsets_count_when_their_transaction_is_committed(world: World) -> None:
+    producer = init(world)
+    commit = TxnOffsetCommitRequest(
+        transactional_id=ID,
+        group_id="g",
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        topics=[
+            TxnOffsetCommitRequestTopic(
+                name="t",
+                partitions=[TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7)],
+            )
+        ],
+    )
+
+    def code(version: int = 3) -> int:
+        return int(world.call(GROUPS, commit, version).topics[0].partitions[0].error_code)
+
+    def offset(*, stable: bool) -> tuple[int, int]:
+        request = OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group_id="g", topics=None)], require_stable=stable
+        )
+        (group,) = world.call(GROUPS, request, 8).groups
+        rows = [one for topic in group.topics for one in topic.partitions]
+        return (rows[0].committed_offset, rows[0].error_code) if rows else (-1, 0)
+
+    assert code() == ErrorCode.INVALID_TXN_STATE, "the group was not added"
+    assert code(4) == ErrorCode.TRANSACTION_ABORTABLE
+    request = AddOffsetsToTxnRequest(
+        transactional_id=ID, producer_id=producer[0], producer_epoch=producer[1], group_id="g"
+    )
+    assert world.call(COORDINATOR, request, 3).error_code == 0
+    assert code() == 0
+    assert offset(stable=True) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    assert offset(stable=False) == (-1, 0)
+
+    assert end(world, producer) == 0
+
+    assert offset(stable=True) == (7, 0)
+
+
+def test_who_takes_an_id_over_aborts_what_its_owner_left_open(world: World) -> None:
+    old = init(world)
+    add(world, old)
+    write(world, old, b"a", 0)
+    request = InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=60_000)
+
+    assert world.call(COORDINATOR, request, 4).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    new = init(world)
+
+    assert new == (old[0], old[1] + 2)
+    assert write(world, old, b"zombie", 1) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert end(world, old) == ErrorCode.PRODUCER_FENCED
+    assert committed(world)[1] == [(old[0], 0)]
+
+
+def test_what_is_open_for_too_long_is_aborted(world: World) -> None:
+    producer = init(world)
+    add(world, producer)
+    write(world, producer, b"a", 0)
+
+    world.advance(75_000)
+
+    assert state(world) == "CompleteAbort"
+    assert committed(world) == (2, [(producer[0], 0)])
+
+
+def test_a_marker_waits_for_the_leader_however_long_that_is_away(world: World) -> None:
+    producer = init(world)
+    add(world, producer)
+    write(world, producer, b"a", 0)
+    lose_leader(world)
+    assert end(world, producer) == 0
+    world.advance(120_000)
+    assert state(world) == "PrepareCommit"
+
+    world.restart(LEADER)
+    world.lead(LEADER)
+    world.advance(5_000)
+
+    assert state(world) == "CompleteCommit"
+    assert committed(world) == (2, [])
+
+
+def test_the_next_coordinator_carries_out_what_was_decided(world: World) -> None:
+    producer = init(world)
+    add(world, producer)
+    write(world, producer, b"a", 0)
+    lose_leader(world)
+    assert end(world, producer) == 0
+    assert state(world) == "PrepareCommit"
+    world.restart(LEADER)
+    world.lead(LEADER, settle=False)
+
+    world.lead(3, topic=TRANSACTIONS_TOPIC, topic_id=b"x" * 16)
+    world.advance(1_000)
+
+    assert state(world, 3) == "CompleteCommit"
+    assert state(world) == "NOT_COORDINATOR"
+    assert committed(world) == (2, [])
+
+
+def test_a_topic_that_is_deleted_needs_no_marker(world: World) -> None:
+    producer = init(world)
+    add(world, producer)
+    lose_leader(world)
+    assert end(world, producer) == 0
+    for node in world.nodes.values():
+        node.broker.metadata.topics.pop("t")
+
+    world.advance(5_000)
+    assert state(world) == "PrepareCommit", "perhaps it is only that nobody has told this broker yet"
+    world.advance(10_000)
+
+    assert state(world) == "CompleteCommit"
+
+
+@pytest.mark.behaviour("P7", "P8", "P12")
+def test_markers_nobody_asked_for_and_markers_that_are_too_old(world: World) -> None:
+    def mark(producer: int, epoch: int, coordinator_epoch: int, index: int = 0) -> int:
+        marker = WritableTxnMarker(
+            producer_id=producer,
+            producer_epoch=epoch,
+            transaction_result=False,
+            coordinator_epoch=coordinator_epoch,
+            topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[index])],
+        )
+        answer = world.call(LEADER, WriteTxnMarkersRequest(markers=[marker]), 1)
+        return int(answer.markers[0].topics[0].partitions[0].error_code)
+
+    assert mark(9, 3, 5) == 0, "nobody knows it, and it is known from now on"
+    assert mark(9, 3, 5) == 0
+    assert mark(9, 3, 4) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert mark(9, 2, 6) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert mark(9, 3, 6, index=4) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    asked = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0, 4])])
+    first, second = world.call(LEADER, asked, 0).topics[0].partitions
+    (row,) = first.active_producers
+    assert (row.producer_id, row.producer_epoch, row.coordinator_epoch, row.last_sequence) == (9, 3, 5, -1)
+    assert second.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    there = world.call(2, asked, 0).topics[0].partitions[0]
+    assert there.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_ids_are_listed_by_their_coordinator(world: World) -> None:
+    producer = init(world)
+    add(world, producer)
+    asked = ListTransactionsRequest(state_filters=["Ongoing", "Nonsense"])
+
+    answer = world.call(COORDINATOR, asked, 1)
+
+    assert answer.unknown_state_filters == ["Nonsense"]
+    assert [(one.transactional_id, one.transaction_state) for one in answer.transaction_states] == [
+        (ID, TransactionState.ONGOING.title)
+    ]
+    assert world.call(LEADER, asked, 1).transaction_states == []
+
+
+def test_a_garbage_record_among_the_transactions_costs_no_other(world: World) -> None:
+    producer = init(world)
+    partition = world[COORDINATOR].partition(TRANSACTIONS_TOPIC)
+    for key, value in ((b"\0\0\0\2tx", b"\0\7nonsense"), (b"\0\x09later", b"x"), (None, b"x"), (b"\0", b"")):
+        records = memoryview(bytearray(build_batch([NewRecord(key, value, 1)])))
+        partition.append(records, acks=-1, now_ms=world.now_ms, from_coordinator=True)
+    world.settle()
+
+    world.lead(3, topic=TRANSACTIONS_TOPIC, topic_id=b"x" * 16)
+    world.advance(1_000)
+
+    assert state(world, 3) == "Empty"
+    assert add(world, producer, 3) == 0
+    lines = [one.text for one in world[3].told if isinstance(one, fx.LogLine)]
+    assert sum("left out while loading" in line for line in lines) == 4
+
+
+@pytest.mark.behaviour("P6")
+def test_a_transactional_request_has_one_producer(world: World) -> None:
+    first, second = (
+        batch(b"x", producer_id=number, producer_epoch=0, base_sequence=0, is_transactional=True)
+        for number in (*init(world)[:1], 77)
+    )
+    world.lead(LEADER, index=1, is_new=True)
+    rows = [pm.PartitionProduceData(index=0, records=first), pm.PartitionProduceData(index=1, records=second)]
+    request = pm.ProduceRequest(
+        transactional_id=ID,
+        acks=-1,
+        timeout_ms=1_000,
+        topic_data=[pm.TopicProduceData(name="t", partition_data=rows)],
+    )
+
+    found = world.call(LEADER, request, 11).responses[0].partition_responses
+
+    assert [row.error_code for row in found] == [
+        ErrorCode.TRANSACTION_ABORTABLE,
+        ErrorCode.INVALID_RECORD,
+    ]

@@ -1,0 +1,400 @@
+"""The pure transaction coordinator where appends are held, fail or come late, and where it takes over from another."""
+
+from typing import Any
+
+import pytest
+
+from odradek.coordinator.events import AppendFailed, Asked, Committed, Tick, Unloaded
+from odradek.coordinator.loading import Loaded
+from odradek.coordinator.member import Client
+from odradek.coordinator.stored_transactions import StoredTransactions
+from odradek.coordinator.transaction_coordinator import TransactionCoordinator
+from odradek.coordinator.transaction_effects import Markers, MarkersWritten, TransactionAppend
+from odradek.coordinator.transaction_records import TransactionRecord, decode, encode
+from odradek.coordinator.transaction_settings import MOST_TAKEN_OVER, TransactionSettings
+from odradek.coordinator.transaction_states import TransactionState
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.schema import Request
+
+START_MS = 1_800_000_000_000
+ID = "tx"
+TOPICS = {"t": 4, "u": 4, "__consumer_offsets": 1}
+Stored = TransactionState
+
+
+class Bench:
+    """A coordinator with a log of its own: what it appends is committed when the test says so."""
+
+    def __init__(self, *, held: bool = False, **settings: int) -> None:
+        self.settings = TransactionSettings(**settings)
+        self.now_ms = START_MS
+        self.held = held
+        self.log: list[tuple[bytes, bytes | None]] = []
+        self.waiting: list[TransactionAppend] = []
+        self.answers: dict[int, Any] = {}
+        self.markers: list[Markers] = []
+        self.lines: list[str] = []
+        self.calls = 0
+        self.ids = [1_000]
+        self.coordinator = self.load()
+
+    def load(self) -> TransactionCoordinator:
+        loaded = Loaded(StoredTransactions(), decode)
+        for position, (key, value) in enumerate(self.log):
+            loaded.record(key, value, position, -1)
+        return TransactionCoordinator(self.settings, TOPICS, self.take_id, loaded.stored, self.now_ms)
+
+    def take_id(self) -> int | None:
+        return self.ids.pop(0) if self.ids else None
+
+    def move(self) -> None:
+        self.step(Unloaded())
+        self.waiting.clear()
+        self.markers.clear()
+        self.coordinator = self.load()
+        self.step(Tick())
+
+    def step(self, event: Any) -> None:
+        effects = self.coordinator.step(event, self.now_ms)
+        for answer in effects.answers:
+            assert answer.call not in self.answers, "answered twice"
+            self.answers[answer.call] = answer.response
+        self.lines += effects.lines
+        self.markers += effects.markers
+        self.waiting += effects.appends
+        while self.waiting and not self.held:
+            self.commit()
+
+    def commit(self) -> None:
+        append = self.waiting.pop(0)
+        base_offset = len(self.log)
+        self.log += [encode(record, 0) for record in append.records]
+        self.step(Committed(append.append_id, base_offset))
+
+    def fail(self, error: ErrorCode = ErrorCode.NOT_ENOUGH_REPLICAS) -> None:
+        append = self.waiting[0] if error == ErrorCode.REQUEST_TIMED_OUT else self.waiting.pop(0)
+        self.step(AppendFailed(append.append_id, error))
+
+    def wait(self, ms: int) -> None:
+        end_ms = self.now_ms + ms
+        while True:
+            due_ms = self.coordinator.next_deadline_ms()
+            if due_ms is None or due_ms > end_ms:
+                break
+            self.now_ms = max(due_ms, self.now_ms)
+            self.step(Tick())
+        self.now_ms = end_ms
+
+    def ask(self, request: Request, version: int) -> int:
+        self.calls += 1
+        self.step(Asked(self.calls, version, Client("c", "/"), request, ""))
+        return self.calls
+
+    def init(self, name: str = ID, **known: int) -> int:
+        request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000, **known)
+        return self.ask(request, 4)
+
+    def add(self, producer: int = 1_000, epoch: int = 0, *indexes: int) -> int:
+        return self.ask(
+            AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=ID,
+                v3_and_below_producer_id=producer,
+                v3_and_below_producer_epoch=epoch,
+                v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=list(indexes or (0,)))],
+            ),
+            3,
+        )
+
+    def end(self, *, is_commit: bool = True, epoch: int = 0, version: int = 3) -> int:
+        return self.ask(
+            EndTxnRequest(transactional_id=ID, producer_id=1_000, producer_epoch=epoch, committed=is_commit),
+            version,
+        )
+
+    def written(self, markers: Markers) -> None:
+        self.step(
+            MarkersWritten(
+                markers.transactional_id, markers.producer_id, markers.producer_epoch, markers.partitions
+            )
+        )
+
+    def error(self, call: int) -> int:
+        answer = self.answers[call]
+        if hasattr(answer, "results_by_topic_v3_and_below"):
+            rows = answer.results_by_topic_v3_and_below[0].results_by_partition
+            return int(rows[0].partition_error_code)
+        return int(answer.error_code)
+
+    @property
+    def state(self) -> TransactionState | None:
+        value = self.coordinator.room.stored.by_id.get(ID)
+        return None if value is None else value.state
+
+
+def prepared(**settings: int) -> Bench:
+    bench = Bench(**settings)
+    bench.init()
+    bench.add()
+    bench.end()
+    return bench
+
+
+@pytest.mark.behaviour("T5")
+def test_while_there_is_no_producer_id_a_client_comes_again() -> None:
+    bench = Bench()
+    bench.ids.clear()
+    assert bench.error(bench.init()) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert bench.state is None
+
+    bench.ids.append(7)
+
+    assert bench.answers[bench.init()].producer_id == 7
+
+
+@pytest.mark.behaviour("T10")
+def test_a_decision_is_told_when_it_is_committed_and_its_markers_follow() -> None:
+    bench = Bench()
+    bench.init()
+    bench.add()
+    bench.held = True
+
+    call = bench.end()
+    assert call not in bench.answers and not bench.markers
+    assert bench.error(bench.add()) == ErrorCode.CONCURRENT_TRANSACTIONS
+    bench.commit()
+
+    assert bench.error(call) == 0
+    assert [(one.is_commit, one.partitions) for one in bench.markers] == [
+        (True, frozenset((TopicPartition("t", 0),)))
+    ]
+
+
+def test_nothing_is_remembered_of_a_record_that_could_not_be_written() -> None:
+    bench = Bench(held=True)
+    call = bench.init()
+    bench.fail()
+    assert bench.error(call) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert bench.state is None
+    bench.held = False
+    bench.ids.append(1_000)
+    bench.init()
+    bench.held = True
+    call = bench.add()
+    bench.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    assert bench.error(call) == ErrorCode.NOT_COORDINATOR
+    assert bench.state is Stored.EMPTY
+    assert bench.coordinator.room.stored.by_id == bench.load().room.stored.by_id
+
+
+def test_a_record_that_comes_late_counts_and_until_then_the_id_is_not_touched() -> None:
+    bench = Bench()
+    bench.init()
+    bench.held = True
+    call = bench.add()
+    bench.fail(ErrorCode.REQUEST_TIMED_OUT)
+    assert bench.error(call) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert bench.error(bench.add()) == ErrorCode.CONCURRENT_TRANSACTIONS
+
+    bench.commit()
+
+    assert bench.state is Stored.ONGOING
+    assert bench.error(bench.add()) == 0, "it is in it"
+
+
+@pytest.mark.behaviour("T17")
+def test_an_epoch_whose_fencing_failed_is_not_raised_twice() -> None:
+    bench = Bench()
+    bench.init()
+    bench.add()
+    bench.held = True
+    call = bench.init()
+    bench.fail()
+    assert bench.error(call) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    bench.held = False
+    assert bench.error(bench.init()) == ErrorCode.CONCURRENT_TRANSACTIONS
+
+    assert bench.markers[-1].producer_epoch == 1
+
+
+@pytest.mark.behaviour("T12")
+def test_whoever_takes_over_sends_the_markers_again() -> None:
+    bench = prepared()
+    before = list(bench.markers)
+
+    bench.move()
+
+    assert bench.markers == before
+    bench.written(bench.markers[0])
+    assert bench.state is Stored.COMPLETE_COMMIT
+
+
+def test_many_decisions_are_taken_over_some_in_a_turn() -> None:
+    bench = Bench()
+    for number in range(2 * MOST_TAKEN_OVER + 1):
+        bench.ids.append(number)
+        bench.init(f"id-{number}")
+        value = bench.coordinator.room.stored.by_id[f"id-{number}"]
+        decided = value._replace(state=Stored.PREPARE_ABORT, partitions=frozenset((TopicPartition("t", 0),)))
+        bench.log.append(encode(TransactionRecord(f"id-{number}", decided), 0))
+
+    bench.move()
+    assert len(bench.markers) == MOST_TAKEN_OVER
+    bench.wait(0)
+
+    assert len({one.transactional_id for one in bench.markers}) == 2 * MOST_TAKEN_OVER + 1
+
+
+def test_markers_of_a_transaction_before_end_nothing_of_this_one() -> None:
+    bench = prepared()
+    old = bench.markers[0]
+
+    bench.written(old._replace(producer_epoch=5))
+    bench.written(old._replace(transactional_id="nobody"))
+    assert bench.state is Stored.PREPARE_COMMIT
+    bench.written(old)
+    bench.written(old)
+
+    assert bench.state is Stored.COMPLETE_COMMIT
+
+
+@pytest.mark.behaviour("T13")
+def test_a_transaction_is_complete_when_its_last_partition_has_the_marker() -> None:
+    bench = Bench()
+    bench.init()
+    bench.add(1_000, 0, 0, 1, 2)
+    bench.end(is_commit=False)
+    (markers,) = bench.markers
+    for partition in sorted(markers.partitions):
+        assert bench.state is Stored.PREPARE_ABORT
+        bench.written(markers._replace(partitions=frozenset((partition,))))
+    assert bench.state is Stored.COMPLETE_ABORT
+
+
+def test_an_end_that_could_not_be_written_is_written_again() -> None:
+    bench = prepared()
+    bench.held = True
+    bench.written(bench.markers[0])
+    bench.fail()
+    assert bench.state is Stored.PREPARE_COMMIT
+    bench.held = False
+
+    bench.wait(1_000)
+
+    assert bench.state is Stored.COMPLETE_COMMIT
+
+
+def test_whoever_waits_is_sent_to_the_next_coordinator() -> None:
+    bench = Bench(held=True)
+    call = bench.init()
+
+    bench.move()
+
+    assert bench.error(call) == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.behaviour("T18")
+def test_an_open_transaction_is_aborted_after_its_time_out_and_not_before() -> None:
+    bench = Bench()
+    bench.init()
+    bench.add()
+    bench.wait(60_000)
+    assert bench.state is Stored.ONGOING
+
+    bench.wait(10_000)
+
+    assert bench.state is Stored.PREPARE_ABORT
+    assert (bench.markers[0].producer_epoch, bench.markers[0].is_commit) == (1, False)
+
+
+@pytest.mark.behaviour("T20")
+def test_an_idle_id_is_forgotten_and_an_open_one_never() -> None:
+    bench = Bench(id_expiration_ms=1_000, remove_expired_interval_ms=1_000)
+    bench.init()
+    bench.wait(2_000)
+    assert bench.state is None and bench.log[-1][1] is None
+
+    bench.ids.append(1_000)
+    bench.init()
+    bench.add()
+    bench.wait(20_000)
+
+    assert bench.state is Stored.ONGOING
+
+
+def test_a_list_of_partitions_that_fits_no_record_is_refused() -> None:
+    bench = Bench(max_append_bytes=1_000)
+    bench.init()
+    topics = [AddPartitionsToTxnTopic(name="t", partitions=[0, 1, 2, 3])]
+    one = AddPartitionsToTxnTransaction(
+        transactional_id=ID, producer_id=1_000, producer_epoch=0, topics=topics
+    )
+    bench.coordinator.room.topics = {"t": 1_000}
+    one.topics[0].partitions = list(range(1_000))
+
+    call = bench.ask(AddPartitionsToTxnRequest(transactions=[one]), 4)
+
+    rows = bench.answers[call].results_by_transaction[0].topic_results[0].results_by_partition
+    assert {row.partition_error_code for row in rows} == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert bench.state is Stored.EMPTY
+
+
+def test_at_the_last_epoch_an_end_of_version_2_goes_on_under_another_producer_id() -> None:
+    bench = Bench(transaction_version=2)
+    bench.init()
+    value = bench.coordinator.room.stored.by_id[ID]
+    bench.log.append(encode(TransactionRecord(ID, value._replace(epoch=32_766)), 0))
+    bench.move()
+    bench.add(1_000, 32_766)
+    bench.ids.append(2_000)
+
+    told = bench.answers[bench.end(epoch=32_766, version=5)]
+
+    assert (told.producer_id, told.producer_epoch) == (2_000, 0)
+    assert bench.markers[0].producer_epoch == 32_767
+    bench.written(bench.markers[0])
+    again = bench.answers[bench.end(epoch=32_766, version=5)]
+    assert (again.error_code, again.producer_id, again.producer_epoch) == (0, 2_000, 0)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, b""),
+        (b"", b""),
+        (b"\xff\xff", b""),
+        (b"\0\0", b""),
+        (b"\0\0\0\1x", b"\0\2"),
+        (b"\0\0\0\1x", b"\0\0"),
+    ],
+)
+def test_what_is_no_record_is_malformed_and_not_a_crash(key: bytes | None, value: bytes) -> None:
+    with pytest.raises(MalformedMessage):
+        decode(key, value)
+
+
+def test_a_status_that_is_none_is_malformed_and_a_later_kind_of_key_is_left_out() -> None:
+    bench = Bench()
+    bench.init()
+    key, value = bench.log[0]
+    assert value is not None
+    with pytest.raises(MalformedMessage, match="status 99"):
+        decode(key, value[:16] + bytes([99]) + value[17:])
+    assert decode(b"\0\1x", value) is None
+    assert decode(key, value) == TransactionRecord(ID, bench.coordinator.room.stored.by_id[ID])
+
+
+def test_a_second_record_of_an_id_on_its_way_is_a_mistake_of_ours() -> None:
+    bench = Bench(held=True)
+    bench.init()
+    assert bench.error(bench.init()) == ErrorCode.CONCURRENT_TRANSACTIONS
