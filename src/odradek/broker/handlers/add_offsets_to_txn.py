@@ -1,7 +1,12 @@
 """AddOffsetsToTxn (key 25), versions 0-4.
 
 The offsets of a group become part of a transaction: its partition of the groups' topic gets a marker.
-v1 answers before it throttles. v2 may answer PRODUCER_FENCED (KIP-588). v3 flexible. v4 may answer TRANSACTION_ABORTABLE.
+
+v0 the first (KIP-98).
+v1 the response leaves before the client is throttled (KIP-219).
+v2 PRODUCER_FENCED (KIP-588).
+v3 flexible.
+v4 TRANSACTION_ABORTABLE (KIP-890).
 """
 
 from typing import TYPE_CHECKING

@@ -2,7 +2,13 @@
 
 Partitions that a transaction writes to. From version 4 on it is the leaders' question, of several transactions at once,
 which may have different coordinators (KIP-890).
-v1 answers before it throttles. v2 may answer PRODUCER_FENCED (KIP-588). v3 flexible. v5 may answer TRANSACTION_ABORTABLE.
+
+v0 the first (KIP-98).
+v1 the response leaves before the client is throttled (KIP-219).
+v2 PRODUCER_FENCED (KIP-588).
+v3 flexible.
+v4 several transactions at once, for leaders that verify or add (KIP-890).
+v5 TRANSACTION_ABORTABLE (KIP-890).
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,7 @@
-"""DescribeProducers (key 61), version 0: the producers of partitions as the logs led here know them (KIP-664)."""
+"""DescribeProducers (key 61), version 0: the producers of partitions as the logs led here know them (KIP-664).
+
+v0 flexible (KIP-664).
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,7 @@
-"""DescribeTransactions (key 65), version 0: transactional ids as their coordinators know them (KIP-664)."""
+"""DescribeTransactions (key 65), version 0: transactional ids as their coordinators know them (KIP-664).
+
+v0 flexible (KIP-664).
+"""
 
 from typing import TYPE_CHECKING, Any
 

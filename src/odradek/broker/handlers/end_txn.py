@@ -1,7 +1,12 @@
 """EndTxn (key 26), versions 0-4.
 
 Commits or aborts; answered when the decision is committed, while the markers are on their way.
-v1 answers before it throttles. v2 may answer PRODUCER_FENCED (KIP-588). v3 flexible. v4 may answer TRANSACTION_ABORTABLE.
+
+v0 the first (KIP-98).
+v1 the response leaves before the client is throttled (KIP-219).
+v2 PRODUCER_FENCED (KIP-588).
+v3 flexible.
+v4 TRANSACTION_ABORTABLE (KIP-890).
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,9 @@
 """ListTransactions (key 66), versions 0-1.
 
 The transactional ids that this broker coordinates; COORDINATOR_LOAD_IN_PROGRESS while some are still being loaded.
-v1 filter by how long they have been open (KIP-994).
+
+v0 flexible (KIP-664).
+v1 only those that are open for longer (KIP-994).
 """
 
 from typing import TYPE_CHECKING, Any

@@ -2,8 +2,12 @@
 
 Positions of a group inside a transaction: they count when its marker stands in the group's partition of the groups'
 topic. Like any transactional write it is taken only if the coordinator of the transaction knows of it.
-v1 answers before it throttles. v2 leader epoch. v3 flexible, member and generation are checked (KIP-447). v4 may answer
-TRANSACTION_ABORTABLE.
+
+v0 the first (KIP-98).
+v1 the response leaves before the client is throttled (KIP-219).
+v2 leader epoch of the last record read (KIP-320).
+v3 flexible; member and generation (KIP-447).
+v4 TRANSACTION_ABORTABLE (KIP-890).
 """
 
 from typing import TYPE_CHECKING
