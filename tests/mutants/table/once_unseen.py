@@ -13,7 +13,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         "a batch that is sent again is acknowledged although the first of it is not committed",
         (
             Edit(
-                "broker.handlers.produce:handle",
+                "broker.handlers.produce:append_all",
                 "if acks == ALL: ...",
                 "if acks == ALL and (not result.duplicate): ...",
             ),
