@@ -13,6 +13,7 @@ from odradek.sim.plan import (
     CLEANER_KINDS,
     CLIENT_KINDS,
     FURTHER_KINDS,
+    GROUP_KINDS,
     KINDS,
     RUDE_KINDS,
     Fault,
@@ -49,7 +50,7 @@ def notes(outcome: Outcome, text: str) -> list[str]:
 
 
 def test_every_kind_has_its_function() -> None:
-    drawn = [*KINDS, *FURTHER_KINDS, *CLIENT_KINDS, *BATCH_KINDS, *RUDE_KINDS, *CLEANER_KINDS]
+    drawn = [*KINDS, *FURTHER_KINDS, *CLIENT_KINDS, *BATCH_KINDS, *RUDE_KINDS, *CLEANER_KINDS, *GROUP_KINDS]
     assert set(drawn) == set(faults.TABLE)
     assert len({*drawn, *ACTIONS}) == len(drawn) + len(ACTIONS)
 

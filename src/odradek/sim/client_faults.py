@@ -8,7 +8,9 @@ sends again may stand twice, once for each of them, and no more often.
 from odradek.sim import targets
 from odradek.sim.plan import Fault
 from odradek.sim.workload import ClientProcess, ConsumerProcess, Workload
-from odradek.sim.world import World
+from odradek.sim.world import SimBroker, World
+
+OFFSETS_TOPIC = "__consumer_offsets"
 
 # A send is this old at most when its producer dies: before it left, before it was written, before it was committed.
 LONGEST_IN_FLIGHT_S = 0.03
@@ -113,4 +115,37 @@ def clients_reconnect(world: World, fault: Fault) -> bool:
     return True
 
 
-TABLE = targets.table_of(producer_killed, producer_restarts, consumer_killed, clients_reconnect)
+def member_killed(world: World, fault: Fault) -> bool:
+    """A member of the group: its session ends later, and another one joins."""
+    workload = _workload(world)
+    running = [] if workload is None else [m for m in workload.members if m.is_running]
+    if workload is None or not running:
+        return False
+    member = running[int(fault.target * len(running))]
+    member.kill()
+    _back_after(world, workload, member, fault.lasts_s)
+    return True
+
+
+def kill_coordinator(world: World, fault: Fault) -> bool:
+    """The broker that leads the group's partition of `__consumer_offsets`, while members are at it."""
+    brokers = [b for b in targets.serving(world) if _leads_offsets(b)]
+    if not brokers:
+        return False
+    broker = brokers[int(fault.target * len(brokers))]
+    broker.kill()
+    targets.start_again(world, broker, fault.lasts_s)
+    return True
+
+
+def _leads_offsets(broker: SimBroker) -> bool:
+    assert broker.runtime is not None
+    return any(
+        partition.topic == OFFSETS_TOPIC and replica.is_leader and replica.log.log_end_offset
+        for partition, replica in broker.runtime.broker.replicas.partitions.items()
+    )
+
+
+TABLE = targets.table_of(
+    producer_killed, producer_restarts, consumer_killed, clients_reconnect, member_killed, kill_coordinator
+)

@@ -72,8 +72,8 @@ class Operations:
     async def _set_quota(self, fault: Fault) -> str:
         """Of all clients together, for a while. It is taken away again, however long that takes."""
         key, value = (
-            ("producer_byte_rate", 2_000.0 + 40_000.0 * fault.amount),
-            ("consumer_byte_rate", 2_000.0 + 40_000.0 * fault.amount),
+            ("producer_byte_rate", float(2_000 + int(40_000 * fault.amount))),
+            ("consumer_byte_rate", float(2_000 + int(40_000 * fault.amount))),
             ("request_percentage", 1.0 + 50.0 * fault.amount),
         )[int(fault.target * 3)]
         said = await self._alter_quota(key, value, remove=False)

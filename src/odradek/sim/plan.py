@@ -125,6 +125,11 @@ CLEANER_KINDS: dict[str, tuple[str, int, float, float]] = {
     "killed_while_cleaning": ("F29", 5, 0.5, 4.0),
     "disk_fails_while_cleaning": ("F29", 2, 0.5, 4.0),
 }
+# Of seeds with a group of consumers, each drawn by itself.
+GROUP_KINDS: dict[str, tuple[str, int, float, float]] = {
+    "member_killed": ("F31", 3, 0.1, 4.0),
+    "kill_coordinator": ("F31", 2, 0.5, 5.0),
+}
 # What a seed is about, by the numbers of the fault matrix: `classes_of`.
 CLASSES: dict[str, frozenset[str]] = {
     "processes": frozenset({"F1", "F2", "F3", "F4", "F5"}),
@@ -152,7 +157,7 @@ SINGLE = frozenset({"disk_emptied"})
 def classes_of(kinds: Iterable[str]) -> tuple[str, ...]:
     """Of these kinds of fault, in the order of `CLASSES`."""
     tables = (
-        KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, RUDE_KINDS, ACTIONS, OPERATIONS, CLEANER_KINDS,
+        KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, RUDE_KINDS, ACTIONS, OPERATIONS, CLEANER_KINDS, GROUP_KINDS,
     )  # fmt: skip
     numbers = {table[kind][0] for kind in kinds for table in tables if kind in table}
     return tuple(name for name, of_it in CLASSES.items() if not of_it.isdisjoint(numbers))
@@ -180,6 +185,7 @@ class Plan:
     leaves_gaps: bool = False  # in its sequences
     codec: str = "none"
     topic_count: int = 1
+    has_group: bool = False  # of consumers that commit
     states: dict[str, str] = field(
         default_factory=dict
     )  # settings of the compacted topic; none: there is none
@@ -265,6 +271,10 @@ def draw(seed: int) -> Plan:
     settings.update(_records(seed))
     states, of_cleaner = _states(seed)
     settings.update(of_cleaner)
+    has_group = random.Random(f"group-{seed}").random() < 0.3
+    if has_group:
+        settings.update(_of_groups(replication_factor, min_insync_replicas))
+        faults += _by_themselves(GROUP_KINDS, seed, duration_s, 0.6)
     if states:
         faults += _by_themselves(CLEANER_KINDS, seed, duration_s, 0.5)
     partitions, producers = rng.choice((1, 1, 2, 3)), rng.choice((1, 2, 3))
@@ -287,6 +297,7 @@ def draw(seed: int) -> Plan:
         settings=settings,
         reads_from_replicas=random.Random(f"readers-{seed}").random() < 0.3,
         states=states,
+        has_group=has_group,
         **_producers(seed, is_idempotent=is_idempotent),
     )
 
@@ -317,6 +328,18 @@ def _states(seed: int) -> tuple[dict[str, str], dict[str, str]]:
     if "delete" in topic["cleanup.policy"]:
         cleaner["log.retention.check.interval.ms"] = "500"
     return topic, cleaner
+
+
+def _of_groups(replication_factor: int, min_insync_replicas: int) -> dict[str, str]:
+    """Their offsets are as safe as the records of the seed's topics, and are compacted within seconds."""
+    return {
+        "offsets.topic.replication.factor": str(replication_factor),
+        "offsets.topic.segment.bytes": "1000",
+        "min.insync.replicas": str(min_insync_replicas),
+        "group.initial.rebalance.delay.ms": "200",
+        "group.min.session.timeout.ms": "1000",
+        "log.cleaner.backoff.ms": "1000",
+    }
 
 
 def _producers(seed: int, *, is_idempotent: bool) -> dict[str, Any]:

@@ -5,6 +5,7 @@ once everything is healed all of it must come to rest within bounded simulated t
 every ISR full, every replica identical. `rest.pending` says why it is not at rest yet.
 """
 
+import asyncio
 import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,9 +20,12 @@ from odradek.sim.burden import burdens
 from odradek.sim.checkers import replicas
 from odradek.sim.checkers.burden import overburdened
 from odradek.sim.checkers.deliveries import FINAL, check
+from odradek.sim.checkers.groups import Fetched, check_groups
 from odradek.sim.checkers.history import Anomaly, History
 from odradek.sim.checkers.measures import measures
 from odradek.sim.checkers.rest import unsettled
+from odradek.sim.client import RETRY_S
+from odradek.sim.group_member import GroupClient
 from odradek.sim.loop import Host
 from odradek.sim.meter import Meter
 from odradek.sim.mistakes import Mistake, Mistakes, quiet_but_for
@@ -353,13 +357,20 @@ class _Run:
                 named = topics.now(partition)
                 if named is not None:
                     log_starts[named] = max(r.log_start_offset for r in state.replicas)
-        return check(
+        groups = check_groups(
+            self.workload.group_history, self._made_again(), is_lossy=self.plan.has(UNCLEAN)
+        )
+        return list(groups) + check(
             self.history,
             lossy=topics.lossy().keys(),
             gone={event.topic_partition for event in self.history.events} - now,
             log_starts=log_starts,
             compacted={COMPACTED},
         )
+
+    def _made_again(self) -> list[TopicPartition]:
+        """Partitions of which a topic of the name was deleted."""
+        return [p for p in self.partitions if self.plan.has(frozenset({"recreate_topic"}))]
 
     # --- looking
 
@@ -413,6 +424,16 @@ class _Run:
         for partition in self.workload.all_partitions:
             world.call(self.client_host, read(partition))
         self._same_for_every_replica()
+        if self.plan.has_group:
+            world.call(self.client_host, self._offsets_at_the_end())
+
+    async def _offsets_at_the_end(self) -> None:
+        group = GroupClient(await self.workload.connected())
+        asked_s = group.now_s
+        while (found := await group.offsets(self.partitions)) is None:
+            await asyncio.sleep(RETRY_S)
+        for partition, offset in found.items():
+            self.workload.group_history.events.append(Fetched(partition, offset, asked_s, group.now_s))
 
     def _same_for_every_replica(self) -> None:
         """What the leader served is what every replica holds: by offset, count and checksum (I9 at rest)."""

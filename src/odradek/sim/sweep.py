@@ -7,19 +7,22 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache
+from contextlib import ExitStack
 from pathlib import Path
 
 from odradek.controller import bulk_moves
-from odradek.sim.coverage import Key, Reached, merged, traced
+from odradek.sim.coverage import Seen, merged, table, watched, without_reason
 from odradek.sim.plan import ALSO, draw
 from odradek.sim.run import CORRECTNESS, OK, Outcome
 from odradek.sim.run import run as run_plan
 
 Say = Callable[[str], None]
-Part = tuple[set[Key], dict[Key, set[int]]]
-MOST_TRACED = 64
-_traced: set[int] = set()  # seeds, in a process of the pool
+UNREACHED = 1
+MOST_WATCHED = 64
+# In a process of the pool: seeds of which the reached statements are told, and the marks meanwhile.
+_watched: set[int] = set()
+_marks: dict[str, bytearray] = {}
+_watching = ExitStack()
 
 
 def sweep(
@@ -34,13 +37,14 @@ def sweep(
 ) -> int:
     """Runs all; the exit code is that of the first that failed. The last line is the sum of the lines of all.
 
-    `hashes`: a file to be written, a line for every seed. `coverage`: of the first `MOST_TRACED`, which are traced.
+    `hashes`: a file to be written, a line for every seed. `coverage`: of the first `MOST_WATCHED`. A function that none of 64
+    enters and that has no reason (`not_entered`) is a failure.
     """
     begun, cpu = time.perf_counter(), 0.0
     outcomes: list[Outcome] = []
-    parts: list[Part] = []
-    traced_seeds = frozenset(seeds[:MOST_TRACED]) if coverage else frozenset[int]()
-    for outcome, seconds, part in _run_all(seeds, jobs, hash_seed="0", traced_seeds=traced_seeds):
+    parts: list[Seen] = []
+    watched_seeds = frozenset(seeds[:MOST_WATCHED]) if coverage else frozenset[int]()
+    for outcome, seconds, part in _run_all(seeds, jobs, hash_seed="0", watched_seeds=watched_seeds):
         cpu += seconds
         if part is not None:
             parts.append(part)
@@ -66,9 +70,12 @@ def sweep(
     if count_faults:
         for line in fault_table(outcomes):
             say(line)
+    unreached = False
     if parts:
-        for line in merged(parts).table():
+        seen = merged(parts)
+        for line in table(seen):
             say(line)
+        unreached = len(parts) == MOST_WATCHED and bool(without_reason(seen))
     events = sum(o.events for o in outcomes)
     ran = events * (2 if twice else 1)
     say(
@@ -78,7 +85,7 @@ def sweep(
         f"{sum(o.simulated_s for o in outcomes) / 3600:.2f} logical hours; "
         f"{took:.1f} s, {ran / took:.0f} events/s, {ran / cpu:.0f} per second of a core"
     )
-    return failed[0].code if failed else OK
+    return failed[0].code if failed else UNREACHED if unreached else OK
 
 
 def fault_table(outcomes: Sequence[Outcome]) -> Iterator[str]:
@@ -99,15 +106,15 @@ def _run_all(
     hash_seed: str,
     *,
     is_large: bool = False,
-    traced_seeds: frozenset[int] = frozenset(),
-) -> Iterator[tuple[Outcome, float, Part | None]]:
+    watched_seeds: frozenset[int] = frozenset(),
+) -> Iterator[tuple[Outcome, float, Seen | None]]:
     # A new interpreter reads this at its start; a forked one would share our hashes.
     before = os.environ.get("PYTHONHASHSEED")
     os.environ["PYTHONHASHSEED"] = hash_seed
     try:
         spawning = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(
-            jobs, mp_context=spawning, initializer=_begin, initargs=(is_large, sorted(ALSO), traced_seeds)
+            jobs, mp_context=spawning, initializer=_begin, initargs=(is_large, sorted(ALSO), watched_seeds)
         ) as pool:
             yield from pool.map(_work, seeds, chunksize=4)
     finally:
@@ -117,32 +124,24 @@ def _run_all(
             os.environ["PYTHONHASHSEED"] = before
 
 
-def _begin(is_large: bool, also: list[str], traced_seeds: frozenset[int]) -> None:
+def _begin(is_large: bool, also: list[str], watched_seeds: frozenset[int]) -> None:
     """In a new process. `is_large`: the seeds have few partitions, and would never reach what is made for many."""
+    if watched_seeds:
+        _watched.update(watched_seeds)
+        _marks.update(_watching.enter_context(watched()))
     gc.freeze()
     ALSO.update(also)
-    _traced.update(traced_seeds)
     if is_large:
         bulk_moves.WORTH_IT = 1
 
 
-@cache
-def _reached() -> Reached:
-    """By all seeds of this process: what has been seen once is not traced again."""
-    return Reached()
-
-
-def _work(seed: int) -> tuple[Outcome, float, Part | None]:
+def _work(seed: int) -> tuple[Outcome, float, Seen | None]:
+    if seed not in _watched:
+        _watching.close()  # those that are watched come first
     begun = time.process_time()
-    part: Part | None = None
-    if seed in _traced:
-        reached = _reached()
-        with traced(reached):
-            outcome = run_plan(draw(seed))
-        part = reached.entered, {key: reached.missing[key] for key in reached.entered}
-    else:
-        outcome = run_plan(draw(seed))
+    outcome = run_plan(draw(seed))
     outcome.history.events.clear()
     outcome.history.adrift.clear()
     outcome.notes.clear()
-    return outcome, time.process_time() - begun, part
+    seen = {file: bytes(marks) for file, marks in _marks.items()} if seed in _watched else None
+    return outcome, time.process_time() - begun, seen

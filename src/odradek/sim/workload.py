@@ -10,9 +10,11 @@ from typing import Any
 
 from odradek.model.ids import TopicPartition
 from odradek.sim import states
+from odradek.sim.checkers.groups import GroupHistory
 from odradek.sim.checkers.history import History
 from odradek.sim.client import SimClient
 from odradek.sim.consumer import SimConsumer
+from odradek.sim.group_member import GroupMember
 from odradek.sim.loop import Host
 from odradek.sim.pipelined_producer import PipelinedProducer
 from odradek.sim.plan import COMPACTED, MOVE_THE_LOG_START, UNCLEAN, Plan
@@ -23,6 +25,7 @@ from odradek.sim.world import PORT, World
 MACHINE, NUMBER = "c1", 101
 STATES = TopicPartition(COMPACTED, 0)
 STATE_PRODUCERS = 2  # of the same keys
+MEMBERS = 3
 BY_REPLICA = "replica-"  # names of consumers that read from any copy
 
 
@@ -149,6 +152,23 @@ class StateProducerProcess(ProducerProcess):
         return {**super()._options(), "acks": -1, "is_idempotent": True, "record_of": states.record_of}
 
 
+class MemberProcess(ClientProcess):
+    """`m0` is a member of the group; who takes its place is another one."""
+
+    def __init__(self, workload: "Workload", number: int) -> None:
+        super().__init__(workload)
+        self.number = number
+
+    async def live(self, host: Host) -> None:
+        workload = self.workload
+        client = await workload.connected()
+        name = f"m{self.number}.{self.lives}"
+        member = GroupMember(
+            client, name, workload.group_history, workload.partitions, lambda: workload.is_over
+        )
+        await member.live()
+
+
 class ConsumerProcess(ClientProcess):
     """Reads one partition by assignment; its next life goes on behind the last record it has seen."""
 
@@ -181,11 +201,15 @@ class Workload:
         if plan.has_states:
             self.producers += [StateProducerProcess(self, number) for number in range(STATE_PRODUCERS)]
         self.consumers: list[ConsumerProcess] = []
+        self.members = [MemberProcess(self, number) for number in range(MEMBERS if plan.has_group else 0)]
+        self.group_history = GroupHistory()
         self._processes = 0
 
     def start(self) -> None:
         for producer in self.producers:
             producer.start()
+        for member in self.members:
+            member.start()
         for partition in self.partitions:
             self._follow(partition)
         if self.plan.has_states:

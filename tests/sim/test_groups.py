@@ -1,0 +1,70 @@
+"""A group of consumers in simulated worlds: what is wrong on purpose is named, and a group outlives its coordinator."""
+
+from dataclasses import replace
+
+import pytest
+
+from odradek.model.ids import TopicPartition
+from odradek.sim.checkers.groups import Committed, Fetched, GroupHistory, Joined, check_groups
+from odradek.sim.plan import GROUP_KINDS, Fault, _of_groups, draw
+from odradek.sim.run import OK, describe, run
+from odradek.sim.world import World
+
+T, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+def found(*events: Joined | Committed | Fetched, gone: tuple[TopicPartition, ...] = ()) -> list[str]:
+    return [anomaly.name for anomaly in check_groups(GroupHistory(list(events)), gone)]
+
+
+def test_what_is_committed_only_rises() -> None:
+    assert found(Committed(T, 1, 0.0, 0.1), Fetched(T, 1, 0.2, 0.3), Committed(T, 2, 0.4, 0.5)) == []
+    assert found(Committed(T, 2, 0.0, 0.1), Fetched(T, 1, 0.2, 0.3)) == ["lost-commit"]
+    assert found(Committed(T, 2, 0.0, 0.1), Fetched(T, -1, 0.2, 0.3)) == ["lost-commit"]
+    assert found(Committed(T, 2, 0.0, 0.1), Committed(T, 1, 0.2, 0.3)) == ["lost-commit"], "by a zombie"
+
+
+def test_what_was_under_way_at_the_same_time_of_another_partition_or_of_a_deleted_topic_is_no_loss() -> None:
+    assert found(Committed(T, 2, 0.0, 0.3), Fetched(T, 1, 0.2, 0.4)) == []
+    assert found(Committed(T, 2, 0.0, 0.1), Fetched(OTHER, 1, 0.2, 0.3)) == []
+    assert found(Committed(T, 2, 0.0, 0.1), Fetched(T, -1, 0.2, 0.3), gone=(T,)) == []
+
+
+def test_generations_rise_and_have_one_leader() -> None:
+    assert (
+        found(Joined(1, "a", "a", 0.0, 0.1), Joined(1, "a", "b", 0.0, 0.1), Joined(2, "b", "b", 1, 1)) == []
+    )
+    assert found(Joined(2, "a", "a", 0.0, 0.1), Joined(1, "b", "b", 0.2, 0.3)) == ["generation-fell"]
+    assert found(Joined(1, "a", "a", 0.0, 0.1), Joined(1, "b", "b", 0.2, 0.3)) == ["generation-twice"]
+    assert found(Joined(2, "a", "a", 0.0, 0.3), Joined(1, "b", "b", 0.2, 0.4)) == [], "asked before"
+
+
+@pytest.mark.parametrize("kind", sorted(GROUP_KINDS))
+def test_a_group_outlives_its_members_and_its_coordinator(kind: str) -> None:
+    told: list[Joined | Committed | Fetched] = []
+
+    def observe(world: World) -> None:
+        told[:] = world.clients.group_history.events
+
+    plan = replace(
+        draw(1),
+        brokers=3,
+        partitions=3,
+        replication_factor=3,
+        min_insync_replicas=2,
+        duration_s=15.0,
+        flushes=False,
+        topic_count=1,
+        states={},
+        has_group=True,
+        store_notices_death=True,
+        settings=_of_groups(3, 2),
+        faults=tuple(Fault(3.5 * n, kind, 0.0, 0.5, 1.0) for n in range(1, 4)),
+    )
+    outcome = run(plan, observe=observe)
+
+    assert outcome.code == OK, describe(outcome)
+    assert len(outcome.injected) == 3
+    assert max(event.generation for event in told if isinstance(event, Joined)) > 1
+    after = max(fault.at_s for fault in outcome.injected)
+    assert [event for event in told if isinstance(event, Committed) and event.asked_s > after]
