@@ -19,6 +19,7 @@ from odradek.records.batch import (
     NO_TIMESTAMP,
     TRANSACTIONAL,
     BatchHeader,
+    Buffer,
 )
 from odradek.records.checksum import crc32c
 from odradek.records.compression import CODEC_NAMES, CODEC_NUMBERS, compress
@@ -83,13 +84,9 @@ def build_batch(
     if delete_horizon_ms is not None:
         attributes |= DELETE_HORIZON
     block = compress(codec_number, body, level) if body else b""
-    size = BATCH_OVERHEAD + len(block)
-    batch = bytearray(size)
-    HEADER.pack_into(
-        batch,
-        0,
+    header = BatchHeader(
         base_offset,
-        size - LOG_OVERHEAD,
+        0,
         leader_epoch,
         MAGIC,
         0,
@@ -102,9 +99,18 @@ def build_batch(
         base_sequence,
         len(records),
     )
+    return batch_bytes(header, block)
+
+
+def batch_bytes(header: BatchHeader, block: Buffer) -> bytes:
+    """A batch of these fields over `block`, the records as they are stored; size and CRC are its own."""
+    size = BATCH_OVERHEAD + len(block)
+    batch = bytearray(size)
+    HEADER.pack_into(
+        batch, 0, header.base_offset, size - LOG_OVERHEAD, header.leader_epoch, MAGIC, 0, *header[5:]
+    )
     batch[BATCH_OVERHEAD:] = block
-    checksum = crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:])
-    batch[CRC_OFFSET : CRC_OFFSET + 4] = checksum.to_bytes(4, "big")
+    batch[CRC_OFFSET:ATTRIBUTES_OFFSET] = crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:]).to_bytes(4, "big")
     return bytes(batch)
 
 

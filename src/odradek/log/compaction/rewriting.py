@@ -21,22 +21,15 @@ from odradek.log.compaction.offset_map import OffsetMap
 from odradek.log.compaction.records import Place, opened, places
 from odradek.log.compaction.transactions import MetTransactions
 from odradek.records.batch import (
-    ATTRIBUTES_OFFSET,
-    BATCH_OVERHEAD,
     CODEC_MASK,
-    CRC_OFFSET,
     DELETE_HORIZON,
-    HEADER,
     LOG_APPEND_TIME,
-    LOG_OVERHEAD,
-    MAGIC,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     BatchHeader,
     Buffer,
 )
-from odradek.records.builder import append_varint
-from odradek.records.checksum import crc32c
+from odradek.records.builder import append_varint, batch_bytes
 from odradek.records.compression import compress
 from odradek.records.reader import wrapped
 
@@ -155,7 +148,7 @@ class Rewriting:
     def _emptied(self, header: BatchHeader) -> Buffer:
         """61 bytes: what the producer's state and the end of the log need, and no codec, because there is no block."""
         attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON)
-        return _batch(
+        return batch_bytes(
             header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0), b""
         )
 
@@ -184,7 +177,7 @@ class Rewriting:
             max_timestamp=max_timestamp,
             record_count=len(kept),
         )
-        return _batch(new_header, compress(attributes & CODEC_MASK, body))
+        return batch_bytes(new_header, compress(attributes & CODEC_MASK, body))
 
 
 def _moved(data: bytes, kept: list[Place], moved: int) -> bytearray:
@@ -198,15 +191,3 @@ def _moved(data: bytes, kept: list[Place], moved: int) -> bytearray:
         body += fields
         body += data[place.body : place.end]
     return body
-
-
-def _batch(header: BatchHeader, block: Buffer) -> bytes:
-    """A batch of these fields over `block`; size and CRC are its own."""
-    size = BATCH_OVERHEAD + len(block)
-    batch = bytearray(size)
-    HEADER.pack_into(
-        batch, 0, header.base_offset, size - LOG_OVERHEAD, header.leader_epoch, MAGIC, 0, *header[5:]
-    )
-    batch[BATCH_OVERHEAD:] = block
-    batch[CRC_OFFSET:ATTRIBUTES_OFFSET] = crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:]).to_bytes(4, "big")
-    return bytes(batch)
