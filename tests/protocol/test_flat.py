@@ -14,7 +14,11 @@ from odradek.protocol.compiler import snake_case
 from odradek.protocol.errors import MalformedMessage, UnsupportedVersion
 from odradek.protocol.flat import leader_and_isr_request
 from odradek.protocol.flattening import OBJECTS, TUPLES, Flat, FlatForm, files
-from odradek.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from odradek.protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
 from odradek.protocol.primitives import RowShapes
 from odradek.protocol.schema import Field, Message, Struct
 from tests.protocol.golden import message_classes, vectors
@@ -249,3 +253,18 @@ def test_shapes_of_rows_are_forgotten_where_there_are_too_many() -> None:
     assert len(shapes) == 1
     pack, length = shapes.get((RowShapes.MOST,)) or shapes.make((RowShapes.MOST,))
     assert len(pack(1, length, *range(RowShapes.MOST))) == 4 + len(length) + 4 * RowShapes.MOST + 1
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 126, 127, 200])
+def test_lists_of_integers_of_any_length_are_read(size: int) -> None:
+    state = LeaderAndIsrPartitionState(isr=list(range(size)), replicas=list(range(0, -size, -1)))
+    for version in (0, 3, 7):
+        message = LeaderAndIsrRequest()
+        if version < 2:
+            message.ungrouped_partition_states = [state]
+        else:
+            message.topic_states = [LeaderAndIsrTopicState(partition_states=[state])]
+        body = message.encode(version)
+        assert LeaderAndIsrRequest.decode(version, body) == message
+        with pytest.raises(MalformedMessage):
+            LeaderAndIsrRequest.decode(version, body[:-6])

@@ -253,6 +253,11 @@ class DecoderSource(Source):
             letter = FIXED[line.of]
             if letter == "16s":
                 self.emit(f"{target} = list(unpack_from('>' + '16s' * {count}, buffer, position))")
+            elif letter == "i":  # replicas, in-sync replicas: short, and several in each row
+                self.emit(f"if {count} < {len(primitives.UNPACK_INTS)}:")
+                self.emit(f"    {target} = list(UNPACK_INTS[{count}](buffer, position))")
+                self.emit("else:")
+                self.emit(f"    {target} = list(unpack_from(f'>{{{count}}}i', buffer, position))")
             else:
                 self.emit(f"{target} = list(unpack_from(f'>{{{count}}}{letter}', buffer, position))")
             self.emit(f"position += {count} * {size}")
@@ -314,6 +319,7 @@ def decoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any
     source.names.update(
         new=object.__new__,
         unpack_from=struct.unpack_from,
+        UNPACK_INTS=primitives.UNPACK_INTS,
         read_uvarint=primitives.read_uvarint,
         read_tag=primitives.read_tag,
         read_tag_count=primitives.read_tag_count,

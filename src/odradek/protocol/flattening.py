@@ -582,6 +582,7 @@ _IMPORTS = {
     "odradek.protocol.errors": ("MalformedMessage", "UnsupportedVersion"),
     "odradek.protocol.primitives": (
         "ELEMENT_BUDGET",
+        "UNPACK_INTS",
         "UVARINTS",
         "Buffer",
         "RowShapes",

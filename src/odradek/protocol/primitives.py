@@ -92,6 +92,9 @@ def varint(value: int) -> bytes:
 # One-byte varints, ready made.
 UVARINTS = tuple(bytes((value,)) for value in range(128))
 
+# `unpack_from` of this many int32, ready made.
+UNPACK_INTS = tuple(Struct(f">{count}i").unpack_from for count in range(16))
+
 
 def compact_string(text: str) -> bytes:
     content = text.encode()

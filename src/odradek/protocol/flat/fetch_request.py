@@ -12,7 +12,7 @@ from struct import error as struct_error
 from typing import Any, NamedTuple
 
 from odradek.protocol.errors import MalformedMessage, UnsupportedVersion
-from odradek.protocol.primitives import ELEMENT_BUDGET, UVARINTS, Buffer, RowShapes, bad_null, left_over, over_budget, read_tag, read_tag_count, read_uvarint, skip_tagged_fields, too_long, too_many, unencodable, uvarint, wrong_tag_size
+from odradek.protocol.primitives import ELEMENT_BUDGET, UNPACK_INTS, UVARINTS, Buffer, RowShapes, bad_null, left_over, over_budget, read_tag, read_tag_count, read_uvarint, skip_tagged_fields, too_long, too_many, unencodable, uvarint, wrong_tag_size
 from odradek.protocol.schema import NO_UUID
 
 
@@ -242,7 +242,10 @@ def _decode_7_to_8(buffer: bytes, position: int, budget: int) -> FetchRequest:
                 budget -= n10
                 if budget < 0:
                     raise over_budget('partitions')
-                o8_partitions = list(unpack_from(f'>{n10}i', buffer, position))
+                if n10 < 16:
+                    o8_partitions = list(UNPACK_INTS[n10](buffer, position))
+                else:
+                    o8_partitions = list(unpack_from(f'>{n10}i', buffer, position))
                 position += n10 * 4
             else:
                 raise bad_null('partitions', n10)
@@ -324,7 +327,10 @@ def _decode_9_to_10(buffer: bytes, position: int, budget: int) -> FetchRequest:
                 budget -= n10
                 if budget < 0:
                     raise over_budget('partitions')
-                o8_partitions = list(unpack_from(f'>{n10}i', buffer, position))
+                if n10 < 16:
+                    o8_partitions = list(UNPACK_INTS[n10](buffer, position))
+                else:
+                    o8_partitions = list(unpack_from(f'>{n10}i', buffer, position))
                 position += n10 * 4
             else:
                 raise bad_null('partitions', n10)
@@ -406,7 +412,10 @@ def _decode_11(buffer: bytes, position: int, budget: int) -> FetchRequest:
                 budget -= n10
                 if budget < 0:
                     raise over_budget('partitions')
-                o8_partitions = list(unpack_from(f'>{n10}i', buffer, position))
+                if n10 < 16:
+                    o8_partitions = list(UNPACK_INTS[n10](buffer, position))
+                else:
+                    o8_partitions = list(unpack_from(f'>{n10}i', buffer, position))
                 position += n10 * 4
             else:
                 raise bad_null('partitions', n10)
@@ -531,7 +540,10 @@ def _decode_12(buffer: bytes, position: int, budget: int) -> FetchRequest:
                 budget -= n11
                 if budget < 0:
                     raise over_budget('partitions')
-                o9_partitions = list(unpack_from(f'>{n11}i', buffer, position))
+                if n11 < 16:
+                    o9_partitions = list(UNPACK_INTS[n11](buffer, position))
+                else:
+                    o9_partitions = list(unpack_from(f'>{n11}i', buffer, position))
                 position += n11 * 4
             else:
                 raise bad_null('partitions', n11)
@@ -669,7 +681,10 @@ def _decode_13_to_14(buffer: bytes, position: int, budget: int) -> FetchRequest:
                 budget -= n9
                 if budget < 0:
                     raise over_budget('partitions')
-                o8_partitions = list(unpack_from(f'>{n9}i', buffer, position))
+                if n9 < 16:
+                    o8_partitions = list(UNPACK_INTS[n9](buffer, position))
+                else:
+                    o8_partitions = list(unpack_from(f'>{n9}i', buffer, position))
                 position += n9 * 4
             else:
                 raise bad_null('partitions', n9)
@@ -808,7 +823,10 @@ def _decode_15_to_16(buffer: bytes, position: int, budget: int) -> FetchRequest:
                 budget -= n9
                 if budget < 0:
                     raise over_budget('partitions')
-                o8_partitions = list(unpack_from(f'>{n9}i', buffer, position))
+                if n9 < 16:
+                    o8_partitions = list(UNPACK_INTS[n9](buffer, position))
+                else:
+                    o8_partitions = list(unpack_from(f'>{n9}i', buffer, position))
                 position += n9 * 4
             else:
                 raise bad_null('partitions', n9)
@@ -968,7 +986,10 @@ def _decode_17(buffer: bytes, position: int, budget: int) -> FetchRequest:
                 budget -= n11
                 if budget < 0:
                     raise over_budget('partitions')
-                o10_partitions = list(unpack_from(f'>{n11}i', buffer, position))
+                if n11 < 16:
+                    o10_partitions = list(UNPACK_INTS[n11](buffer, position))
+                else:
+                    o10_partitions = list(unpack_from(f'>{n11}i', buffer, position))
                 position += n11 * 4
             else:
                 raise bad_null('partitions', n11)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from struct import Struct, pack, unpack_from
 from typing import Any
 
-from odradek.protocol.primitives import UVARINTS, Buffer, bad_null, left_over, over_budget, read_uvarint, skip_tagged_fields, too_long, too_many, unencodable, uvarint
+from odradek.protocol.primitives import UNPACK_INTS, UVARINTS, Buffer, bad_null, left_over, over_budget, read_uvarint, skip_tagged_fields, too_long, too_many, unencodable, uvarint
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics
 
 
@@ -71,7 +71,10 @@ def _decode_1(buffer: Buffer, position: int, budget: int) -> OffsetFetchRequest:
                 budget -= n6
                 if budget < 0:
                     raise over_budget('partitionIndexes')
-                o4.partition_indexes = list(unpack_from(f'>{n6}i', buffer, position))
+                if n6 < 16:
+                    o4.partition_indexes = list(UNPACK_INTS[n6](buffer, position))
+                else:
+                    o4.partition_indexes = list(unpack_from(f'>{n6}i', buffer, position))
                 position += n6 * 4
             else:
                 raise bad_null('partitionIndexes', n6)
@@ -130,7 +133,10 @@ def _decode_2_to_5(buffer: Buffer, position: int, budget: int) -> OffsetFetchReq
                 budget -= n6
                 if budget < 0:
                     raise over_budget('partitionIndexes')
-                o4.partition_indexes = list(unpack_from(f'>{n6}i', buffer, position))
+                if n6 < 16:
+                    o4.partition_indexes = list(UNPACK_INTS[n6](buffer, position))
+                else:
+                    o4.partition_indexes = list(unpack_from(f'>{n6}i', buffer, position))
                 position += n6 * 4
             else:
                 raise bad_null('partitionIndexes', n6)
@@ -203,7 +209,10 @@ def _decode_6(buffer: Buffer, position: int, budget: int) -> OffsetFetchRequest:
                 budget -= n6
                 if budget < 0:
                     raise over_budget('partitionIndexes')
-                o4.partition_indexes = list(unpack_from(f'>{n6}i', buffer, position))
+                if n6 < 16:
+                    o4.partition_indexes = list(UNPACK_INTS[n6](buffer, position))
+                else:
+                    o4.partition_indexes = list(unpack_from(f'>{n6}i', buffer, position))
                 position += n6 * 4
             else:
                 raise bad_null('partitionIndexes', n6)
@@ -289,7 +298,10 @@ def _decode_7(buffer: Buffer, position: int, budget: int) -> OffsetFetchRequest:
                 budget -= n6
                 if budget < 0:
                     raise over_budget('partitionIndexes')
-                o4.partition_indexes = list(unpack_from(f'>{n6}i', buffer, position))
+                if n6 < 16:
+                    o4.partition_indexes = list(UNPACK_INTS[n6](buffer, position))
+                else:
+                    o4.partition_indexes = list(unpack_from(f'>{n6}i', buffer, position))
                 position += n6 * 4
             else:
                 raise bad_null('partitionIndexes', n6)
@@ -392,7 +404,10 @@ def _decode_8(buffer: Buffer, position: int, budget: int) -> OffsetFetchRequest:
                         budget -= n9
                         if budget < 0:
                             raise over_budget('partitionIndexes')
-                        o7.partition_indexes = list(unpack_from(f'>{n9}i', buffer, position))
+                        if n9 < 16:
+                            o7.partition_indexes = list(UNPACK_INTS[n9](buffer, position))
+                        else:
+                            o7.partition_indexes = list(unpack_from(f'>{n9}i', buffer, position))
                         position += n9 * 4
                     else:
                         raise bad_null('partitionIndexes', n9)
@@ -519,7 +534,10 @@ def _decode_9(buffer: Buffer, position: int, budget: int) -> OffsetFetchRequest:
                         budget -= n10
                         if budget < 0:
                             raise over_budget('partitionIndexes')
-                        o8.partition_indexes = list(unpack_from(f'>{n10}i', buffer, position))
+                        if n10 < 16:
+                            o8.partition_indexes = list(UNPACK_INTS[n10](buffer, position))
+                        else:
+                            o8.partition_indexes = list(unpack_from(f'>{n10}i', buffer, position))
                         position += n10 * 4
                     else:
                         raise bad_null('partitionIndexes', n10)
