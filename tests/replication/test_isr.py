@@ -29,6 +29,21 @@ STATES: list[IsrState] = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "moving"),
+    [
+        (PendingExpandIsr, ()),
+        (PendingExpandIsr, (2, 3)),  # 2 is in it
+        (PendingShrinkIsr, ()),
+        (PendingShrinkIsr, (3,)),  # 3 is not
+        (PendingShrinkIsr, (1, 2)),  # nobody would stay
+    ],
+)
+def test_a_change_of_the_isr_that_is_none_cannot_be_proposed(kind: type, moving: tuple[int, ...]) -> None:
+    with pytest.raises(AssertionError, match="in the ISR"):
+        kind((b(1), b(2)), tuple(map(b, moving)))
+
+
 @pytest.mark.parametrize("state", STATES, ids=lambda s: type(s).__name__)
 @pytest.mark.parametrize("to", STATES, ids=lambda s: type(s).__name__)
 def test_every_move_of_the_isr_is_in_the_table_or_is_refused(state: IsrState, to: IsrState) -> None:

@@ -1,15 +1,7 @@
 """Effects: everything a controller can ask for. `core.step` returns one `Effects` for one event.
 
-Whoever runs the core has these duties:
-
-1. Do the `writes` first, all of them, fenced by the version of `/controller_epoch`, and hand the answers
-   back as `WritesAnswered` (one for each write, same order) before any other event.
-2. Then send the `requests`, in the order given, to one queue a broker; the answers come back as events.
-   What is decided by an event is told only in the Effects that follow its last write (write, then tell).
-3. Send the `answers` to whoever asked.
-4. Record the `changes` in the journal. `resign` set: give up `/controller`, stand for election again.
-   `follow_up`: hand these events to `step`, in order, before any other: the next phase of a work of several
-   steps, an event of its own because each phase is kept in the store.
+What is done with them, and in which order, stands in `core`. What is decided by an event is told only in the Effects that
+follow its last write (write, then tell).
 
 Values made once for every partition are NamedTuples: a frozen dataclass takes five times as long to build,
 and an election of 100,000 partitions builds half a million of them.

@@ -23,7 +23,8 @@ class GroupState(Enum):
     DEAD = "Dead"
 
 
-# State -> {next state: what moves it there}
+# State -> {next state: what moves it there}. It does not hold the state of a group that is read from records: whatever it was
+# where they were written, it is Stable with members and Empty without (`ClassicGroup.adopt`), for nobody is parked here.
 TRANSITIONS: dict[GroupState, dict[GroupState, str]] = {
     GroupState.EMPTY: {
         GroupState.PREPARING: "a member joins",

@@ -40,6 +40,9 @@ class PendingExpandIsr:
     isr: tuple[BrokerId, ...]  # committed
     joining: tuple[BrokerId, ...]
 
+    def __post_init__(self) -> None:
+        assert self.joining and not set(self.joining) & set(self.isr), "who joins is not in the ISR"
+
     @property
     def maximal_isr(self) -> tuple[BrokerId, ...]:
         return self.isr + self.joining
@@ -53,6 +56,11 @@ class PendingExpandIsr:
 class PendingShrinkIsr:
     isr: tuple[BrokerId, ...]  # committed
     leaving: tuple[BrokerId, ...]
+
+    def __post_init__(self) -> None:
+        assert self.leaving and set(self.leaving) < set(self.isr), (
+            "who leaves is in the ISR, and somebody stays"
+        )
 
     @property
     def maximal_isr(self) -> tuple[BrokerId, ...]:
@@ -84,7 +92,9 @@ class IsrAnswer(NamedTuple):
 
 
 # The moves there are. Every pending state ends in Committed: by the controller's answer (the proposal or
-# what it committed instead), by a refusal (what was committed before), or by new leadership.
+# what it committed instead), by a refusal (what was committed before), or by new leadership. That last move is not
+# looked up here: `make_leader` and `make_follower` begin with Committed, whatever was under way in an older epoch. A
+# partition that is made of its image has the state of the image.
 TRANSITIONS: dict[type, tuple[type, ...]] = {
     Committed: (Committed, PendingExpandIsr, PendingShrinkIsr),
     PendingExpandIsr: (Committed,),
