@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from odradek.cli import main
-from odradek.cli.topic import extents as extents_module
+from odradek.cli.topic import offset_ranges as offset_ranges_module
 from odradek.testing.running_cluster import RunningCluster, running_cluster
 
 
@@ -45,7 +45,7 @@ class Shell:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A person wants to see after two seconds what is not known by then; here a busy machine may take longer."""
-    monkeypatch.setattr(extents_module.extents, "__kwdefaults__", {"patience_s": 30.0})
+    monkeypatch.setattr(offset_ranges_module.offset_ranges, "__kwdefaults__", {"patience_s": 30.0})
 
 
 @pytest.fixture

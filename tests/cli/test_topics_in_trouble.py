@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from odradek.cli import main
-from odradek.cli.topic import extents as extents_module
+from odradek.cli.topic import offset_ranges as offset_ranges_module
 from odradek.cli.topic.create import _hint
 from odradek.client.sync import LATEST, SyncClient
 from odradek.client.sync_connection import DeadlineExceeded
@@ -25,9 +25,9 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    monkeypatch.setattr(extents_module, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
-    monkeypatch.setattr(extents_module, "PAUSE_S", 30.0)
-    monkeypatch.setattr(extents_module.extents, "__kwdefaults__", {"patience_s": 60.0})
+    monkeypatch.setattr(offset_ranges_module, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    monkeypatch.setattr(offset_ranges_module, "PAUSE_S", 30.0)
+    monkeypatch.setattr(offset_ranges_module.offset_ranges, "__kwdefaults__", {"patience_s": 60.0})
 
 
 @pytest.fixture

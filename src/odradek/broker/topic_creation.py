@@ -39,18 +39,18 @@ class Names:
         if topic in self._topics:
             raise ProtocolError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
 
-    def check_no_twin(self, topic: str) -> None:
+    def check_no_collision(self, topic: str) -> None:
         """Metric names replace "." by "_", so two such topics could not be told apart."""
-        twins = self._by_flat_name().get(_flat(topic)) if _has_twins(topic) else None
-        if twins:
+        colliding = self._by_flat_name().get(_flat(topic)) if _may_collide(topic) else None
+        if colliding:
             raise ProtocolError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"Topic '{topic}' collides with existing topics: {', '.join(sorted(twins))}",
+                f"Topic '{topic}' collides with existing topics: {', '.join(sorted(colliding))}",
             )
 
     def take(self, topic: str) -> None:
         """Planned in this request, so it counts as there for those behind it."""
-        if _has_twins(topic):
+        if _may_collide(topic):
             self._by_flat_name().setdefault(_flat(topic), []).append(topic)
 
     def _by_flat_name(self) -> dict[str, list[str]]:
@@ -61,7 +61,7 @@ class Names:
         return self._flat
 
 
-def _has_twins(topic: str) -> bool:
+def _may_collide(topic: str) -> bool:
     return "." in topic or "_" in topic
 
 
@@ -167,11 +167,11 @@ def plan_topic(
                 "Both cannot be used at the same time.",
             )
         check_topic_name(topic)
-        names.check_no_twin(topic)
+        names.check_no_collision(topic)
         assignment = check_manual(broker, manual)
     else:
         assignment = draw_assignment(broker, partitions, replication_factor)
         check_topic_name(topic)
-        names.check_no_twin(topic)
+        names.check_no_collision(topic)
     check_configs(broker, overrides)
     return NewTopic(topic, broker.ids.topic_id(), assignment, overrides)

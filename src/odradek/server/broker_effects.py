@@ -20,10 +20,10 @@ from odradek.server import log_levels, state_change_log, store_questions
 from odradek.server.broker_links import BrokerLinks
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.controller_runtime import ControllerRuntime
-from odradek.server.disk import Disk
 from odradek.server.fetchers import Fetchers
 from odradek.server.gateway import Gateway
 from odradek.server.log_limits import LimitedLog
+from odradek.server.log_maintenance import LogMaintenance
 from odradek.server.seams import Seams
 from odradek.server.store_sessions import RETRY_S, StoreSessions
 from odradek.store import api, layout
@@ -54,7 +54,7 @@ class BrokerEffects:
         links: BrokerLinks,
         fetchers: Fetchers,
         gateway: Gateway,
-        disk: Disk,
+        disk: LogMaintenance,
         on_broken: Callable[[BaseException], None],
         log: LimitedLog,
     ) -> None:

@@ -33,12 +33,12 @@ from odradek.server.cleaning import LogCleaning
 from odradek.server.controlled_shutdown import hand_over
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.controller_runtime import ControllerRuntime
-from odradek.server.disk import Disk
 from odradek.server.fetchers import Fetchers
 from odradek.server.gateway import Gateway
 from odradek.server.journal import Journal
 from odradek.server.listener import Listeners, inter_broker_listener, security_protocols
 from odradek.server.log_limits import LimitedLog
+from odradek.server.log_maintenance import LogMaintenance
 from odradek.server.metrics import Metrics
 from odradek.server.registration import prepare_tree
 from odradek.server.replica_positions import ReplicaPositions
@@ -77,7 +77,7 @@ class Parts:
     links: BrokerLinks
     journal: Journal
     controller: ControllerRuntime
-    disk: Disk
+    disk: LogMaintenance
     sessions: StoreSessions
     effects: BrokerEffects
     life: "asyncio.Task[None]"  # of the sessions
@@ -297,7 +297,7 @@ class BrokerRuntime:
             on_answer=lambda request_id, answer: broker.answered(request_id, answer, self._now_ms()),
             on_term=self._term_changed,
         )
-        disk = Disk(
+        disk = LogMaintenance(
             logs,
             seams,
             settings,
@@ -400,7 +400,7 @@ class BrokerRuntime:
             return None
         return [broker for broker in partition.assignment.replicas if broker != self.broker_id]
 
-    def _housekeep(self, disk: Disk, channel: ControllerChannel, gateway: Gateway) -> None:
+    def _housekeep(self, disk: LogMaintenance, channel: ControllerChannel, gateway: Gateway) -> None:
         if self._is_stopping:
             return
         self._housekeeping = self._loop.call_later(HOUSEKEEPING_S, self._housekeep, disk, channel, gateway)

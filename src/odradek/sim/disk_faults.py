@@ -22,7 +22,7 @@ DERIVED = (*INDEXES, ".snapshot", "leader-epoch-checkpoint")
 
 
 def _survives_a_loss(world: World) -> bool:
-    return not world.excused and world.is_everybody_well() and world.is_everything_in_sync()
+    return not world.excused and world.is_everything_healthy() and world.is_everything_in_sync()
 
 
 def _loses_unsynced(world: World, fault: Fault, choose: Choose | None) -> bool:

@@ -205,7 +205,7 @@ def disk_full(world: World, fault: Fault) -> bool:
 def disk_emptied(world: World, fault: Fault) -> bool:
     """The disk of one broker is taken away while every ISR is full, and it comes back empty (H1)."""
     broker = targets.pick(world, fault)
-    if broker is None or not world.is_everybody_well() or not world.is_everything_in_sync():
+    if broker is None or not world.is_everything_healthy() or not world.is_everything_in_sync():
         return False
     broker.kill()
     broker.wipe_disk()

@@ -247,7 +247,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/log_moves.py LogMoves._failed",
         "broker/log_moves.py LogMoves._say",
         "broker/log_moves.py _of_the_source",
-        "server/disk.py Disk._failed",
+        "server/log_maintenance.py Disk._failed",
         "server/journal.py Journal._not_written",
         "server/journal.py Journal._one_by_one",
         "server/journal.py _is_election",

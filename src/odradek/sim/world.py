@@ -369,7 +369,7 @@ class World:
     def world_context(self) -> Any:
         return self.loop.context_of(NOBODY)
 
-    def is_everybody_well(self) -> bool:
+    def is_everything_healthy(self) -> bool:
         """Every broker runs, is not stopped in mid-air, and is registered in this life of its."""
         now = self.loop.time()
         registered = self.registered()

@@ -12,7 +12,7 @@ MOST_GROUPS = 200
 
 def lags(client: "SyncClient", view: "ClusterView", unknown: list[str]) -> list[dict[str, Any]]:
     """Group, state and lag (None: not known), the furthest behind first. What is not known is noted in `unknown`."""
-    from odradek.cli.topic.extents import extents
+    from odradek.cli.topic.offset_ranges import offset_ranges
     from odradek.client import sync_groups
     from odradek.model.errors import OdradekError
 
@@ -35,7 +35,7 @@ def lags(client: "SyncClient", view: "ClusterView", unknown: list[str]) -> list[
     if len(names) > MOST_GROUPS:
         unknown.append(f"lag of {len(names) - MOST_GROUPS} more groups: odradek group lag tells one's")
     every = {where for offsets in committed.values() for where in offsets}
-    ends = extents(client, view, every, patience_s=PATIENCE_S).ends
+    ends = offset_ranges(client, view, every, patience_s=PATIENCE_S).ends
     found = []
     for name in names:
         offsets = committed.get(name)

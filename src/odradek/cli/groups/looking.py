@@ -78,13 +78,13 @@ def borders(
     client: "SyncClient", every: Iterable[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int], dict[TopicPartition, str]]:
     """Starts, ends (high watermarks), and the reasons of what is missing."""
-    from odradek.cli.topic.extents import extents
+    from odradek.cli.topic.offset_ranges import offset_ranges
 
     wanted = list(every)
     if not wanted:
         return {}, {}, {}
     view = client.cluster({where.topic for where in wanted})
-    found = extents(client, view, wanted)
+    found = offset_ranges(client, view, wanted)
     problems = dict(found.problems)
     for where in wanted:
         if where not in found.ends and where not in problems:

@@ -23,7 +23,7 @@ from odradek.cli.output import bootstrap_option, fail, json_option, print_table
 def delete(names: tuple[str, ...], yes: bool, if_exists: bool, bootstrap: str, as_json: bool) -> None:
     """Delete topics with all their records."""
     from odradek.cli.lookup import no_such_topic
-    from odradek.cli.topic.extents import extents
+    from odradek.cli.topic.offset_ranges import offset_ranges
     from odradek.client.sync import SyncClient, code_of
     from odradek.model.error_codes import ErrorCode
     from odradek.model.ids import TopicPartition
@@ -37,7 +37,7 @@ def delete(names: tuple[str, ...], yes: bool, if_exists: bool, bootstrap: str, a
         there = [name for name in dict.fromkeys(names) if name in view.topics]
         report: list[dict[str, Any]] = []
         counted = [TopicPartition(name, index) for name in there for index in view.topics[name].partitions]
-        found = extents(client, view, counted)
+        found = offset_ranges(client, view, counted)
         for name in there:
             partitions = view.topics[name].partitions
             every = [TopicPartition(name, index) for index in partitions]

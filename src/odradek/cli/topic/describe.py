@@ -21,7 +21,7 @@ DYNAMIC_TOPIC_CONFIG = 1
 def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
     """Leaders, ISR and settings of topics; of all of them when none is named."""
     from odradek.cli.lookup import no_such_topic
-    from odradek.cli.topic.extents import extents
+    from odradek.cli.topic.offset_ranges import offset_ranges
     from odradek.client.sync import SyncClient
     from odradek.model.error_codes import ErrorCode
     from odradek.model.errors import ProtocolError
@@ -41,7 +41,7 @@ def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
         every = [
             TopicPartition(name, index) for name, topic in view.topics.items() for index in topic.partitions
         ]
-        found = extents(client, view, every)
+        found = offset_ranges(client, view, every)
         unknown += [f"offsets of {which}: {why}" for which, why in grouped(found.problems)]
         for name in sorted(view.topics):
             topic = view.topics[name]

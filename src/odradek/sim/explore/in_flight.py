@@ -124,7 +124,7 @@ class InFlight(BrokerMoves):
 
     # ------------------------------------------------------------------------------------ records that were lost
 
-    def _is_everybody_well(self, state: State) -> bool:
+    def _is_everything_healthy(self, state: State) -> bool:
         """Alive, registered, and in the ISR in this life."""
         of = self.replica_values.of
         stored = self.controller_values.of[state.controller].stored

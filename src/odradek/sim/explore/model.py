@@ -70,7 +70,7 @@ class Model(ControllerMoves):
                             yield step.label, self._after(state, broker, step, counts=number)
             value = self.replica_values.of[replica]
             if value.is_alive:
-                if counts.power_cuts < scope.power_cuts and self._is_everybody_well(state):
+                if counts.power_cuts < scope.power_cuts and self._is_everything_healthy(state):
                     number = self.counts.number(counts._replace(power_cuts=counts.power_cuts + 1))
                     for keeps in range(len(value.log)):
                         after = self.replica_values.number(self.replicas.power_cut(value, keeps))

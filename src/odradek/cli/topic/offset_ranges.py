@@ -23,7 +23,7 @@ class Extents(NamedTuple):
     problems: "dict[TopicPartition, str]"  # of those that are in only one of them, or in neither
 
 
-def extents(
+def offset_ranges(
     client: "SyncClient",
     view: "ClusterView",
     partitions: "Iterable[TopicPartition]",

@@ -25,7 +25,7 @@ logger = logging.getLogger("odradek.server")
 LOOK_MS = 1000
 
 
-class Disk:
+class LogMaintenance:
     def __init__(
         self,
         logs: LogManager,

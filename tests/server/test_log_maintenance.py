@@ -12,8 +12,8 @@ from odradek.broker.effects import FlushLog
 from odradek.log.checkpoints import LEADER_EPOCHS
 from odradek.model.ids import LeaderEpoch, TopicPartition
 from odradek.model.settings import BrokerSettings
-from odradek.server.disk import Disk
 from odradek.server.log_limits import LimitedLog
+from odradek.server.log_maintenance import LogMaintenance
 from tests.replication.partitions import a_batch, a_log
 
 
@@ -66,7 +66,7 @@ def test_every_checkpoint_is_written_at_its_own_interval() -> None:
                 "log.retention.check.interval.ms": "10000",
             }
         )
-        disk = Disk(
+        disk = LogMaintenance(
             logs,  # type: ignore[arg-type]
             seams,  # type: ignore[arg-type]
             settings,
@@ -98,7 +98,7 @@ def test_a_flush_that_ends_in_a_mistake_of_ours_is_a_flush_that_failed(
 
     async def scenario() -> list[tuple[object, str | None]]:
         flushed: list[tuple[object, str | None]] = []
-        disk = Disk(
+        disk = LogMaintenance(
             Logs(),  # type: ignore[arg-type]
             Seams(),  # type: ignore[arg-type]
             BrokerSettings({}),
@@ -152,7 +152,7 @@ def test_two_flushes_of_one_log_do_not_count_for_each_other(tmp_path: Path, firs
         log.append_as_follower(a_batch(b"a", epoch=1), now_ms=0)
         logs, seams = Logs(), SlowSeams()
         logs.logs = {log.topic_partition: log}
-        disk = Disk(
+        disk = LogMaintenance(
             logs,  # type: ignore[arg-type]
             seams,  # type: ignore[arg-type]
             BrokerSettings({}),
