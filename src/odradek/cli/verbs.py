@@ -15,6 +15,7 @@ VERBS: Verbs = {
     ),
     "topic": ("odradek.cli.topic", "topic", "Create, alter, delete, list topics; produce and consume."),
     "group": ("odradek.cli.groups", "group", "Consumer groups: members, lag, offsets."),
+    "txn": ("odradek.cli.transactions", "txn", "Transactions: list, describe, find and end those that hang."),
     "cluster": ("odradek.cli.cluster", "cluster", "Is everything replicated, and who leads?"),
     "config": ("odradek.cli.config", "config", "Settings of topics, brokers and the whole cluster."),
     "reassign": ("odradek.cli.reassign", "reassign", "Move partitions: plan, apply, status, cancel."),

@@ -1,0 +1,47 @@
+"""`odradek txn abort TOPIC PARTITION --producer N`: an abort marker for a transaction that nobody ends. Without --yes it is
+shown and nothing is written.
+
+Records of a transaction that its coordinator still has open would be half of it: such a one is not touched.
+"""
+
+import click
+
+from odradek.cli.output import bootstrap_option, fail
+
+
+@click.command()
+@click.argument("topic")
+@click.argument("partition", type=int)
+@click.option("--producer", type=int, required=True, help="The producer id, as find-hanging shows it.")
+@click.option("--yes", "-y", is_flag=True, help="Do it. Without it nothing is written.")
+@bootstrap_option
+def abort(topic: str, partition: int, producer: int, yes: bool, bootstrap: str) -> None:
+    """End a hanging transaction in one partition."""
+    from odradek.client import sync_transactions
+    from odradek.client.sync import SyncClient
+    from odradek.model.ids import TopicPartition
+
+    place = TopicPartition(topic, partition)
+    with SyncClient(bootstrap) as client:
+        found = [
+            one
+            for one in sync_transactions.producers(client, place)
+            if one.producer_id == producer and one.current_txn_start_offset >= 0
+        ]
+        if not found:
+            fail(
+                f"producer {producer} has no transaction open in {place}; odradek txn find-hanging shows some"
+            )
+        states = ("Ongoing", "PrepareCommit", "PrepareAbort")
+        for coordinator, one in sync_transactions.list_transactions(client, states):
+            if one.producer_id == producer:
+                fail(
+                    f"{one.transactional_id} is {one.transaction_state} at broker {coordinator}, which will end it: "
+                    "nothing is written"
+                )
+        said = f"the transaction of producer {producer} in {place}, open since offset {found[0].current_txn_start_offset}"
+        if not yes:
+            print(f"would abort {said}; --yes does it")
+            return
+        sync_transactions.abort(client, place, found[0])
+        print(f"aborted {said}")

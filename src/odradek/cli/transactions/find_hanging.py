@@ -1,0 +1,64 @@
+"""`odradek txn find-hanging`: a transaction that is open in a log, for long, and that no coordinator has open.
+
+Nobody will ever send its marker, and who reads committed records stands before it. `odradek txn abort` ends it.
+"""
+
+import sys
+
+import click
+
+from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
+
+
+@click.command(name="find-hanging")
+@click.option("--topic", "topics", multiple=True, help="Only in this topic.")
+@click.option(
+    "--older-than-ms",
+    default=900_000,
+    show_default=True,
+    help="Only those whose last record is older: a younger one may have been opened since its coordinator was asked.",
+)
+@bootstrap_option
+@json_option
+def find_hanging(topics: tuple[str, ...], older_than_ms: int, bootstrap: str, as_json: bool) -> None:
+    """Transactions that are open in a log and that no coordinator knows of. Exit code 1 if there are any."""
+    import time
+
+    from odradek.client import sync_transactions
+    from odradek.client.sync import SyncClient
+    from odradek.model.ids import TopicPartition
+
+    rows = []
+    with SyncClient(bootstrap) as client:
+        before_ms = int(time.time() * 1000) - older_than_ms
+        suspects = []
+        for topic, view in sorted(client.cluster(topics or None).topics.items()):
+            for index in sorted(view.partitions):
+                partition = TopicPartition(topic, index)
+                suspects += [
+                    (partition, one)
+                    for one in sync_transactions.producers(client, partition)
+                    if one.current_txn_start_offset >= 0 and one.last_timestamp < before_ms
+                ]
+        # Asked behind the logs: what is open by then is somebody's.
+        states = ("Ongoing", "PrepareCommit", "PrepareAbort")
+        known = {one.producer_id for _, one in sync_transactions.list_transactions(client, states)}
+        rows = [
+            {
+                "partition": str(partition),
+                "producer_id": one.producer_id,
+                "producer_epoch": one.producer_epoch,
+                "start_offset": one.current_txn_start_offset,
+                "last_timestamp": one.last_timestamp,
+            }
+            for partition, one in suspects
+            if one.producer_id not in known
+        ]
+    if as_json:
+        print_json(rows)
+    else:
+        columns = ("partition", "producer_id", "producer_epoch", "start_offset", "last_timestamp")
+        print_table(
+            [name.replace("_", " ") for name in columns], [[row[name] for name in columns] for row in rows]
+        )
+    sys.exit(1 if rows else 0)

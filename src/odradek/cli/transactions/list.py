@@ -1,0 +1,27 @@
+"""`odradek txn list`"""
+
+import click
+
+from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
+
+
+@click.command(name="list")
+@click.option("--state", "states", multiple=True, help="Only those in this state, as in Ongoing.")
+@bootstrap_option
+@json_option
+def list_transactions(states: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
+    """Ids, states, producers, coordinators."""
+    from odradek.client import sync_transactions
+    from odradek.client.sync import SyncClient
+
+    with SyncClient(bootstrap) as client:
+        found = sync_transactions.list_transactions(client, states)
+    names = ("transactional_id", "state", "producer_id", "coordinator")
+    rows = [
+        (one.transactional_id, one.transaction_state, one.producer_id, coordinator)
+        for coordinator, one in found
+    ]
+    if as_json:
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+    else:
+        print_table([name.replace("_", " ") for name in names], rows)

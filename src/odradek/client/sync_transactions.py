@@ -1,0 +1,76 @@
+"""Transactions, asked of their coordinators and of the leaders of partitions through a `SyncClient`."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from odradek.client.sync import SyncClient, answered, code_of
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    ProducerState,
+    TopicRequest,
+)
+from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from odradek.protocol.messages.list_transactions import ListTransactionsRequest, TransactionState
+from odradek.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+
+
+class Listed(NamedTuple):
+    coordinator: int
+    transaction: TransactionState
+
+
+def list_transactions(client: SyncClient, states: Iterable[str] = ()) -> list[Listed]:
+    """Of every broker, in the order of the ids. OdradekError: one of them did not say."""
+    found = []
+    for broker in sorted(client.cluster([]).brokers):
+
+        def ask(broker: int = broker) -> Any:
+            answer = client.call(broker, ListTransactionsRequest(state_filters=list(states)))
+            if answer.error_code:
+                raise answered(answer.error_code, f"transactions of broker {broker}")
+            return answer.transaction_states
+
+        found += [Listed(broker, row) for row in client.retrying(ask)]
+    return sorted(found, key=lambda one: one.transaction.transactional_id)
+
+
+def describe(client: SyncClient, coordinator: int, transactional_id: str) -> Any:
+    answer = client.call(coordinator, DescribeTransactionsRequest(transactional_ids=[transactional_id]))
+    (row,) = answer.transaction_states
+    if row.error_code:
+        raise answered(row.error_code, transactional_id)
+    return row
+
+
+def producers(client: SyncClient, partition: TopicPartition) -> list[ProducerState]:
+    """As the leader's log knows them."""
+    leader, _ = client.leader(partition)
+    request = DescribeProducersRequest(
+        topics=[TopicRequest(name=partition.topic, partition_indexes=[partition.partition])]
+    )
+    row = client.call(leader, request).topics[0].partitions[0]
+    if row.error_code:
+        raise answered(row.error_code, str(partition), row.error_message)
+    states: list[ProducerState] = row.active_producers
+    return states
+
+
+def abort(client: SyncClient, partition: TopicPartition, producer: ProducerState) -> None:
+    """An abort marker of this producer into that partition, as its coordinator would write it."""
+    leader, _ = client.leader(partition)
+    marker = WritableTxnMarker(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        transaction_result=False,
+        coordinator_epoch=max(producer.coordinator_epoch, 0),
+        topics=[WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])],
+    )
+    answer = client.call(leader, WriteTxnMarkersRequest(markers=[marker]))
+    error = answer.markers[0].topics[0].partitions[0].error_code
+    if code_of(error):
+        raise answered(error, str(partition))

@@ -1,0 +1,74 @@
+"""`odradek txn`: against brokers in this process, and a producer that is another client."""
+
+import confluent_kafka
+
+from odradek.client import sync_transactions
+from odradek.client.sync import SyncClient
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages import produce as pm
+from odradek.testing.running_cluster import running_cluster
+from tests.broker.world import batch
+from tests.cli.conftest import Shell
+
+PLACE = TopicPartition("orders", 0)
+
+
+def test_an_open_transaction_is_listed_described_and_left_to_its_coordinator() -> None:
+    settings = {"transaction.state.log.num.partitions": "3", "offsets.topic.num.partitions": "1"}
+    with running_cluster(brokers=3, settings=settings) as cluster:
+        shell = Shell(cluster.bootstrap)
+        shell.ok("topic", "create", "orders", "-p", 1, "-r", 3)
+        producer = confluent_kafka.Producer(
+            {"bootstrap.servers": cluster.bootstrap, "transactional.id": "till-1"}
+        )
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce("orders", b"one")
+        assert producer.flush(30) == 0
+
+        (row,) = shell.json("txn", "list", "--state", "Ongoing")
+        assert row["transactional_id"] == "till-1"
+        told = shell.json("txn", "describe", "till-1")
+        assert (told["state"], told["partitions"]) == ("Ongoing", ["orders-0"])
+        assert shell("txn", "describe", "nobody")[0] != 0
+        assert shell.json("txn", "find-hanging", "--older-than-ms", 0) == []
+        asked = ("txn", "abort", "orders", 0, "--producer", told["producer_id"], "--yes")
+        code, _, err = shell(*asked)
+        assert code != 0 and "nothing is written" in err
+
+        producer.commit_transaction(30)
+        assert shell.json("txn", "list", "--state", "Ongoing") == []
+        assert "no transaction open" in shell(*asked)[2]
+
+
+def test_a_transaction_that_no_coordinator_knows_is_found_and_ended() -> None:
+    """As one that an old client opened behind the marker of its transaction, where nobody verifies."""
+    settings = {"transaction.partition.verification.enable": "false"}
+    with running_cluster(brokers=1, settings=settings) as cluster:
+        shell = Shell(cluster.bootstrap)
+        shell.ok("topic", "create", "orders", "-p", 1, "-r", 1)
+        with SyncClient(cluster.bootstrap) as client:
+            records = batch(b"lost", producer_id=77, producer_epoch=3, base_sequence=0, is_transactional=True)
+            leader, _ = client.leader(PLACE)
+            rows = [pm.PartitionProduceData(index=0, records=records)]
+            client.call(
+                leader,
+                pm.ProduceRequest(
+                    transactional_id="gone",
+                    acks=-1,
+                    timeout_ms=10_000,
+                    topic_data=[pm.TopicProduceData(name="orders", partition_data=rows)],
+                ),
+            )
+            find = ("txn", "find-hanging", "--older-than-ms", 0)
+            (row,) = shell.json(*find)
+            assert (row["partition"], row["producer_id"], row["start_offset"]) == ("orders-0", 77, 0)
+            assert shell(*find)[0] == 1
+
+            assert "would abort" in shell.ok("txn", "abort", "orders", 0, "--producer", 77)
+            assert shell(*find)[0] == 1
+            assert shell.ok("txn", "abort", "orders", 0, "--producer", 77, "--yes").startswith("aborted")
+
+            assert shell.json(*find) == []
+            (known,) = sync_transactions.producers(client, PLACE)
+            assert known.current_txn_start_offset == -1
