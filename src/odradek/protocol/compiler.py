@@ -2,11 +2,12 @@
 
 Fixed-size fields that follow each other become one `struct.Struct`, together with the length of the string or
 array behind them; nested structs become nested loops of one function, so there is no call per field and none
-per element. Compiled at the first use of a (message, version): a broker that has just started needs a dozen.
+per element. Compiled at the first use of a (message, version): a broker that has just started needs a dozen. Hot messages
+have it in files instead, see `flattening`.
 
 The shape of what comes out, for FetchRequest version 13, abridged:
 
-    def decode(buffer, position):
+    def decode(buffer, position, budget):
         ...
         o1.max_wait_ms, o1.min_bytes, ..., n1 = S2(buffer, position)
         position += 22

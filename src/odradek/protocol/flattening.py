@@ -130,6 +130,7 @@ class FlatForm:
     def fields(self, cls: type[Struct]) -> list[list[Field]]:
         """In order; a place of two fields that share it has both."""
         known = [line for line in cls.TABLE if any(version in line.versions for version in self.versions)]
+        # Tagged ones behind all others; of equal keys the order of the table stays.
         known.sort(key=lambda line: -1 if line.tag is None else line.tag)
         places: list[list[Field]] = []
         for line in known:
