@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from odradek.coordinator.effects import Append
 from odradek.model.error_codes import ErrorCode
 from tests.coordinator.consumers import beat, described, join, told
 from tests.coordinator.groups import Bench
@@ -72,6 +73,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.bench = Bench(held=True, consumer_session_timeout_ms=10**9)
+        self.late: list[tuple[Append, int]] = []  # in the log, and their fate is not known
         self.clients = [
             Client(name, self.random.choice([TOPICS, TOPICS, ("t",)])) for name in "ABCD"[: 2 + seed % 3]
         ]
@@ -80,7 +82,7 @@ class World:
         bench, random = self.bench, self.random
         client = random.choice(self.clients)
         match random.randrange(12):
-            case 0 if bench.waiting:
+            case 0 if bench.waiting and not self.late:
                 bench.fail(random.choice([ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.KAFKA_STORAGE_ERROR]))
             case 1 if random.random() < 0.2:
                 self.move()
@@ -92,9 +94,14 @@ class World:
                 client.is_unsure = True
             case 4 | 5:
                 client.follow()
+            case 9 if bench.waiting and not self.late:
+                self.late.append(bench.waiting[0])
+                bench.step_late()
+            case 10 if self.late:
+                bench.commit_late(self.late.pop())
             case 6 | 7 | 8 if client.call is None:
                 client.call = bench.ask(client.request(), 1)
-            case _ if bench.waiting:
+            case _ if bench.waiting and not self.late:
                 bench.commit()
         self.hear()
 
@@ -107,6 +114,7 @@ class World:
         for append, base_offset in reversed(self.bench.waiting):
             del self.bench.log[base_offset : base_offset + len(append.records)]
         self.bench.waiting.clear()
+        self.late.clear()  # those are, and count
         self.bench.move()
 
     def hear(self, *, may_lose: bool = True) -> None:
@@ -123,6 +131,8 @@ class World:
                 assert owners.setdefault(place, client.name) == client.name, f"{place} has two owners"
 
     def settle(self) -> None:
+        while self.late:
+            self.bench.commit_late(self.late.pop())
         for _ in range(40):
             for client in self.clients:
                 while self.bench.waiting:
