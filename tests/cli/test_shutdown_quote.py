@@ -54,8 +54,8 @@ def test_a_roll_that_cannot_be_safe_has_a_counter_example(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("brokers", "survive", "advice"),
     [
-        (1, 1, "It is the only broker: whatever it leads is offline while it restarts."),
-        (1, 0, "It is the only broker: whatever it leads is offline while it restarts."),
+        (1, 1, "It is the only broker: its partitions are offline while it restarts."),
+        (1, 0, "It is the only broker: its partitions are offline while it restarts."),
         (
             2,
             1,

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.log.checkpoints import CLEANER, read_offsets
 from odradek.log.errors import DiskFault
+from odradek.log.partition_log import PartitionLog
 from odradek.model.ids import TopicPartition as Partition
 from odradek.model.settings import BrokerSettings
 from odradek.server.cleaning import LogCleaning
@@ -168,11 +169,16 @@ def test_a_disk_that_fails_where_the_next_log_is_looked_for_is_said_and_the_clea
         compacted.write(str(number % 3))
     settings = BrokerSettings({"log.dirs": str(tmp_path)})
     said: list[str] = []
+
+    async def by_all(log: PartitionLog, end_offset: int) -> int:
+        return end_offset
+
     cleaning = LogCleaning(
         compacted.manager,
         Seams(),  # type: ignore[arg-type]
         lambda: settings,
         high_watermark_of=lambda log: log.log_end_offset,
+        passed_by_all=by_all,
         log=SimpleNamespace(warning=lambda key, text: said.append(text)),  # type: ignore[arg-type]
     )
 
