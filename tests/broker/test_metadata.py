@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from odradek.broker import effects as fx
-from odradek.broker.departures import DEPARTED_SHOWN_MS
+from odradek.broker.departures import DEPARTED_SHOWN_MS, LONGEST_IGNORANCE_MS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import LEADER_DURING_DELETE
 from odradek.protocol.headers import encode_request
@@ -97,6 +97,7 @@ def test_a_broker_that_was_told_of_nobody_yet_says_of_no_topic_that_it_does_not_
     """librdkafka forgets a topic that is said not to exist, and fails what its application produces to it."""
     world.kill(2)
     world.restart(2)
+    world.advance(LONGEST_IGNORANCE_MS)  # until then questions wait (`departures`)
     by_id = mm.MetadataRequest(topics=[mm.MetadataRequestTopic(name=None, topic_id=TOPIC_ID)])
 
     for auto in (False, True):

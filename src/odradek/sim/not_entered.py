@@ -70,7 +70,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     ),
     "abstract: what subclasses do": (
         "replication/waiting.py Reader.*",
-        "replication/waiting.py AckWaiter.settle",
+        "replication/waiting.py AckWaiter.complete",
         "replication/truncation.py EpochHistory.*",
         "replication/purgatory.py Waiter.is_over",
         "replication/purgatory.py Waiter.finish",
@@ -115,7 +115,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/gateway.py Gateway.describe",
         "server/gateway.py Gateway.abort",
         "server/metrics.py Metrics.snapshot",
-        "server/survivor_questions.py decode_*",
+        "server/end_offset_queries.py decode_*",
         "log/leader_epochs.py LeaderEpochs.clear",
     ),
     "a wire, a clock or threads that only a process has: the world passes its own": (
