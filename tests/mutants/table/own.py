@@ -351,4 +351,17 @@ EXHIBITS: tuple[Mutant, ...] = (
         commit="570418d",
         scenario="called_back_and_the_controller_dies_at_once",
     ),
+    Mutant(
+        "seed 8",
+        "logs are loaded before the broker knows which topics are compacted, and are cut at the first gap that compaction left",
+        (
+            Edit(
+                "server.broker_runtime:BrokerRuntime.start",
+                "await self._read_configs(store, topic_configs)",
+                "pass",
+            ),
+        ),
+        commit="0bb9cb6",
+        scenario="a_compacted_log_after_everybody_was_killed",
+    ),
 )
