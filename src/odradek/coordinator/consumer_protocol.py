@@ -13,6 +13,7 @@ from typing import NamedTuple
 _I16 = Struct(">h")
 _I32 = Struct(">i")
 NO_DATA = -1
+UNREADABLE = (error, ValueError)  # of which a wrong letter is one
 NEWEST = 3
 FIRST_WITH_OWNED, FIRST_WITH_GENERATION, FIRST_WITH_RACK = 1, 2, 3
 _SMALLEST_TOPIC = _I16.size + _I32.size
@@ -27,7 +28,9 @@ class Subscription(NamedTuple):
     rack: str
 
 
-class _Bytes:
+class Source:
+    """Reads on from where it is; ValueError or struct.error: what is promised is not there."""
+
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
@@ -57,6 +60,9 @@ class _Bytes:
     def string(self) -> str:
         return self.take(self.i16()).decode()
 
+    def strings(self) -> tuple[str, ...]:
+        return tuple(self.string() for _ in range(self.count(_I16.size)))
+
     def skip_data(self) -> None:
         size = self.i32()
         if size != NO_DATA:
@@ -73,11 +79,11 @@ class _Bytes:
 
 def read_subscription(data: bytes) -> Subscription | None:
     try:
-        source = _Bytes(data)
+        source = Source(data)
         version = source.i16()
         if version < 0:
             return None
-        topics = tuple(source.string() for _ in range(source.count(_I16.size)))
+        topics = source.strings()
         source.skip_data()
         owned = source.partitions() if version >= FIRST_WITH_OWNED else {}
         rack = ""
@@ -86,7 +92,7 @@ def read_subscription(data: bytes) -> Subscription | None:
         if version >= FIRST_WITH_RACK:
             size = source.i16()
             rack = source.take(size).decode() if size >= 0 else ""
-    except (error, ValueError):  # of which a wrong letter is one
+    except UNREADABLE:
         return None
     return Subscription(version, topics, owned, rack)
 
@@ -96,9 +102,9 @@ def read_assignment(data: bytes) -> Partitions | None:
     if not data:
         return {}
     try:
-        source = _Bytes(data)
+        source = Source(data)
         return source.partitions() if source.i16() >= 0 else None
-    except (error, ValueError):
+    except UNREADABLE:
         return None
 
 

@@ -6,32 +6,21 @@ the subscription unknown. Apache 3.9 throws in the middle of a join there, and t
 """
 
 from collections.abc import Iterable
-from struct import Struct, error
+
+from odradek.coordinator.consumer_protocol import UNREADABLE, Source
 
 CONSUMER = "consumer"
-_COUNT = Struct(">i")
-_LENGTH = Struct(">h")
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
     """None: cannot be read."""
     try:
-        (version,) = _LENGTH.unpack_from(metadata)
-        (count,) = _COUNT.unpack_from(metadata, _LENGTH.size)
-        position = _LENGTH.size + _COUNT.size
-        if version < 0 or not 0 <= count <= (len(metadata) - position) // _LENGTH.size:
+        source = Source(metadata)
+        if source.i16() < 0:
             return None
-        topics = []
-        for _ in range(count):
-            (size,) = _LENGTH.unpack_from(metadata, position)
-            position += _LENGTH.size
-            if size < 0 or position + size > len(metadata):
-                return None
-            topics.append(metadata[position : position + size].decode())
-            position += size
-    except (error, UnicodeDecodeError):
+        return frozenset(source.strings())
+    except UNREADABLE:
         return None
-    return frozenset(topics)
 
 
 def topics_of_all(metadata: Iterable[bytes]) -> frozenset[str] | None:
