@@ -48,7 +48,7 @@ def orders(shell: Shell) -> str:
 
 @contextlib.contextmanager
 def reading(
-    shell: Shell, group: str, topic: str, records: int = RECORDS
+    shell: Shell, group: str, topic: str, records: int = RECORDS, protocol: str = "classic"
 ) -> Iterator[confluent_kafka.Consumer]:
     """A member that has read and committed so many records."""
     consumer = confluent_kafka.Consumer(
@@ -56,6 +56,7 @@ def reading(
             "bootstrap.servers": shell.bootstrap,
             "group.id": group,
             "client.id": "reader",
+            "group.protocol": protocol,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
         }
@@ -93,6 +94,18 @@ def test_a_group_with_a_member_is_listed_described_and_shown(shell: Shell, order
         assert f"{orders}-0,1,2" in shell.ok("group", "members", "billing")
         assert [row["group"] for row in shell.json("group", "list", "--state", "stable")] == ["billing"]
         assert "billing" not in {row["group"] for row in shell.json("group", "list", "--state", "empty")}
+
+
+def test_a_group_of_the_new_protocol_is_shown_like_any_other(shell: Shell, orders: str) -> None:
+    with reading(shell, "modern", orders, protocol="consumer"):
+        (told,) = shell.json("group", "describe", "modern")
+        assert (told["state"], told["type"], told["members"], told["lag"]) == ("Stable", "consumer", 1, 0)
+        (member,) = shell.json("group", "members", "modern")
+        assert [p["partition"] for p in member["partitions"]] == [0, 1, 2]
+        assert shell.json("why", "modern")["well"]
+        assert shell("group", "seek", "modern", "--topic", orders, "--to-earliest", "--yes")[0] == 1
+    report = shell.json("group", "seek", "modern", "--topic", orders, "--to-earliest", "--yes")
+    assert report["ok"] and shell.json("group", "lag", "modern")["lag"] == RECORDS
 
 
 def test_lag_is_what_lies_between_the_commit_and_the_high_watermark(shell: Shell, orders: str) -> None:
