@@ -23,7 +23,7 @@ from odradek.server.log_limits import LimitedLog
 from odradek.server.seams import Seams
 from odradek.store import api, layout
 from odradek.store.memory_session import MemoryEnsemble
-from tests.broker.test_control_queue import told
+from tests.broker.test_control_queue import NEW_AT_ONCE, told
 from tests.broker.world import Node, Pending, World
 
 
@@ -176,7 +176,7 @@ def test_others_have_their_turns_between_the_slices_of_a_leader_and_isr(node: No
         while not pending.is_answered:
             seen.append(len(node.broker.replicas.partitions))
             await asyncio.sleep(0)
-        assert seen == [AT_ONCE, 2 * AT_ONCE, 3 * AT_ONCE]
+        assert seen == list(range(NEW_AT_ONCE, 4 * AT_ONCE, NEW_AT_ONCE))
         assert {row.error_code for row in pending.message.topics[0].partition_errors} == {0}
 
     asyncio.run(main())
@@ -202,7 +202,7 @@ def test_a_broker_that_stops_does_not_go_on(node: Node) -> None:
         scene.effects.stop_moving()
         for _ in range(5):
             await asyncio.sleep(0)
-        assert not pending.is_answered and len(node.broker.replicas.partitions) == AT_ONCE
+        assert not pending.is_answered and len(node.broker.replicas.partitions) == NEW_AT_ONCE
 
     asyncio.run(main())
 
