@@ -22,3 +22,15 @@ class Keys:
     def put(self, key: Value, offset: int, value: Value | None) -> None:
         """A record of it."""
         self.last[key] = offset, value
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Keys)
+            and (self.last, self.end_offset, self.disorder)
+            == (other.last, other.end_offset, other.disorder)
+        )  # fmt: skip
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Keys({self.last})"
