@@ -13,7 +13,7 @@ from odradek.broker.handlers.table import HANDLERS
 from odradek.broker.request import Request
 from odradek.broker.row_limits import FEW_BYTES, LEAST_ROWS, LEAST_ROWS_OF_NEW, OF_CONTROLLERS
 from odradek.model.error_codes import ErrorCode
-from odradek.protocol.api_keys import APIS, ApiKey
+from odradek.protocol.api_keys import SERVED, ApiKey
 from odradek.protocol.messages import create_topics as ct
 from odradek.protocol.messages import list_offsets as lo
 from odradek.protocol.messages import offset_for_leader_epoch as ofle
@@ -23,7 +23,7 @@ from odradek.protocol.primitives import ELEMENT_BUDGET, OBJECT_COST
 from odradek.protocol.schema import FIXED, Struct, fields_at
 from tests.broker.world import World
 
-LAST = {key: APIS[ApiKey(key)].last_version for key in HANDLERS}
+LAST = {key: SERVED[ApiKey(key)][1] for key in HANDLERS}
 
 
 @pytest.fixture

@@ -247,7 +247,7 @@ def test_a_client_id_fills_no_log_and_forges_no_line(broker: OneBroker) -> None:
     path: Path = broker.process.log_file
     before = path.stat().st_size
     client_id = b"\x1b]0;owned\x07\n[2026-01-01 00:00:00,000] ERROR the disk is on fire\n" + b"A" * 32_000
-    frame = struct.pack(">hhih", 61, 0, 1, len(client_id)) + client_id + b"\0\1\0"
+    frame = struct.pack(">hhih", 51, 0, 1, len(client_id)) + client_id + b"\0\1\0"
     for _ in range(50):
         connection = socket.create_connection(
             (broker.process.host, broker.process.port), timeout=30, source_address=("127.0.0.10", 0)
