@@ -364,4 +364,11 @@ EXHIBITS: tuple[Mutant, ...] = (
         commit="0bb9cb6",
         scenario="a_compacted_log_after_everybody_was_killed",
     ),
+    Mutant(
+        "seed 39",
+        "a leader epoch whose first records were compacted away begins at the first batch that is left",
+        (Edit("log.recovery:_Opening._learn_epochs", "self.epochs_on_disk or ()", "()"),),
+        commit="0bb9cb6",
+        scenario="an_epoch_begins_where_compaction_was",
+    ),
 )
