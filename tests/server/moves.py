@@ -184,8 +184,7 @@ class Moves:
     @contextmanager
     def not_fetching(self, broker: int) -> Iterator[None]:
         """New leaders are not followed there for a while. The broker must follow nobody yet."""
-        fetchers = self.cluster.runtimes[broker]._fetchers
-        assert fetchers is not None
+        fetchers = self.cluster.runtimes[broker].parts.fetchers
         start, held = fetchers.start, []
         fetchers.start = lambda *args: held.append(args)  # type: ignore[method-assign]
         try:
