@@ -178,7 +178,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "log/cleaned_segment.py CleanedSegment.size_bytes",
         "log/indexes.py TimeIndex.__len__",
         "log/producers.py Producers.__len__",
-        "broker/coordinator_shards.py TopicSizes.__len__",
         "broker/fetch_sessions.py FetchSessionCache.__len__",
         "broker/pending_calls.py PendingCalls.__len__",
         "log/producers.py Producers.get",
