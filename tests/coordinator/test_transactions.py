@@ -11,8 +11,10 @@ from odradek.coordinator.stored_transactions import StoredTransactions
 from odradek.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.coordinator.transaction_effects import Markers, MarkersWritten, TransactionAppend
 from odradek.coordinator.transaction_records import TransactionRecord, decode, encode
+from odradek.coordinator.transaction_room import Completed
 from odradek.coordinator.transaction_settings import MOST_TAKEN_OVER, TransactionSettings
 from odradek.coordinator.transaction_states import TransactionState
+from odradek.coordinator.transaction_waiting import MOST_PARTITIONS, MOST_WAITING, Waiting
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.errors import MalformedMessage
@@ -292,6 +294,98 @@ def test_an_end_that_could_not_be_written_is_written_again() -> None:
     bench.wait(1_000)
 
     assert bench.state is Stored.COMPLETE_COMMIT
+
+
+def test_an_end_whose_fate_came_late_is_not_written_again_when_another_record_fails() -> None:
+    bench = prepared()
+    bench.held = True
+    bench.written(bench.markers[0])
+    bench.fail(ErrorCode.REQUEST_TIMED_OUT)
+    bench.commit()
+    assert bench.state is Stored.COMPLETE_COMMIT
+    bench.add()
+    bench.fail()
+
+    bench.wait(1_000)
+
+    assert bench.state is Stored.COMPLETE_COMMIT and not bench.waiting
+
+
+@pytest.mark.behaviour("T10")
+def test_who_begins_the_next_transaction_waits_for_the_markers_of_the_one_before() -> None:
+    bench = prepared()
+
+    call = bench.add(1_000, 0, 1)
+    assert call not in bench.answers
+    bench.written(bench.markers[0])
+
+    assert bench.error(call) == 0
+    assert bench.coordinator.room.stored.by_id[ID].partitions == {TopicPartition("t", 1)}
+    assert bench.state is Stored.ONGOING
+    due_ms = bench.coordinator.next_deadline_ms()
+    assert due_ms is not None and due_ms > bench.now_ms + 1_000, "nobody waits any more"
+
+
+def test_who_waited_long_for_markers_comes_again() -> None:
+    bench = prepared(markers_wait_ms=50)
+    call = bench.add()
+    bench.wait(49)
+    assert call not in bench.answers
+
+    bench.wait(1)
+    assert bench.error(call) == ErrorCode.CONCURRENT_TRANSACTIONS
+    bench.written(bench.markers[0])
+
+    assert bench.state is Stored.COMPLETE_COMMIT, "what was refused is not done later"
+
+
+def test_who_waits_for_markers_is_sent_to_the_next_coordinator_and_told_of_nothing_else() -> None:
+    bench = prepared()
+    call = bench.add()
+
+    bench.move()
+
+    assert bench.error(call) == ErrorCode.NOT_COORDINATOR
+    bench.written(bench.markers[0])
+    assert bench.state is Stored.COMPLETE_COMMIT
+
+
+def test_who_waits_for_markers_goes_on_when_their_end_is_committed_late() -> None:
+    bench = prepared(markers_wait_ms=500)
+    call = bench.add()
+    bench.held = True
+    bench.written(bench.markers[0])
+    bench.fail(ErrorCode.REQUEST_TIMED_OUT)
+    assert call not in bench.answers
+    bench.held = False
+
+    bench.commit()
+
+    assert bench.error(call) == 0
+
+
+def test_one_request_of_an_id_waits_for_markers_and_who_is_fenced_does_not() -> None:
+    bench = prepared()
+    bench.add()
+
+    assert bench.error(bench.add()) == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert bench.error(bench.add(1_000, 7)) == ErrorCode.PRODUCER_FENCED
+    assert bench.error(bench.add(9_999, 0)) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+def test_markers_are_waited_for_by_some_with_some_partitions() -> None:
+    after = Completed("nobody")
+    many: Waiting[Completed] = Waiting(50)
+    wide: Waiting[Completed] = Waiting(50)
+    nobody: Waiting[Completed] = Waiting(0)
+
+    assert [many.add(f"id-{n}", 1, after, START_MS) for n in range(MOST_WAITING + 1)].count(False) == 1
+    assert wide.add("a", MOST_PARTITIONS - 1, after, START_MS)
+    assert not wide.add("b", 2, after, START_MS)
+    assert wide.add("c", 1, after, START_MS)
+    wide.take("a")
+    assert wide.add("b", 2, after, START_MS), "there is room again"
+    assert not nobody.add("a", 1, after, START_MS)
 
 
 def test_whoever_waits_is_sent_to_the_next_coordinator() -> None:

@@ -64,6 +64,7 @@ class TransactionPlayer(Player):
                 "transaction.remove.expired.transaction.cleanup.interval.ms", 3_600_000
             ),
             transaction_version=2 if is_4_1 else 0,
+            markers_wait_ms=0,  # there nobody waits for markers
         )
         self.next_producer_id = FIRST_PRODUCER_ID
         self.is_alone_away = False

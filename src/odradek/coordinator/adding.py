@@ -95,7 +95,13 @@ def add_offsets(room: Room, asked: Asked, request: AddOffsetsToTxnRequest, now_m
 
 
 def _add(
-    room: Room, asked: AddPartitionsToTxnTransaction, client_version: int, done: Done, now_ms: int
+    room: Room,
+    asked: AddPartitionsToTxnTransaction,
+    client_version: int,
+    done: Done,
+    now_ms: int,
+    *,
+    may_wait: bool = True,
 ) -> None:
     name = asked.transactional_id
     partitions = _partitions(asked.topics)
@@ -109,7 +115,12 @@ def _add(
         )
     value = room.stored.by_id.get(name)
     error = ErrorCode.NONE if name else ErrorCode.INVALID_REQUEST
-    error = error or why_not_owner(value, asked.producer_id, asked.producer_epoch) or why_busy(room, name)
+    error = error or why_not_owner(value, asked.producer_id, asked.producer_epoch)
+    if not error and may_wait and value is not None and value.state in PREPARED:
+        again = AddAgain(asked, client_version, done)
+        if room.waiting.add(name, len(partitions), again, now_ms):
+            return None
+    error = error or why_busy(room, name)
     if error or value is None:
         return done(room, lambda one: error)
     is_open = value.state is TransactionState.ONGOING
@@ -154,6 +165,22 @@ class Added:
 
     def committed(self, room: Room, now_ms: int) -> None:
         self.done(room, lambda one: ErrorCode.NONE)
+
+    def failed(self, room: Room, error: ErrorCode, now_ms: int) -> None:
+        told = told_of_transaction(error)
+        self.done(room, lambda one: told)
+
+
+@dataclass(frozen=True, slots=True)
+class AddAgain:
+    """The transaction before is decided, and has no marker yet in some partition."""
+
+    asked: AddPartitionsToTxnTransaction
+    client_version: int
+    done: Done
+
+    def committed(self, room: Room, now_ms: int) -> None:
+        _add(room, self.asked, self.client_version, self.done, now_ms, may_wait=False)
 
     def failed(self, room: Room, error: ErrorCode, now_ms: int) -> None:
         told = told_of_transaction(error)

@@ -1,6 +1,7 @@
 """The coordinator of all transactional ids of one partition of `__transaction_state`: `step(event, now_ms) -> Effects`.
 
-Decides, never waits. A request is answered at once, or with the commit of the record it made. Memory changes by records
+Decides, never waits. A request is answered at once, or with the commit of the record it made; one that begins a
+transaction may wait a little for the markers of the one before (`Waiting`). Memory changes by records
 alone (`StoredTransactions.replay`), after they are committed, and the same function loads it again. A decision that is
 loaded is carried out again: markers do no harm twice.
 """
@@ -86,7 +87,7 @@ class TransactionCoordinator:
 
     def next_deadline_ms(self) -> int | None:
         """When a `Tick` is wanted."""
-        due = (self._again_at_ms, self.time_outs.due_ms, self.expiry.due_ms)
+        due = (self._again_at_ms, self.room.waiting.due_ms, self.time_outs.due_ms, self.expiry.due_ms)
         return min((at for at in due if at is not None), default=None)
 
     # ---------------------------------------------------------------------------------------------- private
@@ -95,6 +96,8 @@ class TransactionCoordinator:
         if self._again_at_ms is not None and self._again_at_ms <= now_ms:
             self._again_at_ms = None
             self._go_on_with_decided(now_ms)
+        late = self.room.waiting.take_due(now_ms)
+        self.room.refuse_waiting(late, ErrorCode.CONCURRENT_TRANSACTIONS, now_ms)
         self.time_outs.look(now_ms)
         self.expiry.look(now_ms)
 

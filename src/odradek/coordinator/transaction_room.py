@@ -4,7 +4,7 @@
 whoever would change the id hears CONCURRENT_TRANSACTIONS.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from odradek.coordinator.effects import Answer
@@ -20,6 +20,7 @@ from odradek.coordinator.transaction_records import (
 )
 from odradek.coordinator.transaction_settings import TransactionSettings
 from odradek.coordinator.transaction_states import PREPARED, check_transition
+from odradek.coordinator.transaction_waiting import Waiting
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.schema import Response
 
@@ -61,6 +62,7 @@ class Room:
         self.last_epochs: dict[str, int] = {}
         self.unmarked: dict[str, set[tuple[str, int]]] = {}  # prepared: partitions without their marker
         self.incomplete: dict[str, None] = {}  # all have theirs, and that could not be written
+        self.waiting: Waiting[After] = Waiting(settings.markers_wait_ms)
         self._pending: dict[str, TransactionRecord] = {}
         self._in_flight: dict[int, Writing] = {}
         self._append_count = 0
@@ -122,6 +124,8 @@ class Room:
         for record in writing.records:
             if record.value is not None and record.value.state in PREPARED:
                 self.begin_marking(record.transactional_id, now_ms)
+            else:
+                self._carried_out(record.transactional_id, now_ms)
 
     def failed(self, append_id: int, error: ErrorCode, now_ms: int) -> None:
         """After REQUEST_TIMED_OUT the append is still under way, and its fate comes as a second event: until then the id
@@ -142,6 +146,19 @@ class Room:
     def fail_all(self, error: ErrorCode, now_ms: int) -> None:
         for append_id in sorted(self._in_flight):
             self.failed(append_id, error, now_ms)
+        self.refuse_waiting(self.waiting.take_all(), error, now_ms)
+
+    def _carried_out(self, transactional_id: str, now_ms: int) -> None:
+        """No decision of this id is left to carry out. Not `Completed` says so: of a record whose fate comes late nobody
+        is told any more."""
+        self.unmarked.pop(transactional_id, None)
+        waiter = self.waiting.take(transactional_id)
+        if waiter is not None:
+            waiter.committed(self, now_ms)
+
+    def refuse_waiting(self, waiters: Iterable[After], error: ErrorCode, now_ms: int) -> None:
+        for waiter in waiters:
+            waiter.failed(self, error, now_ms)
 
     def _came(self, transactional_id: str) -> None:
         del self._pending[transactional_id]
@@ -209,7 +226,7 @@ class Completed:
         self.transactional_id = transactional_id
 
     def committed(self, room: Room, now_ms: int) -> None:
-        room.unmarked.pop(self.transactional_id, None)
+        return None
 
     def failed(self, room: Room, error: ErrorCode, now_ms: int) -> None:
         if error != ErrorCode.NOT_LEADER_OR_FOLLOWER:

@@ -11,6 +11,8 @@ class TransactionSettings:
     abort_timed_out_interval_ms: int = 10_000
     id_expiration_ms: int = 7 * DAY_MS
     remove_expired_interval_ms: int = 3_600_000
+    # How long who begins a transaction waits for the markers of the one before; 0: not at all.
+    markers_wait_ms: int = 50
     # What one batch of the transactions' topic may have (its max.message.bytes).
     max_append_bytes: int = 1_048_588
     # The finalised level of the feature `transaction.version`. 0: only what Apache Kafka 3.9 reads is written.
