@@ -1,6 +1,7 @@
 """What clients are told while a broker is dying: no stale leader, no leader that vanished too suddenly, and questions
 that wait a moment for the better answer."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from odradek.broker.departures import (
     LARGEST_HELD_BYTES,
     LONGEST_IGNORANCE_MS,
     LONGEST_SUSPICION_MS,
+    MOST_LET_GO,
     TROUBLE_MS,
 )
 from odradek.broker.request import ConnectionInfo, HeldRequest
@@ -296,6 +298,45 @@ def test_what_is_held_is_bounded_in_number_and_in_bytes(
     assert ask(world).is_answered
     world.advance(LONGEST_SUSPICION_MS)
     assert departures.held_bytes == 0 and asked[0].is_answered and asked[1].is_answered
+
+
+def test_what_was_held_goes_some_in_a_turn(world: World) -> None:
+    lose(world, 3)
+    asked = [world.send(1, mm.MetadataRequest(topics=[]), 9) for _ in range(2 * MOST_LET_GO + 1)]
+    broker = world[1].broker
+    departures = broker.departures
+    turns = []
+
+    def turn() -> None:
+        taken = [one for one in broker.take_effects() if isinstance(one, fx.HandleAgain)]
+        turns.append(len(taken))
+        for one in taken:
+            one.place.answer(partial(broker.handle, one.request, world.now_ms))
+
+    broker.leader_connected(BrokerId(3), world.now_ms)
+    turn()
+    assert departures.held_bytes > 0
+    while broker.next_deadline_ms() <= world.now_ms:
+        broker.tick(world.now_ms)
+        turn()
+
+    assert turns == [MOST_LET_GO, MOST_LET_GO, 1]
+    assert all(one.is_answered for one in asked) and departures.held_bytes == 0
+
+
+def test_what_is_on_its_way_out_is_bounded_with_what_is_held(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_HELD", MOST_LET_GO + 2)
+    lose(world, 3)
+    for _ in range(MOST_LET_GO + 2):
+        world.send(1, mm.MetadataRequest(topics=[]), 9)
+    world[1].broker.leader_connected(BrokerId(3), world.now_ms)
+    lose(world, 3)
+
+    later = [world.send(1, mm.MetadataRequest(topics=[]), 9) for _ in range(MOST_LET_GO + 1)]
+
+    assert [one.is_answered for one in later] == [False] * MOST_LET_GO + [True]
 
 
 def test_a_question_whose_client_has_gone_is_not_handled_again(world: World) -> None:

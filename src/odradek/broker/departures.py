@@ -19,6 +19,7 @@ that is no longer named apart in the same moment in which it moves that broker's
 sometimes loses them for a second (seen with 2.16). Apache names a dead broker until its session ends, for 18 seconds.
 """
 
+from collections import deque
 from typing import NamedTuple
 
 from odradek.broker.answers import Park
@@ -43,6 +44,9 @@ WATCHED = OF_A_CONTROLLER | {METADATA, CREATE_TOPICS, DESCRIBE_CLUSTER}
 # What is held is copied; nobody sends a larger question.
 LARGEST_HELD_BYTES = 64 * 1024
 MOST_HELD, MOST_HELD_BYTES = 10_000, 32 << 20
+# Of what was held, in one turn: some milliseconds.
+MOST_LET_GO = 50
+AT_ONCE_MS = 0  # long ago: in the next turn
 
 _NOT_TOLD_YET = "no UpdateMetadata yet"
 _DOUBT = "a client asks again"
@@ -65,6 +69,7 @@ class Departures(Organ):
         self._reasons: dict[Reason, int | None] = {_NOT_TOLD_YET: now_ms + LONGEST_IGNORANCE_MS}
         self._held: list[_Held] = []
         self._held_bytes = 0
+        self._leaving: deque[_Held] = deque()  # nothing holds these any more; some go in each turn
         self._forget_at_ms: dict[int, int] = {}  # brokers in `metadata.departed`
         self._troubled_until_ms = now_ms
         self._seen_epoch = metadata.epoch
@@ -114,6 +119,7 @@ class Departures(Organ):
     def tick(self, now_ms: int) -> None:
         if self.due_ms is None or now_ms < self.due_ms:
             return
+        self._let_some_go(MOST_LET_GO)
         for reason in [r for r, at_ms in self._reasons.items() if at_ms is not None and at_ms <= now_ms]:
             self._end(reason)
         gone = [broker for broker, at_ms in self._forget_at_ms.items() if at_ms <= now_ms]
@@ -128,8 +134,9 @@ class Departures(Organ):
         self._is_closed = True
         self._reasons.clear()
         self._forget_at_ms.clear()
-        self._let_go()
-        self._set_due()
+        self._release()
+        self._let_some_go(len(self._leaving))  # there may be no other turn
+        self.due_ms = None
 
     # ------------------------------------------------------------------------------------------------ questions
 
@@ -151,7 +158,7 @@ class Departures(Organ):
         if (
             size > LARGEST_HELD_BYTES
             or self._held_bytes + size > MOST_HELD_BYTES
-            or len(self._held) >= MOST_HELD
+            or len(self._held) + len(self._leaving) >= MOST_HELD
         ):
             return None
         held = _Held(request.held(), Park())
@@ -181,13 +188,21 @@ class Departures(Organ):
     def _end(self, reason: Reason) -> None:
         if reason in self._reasons:
             del self._reasons[reason]
-            self._set_due()
             if not self._reasons:
-                self._let_go()
+                self._release()
+                self._let_some_go(MOST_LET_GO)
+            self._set_due()
 
-    def _let_go(self) -> None:
-        held, self._held, self._held_bytes = self._held, [], 0
-        self._effects += [HandleAgain(one.request, one.place) for one in held if not one.place.abandoned]
+    def _release(self) -> None:
+        self._leaving += self._held
+        self._held = []
+
+    def _let_some_go(self, most: int) -> None:
+        for _ in range(min(most, len(self._leaving))):
+            held = self._leaving.popleft()
+            self._held_bytes -= len(held.request.body)
+            if not held.place.abandoned:
+                self._effects.append(HandleAgain(held.request, held.place))
 
     def _note_departures(self, now_ms: int) -> None:
         metadata = self._metadata
@@ -204,5 +219,8 @@ class Departures(Organ):
         self._set_due()
 
     def _set_due(self) -> None:
+        if self._leaving:
+            self.due_ms = AT_ONCE_MS
+            return
         ends = [at_ms for at_ms in self._reasons.values() if at_ms is not None]
         self.due_ms = min([*ends, *self._forget_at_ms.values()], default=None)
