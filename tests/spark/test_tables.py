@@ -1,6 +1,7 @@
 """The exactly-once protocol on a real Delta table, without Spark: every crash, two drivers, a lost checkpoint."""
 
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
-from odradek.spark import tables
+from odradek.spark import batch_notes, tables
 from odradek.spark.fingerprint import of_records
 from odradek.spark.kill_switch import STEPS
 from odradek.spark.parquet import batch_of, file_name
@@ -333,3 +334,119 @@ def test_a_file_name_tells_its_application_and_batch() -> None:
     assert batch_of(file_name("app", 17), "app") == 17
     assert batch_of(file_name("app", 17), "other") is None
     assert batch_of("part-00000.parquet", "app") is None
+
+
+def test_a_commit_looks_at_what_is_in_work_and_never_lists_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
+    orphan = written(tmp_path, 1, rows(5, 9)).files[0].name
+    message = written(tmp_path, 1, rows(5, 9))
+    listed: set[Path] = set()
+    for name in ("scandir", "listdir"):
+        plain = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda path, plain=plain: listed.add(Path(path)) or plain(path))
+    monkeypatch.setattr(tables, "_ever_named", lambda path: pytest.fail("reads the whole log"))
+
+    assert commit(tmp_path, 1, message)
+
+    assert listed and tmp_path not in listed and tmp_path / "_delta_log" not in listed
+    assert orphan not in files_in(tmp_path)
+    assert not list((tmp_path / "_odradek" / "in_work").iterdir()), "what is committed is in work no more"
+
+
+def test_what_a_task_leaves_that_is_later_than_its_commit_goes_with_the_next(tmp_path: Path) -> None:
+    commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
+    late = written(tmp_path, 0, rows(0, 5)).files[0].name
+
+    commit(tmp_path, 1, written(tmp_path, 1, rows(5, 9)))
+
+    assert late not in files_in(tmp_path)
+    assert files_in(tmp_path) == named_files(tmp_path)
+    assert offsets_in(tmp_path) == list(range(9))
+
+
+def forget_history(table: Path) -> None:
+    """What Delta does to a log after 30 days: the state stays, who added what is gone."""
+    DeltaTable(table).create_checkpoint()
+    for log in (table / "_delta_log").glob("*.json"):
+        log.unlink()
+    assert not [entry for entry in DeltaTable(table).history() if tables.METADATA in entry]
+
+
+def test_what_proves_the_batches_outlives_the_log_of_the_table(tmp_path: Path) -> None:
+    for batch_id in range(2):
+        commit(tmp_path, batch_id, written(tmp_path, batch_id, rows(batch_id * 5, batch_id * 5 + 5)))
+    before = tables.committed_batches(DeltaTable(tmp_path))
+    forget_history(tmp_path)
+
+    assert tables.committed_batches(DeltaTable(tmp_path)) == before
+    assert [batch.batch_id for batch in before] == [0, 1]
+    assert not commit(tmp_path, 1, written(tmp_path, 1, rows(5, 10)))
+    with pytest.raises(tables.WrongCheckpoint, match=r"orders-0\[5, 10\) there, orders-0\[5, 11\) now"):
+        commit(tmp_path, 1, written(tmp_path, 1, rows(5, 11)))
+
+
+def test_a_driver_that_died_before_it_kept_the_proof_keeps_it_when_the_batch_comes_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch, pytest.raises(Died):
+
+        def dies(*_: object) -> None:
+            raise Died
+
+        patch.setattr(batch_notes, "keep", dies)
+        commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
+
+    assert not commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
+    forget_history(tmp_path)
+
+    (batch,) = tables.committed_batches(DeltaTable(tmp_path))
+    assert (batch.batch_id, batch.parts[0].end) == (0, 5)
+    assert files_in(tmp_path) == named_files(tmp_path)
+
+
+def test_a_table_made_anew_in_the_same_directory_has_no_batches_of_the_old_one(tmp_path: Path) -> None:
+    commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
+    for file in (tmp_path / "_delta_log").iterdir():
+        file.unlink()
+
+    write_deltalake(tmp_path, pa.Table.from_batches([rows(0, 5)]))
+
+    assert tables.committed_batches(DeltaTable(tmp_path)) == []
+
+
+def note(batch_id: int, app_id: str = "app") -> dict[str, object]:
+    return {"appId": app_id, "batchId": batch_id, "records": batch_id}
+
+
+def test_notes_of_batches_are_rolled_up_and_a_crash_on_the_way_loses_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_notes, "ROLLED", 4)
+    table = str(tmp_path)
+    for batch_id in range(3):
+        batch_notes.keep(table, "id", note(batch_id))
+    unlink = Path.unlink
+    deaths = iter([None, Died()])
+
+    def dies_at_the_second(file: Path, missing_ok: bool = False) -> None:
+        death = next(deaths)
+        if death is not None:
+            raise death
+        unlink(file, missing_ok)
+
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        patch.setattr(Path, "unlink", dies_at_the_second)
+        batch_notes.keep(table, "id", note(3))
+    for batch_id in range(3, 10):
+        batch_notes.keep(table, "id", note(batch_id))
+    batch_notes.keep(table, "id", note(0, app_id="other"))
+
+    assert [n["batchId"] for n in batch_notes.every(table, "id", "app")] == list(range(10))
+    assert sum(1 for _ in batch_notes.every(table, "id")) == 11
+    for batch_id in range(10):
+        assert batch_notes.find(table, "id", "app", batch_id) == {**note(batch_id), "tableId": "id"}
+    assert batch_notes.find(table, "id", "app", 10) is None
+    assert batch_notes.find(table, "another", "app", 3) is None
+    assert len(list((tmp_path / "_odradek" / "batches").rglob("*.json*"))) == 2 + 2 + 1

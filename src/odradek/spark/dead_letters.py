@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from odradek.model.errors import OdradekError
 from odradek.spark import tables
-from odradek.spark.verify import path_of
+from odradek.spark.tables import path_of
 from odradek.spark.writing import dead_letters_of
 
 

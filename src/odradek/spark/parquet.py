@@ -3,7 +3,7 @@
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +29,8 @@ _DICTIONARY = (
     "__leaderEpoch",
 )
 _STATISTICS = ("partition", "offset", "timestamp", "__partition", "__offset", "__timestamp")
+# Of ours below a table. Names that begin so are nobody's data to Delta: VACUUM leaves them alone.
+OWN_DIRECTORY = "_odradek"
 _BOUNDED = ("partition", "offset", "__partition", "__offset")  # in Delta's own statistics
 
 
@@ -63,7 +65,10 @@ def batch_of(name: str, app_id: str) -> int | None:
 class FileWriter:
     """One file of one task: made with the first rows, so that a task without rows leaves nothing."""
 
-    def __init__(self, directory: str, name: str, schema: pa.Schema) -> None:
+    def __init__(
+        self, directory: str, name: str, schema: pa.Schema, before: Callable[[], None] = lambda: None
+    ) -> None:
+        self._before = before  # called just before the file is made
         self._path = Path(directory) / name
         self._name = name
         self._schema = schema
@@ -79,6 +84,7 @@ class FileWriter:
             return
         if self._writer is None:
             names = self._schema.names
+            self._before()
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = pq.ParquetWriter(
                 self._path,

@@ -13,14 +13,17 @@ that comes again, after a crash at whatever point, is seen to be there and is no
                                   the other looks again
 
 Orphans are deleted where it is certain that no commit can name them any more: their names tell application and
-batch, and a table at version n refuses every batch up to n.
+batch, and a table at version n refuses every batch up to n. They are found among the files in work
+(`odradek.spark.in_work`), so that a commit does not list what the table holds. What proves a batch outlives Delta's log
+(`odradek.spark.batch_notes`).
 """
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
@@ -28,9 +31,10 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from odradek.model.errors import OdradekError
+from odradek.spark import batch_notes, in_work
 from odradek.spark import parts as parts_of_batch
 from odradek.spark.fingerprint import Fingerprint
-from odradek.spark.parquet import TableFile, application_prefix, batch_of
+from odradek.spark.parquet import TableFile
 from odradek.spark.parts import Part, merged
 
 if TYPE_CHECKING:
@@ -39,7 +43,6 @@ if TYPE_CHECKING:
 # Our key in a commit's metadata.
 METADATA = "odradek"
 _ATTEMPTS = 20
-_RECENT = 50  # commits, others' among them, behind which the last batch of ours is not looked for
 
 
 class WrongCheckpoint(OdradekError):
@@ -51,9 +54,8 @@ class WrongTable(OdradekError):
 
 
 class CommittedBatch(NamedTuple):
-    """A batch as the table's history tells of it."""
+    """A batch as the commit that added it has noted it."""
 
-    version: int
     app_id: str
     batch_id: int
     parts: tuple[Part, ...]
@@ -66,6 +68,11 @@ def open_table(path: str) -> DeltaTable | None:
         return DeltaTable(path)
     except TableNotFoundError:
         return None
+
+
+def path_of(uri: str) -> str:
+    """Of a table, or of a file of it, on this machine."""
+    return unquote(urlparse(uri).path) if "://" in uri else uri
 
 
 def commit(
@@ -98,6 +105,7 @@ def commit(
         done = None if table is None else table.transaction_version(app_id)
         if table is not None and done is not None and done >= batch_id:
             _check_same_batch(table, app_id, batch_id, done, found)
+            _remember(table, path, app_id, batch_id)
             delete_orphans(path, app_id=app_id, batch_id=batch_id)
             return False
         try:
@@ -108,7 +116,8 @@ def commit(
             # Somebody else has committed, perhaps this very batch, or created the table: look again.
             last = error
             continue
-        _delete_others(path, app_id, batch_id, files)
+        batch_notes.keep(path, _id_of(DeltaTable(path)), noted)
+        delete_orphans(path, app_id=app_id, batch_id=batch_id, just_named={file.name for file in files})
         return True
     raise last
 
@@ -122,8 +131,7 @@ def abort(path: str, *, app_id: str, batch_id: int, files: Sequence[TableFile]) 
     done = None if table is None else table.transaction_version(app_id)
     if done is not None and done >= batch_id:
         return False
-    for file in files:
-        (Path(path) / file.name).unlink(missing_ok=True)
+    _delete(path, [file.name for file in files])
     return True
 
 
@@ -135,67 +143,83 @@ def arrow_schema(table: DeltaTable) -> pa.Schema:
 
 
 def committed_batches(table: DeltaTable, app_id: str | None = None) -> list[CommittedBatch]:
-    """What applications have committed, oldest first, as far back as the table's history reaches."""
-    found = []
-    for entry in table.history():
-        note = entry.get(METADATA)
-        if isinstance(note, dict) and app_id in (None, note["appId"]):
-            parts = parts_of_batch.from_json(note["parts"])
-            rows = note.get("rows")
-            found.append(
-                CommittedBatch(
-                    entry["version"],
-                    note["appId"],
-                    note["batchId"],
-                    parts,
-                    None if rows is None else Fingerprint.from_hex(rows["count"], rows["hash"]),
-                )
-            )
-    return sorted(found, key=lambda batch: batch.version)
+    """What applications have committed, by application and batch: all that was kept, and what Delta's log has beside it."""
+    kept = batch_notes.every(path_of(table.table_uri), _id_of(table), app_id)
+    notes = {(note["appId"], note["batchId"]): note for note in kept}
+    for note in _in_log(table):
+        if app_id in (None, note["appId"]):
+            notes.setdefault((note["appId"], note["batchId"]), note)
+    return [_committed(notes[batch]) for batch in sorted(notes)]
 
 
-def noted(path: str, app_id: str, batch_id: int) -> dict[str, Any] | None:
-    """What the commit of a batch noted; None if the table's last commits have none of it."""
-    table = open_table(path)
-    for entry in [] if table is None else table.history(_RECENT):
-        note = entry.get(METADATA)
-        if isinstance(note, dict) and (note["appId"], note["batchId"]) == (app_id, batch_id):
-            return note
-    return None
-
-
-def delete_orphans(path: str, *, app_id: str, batch_id: int) -> list[str]:
-    """Deletes what this application wrote for batches up to `batch_id`, which the table has, and never named.
-
-    Safe at any time, also while another driver of the same application is still at work: whatever it writes
-    for one of these batches, the table will not take it.
-    """
-    candidates = [file for batch, file in _files_of(path, app_id) if batch <= batch_id]
-    named = _ever_named(path) if candidates else set()
-    return _delete(file for file in candidates if file.name not in named)
-
-
-def _delete_others(path: str, app_id: str, batch_id: int, files: Sequence[TableFile]) -> list[str]:
-    """The same for one batch that was committed just now: nothing but `files` can ever be named for it."""
-    named = {file.name for file in files}
-    return _delete(
-        file for batch, file in _files_of(path, app_id) if batch == batch_id and file.name not in named
+def _committed(note: Mapping[str, Any]) -> CommittedBatch:
+    rows = note.get("rows")
+    return CommittedBatch(
+        note["appId"],
+        note["batchId"],
+        parts_of_batch.from_json(note["parts"]),
+        None if rows is None else Fingerprint.from_hex(rows["count"], rows["hash"]),
     )
 
 
-def _files_of(path: str, app_id: str) -> Iterator[tuple[int, Path]]:
-    for file in sorted(Path(path).glob(f"{application_prefix(app_id)}*.parquet")):
-        batch = batch_of(file.name, app_id)
-        if batch is not None:
-            yield batch, file
+def noted(path: str, app_id: str, batch_id: int) -> dict[str, Any] | None:
+    """What the commit of a batch noted; None if the table does not have it."""
+    table = open_table(path)
+    return None if table is None else _noted(table, path, app_id, batch_id)
 
 
-def _delete(files: Iterable[Path]) -> list[str]:
-    deleted = []
-    for file in files:
-        file.unlink(missing_ok=True)
-        deleted.append(file.name)
+def _noted(table: DeltaTable, path: str, app_id: str, batch_id: int) -> dict[str, Any] | None:
+    kept = batch_notes.find(path, _id_of(table), app_id, batch_id)
+    if kept is not None:
+        return kept
+    batches = (note for note in _in_log(table) if (note["appId"], note["batchId"]) == (app_id, batch_id))
+    return next(batches, None)
+
+
+def _id_of(table: DeltaTable) -> str:
+    return str(table.metadata().id)
+
+
+def _in_log(table: DeltaTable) -> Iterator[dict[str, Any]]:
+    """Newest first, as far back as Delta's log reaches."""
+    for entry in table.history():
+        note = entry.get(METADATA)
+        if isinstance(note, dict):
+            yield note
+
+
+def _remember(table: DeltaTable, path: str, app_id: str, batch_id: int) -> None:
+    """Keeps the note of a batch whose driver died before it could."""
+    table_id = _id_of(table)
+    if batch_notes.find(path, table_id, app_id, batch_id) is None:
+        note = _noted(table, path, app_id, batch_id)
+        if note is not None:
+            batch_notes.keep(path, table_id, note)
+
+
+def delete_orphans(
+    path: str, *, app_id: str, batch_id: int, just_named: Collection[str] | None = None
+) -> list[str]:
+    """Deletes what this application wrote for batches up to `batch_id`, which the table has, and never named.
+
+    Safe at any time, also while another driver of the same application is still at work: whatever it writes
+    for one of these batches, the table will not take it. With `just_named`, the files that were committed for this
+    batch just now, the log is not read for them: nothing else can ever be named for it.
+    """
+    listed = list(in_work.listed(path, app_id, batch_id))
+    named = set(just_named or ())
+    if any(batch < batch_id or just_named is None for batch, _ in listed):
+        named |= _ever_named(path)
+    deleted = _delete(path, [name for _, name in listed if name not in named])
+    in_work.forget(path, [name for _, name in listed if name in named])
     return deleted
+
+
+def _delete(path: str, names: Sequence[str]) -> list[str]:
+    for name in names:
+        (Path(path) / name).unlink(missing_ok=True)
+    in_work.forget(path, names)
+    return list(names)
 
 
 def _ever_named(path: str) -> set[str]:
@@ -263,11 +287,12 @@ def _check_same_batch(
             f"{table.table_uri} already has batch {done} of application {app_id!r}, but this checkpoint is "
             f"only at batch {batch_id}: it is not the one the table was written from; {advice}"
         )
-    before = [batch for batch in committed_batches(table, app_id) if batch.batch_id == batch_id]
-    if before and before[-1].parts != parts:
+    note = _noted(table, path_of(table.table_uri), app_id, batch_id)
+    before = None if note is None else _committed(note)
+    if before is not None and before.parts != parts:
         raise WrongCheckpoint(
             f"{table.table_uri} has batch {batch_id} of application {app_id!r} with other records: "
-            f"{_told(before[-1].parts)} there, {_told(parts)} now; {advice}"
+            f"{_told(before.parts)} there, {_told(parts)} now; {advice}"
         )
 
 

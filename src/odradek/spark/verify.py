@@ -12,7 +12,6 @@ the commits' count and fingerprint of rows are compared instead.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urlparse
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +30,7 @@ from odradek.spark.parquet import of_each_partition, parts_of
 from odradek.spark.parts import Part, merged
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.reading import read_one
-from odradek.spark.tables import CommittedBatch
+from odradek.spark.tables import CommittedBatch, path_of
 
 _COLUMNS = ("key", "value", "topic", "partition", "offset")
 
@@ -151,9 +150,7 @@ def verify(table: str, bootstrap: str, *, app_id: str | None = None, read_commit
     commits = tables.committed_batches(opened, app_id)
     if not any(commit.parts or commit.rows is not None for commit in commits):
         whose = f"application {app_id!r}" if app_id else "any odradek application"
-        raise CannotVerify(
-            f"the history of {table} tells of no batch of {whose}, so of no offsets to compare"
-        )
+        raise CannotVerify(f"{table} tells of no batch of {whose}, so of no offsets to compare")
     connection = ConnectionOptions(bootstrap=bootstrap, read_committed=read_committed)
     noted = [commit.rows for commit in commits if commit.rows is not None]
     if not noted:
@@ -303,8 +300,3 @@ def _batches(uris: Iterable[str], schema: pa.Schema | None) -> Iterator[pa.Recor
         columns = None if schema is None else schema.names
         for batch in pq.ParquetFile(path_of(uri)).iter_batches(batch_size=65_536, columns=columns):
             yield batch if schema is None else batch.select(schema.names).cast(schema)
-
-
-def path_of(uri: str) -> str:
-    """Of a table's file on this machine."""
-    return unquote(urlparse(uri).path) if "://" in uri else uri

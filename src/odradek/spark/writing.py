@@ -14,18 +14,16 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from odradek.spark import in_work
 from odradek.spark import parts as parts_json
 from odradek.spark.fingerprint import EMPTY, Fingerprint, of_rows
 from odradek.spark.kill_switch import KillSwitch
 from odradek.spark.options import ConnectionOptions
-from odradek.spark.parquet import FileWriter, TableFile, file_name, parts_of
+from odradek.spark.parquet import OWN_DIRECTORY, FileWriter, TableFile, file_name, parts_of
 from odradek.spark.parts import Part, merged
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.reading import read_one
 from odradek.spark.shape import LETTERS, Shape, newest_ms
-
-# Of ours below a table. Names that begin so are nobody's data to Delta: VACUUM leaves them alone.
-OWN_DIRECTORY = "_odradek"
 
 
 class TableOptions(NamedTuple):
@@ -144,7 +142,7 @@ def _write_shaped(
     batches: Iterable[tuple[pa.RecordBatch, list[Part]]], shape: Shape, options: TableOptions, batch_id: int
 ) -> Written:
     """The parts are of the records, so that the topic can be compared; the fingerprint of rows is of what became of them."""
-    letters = FileWriter(options.letters, file_name(options.app_id, batch_id), LETTERS)
+    letters = _writer(options.letters, options.app_id, batch_id, LETTERS)
     found = EMPTY
 
     def rows() -> Iterator[tuple[pa.RecordBatch, list[Part]]]:
@@ -185,17 +183,20 @@ def write_rows(
     return Written(written.schema, written.files, (), rows)
 
 
+def _writer(table: str, app_id: str, batch_id: int, schema: pa.Schema) -> FileWriter:
+    name = file_name(app_id, batch_id)
+    return FileWriter(table, name, schema, before=lambda: in_work.note(table, name))
+
+
 def _write(
     batches: Iterable[tuple[pa.RecordBatch, list[Part]]],
     schema: StructType,
     options: TableOptions,
     batch_id: int,
 ) -> Written:
-    directory = Path(options.table)
-    directory.mkdir(parents=True, exist_ok=True)
+    Path(options.table).mkdir(parents=True, exist_ok=True)
     options.kill_switch.at("before-write", batch_id)
-    name = file_name(options.app_id, batch_id)
-    writer = FileWriter(str(directory), name, to_arrow_schema(schema, timezone="UTC"))
+    writer = _writer(options.table, options.app_id, batch_id, to_arrow_schema(schema, timezone="UTC"))
     parts: list[Part] = []
     try:
         for batch, found in batches:

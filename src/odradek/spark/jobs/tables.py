@@ -22,12 +22,13 @@ from odradek.spark import ddl, tables
 from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.json_values import inferred
 from odradek.spark.options import ConnectionOptions, parse
+from odradek.spark.parquet import OWN_DIRECTORY
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.reading import read_one
 from odradek.spark.sentence import sentence_of
 from odradek.spark.shape import COLUMNS, META, ON_ERROR, Shape
 from odradek.spark.subscription import existing_topic
-from odradek.spark.writing import OWN_DIRECTORY, dead_letters_of
+from odradek.spark.writing import dead_letters_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
