@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odradek.model.ids import TopicPartition
 from odradek.spark.ranges import OffsetRange, plan, split
 
 sizes = st.lists(st.integers(0, 2_000_000), max_size=20)
@@ -67,3 +68,26 @@ def test_nothing_to_read_is_no_task() -> None:
 
 def test_a_split_never_makes_an_empty_piece() -> None:
     assert [r.size for r in split(OffsetRange("orders", 0, 5, 8), 10)] == [1, 1, 1]
+
+
+def test_large_records_are_split_and_packed_by_their_bytes() -> None:
+    sizes = {TopicPartition("orders", n): size for n, size in enumerate((1 << 20, 1 << 20, 1 << 20, 100))}
+
+    tasks = plan(ranges_of([12, 4, 1_000, 1_000]), pack_below=25_000, record_bytes=sizes)
+
+    told = [[(piece.partition, piece.size) for piece in task] for task in tasks]
+    assert told == [[(0, 12), (1, 4)], *[[(2, 125)]] * 8, [(3, 1_000)]]
+
+
+def test_a_record_larger_than_a_task_is_a_task() -> None:
+    huge = {TopicPartition("orders", 0): 1 << 30}
+
+    assert [task[0].size for task in plan(ranges_of([3]), pack_below=10, record_bytes=huge)] == [1, 1, 1]
+
+
+def test_min_tasks_are_dealt_out_by_bytes_where_these_are_known() -> None:
+    sizes = {TopicPartition("orders", 0): 1_000, TopicPartition("orders", 1): 9_000}
+
+    tasks = plan(ranges_of([10_000, 10_000]), pack_below=10, min_tasks=10, record_bytes=sizes)
+
+    assert [sum(task[0].partition == n for task in tasks) for n in (0, 1)] == [1, 9]

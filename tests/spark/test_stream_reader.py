@@ -12,7 +12,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 
 from odradek.client.sync import SyncClient
 from odradek.client.sync_fetch import TopicRecreated
-from odradek.model.errors import ConfigurationError
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ConfigurationError, ProtocolError
+from odradek.spark import ranges, subscription
 from odradek.spark.data_loss import DataLoss
 from odradek.spark.options import parse
 from odradek.spark.source import OdradekSource, StreamReader, schema_of
@@ -316,3 +318,43 @@ def test_a_trigger_asks_for_all_topics_at_once(
     assert sorted(end) == sorted(topics)
     questions = [type(request).__name__ for request in asked]
     assert questions.count("MetadataRequest") == 1 and len(questions) <= 3, questions
+
+
+def test_few_records_that_are_large_are_several_tasks(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = make_topic()
+    fill(client, topic, 0, [bytes(100_000)] * 10, batch=1)
+    monkeypatch.setattr(ranges, "SPLIT_ABOVE_BYTES", 250_000)
+    monkeypatch.setattr(ranges, "PACK_BELOW_BYTES", 100_000)
+    stream = reader(cluster, topic, startingOffsets="earliest")
+    start = stream.initialOffset()
+
+    tasks = stream.partitions(start, stream.latestOffset(start, EVERYTHING))
+
+    told = [[(piece.start, piece.end) for piece in task.value] for task in tasks]
+    assert told == [[(n, n + 2)] for n in range(0, 10, 2)]  # a record has its head beside the 100,000 bytes
+
+
+def test_sizes_of_logs_are_asked_for_once_a_minute_and_not_needed(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = make_topic()
+    ten(client, topic)
+    asked = []
+
+    def refuses(*_: object) -> None:
+        asked.append(1)
+        raise ProtocolError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not for you")
+
+    monkeypatch.setattr(subscription, "log_sizes", refuses)
+    stream = reader(cluster, topic, startingOffsets="earliest")
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, EVERYTHING)
+
+    assert [len(stream.partitions(start, end)) for _ in range(3)] == [1, 1, 1]
+    assert len(asked) == 1
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + subscription.SIZES_LAST_S + 1)
+    stream.partitions(start, end)
+    assert len(asked) == 2

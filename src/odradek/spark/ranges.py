@@ -1,13 +1,17 @@
 """Offset ranges and how they become tasks: large ones are split, small ones share a task. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 from typing import NamedTuple
 
 from odradek.model.ids import NO_TOPIC_ID, TopicPartition
 
 # A task of Spark costs 30 to 40 ms; reading this many records of 100 bytes costs some 300 ms.
 SPLIT_ABOVE = 500_000
+# The same time where records are large, and less than that: bytes as they are on disk, compressed.
+SPLIT_ABOVE_BYTES = 128 << 20
+PACK_BELOW_BYTES = 16 << 20
 
 
 class OffsetRange(NamedTuple):
@@ -41,24 +45,35 @@ def plan(
     pack_below: int,
     min_tasks: int | None = None,
     most_per_task: int | None = None,
+    record_bytes: Mapping[TopicPartition, int] = MappingProxyType({}),
 ) -> list[Task]:
     """Tasks that together read exactly `ranges`.
 
-    No task is larger than `most_per_task`. `min_tasks` asks for at least so many, each with about the same
-    share; without it, small pieces are packed together until they hold `pack_below` records.
+    No task is larger than `most_per_task`, nor about `SPLIT_ABOVE_BYTES`. `min_tasks` asks for at least so many, each with
+    about the same share; without it, small pieces are packed together until they hold `pack_below` records or
+    `PACK_BELOW_BYTES`. `record_bytes` is what an offset of a partition takes on average; one that is not in it counts
+    by its records alone.
     """
     filled = sorted(r for r in ranges if r.size > 0)
-    total = sum(r.size for r in filled)
     most = most_per_task or SPLIT_ABOVE
+
+    def load(piece: OffsetRange, records: int, size_bytes: int) -> int:
+        """Whole at `records * size_bytes`: so many records, or so many bytes."""
+        each = record_bytes.get(piece.topic_partition, 0)
+        return max(piece.size * size_bytes, piece.size * each * records)
+
+    full = most * SPLIT_ABOVE_BYTES
+    loads = [load(whole, most, SPLIT_ABOVE_BYTES) for whole in filled]
     pieces: list[OffsetRange] = []
-    for whole in filled:
-        parts = -(-whole.size // most)
+    for whole, of_whole in zip(filled, loads, strict=True):
+        parts = -(-of_whole // full)
         if min_tasks is not None:
-            parts = max(parts, -(-whole.size * min_tasks // total))
+            parts = max(parts, -(-of_whole * min_tasks // sum(loads)))
         pieces.extend(split(whole, parts))
     if min_tasks is not None:
         return [(piece,) for piece in pieces]
-    return _pack(pieces, pack_below, most)
+    weighed = [(piece, load(piece, pack_below, PACK_BELOW_BYTES)) for piece in pieces]
+    return _pack(weighed, pack_below * PACK_BELOW_BYTES, most)
 
 
 def split(whole: OffsetRange, parts: int) -> list[OffsetRange]:
@@ -68,18 +83,20 @@ def split(whole: OffsetRange, parts: int) -> list[OffsetRange]:
     return [whole._replace(start=a, end=b) for a, b in pairwise(borders)]
 
 
-def _pack(pieces: Sequence[OffsetRange], until: int, most: int) -> list[Task]:
+def _pack(pieces: Sequence[tuple[OffsetRange, int]], until: int, most: int) -> list[Task]:
+    """Pieces with their loads, together until these reach `until`; never more than `most` records."""
     tasks: list[Task] = []
     waiting: list[OffsetRange] = []
-    waiting_size = 0
-    for piece in pieces:
-        if waiting and (waiting_size >= until or waiting_size + piece.size > most):
+    waiting_load = waiting_size = 0
+    for piece, load in pieces:
+        if waiting and (waiting_load >= until or waiting_size + piece.size > most):
             tasks.append(tuple(waiting))
-            waiting, waiting_size = [], 0
-        if piece.size >= until:
+            waiting, waiting_load, waiting_size = [], 0, 0
+        if load >= until:
             tasks.append((piece,))
         else:
             waiting.append(piece)
+            waiting_load += load
             waiting_size += piece.size
     if waiting:
         tasks.append(tuple(waiting))

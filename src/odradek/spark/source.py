@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from odradek.model.ids import TopicPartition
     from odradek.spark.offsets import Offsets, Place
     from odradek.spark.ranges import Task
+    from odradek.spark.subscription import Subscription
 
 _TYPES = {
     "key": BinaryType(),
@@ -168,9 +169,9 @@ class BatchReader(_Executor, DataSourceReader):
             start = subscription.start(default="earliest")
             end, latest = subscription.ends()
             begin = subscription.standing(start, latest, what="was to begin at")
+            return tasks_between(self._options, begin, end, subscription)
         finally:
             subscription.close()
-        return tasks_between(self._options, begin, end)
 
 
 class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -235,7 +236,8 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
 
         # Looked at again: a checkpoint may hold a batch that was planned over a cut by somebody who did not look.
         before, after = Offsets.from_json(start), Offsets.from_json(end)
-        return tasks_between(self._options, self._subscribed().standing(before, after), after)
+        subscription = self._subscribed()
+        return tasks_between(self._options, subscription.standing(before, after), after, subscription)
 
     def stop(self) -> None:
         if self._subscription is not None:
@@ -291,7 +293,10 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
 
 
 def tasks_between(
-    options: SourceOptions, begin: "Mapping[TopicPartition, Place]", end: "Offsets"
+    options: SourceOptions,
+    begin: "Mapping[TopicPartition, Place]",
+    end: "Offsets",
+    subscription: "Subscription",
 ) -> list[InputPartition]:
     """The tasks that read from `begin` to `end`; what is new in `end` is read from offset 0."""
     from odradek.spark.ranges import OffsetRange, plan
@@ -308,5 +313,6 @@ def tasks_between(
         pack_below=options.min_records_per_task,
         min_tasks=options.min_partitions,
         most_per_task=options.max_records_per_partition,
+        record_bytes=subscription.record_bytes([r.topic_partition for r in ranges if r.size > 0]),
     )
     return [RangesPartition(task) for task in tasks]

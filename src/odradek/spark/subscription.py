@@ -4,11 +4,15 @@ Runs on the driver only. Executors are told exact ranges and ask for nothing but
 """
 
 import difflib
+import logging
 import re
+import time
 from collections.abc import Iterable, Mapping
 
 from odradek.client.sync import EARLIEST, LATEST, OffsetAndEpoch, SyncClient, TopicView
+from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded, Unreachable
 from odradek.client.sync_fetch import TopicRecreated, cut_off
+from odradek.client.sync_log_sizes import log_sizes
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_to_text
@@ -20,6 +24,8 @@ from odradek.spark.options import PerPartition, SourceOptions
 NOTHING = Offsets({}, {})
 NOWHERE = Place(0)
 BEGINNING = Place(0)
+SIZES_LAST_S = 60.0
+logger = logging.getLogger(__name__)
 
 
 def is_another_topic(topic: str, before: Offsets, now: Offsets) -> bool:
@@ -70,6 +76,7 @@ class Subscription:
         # Where the epoch of a place ends in the log of a later leader: that does not change while that one leads.
         self._ends: dict[TopicPartition, tuple[Place, int, OffsetAndEpoch]] = {}
         self._told: set[str] = set()
+        self._record_bytes: dict[TopicPartition, tuple[float, int]] = {}  # when that is too old, and what
 
     @property
     def client(self) -> SyncClient:
@@ -247,6 +254,36 @@ class Subscription:
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self.client.begin_offsets(partitions)
+
+    def record_bytes(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """What an offset takes on the leader's disk, on average, where that is known; as it was up to a minute ago.
+
+        Tasks are cut by it, so what a broker does not tell (an old one, or one that does not allow it) only costs balance.
+        """
+        now = time.monotonic()
+        unknown = [p for p in partitions if p not in self._record_bytes or self._record_bytes[p][0] <= now]
+        if unknown:
+            found = dict.fromkeys(unknown, 0)
+            try:
+                found.update(self._measured(unknown))
+            except (ConnectionLost, DeadlineExceeded, Unreachable, ProtocolError):
+                # Who leads changes just now, say. Reading finds out whether there is more to it.
+                logger.debug("sizes of logs are not known", exc_info=True)
+            until = now + SIZES_LAST_S
+            self._record_bytes.update({p: (until, size) for p, size in found.items()})
+        return {p: self._record_bytes[p][1] for p in partitions}
+
+    def _measured(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for partition in partitions:
+            by_leader.setdefault(self.client.leader(partition)[0], []).append(partition)
+        begin, end = self.client.begin_offsets(partitions), self.client.end_offsets(partitions)
+        return {
+            p: -(-size // (end[p] - begin[p]))
+            for leader, led in by_leader.items()
+            for p, size in log_sizes(self.client, leader, led).items()
+            if end[p] > begin[p]
+        }
 
     def check_same_topics(self, before: Offsets, now: Offsets) -> None:
         """A topic that was deleted, or created again under its name, is data loss that says so."""

@@ -35,6 +35,7 @@ def replica_ends(
     with_sizes: bool = False,
 ) -> list[ReplicaEnd]:
     """One entry a replica, in the order given. With `leader_epoch` the epoch of its last record too."""
+    from odradek.client.sync_log_sizes import log_sizes
     from odradek.model.errors import OdradekError
 
     alive = client.cluster([]).brokers
@@ -97,34 +98,3 @@ def _last_epoch(client: "SyncClient", broker: int, partition: "TopicPartition", 
     (topic,) = client.call(broker, request).topics
     (answer,) = topic.partitions
     return int(answer.leader_epoch) if answer.error_code == ErrorCode.NONE else -1
-
-
-def log_sizes(
-    client: "SyncClient", broker: int, partitions: "Iterable[TopicPartition]"
-) -> "dict[TopicPartition, int]":
-    """Bytes on disk there, by DescribeLogDirs; empty where the broker does not serve it (then they are unknown)."""
-    from odradek.model.error_codes import ErrorCode
-    from odradek.model.errors import ProtocolError
-    from odradek.model.ids import TopicPartition
-    from odradek.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-
-    by_topic: dict[str, list[int]] = {}
-    for partition in sorted(partitions):
-        by_topic.setdefault(partition.topic, []).append(partition.partition)
-    request = DescribeLogDirsRequest(
-        topics=[DescribableLogDirTopic(topic=name, partitions=members) for name, members in by_topic.items()]
-    )
-    try:
-        results = client.call(broker, request).results
-    except ProtocolError as error:
-        if error.code != ErrorCode.UNSUPPORTED_VERSION:
-            raise
-        return {}
-    return {
-        TopicPartition(topic.name, p.partition_index): p.partition_size
-        for result in results
-        if result.error_code == ErrorCode.NONE
-        for topic in result.topics
-        for p in topic.partitions
-        if not p.is_future_key
-    }

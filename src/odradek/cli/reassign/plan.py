@@ -92,8 +92,8 @@ def plan(
 
 def sizes_of(bootstrap: str, plan: "MovePlan") -> "dict[TopicPartition, int]":
     """Bytes of each partition that would be copied, as its leader has it on disk; unknown ones are left out."""
-    from odradek.cli.elect.replica_ends import log_sizes
     from odradek.client.sync import SyncClient
+    from odradek.client.sync_log_sizes import log_sizes
 
     by_leader: dict[int, list[TopicPartition]] = {}
     sizes: dict[TopicPartition, int] = {}
