@@ -5,7 +5,6 @@ made by `fork` after everything is imported (no start of Python, no import, no c
 lasts.
 """
 
-import gc
 import importlib
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +14,7 @@ from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 
+from odradek.sim.coverage import all_objects
 from tests.mutants.edit import PACKAGE, Edit, site_of
 from tests.mutants.sites import Site, changed
 
@@ -26,7 +26,7 @@ class CannotPatch(Exception):
 def functions_of(path: Path) -> dict[tuple[str, int], list[FunctionType]]:
     """(qualified name, first line) -> the live functions of that text, of one file."""
     found: dict[tuple[str, int], list[FunctionType]] = {}
-    for each in gc.get_objects():
+    for each in all_objects():
         if type(each) is FunctionType and each.__code__.co_filename == str(path):
             found.setdefault((each.__code__.co_qualname, each.__code__.co_firstlineno), []).append(each)
     return found

@@ -14,7 +14,11 @@ CASES = [(key, version) for key, (first, last) in SERVED.items() for version in 
 def test_only_the_throttle_time_changes(key: int, version: int) -> None:
     kind = response_class(key)
     has_field = any(f.name == "throttle_time_ms" and version in f.versions for f in kind.TABLE)
-    bodies = [v.body for v in vectors() if (v.key, v.version, v.type) == (key, version, "response")]
+    recorded = [v for v in vectors() if (v.key, v.type) == (key, "response")]
+    # Of a version that was not recorded: what was answered in another one, written in this.
+    bodies = [v.body for v in recorded if v.version == version] or [
+        kind.decode(v.version, v.body).encode(version) for v in recorded
+    ]
     assert bodies
     for body in bodies:
         changed = with_throttle_time(key, version, body, 4321)

@@ -31,12 +31,12 @@ def plan(*faults: Fault, **more: object) -> Plan:
 
 
 def test_five_are_in_flight_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: Counter[tuple[str, float]] = Counter()
+    sent: Counter[tuple[str, object, float]] = Counter()
     place = PipelinedProducer._place
 
-    def counted(self: PipelinedProducer, *args: Any) -> None:
-        sent[self.name, self.client.loop.time()] += 1
-        place(self, *args)
+    def counted(self: PipelinedProducer, partition: object, *args: Any) -> None:
+        sent[self.name, partition, self.client.loop.time()] += 1
+        place(self, partition, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(PipelinedProducer, "_place", counted)
     outcome = run(plan(SLOW))

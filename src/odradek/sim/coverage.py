@@ -44,6 +44,16 @@ def modules() -> dict[str, Module]:
     return {str(path): _marked(path) for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))}
 
 
+def all_objects() -> list[object]:
+    """Of this process, those that are frozen (`gc.freeze`) as well."""
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()
+    found = gc.get_objects()
+    if frozen:
+        gc.freeze()
+    return found
+
+
 @contextmanager
 def watched() -> Iterator[dict[str, bytearray]]:
     """What is reached in the meantime: file -> its marks."""
@@ -55,7 +65,7 @@ def watched() -> Iterator[dict[str, bytearray]]:
             setattr(importlib.import_module(_module_name(file)), MARKS, marks)
             codes.update((key, function.code) for key, function in module.functions.items())
     before: list[tuple[FunctionType, CodeType]] = []
-    for function in gc.get_objects():
+    for function in all_objects():
         if type(function) is FunctionType:
             own = function.__code__
             code = codes.get(_key(own))
