@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from odradek.broker import effects as fx
+from odradek.broker import producer_ids
+from odradek.broker.transaction_questions import told_to_committer, told_to_producer
 from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.coordinator.transaction_states import TransactionState
 from odradek.model.error_codes import ErrorCode
@@ -32,7 +34,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from odradek.records.builder import NewRecord, build_batch
-from tests.broker.world import World, batch
+from tests.broker.world import World, batch, told
 
 ID = "tx"
 COORDINATOR, LEADER, GROUPS = 2, 1, 3
@@ -66,17 +68,17 @@ def lose_leader(world: World) -> None:
         world.lead(leader, isr=(2, 3), topic=topic, topic_id=topic_id * 16)
 
 
-def init(world: World, **known: int) -> tuple[int, int]:
+def init(world: World, name: str = ID, **known: int) -> tuple[int, int]:
     answer = world.call(
-        COORDINATOR, InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=60_000, **known), 4
+        COORDINATOR, InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000, **known), 4
     )
     assert answer.error_code == 0, ErrorCode(answer.error_code)
     return answer.producer_id, answer.producer_epoch
 
 
-def add(world: World, producer: tuple[int, int], at: int = COORDINATOR) -> int:
+def add(world: World, producer: tuple[int, int], at: int = COORDINATOR, name: str = ID) -> int:
     request = AddPartitionsToTxnRequest(
-        v3_and_below_transactional_id=ID,
+        v3_and_below_transactional_id=name,
         v3_and_below_producer_id=producer[0],
         v3_and_below_producer_epoch=producer[1],
         v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
@@ -110,9 +112,9 @@ def write(world: World, producer: tuple[int, int], value: bytes, sequence: int, 
     return int(world.produced(pending)[0])
 
 
-def end(world: World, producer: tuple[int, int], *, is_commit: bool = True) -> int:
+def end(world: World, producer: tuple[int, int], *, is_commit: bool = True, name: str = ID) -> int:
     request = EndTxnRequest(
-        transactional_id=ID, producer_id=producer[0], producer_epoch=producer[1], committed=is_commit
+        transactional_id=name, producer_id=producer[0], producer_epoch=producer[1], committed=is_commit
     )
     return int(world.call(COORDINATOR, request, 3).error_code)
 
@@ -327,6 +329,101 @@ def test_the_next_coordinator_carries_out_what_was_decided(world: World) -> None
     assert committed(world) == (2, [])
 
 
+def marker_requests(world: World, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, Any]]:
+    """Every WriteTxnMarkers from here on: who sent it, and what."""
+    seen: list[tuple[int, Any]] = []
+    carry = world._ask_peer
+
+    def ask_peer(node: Any, effect: fx.SendToBroker) -> None:
+        if isinstance(effect.message, WriteTxnMarkersRequest):
+            seen.append((node.id, effect.message))
+        carry(node, effect)
+
+    monkeypatch.setattr(world, "_ask_peer", ask_peer)
+    return seen
+
+
+def test_who_coordinates_no_more_sends_no_marker(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = init(world)
+    add(world, producer)
+    lose_leader(world)
+    assert end(world, producer) == 0
+    world.lead(3, isr=(2, 3), topic=TRANSACTIONS_TOPIC, topic_id=b"x" * 16)
+    seen = marker_requests(world, monkeypatch)
+
+    world.restart(LEADER)
+    world.lead(LEADER)
+    world.advance(1_000)
+
+    assert {sender for sender, _ in seen} == {3}
+    assert state(world, 3) == "CompleteCommit"
+
+
+def test_a_leader_that_refuses_a_marker_is_asked_seldom_and_the_log_says_so(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A marker of a later epoch came to the log, from whomever."""
+    producer = init(world)
+    add(world, producer)
+    later = WritableTxnMarker(
+        producer_id=producer[0],
+        producer_epoch=producer[1] + 1,
+        transaction_result=False,
+        topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+        coordinator_epoch=0,
+    )
+    world.call(LEADER, WriteTxnMarkersRequest(markers=[later]), 1)
+    seen = marker_requests(world, monkeypatch)
+
+    assert end(world, producer) == 0
+    world.advance(9_000)
+    assert len(seen) == 1
+    world.advance(2_000)
+
+    assert len(seen) == 2 and state(world) == "PrepareCommit"
+    lines = [one.text for one in world[COORDINATOR].told if isinstance(one, fx.LogLine)]
+    assert sum("refuses the marker of 'tx'" in line for line in lines) == 2
+
+
+def test_a_leader_has_one_request_with_markers_at_a_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes meanwhile goes with the next one."""
+    owners = [init(world, name) for name in ("a", "b", "c")]
+    for name, producer in zip("abc", owners, strict=True):
+        add(world, producer, name=name)
+    held: list[fx.SendToBroker] = []
+    monkeypatch.setattr(world, "_ask_peer", lambda node, effect: held.append(effect))
+    for name, producer in zip("abc", owners, strict=True):
+        assert end(world, producer, name=name) == 0
+
+    assert [len(one.message.markers) for one in held] == [1]
+    world[COORDINATOR].broker.answered(held[0].request_id, None, world.now_ms)
+    world.settle()
+
+    assert [len(one.message.markers) for one in held] == [1, 2]
+
+
+def test_a_stranger_with_somebodys_producer_id_does_not_stand_in_the_owners_way(world: World) -> None:
+    producer = init(world)
+    add(world, producer)
+    records = batch(
+        b"no", producer_id=producer[0], producer_epoch=producer[1], base_sequence=0, is_transactional=True
+    )
+    rows = [pm.PartitionProduceData(index=0, records=records)]
+    stranger = pm.ProduceRequest(
+        transactional_id="stranger",
+        acks=-1,
+        timeout_ms=30_000,
+        topic_data=[pm.TopicProduceData(name="t", partition_data=rows)],
+    )
+    refused = world.send(LEADER, stranger, 11)
+    world.settle()
+    assert world.produced(refused)[0] == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+    assert write(world, producer, b"a", 7) == 0
+
+
 def test_a_topic_that_is_deleted_needs_no_marker(world: World) -> None:
     producer = init(world)
     add(world, producer)
@@ -340,6 +437,63 @@ def test_a_topic_that_is_deleted_needs_no_marker(world: World) -> None:
     world.advance(10_000)
 
     assert state(world) == "CompleteCommit"
+
+
+def test_nothing_is_kept_of_a_deleted_topic_when_another_broker_coordinates(world: World) -> None:
+    producer = init(world)
+    add(world, producer)
+    lose_leader(world)
+    assert end(world, producer) == 0
+    for node in world.nodes.values():
+        node.broker.metadata.topics.pop("t")
+    world.advance(1_000)
+    markers = world[COORDINATOR].broker.transactions._markers
+    assert markers._unknown_since
+
+    world.lead(3, topic=TRANSACTIONS_TOPIC, topic_id=b"x" * 16)
+    world.advance(1_000)
+
+    assert (markers._open, markers._later, markers._unknown_since) == ({}, {}, {})
+    assert markers.due_ms is None
+
+
+def test_a_coordinator_asks_for_producer_ids_before_it_has_none(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    init(world, "a")
+    assert not told(world, fx.SendToController, COORDINATOR)
+    monkeypatch.setattr(producer_ids, "PREFETCH_BELOW", 999)
+
+    init(world, "b")
+
+    assert [one.api_key for one in told(world, fx.SendToController, COORDINATOR)] == [67]
+
+
+E = ErrorCode
+
+
+@pytest.mark.parametrize(
+    ("error", "version", "to_producer", "to_committer"),
+    [
+        (E.NONE, 3, E.NONE, E.NONE),
+        (E.PRODUCER_FENCED, 12, E.INVALID_PRODUCER_EPOCH, E.INVALID_PRODUCER_EPOCH),
+        (E.NOT_COORDINATOR, 12, E.NOT_ENOUGH_REPLICAS, E.COORDINATOR_NOT_AVAILABLE),
+        (E.CONCURRENT_TRANSACTIONS, 4, E.NOT_ENOUGH_REPLICAS, E.COORDINATOR_NOT_AVAILABLE),
+        (E.CONCURRENT_TRANSACTIONS, 5, E.NOT_ENOUGH_REPLICAS, E.CONCURRENT_TRANSACTIONS),
+        (E.CONCURRENT_TRANSACTIONS, 11, E.NOT_ENOUGH_REPLICAS, E.CONCURRENT_TRANSACTIONS),
+        (E.CONCURRENT_TRANSACTIONS, 12, E.CONCURRENT_TRANSACTIONS, E.CONCURRENT_TRANSACTIONS),
+        (E.TRANSACTION_ABORTABLE, 3, E.INVALID_TXN_STATE, E.INVALID_TXN_STATE),
+        (E.TRANSACTION_ABORTABLE, 4, E.INVALID_TXN_STATE, E.TRANSACTION_ABORTABLE),
+        (E.TRANSACTION_ABORTABLE, 11, E.TRANSACTION_ABORTABLE, E.TRANSACTION_ABORTABLE),
+        (E.INVALID_PRODUCER_ID_MAPPING, 3, E.INVALID_PRODUCER_ID_MAPPING, E.INVALID_PRODUCER_ID_MAPPING),
+    ],
+)
+@pytest.mark.behaviour("P4")
+def test_what_the_coordinator_says_is_told_in_words_the_client_knows(
+    error: ErrorCode, version: int, to_producer: ErrorCode, to_committer: ErrorCode
+) -> None:
+    assert told_to_producer(error, version) == to_producer
+    assert told_to_committer(error, version) == to_committer
 
 
 @pytest.mark.behaviour("P7", "P8", "P12")

@@ -10,7 +10,7 @@ from odradek.coordinator.member import Client
 from odradek.coordinator.stored_transactions import StoredTransactions
 from odradek.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.coordinator.transaction_effects import Markers, MarkersWritten, TransactionAppend
-from odradek.coordinator.transaction_records import TransactionRecord, decode, encode
+from odradek.coordinator.transaction_records import TransactionRecord, decode, encode, size_bytes_of
 from odradek.coordinator.transaction_room import Completed
 from odradek.coordinator.transaction_settings import MOST_TAKEN_OVER, TransactionSettings
 from odradek.coordinator.transaction_states import TransactionState
@@ -409,6 +409,96 @@ def test_an_open_transaction_is_aborted_after_its_time_out_and_not_before() -> N
 
     assert bench.state is Stored.PREPARE_ABORT
     assert (bench.markers[0].producer_epoch, bench.markers[0].is_commit) == (1, False)
+
+
+def test_what_is_aborted_for_its_time_out_is_said_and_tried_again_where_it_failed() -> None:
+    bench = Bench()
+    bench.init()
+    bench.add()
+    bench.held = True
+    bench.wait(70_000)
+    bench.fail()
+    assert bench.state is Stored.ONGOING
+    (line,) = bench.lines
+    assert "could not be aborted: NOT_ENOUGH_REPLICAS" in line
+    bench.held = False
+
+    bench.wait(10_000)
+
+    assert bench.state is Stored.PREPARE_ABORT
+    assert "'tx' was open for longer than its time-out: aborted" in bench.lines[-1]
+
+
+def test_an_open_transaction_is_not_aborted_while_a_record_of_it_is_on_its_way() -> None:
+    bench = Bench()
+    bench.init()
+    bench.add()
+    bench.held = True
+    call = bench.add(1_000, 0, 1)
+    bench.wait(75_000)
+    bench.held = False
+    bench.commit()
+    assert bench.error(call) == 0
+
+    bench.wait(10_000)
+
+    assert bench.state is Stored.PREPARE_ABORT
+    assert bench.markers[0].partitions == {TopicPartition("t", 0), TopicPartition("t", 1)}
+
+
+def test_a_decision_that_could_not_be_written_is_told_and_may_be_made_again() -> None:
+    bench = Bench()
+    bench.init()
+    bench.add()
+    bench.held = True
+    call = bench.end()
+    bench.fail()
+    assert bench.error(call) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert bench.state is Stored.ONGOING
+    bench.held = False
+
+    assert bench.error(bench.end(is_commit=False)) == 0
+
+    assert bench.state is Stored.PREPARE_ABORT
+
+
+@pytest.mark.parametrize(("version", "fenced"), [(0, 47), (1, 47), (2, 90), (3, 90)])
+def test_who_is_fenced_hears_it_in_the_words_of_his_version_and_others_are_not(
+    version: int, fenced: int
+) -> None:
+    bench = Bench()
+    bench.init()
+
+    def add(producer: int, epoch: int) -> int:
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=ID,
+            v3_and_below_producer_id=producer,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+        )
+        return bench.error(bench.ask(request, version))
+
+    assert add(1_000, 1) == fenced
+    assert add(999, 0) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert add(1_000, 0) == 0
+
+
+def test_the_size_of_partitions_in_a_record_is_told_before_it_is_made() -> None:
+    bench = Bench()
+    bench.init()
+    value = bench.coordinator.room.stored.by_id[ID]._replace(state=Stored.ONGOING)
+
+    def size(partitions: frozenset[TopicPartition]) -> int:
+        _, data = encode(TransactionRecord(ID, value._replace(partitions=partitions)), 0)
+        assert data is not None
+        return len(data)
+
+    for topics, each in ((1, 1), (1, 500), (300, 1), (30, 20)):
+        partitions = frozenset(
+            TopicPartition(f"topic-{topic}", index) for topic in range(topics) for index in range(each)
+        )
+        more = size_bytes_of(partitions) - (size(partitions) - size(frozenset()))
+        assert 0 <= more <= 4 * topics, "never too little"
 
 
 @pytest.mark.behaviour("T20")

@@ -48,7 +48,6 @@ class TransactionMarkers(Organ):
     def __init__(
         self, broker: BrokerId, metadata: MetadataCache, peers: Peers, effects: list[Effect]
     ) -> None:
-        self.due_ms = None
         self.on_written: Written = lambda index, written, now_ms: None
         self.write_here: WriteHere | None = None  # of this broker, as `marker_writes` does it
         self._broker = broker
