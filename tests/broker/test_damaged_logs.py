@@ -170,6 +170,7 @@ def test_a_follower_of_which_a_cold_batch_is_damaged_leaves_and_returns(world: W
     """Nobody reads it there; the walk over all logs finds it."""
     turn_a_bit(world, 3)
     world[3].logs.look_after(world.now_ms, 1 << 20)
+    world[3].logs.scrubber.judge()
     world.settle()
     assert registered_again(world, 3) == ["the log of t-0 is damaged"]
     register(world, 3)

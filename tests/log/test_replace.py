@@ -10,6 +10,7 @@ import pytest
 from odradek.log.cleaned_segment import SWAP_SUFFIX, CleanedSegment
 from odradek.log.errors import StorageError
 from odradek.log.memory_files import Crashed, MemoryDisk
+from odradek.log.scrubbing import Scrubber
 from odradek.log.segment import Segment, file_name
 from odradek.model.settings import TopicSettings
 from odradek.sim.crash_states import RecordingDisk, crash_states
@@ -76,6 +77,34 @@ def test_what_was_made_anew_is_what_is_read_and_the_rest_is_as_it_was() -> None:
     assert_index_answers_as_a_scan(log)
     for a, b in zip(log.segments, log.segments[1:], strict=False):
         assert a.end_offset == b.base_offset
+
+
+def test_a_thread_that_looks_at_the_segments_meanwhile_calls_none_of_them_damaged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between two renames a name is missing, and behind the last one it is another file."""
+    world = CompactedWorld().filled()
+    log = world.log
+    for segment in log.segments[:-1]:
+        segment.close_handles()
+    old, cleaned = world.compact()
+    scrubber, looks = Scrubber(lambda: [log]), []
+    mark_deleted = Segment.mark_deleted
+
+    def looked_at_meanwhile(segment: Segment) -> list[str]:
+        names = mark_deleted(segment)
+        scrubber.look(1 << 30)
+        looks.append(scrubber.rounds)
+        return names
+
+    monkeypatch.setattr(Segment, "mark_deleted", looked_at_meanwhile)
+    assert log.replace_segments(old, cleaned)
+    scrubber.judge()
+    assert log.failure is None and len(looks) >= 3
+    monkeypatch.undo()
+    scrubber.look(1 << 30)
+    scrubber.judge()
+    assert log.failure is None
 
 
 def test_slices_given_out_before_are_read_to_their_end_after_the_old_files_were_removed() -> None:

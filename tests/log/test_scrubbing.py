@@ -33,6 +33,7 @@ def found_by(scrubber: Scrubber, log: PartitionLog) -> list[StorageError]:
     found: list[StorageError] = []
     log.on_broken = lambda _, error: found.append(error)
     scrubber.look(EVERYTHING)
+    scrubber.judge()
     return found
 
 
@@ -89,6 +90,7 @@ def test_thousands_of_idle_logs_are_not_all_looked_at_at_once(monkeypatch: pytes
     counts = []
     while not scrubber.rounds:
         scrubber.look(EVERYTHING)
+        scrubber.judge()
         counts.append(len(looked_at))
     most = MOST_BATCHES // BATCHES_A_SEGMENT
     assert counts == [most, 2 * most, 250]
@@ -101,12 +103,15 @@ def test_a_look_does_as_much_as_it_may_and_the_next_one_goes_on() -> None:
     positions = []
     for _ in range(9):
         scrubber.look(1)
+        scrubber.judge()
         positions.append((scrubber._base_offset, scrubber._position // len(SMALL)))
     assert positions == [(base, n) for base in (0, 3, 6) for n in (1, 2, 3)]
     assert scrubber.rounds == 0
     scrubber.look(EVERYTHING)
+    scrubber.judge()
     assert scrubber.rounds == 1
     scrubber.look(EVERYTHING)
+    scrubber.judge()
     assert scrubber.rounds == 2, "a whole round in one look"
 
 
@@ -114,6 +119,7 @@ def test_small_batches_count_as_more_than_their_bytes() -> None:
     _, log = log_of(MOST_BATCHES + 5, segment_bytes=1 << 20)
     scrubber = Scrubber(lambda: [log])
     scrubber.look(EVERYTHING)
+    scrubber.judge()
     assert scrubber._expected == MOST_BATCHES
 
 
@@ -125,8 +131,10 @@ def test_a_cold_segment_stays_cold_also_half_way_through() -> None:
     scrubber = Scrubber(lambda: [log])
     for _ in range(7):
         scrubber.look(len(SMALL))  # a batch at a time
+        scrubber.judge()
         assert [segment.is_cold for segment in log.segments] == [True, True, False]
     scrubber.look(EVERYTHING)
+    scrubber.judge()
     assert scrubber.rounds == 1 and [segment.is_cold for segment in log.segments] == [True, True, False]
 
 
@@ -147,6 +155,7 @@ def test_a_log_that_lives_meanwhile_is_never_called_damaged(seed: int) -> None:
         else:
             log.roll(NOW)
         scrubber.look(chance.choice((1, 100, 1000)))
+        scrubber.judge()
         assert log.failure is None
     assert scrubber.rounds > 1
 
@@ -173,6 +182,7 @@ def test_what_was_cut_or_let_go_while_it_was_read_says_nothing(
     scrubber = Scrubber(lambda: [log])
     scrubber._log = log
     scrubber._check(log, log.segments[0], (1, 1))
+    scrubber.judge()
     assert found == []
     monkeypatch.undo()
     assert found_by(Scrubber(lambda: [log]), log) == []
@@ -208,7 +218,9 @@ def test_a_segment_whose_name_is_gone_is_noticed_though_its_descriptor_is_held()
     disk.root.child(str(TP)).remove(log.segments.active.name())
     told: list[StorageError] = []
     log.on_broken = lambda _, error: told.append(error)
-    Scrubber(lambda: [log]).look(EVERYTHING)
+    scrubber = Scrubber(lambda: [log])
+    scrubber.look(EVERYTHING)
+    scrubber.judge()
     (error,) = told
     assert (
         "missing: it was removed or renamed from outside this process" in error.message

@@ -8,7 +8,7 @@ Base offset and leader epoch lie before the CRC (KIP-98): of these only the orde
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.log.errors import CorruptLog, MissingFile, StorageError
 from odradek.log.scan import scan_batches
@@ -66,8 +66,21 @@ def check_batch(log: "PartitionLog", offset: int) -> None:
         raise log.broken(error) from None
 
 
+class Suspect(NamedTuple):
+    """What a look found, to be judged where the log is changed."""
+
+    log: "PartitionLog"
+    segment: "Segment"
+    limit: int
+    error: StorageError
+
+
 class Scrubber:
-    """Walks over all logs, segment by segment, for ever; `look` goes on where the last one ended."""
+    """Walks over all logs, segment by segment, for ever; `look` goes on where the last one ended.
+
+    `look` runs in a thread, and a change of the log (a cut, retention, the files of a cleaned segment that take the names of
+    others) may be half done then. So it calls nothing damaged: `judge` does, which whoever changes logs calls afterwards.
+    """
 
     def __init__(self, logs: Callable[[], Iterable["PartitionLog"]]) -> None:
         self._logs = logs
@@ -78,10 +91,18 @@ class Scrubber:
         self._position = 0
         self._expected = 0
         self._epoch = -1
+        self._suspects: list[Suspect] = []
         self.rounds = 0
 
+    def judge(self) -> None:
+        """What was found damaged, and is still a part of its log, is used no more (`broken`)."""
+        suspects, self._suspects = self._suspects, []
+        for log, segment, limit, error in suspects:
+            if log.failure is None and _is_still(log, segment, limit):
+                log.broken(error)
+
     def look(self, most_bytes: int) -> None:
-        """Blocks, so for a thread; the logs go on meanwhile. What is found damaged is used no more (`broken`)."""
+        """Blocks, so for a thread; the logs go on meanwhile."""
         if self._log is None and not self._round:
             self._round = sorted(self._logs(), key=lambda log: log.topic_partition, reverse=True)
         left = (most_bytes, MOST_BATCHES)
@@ -142,8 +163,8 @@ class Scrubber:
         except StorageError:
             self._log = None  # the whole directory is offline, and has told so
             return most_bytes, most_batches
-        if error is not None and _is_still(log, segment, limit):
-            log.broken(error)
+        if error is not None:
+            self._suspects.append(Suspect(log, segment, limit, error))
         self._base_offset += 1  # the next segment, wherever it begins
         return most_bytes, most_batches - BATCHES_A_SEGMENT
 

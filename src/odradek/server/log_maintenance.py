@@ -140,6 +140,7 @@ class LogMaintenance:
                 self._start_offsets_at_ms = now_ms + self._start_offsets_ms
                 await self._run(self._logs.checkpoint_log_start_offsets)
             await self._run(self._logs.look_after, now_ms, self._scrub_bytes)
+            self._logs.scrubber.judge()
         finally:
             self._is_looking = False
 
