@@ -284,7 +284,7 @@ def test_what_stops_a_job_is_one_sentence(spark: "SparkSession", job: TablesJob)
     plan = planned(job._replace(on_error="pause"))
 
     with pytest.raises(Exception, match="STREAM_FAILED") as caught:
-        list(followed(start(spark, plan), plan, lambda: False))
+        list(followed(start(spark, plan), plan, lambda: False, spark))
 
     assert re.fullmatch(
         rf"{job.topics[0]}-\d, offset \d: .*; the job stops here: .* --on-error dlq or skip",
@@ -299,7 +299,9 @@ def test_a_job_tells_of_every_batch_and_goes_on_with_what_is_new(
     plan = planned(job)
 
     def run() -> list[Batch]:
-        return [batch for batch in followed(start(spark, plan), plan, lambda: False) if batch is not None]
+        return [
+            batch for batch in followed(start(spark, plan), plan, lambda: False, spark) if batch is not None
+        ]
 
     (first,) = run()
     client.produce(TopicPartition(job.topics[0], 0), one_more())

@@ -37,6 +37,7 @@ _KEYS = {
     "max-offsets-per-trigger": _Key("max_offsets_per_trigger", int),
     "allow-data-loss": _Key("fails_on_data_loss", bool),
     "app-id": _Key("app_id", str),
+    "commit-group": _Key("commit_group", str),
     "checkpoint": _Key("checkpoint", str),
     "cores": _Key("cores", str),
     "memory": _Key("memory", str),

@@ -42,6 +42,9 @@ from odradek.cli.spark.running import explain, run_until_stopped
 )
 @click.option("--allow-data-loss", is_flag=True, help="Go on where records are gone, and count them.")
 @click.option("--app-id", default="", help="Name of this writer in the table; else by its topics.")
+@click.option(
+    "--commit-group", default="", metavar="GROUP", help="A consumer group that shows where the job stands."
+)
 @click.option("--checkpoint", default="", type=click.Path(), help="Its directory; else below the table.")
 @click.option("--cores", default="2", show_default=True, help="Cores of this machine, * for all.")
 @click.option("--memory", default="1g", show_default=True, help="Of Spark's JVM.")
@@ -61,6 +64,7 @@ def tables(
     max_offsets_per_trigger: int | None,
     allow_data_loss: bool,
     app_id: str,
+    commit_group: str,
     checkpoint: str,
     cores: str,
     memory: str,
@@ -91,6 +95,7 @@ def tables(
         max_offsets_per_trigger=max_offsets_per_trigger,
         fails_on_data_loss=not allow_data_loss,
         app_id=app_id,
+        commit_group=commit_group,
         checkpoint=checkpoint,
         cores=cores,
         memory=memory,

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,6 +55,7 @@ class TablesJob(NamedTuple):
     max_offsets_per_trigger: int | None = None
     fails_on_data_loss: bool = True
     app_id: str = ""
+    commit_group: str = ""  # a consumer group that shows where the job stands
     checkpoint: str = ""
     cores: str = "2"
     memory: str = "1g"
@@ -150,6 +151,8 @@ class Plan(NamedTuple):
             f"{job.table}: " + ("new" if self.version is None else f"version {self.version}, appended to"),
         )
         yield "fused", "yes: no SQL stands in between, so the tasks that fetch also write the files"
+        if job.commit_group:
+            yield "group", f"{job.commit_group} shows where it stands"
         yield "commits", f"one a batch, by {job.name!r}; checkpoint in {job.checkpoint_directory}"
         when = "until all is in, then it stops" if job.is_once else f"every {job.trigger}, until Ctrl-C"
         yield "runs", f"{when}; on local[{job.cores}]; what Spark says is in {job.log}"
@@ -269,8 +272,10 @@ def run(
     first = plans[0].job
     spark = local_session("odradek", cores=first.cores, memory=first.memory, log=first.log)
     failed: dict[str, str] = {}
+    running: dict[TablesJob, Generator[Batch | None, None, None]] = {}
     try:
-        running = {plan.job: followed(start(spark, plan), plan, is_asked_to_stop) for plan in plans}
+        for plan in plans:
+            running[plan.job] = followed(start(spark, plan), plan, is_asked_to_stop, spark)
         while running:
             for job, batches in list(running.items()):
                 try:
@@ -285,6 +290,8 @@ def run(
                 elif isinstance(batch, Batch):
                     tell(job, batch)
     finally:
+        for batches in running.values():
+            batches.close()
         spark.stop()
     return failed
 
@@ -293,12 +300,31 @@ _ENDED = object()
 
 
 def followed(
-    query: "StreamingQuery", plan: Plan, is_asked_to_stop: Callable[[], bool]
-) -> "Iterator[Batch | None]":
+    query: "StreamingQuery",
+    plan: Plan,
+    is_asked_to_stop: Callable[[], bool],
+    spark: "SparkSession",
+) -> "Generator[Batch | None, None, None]":
     """Every batch that was committed, until the query ends, and None now and then while there is none to tell of.
 
     Asked to stop, the query ends after the batch it is at.
     """
+    if not plan.job.commit_group:
+        yield from _batches(query, plan, is_asked_to_stop)
+        return
+    from odradek.spark.group_offsets import commit_group
+
+    listener = commit_group(spark, query, bootstrap=plan.job.bootstrap, group=plan.job.commit_group)
+    try:
+        yield from _batches(query, plan, is_asked_to_stop)
+    finally:
+        listener.ended(query)
+        spark.streams.removeListener(listener)
+
+
+def _batches(
+    query: "StreamingQuery", plan: Plan, is_asked_to_stop: Callable[[], bool]
+) -> "Iterator[Batch | None]":
     told = -1
     while True:
         is_active = query.isActive

@@ -1,0 +1,154 @@
+"""Where a query stands, committed to a consumer group, so that every lag tool shows it: `odradek group describe`, say.
+
+    listener  is told by Spark of each batch that is finished, and only remembers where it ended
+    thread    commits the newest of that, and tries again for as long as nobody coordinates the group
+
+The query itself reads from its checkpoint and never from the group: a commit that is late or lost costs it nothing. So
+nothing here holds a batch back or ends a query. The group must have no members: it is committed to from outside.
+"""
+
+import json
+import logging
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from odradek.client.sync import SyncClient
+from odradek.client.sync_groups import commit
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import OdradekError, ProtocolError
+from odradek.model.ids import TopicPartition
+from odradek.spark.offsets import Offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+CLIENT_ID = "odradek-spark-group"
+AGAIN_AFTER_S = 1.0  # after a failure; doubled each time, up to a minute
+LONGEST_PAUSE_S = 60.0
+# An idle query commits nothing new, and brokers forget offsets that nobody commits (`offsets.retention.minutes`, a week).
+REPEAT_S = 3600.0
+CLOSE_S = 5.0
+logger = logging.getLogger(__name__)
+
+
+class GroupOffsets:
+    """One group of one query. `tell` never waits; a thread of its own commits."""
+
+    def __init__(self, bootstrap: str, group: str) -> None:
+        self._bootstrap = bootstrap
+        self._group = group
+        self._changed = threading.Condition()
+        self._newest: dict[TopicPartition, int] = {}
+        self._is_new = False
+        self._is_closing = False
+        self._thread = threading.Thread(target=self._run, name=f"offsets of {group}", daemon=True)
+        self._thread.start()
+
+    def tell(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Up to where the query has read everything; what is not committed yet is forgotten for it."""
+        with self._changed:
+            if dict(offsets) == self._newest:
+                return
+            self._newest, self._is_new = dict(offsets), True
+            self._changed.notify()
+
+    def close(self, timeout_s: float = CLOSE_S) -> bool:
+        """Commits what is left, in at most that time; whether that was done."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify()
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive() and not self._is_new
+
+    def _run(self) -> None:
+        pause = AGAIN_AFTER_S
+        with SyncClient(self._bootstrap, client_id=CLIENT_ID) as client:
+            while True:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._is_new or self._is_closing, REPEAT_S)
+                    if self._is_closing and not self._is_new:
+                        return
+                    offsets, self._is_new = self._newest, False
+                if not offsets:
+                    continue
+                try:
+                    self._commit(client, offsets)
+                    pause = AGAIN_AFTER_S
+                except OdradekError as error:
+                    logger.warning("group %s does not show where its query stands: %s", self._group, error)
+                    with self._changed:
+                        self._is_new = True
+                        if self._is_closing:
+                            return
+                        self._changed.wait_for(lambda: self._is_closing, pause)
+                    pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    def _commit(self, client: SyncClient, offsets: Mapping[TopicPartition, int]) -> None:
+        for partition, code in commit(client, self._group, offsets).items():
+            if code == ErrorCode.UNKNOWN_MEMBER_ID:
+                raise ProtocolError(
+                    code, f"{self._group} has members of its own; a query needs a group that nobody else uses"
+                )
+            if code != ErrorCode.NONE:
+                raise ProtocolError(code, f"{partition}: {code.name}")
+
+
+class GroupListener(StreamingQueryListener):
+    """Tells groups of the batches that their queries have finished."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, GroupOffsets] = {}
+
+    def follow(self, query: "StreamingQuery", bootstrap: str, group: str) -> None:
+        self._groups[query.id] = GroupOffsets(bootstrap, group)
+        self._tell(query.id, query.lastProgress)  # what was finished before we listened
+
+    def ended(self, query: "StreamingQuery") -> bool:
+        """To be called where the query has ended, because Spark may tell of the last batch later than that."""
+        self._tell(query.id, query.lastProgress)
+        found = self._groups.pop(query.id, None)
+        return found is None or found.close()
+
+    def onQueryStarted(self, event: Any) -> None:
+        pass
+
+    def onQueryProgress(self, event: Any) -> None:
+        self._tell(str(event.progress.id), event.progress)
+
+    def onQueryIdle(self, event: Any) -> None:
+        pass
+
+    def onQueryTerminated(self, event: Any) -> None:
+        found = self._groups.pop(str(event.id), None)
+        if found is not None:
+            found.close(timeout_s=0)  # it commits what is left by itself
+
+    def _tell(self, query_id: str, progress: Any) -> None:
+        group = self._groups.get(query_id)
+        if group is not None and progress is not None:
+            group.tell(ends_of(progress))
+
+
+def commit_group(
+    spark: "SparkSession", query: "StreamingQuery", *, bootstrap: str, group: str
+) -> GroupListener:
+    """From now on the group shows where the query stands."""
+    listener = GroupListener()
+    listener.follow(query, bootstrap, group)
+    spark.streams.addListener(listener)
+    return listener
+
+
+def ends_of(progress: Any) -> dict[TopicPartition, int]:
+    """Up to where a batch has read, of all topics of all sources that are ours."""
+    ends: dict[TopicPartition, int] = {}
+    for source in progress["sources"] if isinstance(progress, Mapping) else progress.sources:
+        text = source["endOffset"] if isinstance(source, Mapping) else source.endOffset
+        value = json.loads(text) if isinstance(text, str) else text
+        if isinstance(value, dict) and all(isinstance(v, dict) and "offsets" in v for v in value.values()):
+            ends.update((p, place.offset) for p, place in Offsets.from_json(value).places.items())
+    return ends

@@ -1,0 +1,118 @@
+"""A consumer group that shows where a query stands, whatever becomes of its coordinator."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from odradek.client.sync import SyncClient
+from odradek.client.sync_groups import committed
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.spark import group_offsets
+from odradek.spark.group_offsets import GroupListener, GroupOffsets, ends_of
+from odradek.testing.process_cluster import ProcessCluster
+from tests.spark.conftest import KEEP, create_topic, fill
+
+MakeTopic = Callable[..., str]
+
+
+def test_the_newest_of_what_is_told_is_committed_at_the_latest_when_it_closes(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    partition = TopicPartition(make_topic(), 0)
+    group = GroupOffsets(cluster.bootstrap, f"spark.{partition.topic}")
+    for offset in range(1, 50):
+        group.tell({partition: offset})
+
+    assert group.close(timeout_s=30)
+    assert committed(client, f"spark.{partition.topic}") == {partition: 49}
+
+
+def test_a_lost_coordinator_holds_nothing_up_and_is_told_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_offsets, "AGAIN_AFTER_S", 0.05)
+    partition = TopicPartition("orders", 0)
+    with (
+        ProcessCluster(tmp_path, brokers=1, settings=KEEP) as cluster,
+        SyncClient(cluster.bootstrap) as asked,
+    ):
+        create_topic(asked, "orders")
+        group = GroupOffsets(cluster.bootstrap, "spark.orders")
+        group.tell({partition: 1})
+        deadline = time.monotonic() + 30
+        while committed(asked, "spark.orders") != {partition: 1}:
+            assert time.monotonic() < deadline
+        (broker,) = cluster.brokers
+        cluster.kill(broker)
+        group.tell({partition: 2})
+        group.tell({partition: 3})
+        cluster.restart(broker)
+
+        assert group.close(timeout_s=60)
+        assert committed(asked, "spark.orders") == {partition: 3}
+
+
+def test_a_group_with_members_is_not_touched_and_the_query_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    partition = TopicPartition("orders", 0)
+    monkeypatch.setattr(group_offsets, "commit", lambda *_: {partition: ErrorCode.UNKNOWN_MEMBER_ID})
+    group = GroupOffsets("127.0.0.1:1", "spark.orders")
+    group.tell({partition: 1})
+
+    assert not group.close(timeout_s=30)
+    assert "spark.orders has members of its own; a query needs a group that nobody else uses" in caplog.text
+
+
+def progress(end: Any, query: str = "q") -> SimpleNamespace:
+    return SimpleNamespace(id=query, sources=[SimpleNamespace(endOffset=end)])
+
+
+def test_where_a_batch_ended_is_read_from_our_offsets_and_from_no_others() -> None:
+    ours = json.dumps({"orders": {"epochs": {"0": 4}, "id": "QCg8mRkXQhqbNVvHYBrTEQ", "offsets": {"0": 17}}})
+
+    assert ends_of(progress(ours)) == {TopicPartition("orders", 0): 17}
+    assert ends_of({"sources": [{"endOffset": json.loads(ours)}]}) == {TopicPartition("orders", 0): 17}
+    for theirs in (None, "7", '{"logOffset": 3}', "null"):
+        assert ends_of(progress(theirs)) == {}
+
+
+def test_the_listener_tells_of_its_own_queries_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    stand_in = SimpleNamespace(tell=told.append, close=lambda **_: True)
+    monkeypatch.setattr(group_offsets, "GroupOffsets", lambda *_: stand_in)
+    listener = GroupListener()
+    listener.follow(SimpleNamespace(id="q", lastProgress=None), "h:1", "spark.orders")  # type: ignore[arg-type]
+    end = json.dumps({"orders": {"offsets": {"0": 17}}})
+
+    listener.onQueryProgress(SimpleNamespace(progress=progress(end)))
+    listener.onQueryProgress(SimpleNamespace(progress=progress(end, query="another")))
+    listener.onQueryTerminated(SimpleNamespace(id="q"))
+    listener.onQueryProgress(SimpleNamespace(progress=progress(end)))
+
+    assert told == [{TopicPartition("orders", 0): 17}]
+
+
+@pytest.mark.spark
+def test_a_job_shows_in_its_group_where_it_stands(
+    spark: Any, cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    from odradek.spark.jobs.tables import TablesJob, followed, planned, start
+
+    topic = make_topic(partitions=2)
+    fill(client, topic, 0, [b"%d" % n for n in range(7)])
+    fill(client, topic, 1, [b"%d" % n for n in range(3)])
+    group = f"spark.{topic}"
+    job = TablesJob(cluster.bootstrap, (topic,), str(tmp_path / "table"), is_once=True, commit_group=group)
+    plan = planned(job)
+    assert ("group", f"{group} shows where it stands") in list(plan.lines())
+
+    list(followed(start(spark, plan), plan, lambda: False, spark))
+
+    assert committed(client, group) == {TopicPartition(topic, 0): 7, TopicPartition(topic, 1): 3}
