@@ -11,7 +11,9 @@ fetches also writes the Parquet. Only a description of the file crosses the JVM,
 described. Several times faster, same table.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
@@ -24,6 +26,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StringType, StructField, StructType
 
+import odradek
 from odradek.model.errors import ConfigurationError
 from odradek.spark.options import SourceOptions
 from odradek.spark.source import OdradekSource, StreamReader, in_a_sentence, schema_of, stream_options
@@ -40,9 +43,21 @@ _OWN_OPTIONS = {"table", "appid", "killswitch", "rowsarerecords", "shape"}
 
 
 def register(spark: "SparkSession") -> None:
-    """Makes sink and fused source known where our package is on no path of the driver's Python; else Spark finds them."""
-    spark.dataSource.register(DeltaSink)
-    spark.dataSource.register(FusedSource)
+    """Makes sources and sink known where our package is not installed but shipped (`--py-files`); else Spark finds them.
+
+    Spark plans a stream in a process of its own, which knows nothing of `--py-files` (its tasks do): it is told by its
+    environment where the driver has us from, because that process runs beside the driver.
+    """
+    context = getattr(
+        spark, "sparkContext", None
+    )  # a Connect client has none; there the server's Python has us
+    if context is not None:
+        path = [entry for entry in context.environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
+        ours = str(Path(odradek.__file__).parents[1])
+        if ours not in path:
+            context.environment["PYTHONPATH"] = os.pathsep.join([*path, ours])
+    for known in (OdradekSource, DeltaSink, FusedSource):
+        spark.dataSource.register(known)
 
 
 class DeltaSink(DataSource):
