@@ -1,5 +1,6 @@
 """A consumer group that shows where a query stands, whatever becomes of its coordinator."""
 
+import doctest
 import json
 import time
 from collections.abc import Callable
@@ -14,9 +15,12 @@ from odradek.client.sync_groups import committed
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.spark import group_offsets
-from odradek.spark.group_offsets import GroupListener, GroupOffsets, ends_of
+from odradek.spark import progress as progress_module
+from odradek.spark.group_offsets import GroupListener, GroupOffsets
+from odradek.spark.progress import ends_of, lag_of
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import KEEP, create_topic, fill
+from tests.support import eventually
 
 MakeTopic = Callable[..., str]
 
@@ -99,6 +103,24 @@ def test_the_listener_tells_of_its_own_queries_alone(monkeypatch: pytest.MonkeyP
     assert told == [{TopicPartition("orders", 0): 17}]
 
 
+def test_the_examples_of_progress_hold() -> None:
+    found = doctest.testmod(progress_module)
+
+    assert (found.failed, found.attempted) == (0, 2)
+
+
+def test_the_lag_of_a_query_is_by_partition_and_never_below_nothing() -> None:
+    end = {"orders": {"offsets": {"0": 17, "1": 5, "2": 8}}}
+    latest = {"orders": {"offsets": {"0": 20, "1": 4}}}
+    source = {"endOffset": json.dumps(end), "latestOffset": json.dumps(latest)}
+
+    assert lag_of({"sources": [source, {"endOffset": "7", "latestOffset": "9"}]}) == {
+        TopicPartition("orders", 0): 3,
+        TopicPartition("orders", 1): 0,
+        TopicPartition("orders", 2): 0,
+    }
+
+
 @pytest.mark.spark
 def test_a_job_shows_in_its_group_where_it_stands(
     spark: Any, cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path
@@ -109,10 +131,44 @@ def test_a_job_shows_in_its_group_where_it_stands(
     fill(client, topic, 0, [b"%d" % n for n in range(7)])
     fill(client, topic, 1, [b"%d" % n for n in range(3)])
     group = f"spark.{topic}"
-    job = TablesJob(cluster.bootstrap, (topic,), str(tmp_path / "table"), is_once=True, commit_group=group)
+    job = TablesJob(cluster.bootstrap, (topic,), str(tmp_path / "table"), trigger="200ms", commit_group=group)
     plan = planned(job)
     assert ("group", f"{group} shows where it stands") in list(plan.lines())
+    is_stopped = False
+    batches = followed(start(spark, plan), plan, lambda: is_stopped, spark)
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
 
-    list(followed(start(spark, plan), plan, lambda: False, spark))
+    def shows(wanted: dict[TopicPartition, int]) -> bool:
+        next(batches)
+        return committed(client, group) == wanted
 
-    assert committed(client, group) == {TopicPartition(topic, 0): 7, TopicPartition(topic, 1): 3}
+    # While it runs: Spark tells the listener of a batch.
+    eventually(lambda: shows({first: 7, second: 3}), 60.0)
+    fill(client, topic, 1, [b"x"])
+    eventually(lambda: shows({first: 7, second: 4}), 60.0)
+    is_stopped = True
+    assert all(batch is None for batch in batches)
+
+
+@pytest.mark.spark
+def test_the_last_batch_of_a_run_is_shown_however_late_spark_tells_of_it(
+    spark: Any, cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    fill(client, topic, 0, [b"%d" % n for n in range(7)])
+    query = (
+        spark.readStream.format("odradek")
+        .options(**{"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic})
+        .option("startingOffsets", "earliest")
+        .load()
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    listener = GroupListener()  # never told by Spark
+    listener.follow(query, cluster.bootstrap, f"spark.{topic}")
+    query.awaitTermination()
+
+    assert listener.ended(query)
+    assert committed(client, f"spark.{topic}") == {TopicPartition(topic, 0): 7}

@@ -7,7 +7,6 @@ The query itself reads from its checkpoint and never from the group: a commit th
 nothing here holds a batch back or ends a query. The group must have no members: it is committed to from outside.
 """
 
-import json
 import logging
 import threading
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from odradek.client.sync_groups import commit
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import OdradekError, ProtocolError
 from odradek.model.ids import TopicPartition
-from odradek.spark.offsets import Offsets
+from odradek.spark.progress import ends_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -141,14 +140,3 @@ def commit_group(
     listener.follow(query, bootstrap, group)
     spark.streams.addListener(listener)
     return listener
-
-
-def ends_of(progress: Any) -> dict[TopicPartition, int]:
-    """Up to where a batch has read, of all topics of all sources that are ours."""
-    ends: dict[TopicPartition, int] = {}
-    for source in progress["sources"] if isinstance(progress, Mapping) else progress.sources:
-        text = source["endOffset"] if isinstance(source, Mapping) else source.endOffset
-        value = json.loads(text) if isinstance(text, str) else text
-        if isinstance(value, dict) and all(isinstance(v, dict) and "offsets" in v for v in value.values()):
-            ends.update((p, place.offset) for p, place in Offsets.from_json(value).places.items())
-    return ends

@@ -4,7 +4,6 @@
 every batch what came of it. The same job again goes on where its checkpoint stands.
 """
 
-import json
 import os
 import re
 import time
@@ -23,6 +22,7 @@ from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.json_values import inferred
 from odradek.spark.options import ConnectionOptions, parse
 from odradek.spark.parquet import OWN_DIRECTORY
+from odradek.spark.progress import lag_of, offsets_in
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.reading import read_one
 from odradek.spark.sentence import sentence_of
@@ -347,10 +347,10 @@ def _batches(
 
 def _batch(progress: "StreamingQueryProgress", note: dict[str, Any]) -> Batch:
     (source,) = progress["sources"]
-    before, after, latest = (_offsets(source[name]) for name in ("startOffset", "endOffset", "latestOffset"))
-    lag = sum(max(0, latest.get(p, end) - end) for p, end in after.items())
+    before = offsets_in(source["startOffset"])
+    lag = sum(lag_of(progress).values())
     newest = note["newestMs"]
-    starts = {(part["topic"], str(part["partition"])): part["start"] for part in note["parts"]}
+    starts = {TopicPartition(part["topic"], part["partition"]): part["start"] for part in note["parts"]}
     return Batch(
         number=progress["batchId"],
         rows=note["records"],
@@ -361,13 +361,3 @@ def _batch(progress: "StreamingQueryProgress", note: dict[str, Any]) -> Batch:
         skipped=sum(max(0, first - before[p]) for p, first in starts.items() if p in before),
         took_s=progress["durationMs"]["triggerExecution"] / 1000,
     )
-
-
-def _offsets(value: Any) -> dict[tuple[str, str], int]:
-    """Of Spark's own text of our offsets; nothing of what it does not know yet."""
-    found = json.loads(value) if isinstance(value, str) else value
-    return {
-        (topic, partition): offset
-        for topic, entry in (found or {}).items()
-        for partition, offset in entry["offsets"].items()
-    }

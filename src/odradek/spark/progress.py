@@ -1,0 +1,54 @@
+"""What Spark's progress of a query says of the offsets that are ours: where a batch ended, and how far behind that is.
+
+A progress is what `query.lastProgress` gives or what a `StreamingQueryListener` is told; sources of other formats in it are
+passed over.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from odradek.model.ids import TopicPartition
+from odradek.spark.offsets import Offsets
+
+
+def ends_of(progress: Any) -> dict[TopicPartition, int]:
+    """Up to where the batch has read, of all topics of all sources that are ours.
+
+    >>> ends_of({"sources": [{"endOffset": '{"orders": {"offsets": {"0": 17}}}'}]})
+    {TopicPartition(topic='orders', partition=0): 17}
+    """
+    return {
+        p: end for source in _sources(progress) for p, end in offsets_in(_field(source, "endOffset")).items()
+    }
+
+
+def lag_of(progress: Any) -> dict[TopicPartition, int]:
+    """Records between the end of the batch and the end of the topic, as it was when the batch was planned.
+
+    >>> lag_of({"sources": [{"endOffset": '{"orders": {"offsets": {"0": 17}}}',
+    ...                      "latestOffset": '{"orders": {"offsets": {"0": 20}}}'}]})
+    {TopicPartition(topic='orders', partition=0): 3}
+    """
+    lag = {}
+    for source in _sources(progress):
+        latest = offsets_in(_field(source, "latestOffset"))
+        for partition, end in offsets_in(_field(source, "endOffset")).items():
+            lag[partition] = max(0, latest.get(partition, end) - end)
+    return lag
+
+
+def offsets_in(value: Any) -> dict[TopicPartition, int]:
+    """Of one field of a source, which is JSON as text or as it was read; nothing where it is not ours, or not known yet."""
+    found = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(found, dict) or not all(isinstance(v, dict) and "offsets" in v for v in found.values()):
+        return {}
+    return {p: place.offset for p, place in Offsets.from_json(found).places.items()}
+
+
+def _sources(progress: Any) -> Iterator[Any]:
+    yield from progress["sources"] if isinstance(progress, Mapping) else progress.sources
+
+
+def _field(source: Any, name: str) -> Any:
+    return source[name] if isinstance(source, Mapping) else getattr(source, name)
