@@ -6,14 +6,21 @@ import pytest
 
 from odradek.broker import effects as fx
 from odradek.broker import producer_ids
-from odradek.broker.transaction_questions import told_to_committer, told_to_producer
+from odradek.broker.answers import CloseConnection
+from odradek.broker.handlers import describe_producers
+from odradek.broker.marker_writes import WAIT_MS
+from odradek.broker.transaction_questions import _errors, told_to_committer, told_to_producer
+from odradek.coordinator import later
 from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from odradek.coordinator.transaction_effects import Markers
 from odradek.coordinator.transaction_states import TransactionState
 from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import TopicPartition
 from odradek.protocol.messages import produce as pm
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
 )
 from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
@@ -34,7 +41,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from odradek.records.builder import NewRecord, build_batch
-from tests.broker.world import World, batch, told
+from tests.broker.world import T0, World, batch, told
 
 ID = "tx"
 COORDINATOR, LEADER, GROUPS = 2, 1, 3
@@ -226,10 +233,8 @@ def test_a_leader_that_cannot_ask_the_coordinator_says_so_in_words_all_clients_r
     assert write(world, producer, b"a", 0) == ErrorCode.NOT_ENOUGH_REPLICAS
 
 
-@pytest.mark.behaviour("T9")
-def test_offsets_count_when_their_transaction_is_committed(world: World) -> None:
-    producer = init(world)
-    commit = TxnOffsetCommitRequest(
+def commit_offset(world: World, producer: tuple[int, int], version: int = 3) -> int:
+    request = TxnOffsetCommitRequest(
         transactional_id=ID,
         group_id="g",
         producer_id=producer[0],
@@ -241,31 +246,64 @@ def test_offsets_count_when_their_transaction_is_committed(world: World) -> None
             )
         ],
     )
+    return int(world.call(GROUPS, request, version).topics[0].partitions[0].error_code)
 
-    def code(version: int = 3) -> int:
-        return int(world.call(GROUPS, commit, version).topics[0].partitions[0].error_code)
 
-    def offset(*, stable: bool) -> tuple[int, int]:
-        request = OffsetFetchRequest(
-            groups=[OffsetFetchRequestGroup(group_id="g", topics=None)], require_stable=stable
-        )
-        (group,) = world.call(GROUPS, request, 8).groups
-        rows = [one for topic in group.topics for one in topic.partitions]
-        return (rows[0].committed_offset, rows[0].error_code) if rows else (-1, 0)
-
-    assert code() == ErrorCode.INVALID_TXN_STATE, "the group was not added"
-    assert code(4) == ErrorCode.TRANSACTION_ABORTABLE
+def add_offsets(world: World, producer: tuple[int, int]) -> int:
     request = AddOffsetsToTxnRequest(
         transactional_id=ID, producer_id=producer[0], producer_epoch=producer[1], group_id="g"
     )
-    assert world.call(COORDINATOR, request, 3).error_code == 0
-    assert code() == 0
-    assert offset(stable=True) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-    assert offset(stable=False) == (-1, 0)
+    return int(world.call(COORDINATOR, request, 3).error_code)
+
+
+def fetched_offset(world: World, *, stable: bool) -> tuple[int, int]:
+    request = OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup(group_id="g", topics=None)], require_stable=stable
+    )
+    (group,) = world.call(GROUPS, request, 8).groups
+    rows = [one for topic in group.topics for one in topic.partitions]
+    return (rows[0].committed_offset, rows[0].error_code) if rows else (-1, 0)
+
+
+@pytest.mark.behaviour("T9")
+def test_offsets_count_when_their_transaction_is_committed(world: World) -> None:
+    producer = init(world)
+    assert commit_offset(world, producer) == ErrorCode.INVALID_TXN_STATE, "the group was not added"
+    assert commit_offset(world, producer, 4) == ErrorCode.TRANSACTION_ABORTABLE
+    assert add_offsets(world, producer) == 0
+    assert commit_offset(world, producer) == 0
+    assert fetched_offset(world, stable=True) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    assert fetched_offset(world, stable=False) == (-1, 0)
 
     assert end(world, producer) == 0
 
-    assert offset(stable=True) == (7, 0)
+    assert fetched_offset(world, stable=True) == (7, 0)
+
+
+def test_a_marker_that_is_committed_late_decides_on_offsets_then_and_not_before(world: World) -> None:
+    producer = init(world)
+    add_offsets(world, producer)
+    assert commit_offset(world, producer) == 0
+    world.on_alter = "hold"
+    world.cut.add((LEADER, GROUPS))
+    assert end(world, producer) == 0
+
+    world.advance(WAIT_MS - 1_000)
+    assert fetched_offset(world, stable=True) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    world.advance(2_000)
+    assert fetched_offset(world, stable=True) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    world.cut.clear()
+    world.advance(1_000)
+
+    assert fetched_offset(world, stable=True) == (7, 0)
+
+
+def test_an_error_of_a_whole_answer_is_that_of_every_partition() -> None:
+    refused = AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    assert _errors([T0], refused) == {T0: ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+    assert _errors([T0], AddPartitionsToTxnResponse()) == {T0: ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert _errors([T0], None) == {T0: ErrorCode.NETWORK_EXCEPTION}
 
 
 def test_who_takes_an_id_over_aborts_what_its_owner_left_open(world: World) -> None:
@@ -404,6 +442,20 @@ def test_a_leader_has_one_request_with_markers_at_a_time(
     assert [len(one.message.markers) for one in held] == [1, 2]
 
 
+def test_the_marker_that_is_due_first_is_tried_first(world: World) -> None:
+    """Of two topics that nobody knows yet, each asked about 50 ms after it was."""
+    markers = world[COORDINATOR].broker.transactions._markers
+    begun_ms = world.now_ms
+    for name, at_ms in (("a", begun_ms), ("b", begun_ms + 20)):
+        partitions = frozenset((TopicPartition("unknown", 0),))
+        markers.send(0, 0, Markers(name, 1, 0, True, partitions), at_ms)
+    assert markers.due_ms == begun_ms + 50
+
+    markers.tick(begun_ms + 50)
+
+    assert markers.due_ms == begun_ms + 70
+
+
 def test_a_stranger_with_somebodys_producer_id_does_not_stand_in_the_owners_way(world: World) -> None:
     producer = init(world)
     add(world, producer)
@@ -535,6 +587,48 @@ def test_ids_are_listed_by_their_coordinator(world: World) -> None:
         (ID, TransactionState.ONGOING.title)
     ]
     assert world.call(LEADER, asked, 1).transaction_states == []
+
+
+def test_a_list_of_very_many_ids_is_made_by_a_thread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    init(world)
+    asked = ListTransactionsRequest()
+    at_once = world.call(COORDINATOR, asked, 1)
+    monkeypatch.setattr(later, "MOST_AT_ONCE", 0)
+    world.works = False
+
+    pending = world.send(COORDINATOR, asked, 1)
+    (aside,) = told(world, fx.RunAside, COORDINATOR)
+    assert not pending.is_answered
+    world[COORDINATOR].broker.answered(aside.request_id, aside.work.run(), world.now_ms)
+    assert pending.message == at_once
+
+    failed = world.send(COORDINATOR, asked, 1)
+    (aside,) = told(world, fx.RunAside, COORDINATOR)
+    world[COORDINATOR].broker.answered(aside.request_id, None, world.now_ms)
+    assert isinstance(failed.result, CloseConnection)
+
+
+def test_very_many_producers_are_described_some_in_a_turn(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        world.produce(LEADER, records=batch(b"x", producer_id=number, producer_epoch=0, base_sequence=3))
+    world.settle()
+    asked = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[4, 0])])
+    at_once = world.call(LEADER, asked, 0)
+    assert len(at_once.topics[0].partitions[1].active_producers) == 5
+    monkeypatch.setattr(describe_producers, "MOST_AT_ONCE", 2)
+    world.works = False
+
+    pending = world.send(LEADER, asked, 0)
+    turns = 0
+    while not pending.is_answered:
+        (aside,) = told(world, fx.RunAside, LEADER)
+        world[LEADER].broker.answered(aside.request_id, aside.work.run(), world.now_ms)
+        turns += 1
+
+    assert pending.message == at_once
+    assert turns == 4, "two, two, one, and the whole is encoded"
 
 
 def test_a_garbage_record_among_the_transactions_costs_no_other(world: World) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from odradek.coordinator.consumer_protocol import write_assignment
+from odradek.coordinator.later import Later
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -46,7 +47,8 @@ def name_of(wanted: bytes) -> str:
 
 
 def described(bench: Bench) -> Any:
-    (group,) = bench.call(ConsumerGroupDescribeRequest(group_ids=[GROUP]), 1).groups
+    answer = bench.call(ConsumerGroupDescribeRequest(group_ids=[GROUP]), 1)
+    (group,) = (answer.make() if isinstance(answer, Later) else answer).groups
     return group
 
 

@@ -1,9 +1,10 @@
 """How a handler asks the coordinators of one kind: one of them, or many, each about what is its own."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.answers import Answer, CloseConnection, Park, Reply
+from odradek.coordinator.later import Later
 from odradek.coordinator.member import Client
 from odradek.protocol.schema import Request as Message
 from odradek.protocol.schema import Response
@@ -44,11 +45,21 @@ def ask_each(
     """`parts`: what each partition's coordinator is asked; `merge` makes one answer of theirs."""
     park = Park()
     version = request.api_version
-    answers: list[Response] = []
+    answers: list[Response | Later] = []
 
-    def done(response: Response) -> None:
+    def made(data: bytes | None, later_ms: int) -> None:
+        park.answer(
+            lambda: CloseConnection("its answer could not be made") if data is None else Reply([data])
+        )
+
+    def done(response: Response | Later) -> None:
         answers.append(response)
-        if len(answers) == len(parts):
+        if len(answers) < len(parts):
+            return
+        if any(isinstance(one, Later) for one in answers):
+            work = Merge(answers, merge, version)
+            shards.aside.ask(shards.aside.lookups, lambda: None if park.abandoned else work, made, now_ms)
+        else:
             park.answer(lambda: Reply([merge(answers).encode(version)]))
 
     if not parts:
@@ -56,6 +67,18 @@ def ask_each(
     for index, message in sorted(parts.items()):
         shards.ask(index, message, version, client_of(request), done, now_ms)
     return park if park.result is None else park.result
+
+
+class Merge(NamedTuple):
+    """Answers with very many rows become one, in a thread."""
+
+    answers: Sequence[Response | Later]
+    merge: Callable[[list[Any]], Response]
+    version: int
+
+    def run(self) -> bytes:
+        each = [one.make() if isinstance(one, Later) else one for one in self.answers]
+        return self.merge(each).encode(self.version)
 
 
 def by_partition(shards: "CoordinatorShards[Any]", names: Iterable[str]) -> dict[int, list[str]]:

@@ -34,7 +34,8 @@ ACKS_ALL = -1
 # While the end of what was loaded is not committed yet.
 COMMIT_POLL_MS = 10
 LOAD_AGAIN_MS = 1_000
-Done = Callable[[Response], None]
+# Told a `Response`; of what describes many, a `Later`.
+Done = Callable[[Any], None]
 
 
 class Coordinator(Protocol):
@@ -152,7 +153,7 @@ class CoordinatorShards(Organ, Generic[C]):
         self._settings = settings
         self._replicas = replicas
         self._metadata = metadata
-        self._aside = aside
+        self.aside = aside
         self._ids = ids
         self._effects = effects
         self._calls: dict[int, Call] = {}
@@ -247,8 +248,8 @@ class CoordinatorShards(Organ, Generic[C]):
             else:
                 self._load_on(index, shard, later_ms)
 
-        self._aside.ask(
-            self._aside.lookups, lambda: None if shard.is_over else shard.load.next_piece(), ended, now_ms
+        self.aside.ask(
+            self.aside.lookups, lambda: None if shard.is_over else shard.load.next_piece(), ended, now_ms
         )
 
     def _start(self, index: int, shard: Shard[C], now_ms: int) -> None:

@@ -69,7 +69,7 @@ class GroupShards(CoordinatorShards[GroupCoordinator]):
             if not shard.is_over:
                 self._tell(shard, result or work.nothing(), later_ms)
 
-        self._aside.ask(self._aside.lookups, lambda: None if shard.is_over else work, ended, now_ms)
+        self.aside.ask(self.aside.lookups, lambda: None if shard.is_over else work, ended, now_ms)
 
     def _encoded(self, record: Any) -> tuple[bytes, bytes | None]:
         return encode(record)

@@ -1,9 +1,14 @@
 """ConsumerGroupDescribe: a group of KIP-848 as it stands, member by member."""
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 from odradek.coordinator.consumer_group import ConsumerGroup, assignor_of
+from odradek.coordinator.consumer_image import ConsumerImage
 from odradek.coordinator.consumer_records import Assignment
 from odradek.coordinator.describing import ALL_OPERATIONS, NOT_ASKED
 from odradek.coordinator.events import Asked
+from odradek.coordinator.later import MOST_AT_ONCE, made
 from odradek.coordinator.shard import Shard
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.consumer_group_describe import (
@@ -24,35 +29,71 @@ def describe_consumer_groups(
     shard: Shard, asked: Asked, request: ConsumerGroupDescribeRequest, now_ms: int
 ) -> None:
     operations = ALL_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    groups = [_described(shard, name, operations) for name in request.group_ids]
-    shard.answer(asked.call, ConsumerGroupDescribeResponse(groups=groups))
+    found = [shard.consumer_groups.get(name) for name in request.group_ids]
+    rows = sum(len(group.image.members) for group in found if group is not None)
+    seen = [
+        _why_not(shard, name) if group is None else _seen(shard, group, is_copy=rows > MOST_AT_ONCE)
+        for name, group in zip(request.group_ids, found, strict=True)
+    ]
+
+    def make() -> ConsumerGroupDescribeResponse:
+        return ConsumerGroupDescribeResponse(
+            groups=[one if isinstance(one, DescribedGroup) else _described(one, operations) for one in seen]
+        )
+
+    shard.answer(asked.call, made(make, rows))
 
 
-def _described(shard: Shard, group_id: str, operations: int) -> DescribedGroup:
+def _why_not(shard: Shard, group_id: str) -> DescribedGroup:
     if not group_id:
         return DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID, group_id=group_id)
-    group = shard.consumer_groups.get(group_id)
-    if group is None:
-        found = "not found" if group_id not in shard.groups else "is not a consumer group"
-        return DescribedGroup(
-            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-            error_message=f"Group {group_id} {found}.",
-            group_id=group_id,
-        )
-    image = group.image
+    found = "not found" if group_id not in shard.groups else "is not a consumer group"
     return DescribedGroup(
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=f"Group {group_id} {found}.",
         group_id=group_id,
-        group_state=group.state.value,
+    )
+
+
+class _Seen(NamedTuple):
+    """A group in one moment. Topics that are gone have no name."""
+
+    group_id: str
+    state: str
+    image: ConsumerImage
+    assignors: tuple[str, ...]
+    names: Mapping[bytes, str | None]
+
+
+def _seen(shard: Shard, group: ConsumerGroup, *, is_copy: bool) -> _Seen:
+    image = group.image
+    assigned = (current.assigned for current in image.current.values())
+    topics: set[bytes] = set().union(*assigned, *image.targets.values())
+    names = {topic: shard.ids.name_of(topic) for topic in topics}
+    return _Seen(
+        group.group_id,
+        group.state.value,
+        image.copy() if is_copy else image,
+        shard.settings.consumer_assignors,
+        names,
+    )
+
+
+def _described(seen: _Seen, operations: int) -> DescribedGroup:
+    image = seen.image
+    return DescribedGroup(
+        group_id=seen.group_id,
+        group_state=seen.state,
         group_epoch=image.epoch,
         assignment_epoch=image.assignment_epoch,
-        assignor_name=assignor_of(image, shard.settings.consumer_assignors),
-        members=[_member(shard, group, member_id) for member_id in image.members],
+        assignor_name=assignor_of(image, seen.assignors),
+        members=[_member(seen, member_id) for member_id in image.members],
         authorized_operations=operations,
     )
 
 
-def _member(shard: Shard, group: ConsumerGroup, member_id: str) -> Member:
-    image = group.image
+def _member(seen: _Seen, member_id: str) -> Member:
+    image = seen.image
     subscriber, current = image.members[member_id], image.current_of(member_id)
     return Member(
         member_id=member_id,
@@ -63,15 +104,15 @@ def _member(shard: Shard, group: ConsumerGroup, member_id: str) -> Member:
         client_host=subscriber.client_host,
         subscribed_topic_names=list(subscriber.topics),
         subscribed_topic_regex=subscriber.regex,
-        assignment=_assignment(shard, current.assigned),
-        target_assignment=_assignment(shard, image.target_of(member_id)),
+        assignment=_assignment(seen, current.assigned),
+        target_assignment=_assignment(seen, image.target_of(member_id)),
         member_type=CONSUMER_MEMBER if subscriber.classic is None else CLASSIC_MEMBER,
     )
 
 
-def _assignment(shard: Shard, assignment: Assignment) -> AssignmentMessage:
-    """Topics that are gone have no name and are not shown."""
-    named = ((topic, shard.ids.name_of(topic), at) for topic, at in assignment.items())
+def _assignment(seen: _Seen, assignment: Assignment) -> AssignmentMessage:
+    """Topics that are gone are not shown."""
+    named = ((topic, seen.names[topic], at) for topic, at in assignment.items())
     return AssignmentMessage(
         topic_partitions=[
             TopicPartitions(topic_id=topic, topic_name=name, partitions=list(at))

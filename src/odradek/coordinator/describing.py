@@ -1,8 +1,12 @@
 """DescribeGroups and ListGroups: what a group looks like at this moment."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import GroupState
+from odradek.coordinator.later import made
 from odradek.coordinator.shard import Shard
 from odradek.coordinator.subscription import CONSUMER
 from odradek.protocol.messages.describe_groups import (
@@ -21,31 +25,60 @@ ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
 
 def describe_groups(shard: Shard, asked: Asked, request: DescribeGroupsRequest, now_ms: int) -> None:
     operations = ALL_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    groups = [_described(shard.groups.get(name), name, operations) for name in request.groups]
-    shard.answer(asked.call, DescribeGroupsResponse(groups=groups))
+    seen = [_seen(shard.groups.get(name), name) for name in request.groups]
+
+    def make() -> DescribeGroupsResponse:
+        return DescribeGroupsResponse(groups=[_described(one, operations) for one in seen])
+
+    shard.answer(asked.call, made(make, sum(len(one.members) for one in seen)))
 
 
-def _described(group: ClassicGroup | None, group_id: str, operations: int) -> DescribedGroup:
+class _Seen(NamedTuple):
+    """A group in one moment; of its members id, instance, client id, host, metadata, assignment."""
+
+    group_id: str
+    state: str
+    protocol_type: str = ""
+    protocol: str = ""
+    members: Sequence[tuple[str, str | None, str, str, bytes, bytes]] = ()
+
+
+def _seen(group: ClassicGroup | None, group_id: str) -> _Seen:
     if group is None:
-        state = GroupState.DEAD.value
-        return DescribedGroup(group_id=group_id, group_state=state, authorized_operations=operations)
+        return _Seen(group_id, GroupState.DEAD.value)
     is_stable = group.state is GroupState.STABLE
+    members = [
+        (
+            member.member_id,
+            member.instance_id,
+            member.client.client_id,
+            member.client.host,
+            # What a rebalance is about to change is not shown.
+            member.metadata_of(group.protocol) if is_stable else b"",
+            member.assignment if is_stable else b"",
+        )
+        for member in group.members.values()
+    ]
+    protocol = (group.protocol or "") if is_stable else ""
+    return _Seen(group_id, group.state.value, group.protocol_type or "", protocol, members)
+
+
+def _described(seen: _Seen, operations: int) -> DescribedGroup:
     return DescribedGroup(
-        group_id=group_id,
-        group_state=group.state.value,
-        protocol_type=group.protocol_type or "",
-        protocol_data=(group.protocol or "") if is_stable else "",
+        group_id=seen.group_id,
+        group_state=seen.state,
+        protocol_type=seen.protocol_type,
+        protocol_data=seen.protocol,
         members=[
             DescribedGroupMember(
-                member_id=member.member_id,
-                group_instance_id=member.instance_id,
-                client_id=member.client.client_id,
-                client_host=member.client.host,
-                # What a rebalance is about to change is not shown.
-                member_metadata=member.metadata_of(group.protocol) if is_stable else b"",
-                member_assignment=member.assignment if is_stable else b"",
+                member_id=member_id,
+                group_instance_id=instance_id,
+                client_id=client_id,
+                client_host=host,
+                member_metadata=metadata,
+                member_assignment=assignment,
             )
-            for member in group.members.values()
+            for member_id, instance_id, client_id, host, metadata, assignment in seen.members
         ],
         authorized_operations=operations,
     )
@@ -66,9 +99,13 @@ def list_groups(shard: Shard, asked: Asked, request: ListGroupsRequest, now_ms: 
             (name, CONSUMER, consumers.state.value, CONSUMER_TYPE)
             for name, consumers in shard.consumer_groups.items()
         ]
-    groups = [
-        ListedGroup(group_id=name, protocol_type=protocol, group_state=state, group_type=kind)
-        for name, protocol, state, kind in rows
-        if not states or state.lower() in states
-    ]
-    shard.answer(asked.call, ListGroupsResponse(groups=groups))
+
+    def make() -> ListGroupsResponse:
+        groups = [
+            ListedGroup(group_id=name, protocol_type=protocol, group_state=state, group_type=kind)
+            for name, protocol, state, kind in rows
+            if not states or state.lower() in states
+        ]
+        return ListGroupsResponse(groups=groups)
+
+    shard.answer(asked.call, made(make, len(rows)))

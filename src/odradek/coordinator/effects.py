@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from odradek.coordinator.asides import AsideWork
+from odradek.coordinator.later import Later
 from odradek.coordinator.records import CoordinatorRecord
 from odradek.protocol.schema import Response
 
@@ -22,7 +23,7 @@ class Append(NamedTuple):
 
 class Answer(NamedTuple):
     call: int
-    response: Response
+    response: Response | Later
 
 
 class Effects(NamedTuple):

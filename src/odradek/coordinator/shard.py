@@ -14,6 +14,7 @@ from odradek.coordinator.consumer_group import MEMBER_DEADLINES, ConsumerGroup
 from odradek.coordinator.effects import Answer, Append, Effects, Producer
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import GroupState
+from odradek.coordinator.later import Later
 from odradek.coordinator.member import Member, Parked
 from odradek.coordinator.offsets import NO_PRODUCER
 from odradek.coordinator.records import CoordinatorRecord, GroupRecord, OffsetRecord
@@ -76,7 +77,7 @@ class Shard:
 
     # ---------------------------------------------------------------------------------------------- effects
 
-    def answer(self, call: int, response: Response) -> None:
+    def answer(self, call: int, response: Response | Later) -> None:
         self._answers.append(Answer(call, response))
 
     def say(self, line: str) -> None:

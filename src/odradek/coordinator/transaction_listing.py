@@ -1,6 +1,7 @@
 """DescribeTransactions and ListTransactions (KIP-664): what stands of each id."""
 
 from odradek.coordinator.events import Asked
+from odradek.coordinator.later import made
 from odradek.coordinator.transaction_room import Room
 from odradek.coordinator.transaction_states import BY_TITLE, PREPARED
 from odradek.model.error_codes import ErrorCode
@@ -50,19 +51,21 @@ def list_transactions(
     states = {BY_TITLE[title] for title in request.state_filters if title in BY_TITLE}
     producers = set(request.producer_id_filters)
     longer_than_ms = request.duration_filter if asked.version >= 1 else -1
-    rows = [
-        listing.TransactionState(
-            transactional_id=name, producer_id=value.producer_id, transaction_state=value.state.title
-        )
-        for name, value in room.stored.by_id.items()
-        if (not request.state_filters or value.state in states)
-        and (not producers or value.producer_id in producers)
-        and (longer_than_ms < 0 or 0 <= value.started_at_ms < now_ms - longer_than_ms)
-    ]
-    room.answer(
-        asked.call,
-        listing.ListTransactionsResponse(
+    every = list(room.stored.by_id.items())
+
+    def make() -> listing.ListTransactionsResponse:
+        rows = [
+            listing.TransactionState(
+                transactional_id=name, producer_id=value.producer_id, transaction_state=value.state.title
+            )
+            for name, value in every
+            if (not request.state_filters or value.state in states)
+            and (not producers or value.producer_id in producers)
+            and (longer_than_ms < 0 or 0 <= value.started_at_ms < now_ms - longer_than_ms)
+        ]
+        return listing.ListTransactionsResponse(
             unknown_state_filters=[title for title in request.state_filters if title not in BY_TITLE],
             transaction_states=rows,
-        ),
-    )
+        )
+
+    room.answer(asked.call, made(make, len(every)))

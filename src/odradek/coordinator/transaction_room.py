@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from odradek.coordinator.effects import Answer
+from odradek.coordinator.later import Later
 from odradek.coordinator.offsets import NO_PRODUCER
 from odradek.coordinator.stored_transactions import StoredTransactions
 from odradek.coordinator.transaction_effects import Markers, TransactionAppend, TransactionEffects
@@ -73,7 +74,7 @@ class Room:
 
     # ---------------------------------------------------------------------------------------------- effects
 
-    def answer(self, call: int, response: Response) -> None:
+    def answer(self, call: int, response: Response | Later) -> None:
         self._answers.append(Answer(call, response))
 
     def say(self, line: str) -> None:

@@ -132,6 +132,9 @@ class Producers:
         """By id."""
         return [self._by_id[producer_id] for producer_id in sorted(self._by_id)]
 
+    def ids(self) -> list[int]:
+        return sorted(self._by_id)
+
     def get(self, producer_id: int) -> Producer | None:
         return self._by_id.get(producer_id)
 

@@ -3,9 +3,12 @@
 v0 flexible (KIP-664).
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
-from odradek.broker.answers import Answer, Reply
+from odradek.broker.answers import Answer, CloseConnection, Park, Reply
+from odradek.broker.effects import Work
+from odradek.log.producers import Producer, Producers
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.protocol.messages.describe_producers import (
@@ -21,36 +24,106 @@ if TYPE_CHECKING:
     from odradek.broker.request import Request
 
 
-def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
-    asked = DescribeProducersRequest.decode(request.api_version, request.body, budget=request.budget)
-    topics = [
-        TopicResponse(
-            name=topic.name,
-            partitions=[_partition(broker, topic.name, index) for index in topic.partition_indexes],
-        )
-        for topic in asked.topics
-    ]
-    return Reply([DescribeProducersResponse(topics=topics).encode(request.api_version)])
+# Of one turn, about a millisecond; a thread makes rows of them. Fewer than these are answered at once.
+MOST_AT_ONCE = 1_000
+
+# What a row says, in its order.
+Seen = tuple[int, int, int, int, int, int]
 
 
-def _partition(broker: "Broker", topic: str, index: int) -> PartitionResponse:
-    try:
-        partition = broker.replicas.hosted(topic, index)
-        if not partition.is_leader:
-            raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    except ProtocolError as refusal:
-        return PartitionResponse(partition_index=index, error_code=refusal.code)
-    return PartitionResponse(
-        partition_index=index,
-        active_producers=[
-            ProducerState(
-                producer_id=producer.producer_id,
-                producer_epoch=producer.producer_epoch,
-                last_sequence=producer.last_sequence,
-                last_timestamp=producer.last_timestamp,
-                coordinator_epoch=producer.coordinator_epoch,
-                current_txn_start_offset=producer.transaction_first_offset,
+class Rows(NamedTuple):
+    """Some producers, each with the list of its partition."""
+
+    seen: list[tuple[list[ProducerState], Seen]]
+
+    def run(self) -> bool:
+        for rows, (producer_id, epoch, sequence, timestamp, coordinator_epoch, start_offset) in self.seen:
+            rows.append(
+                ProducerState(
+                    producer_id=producer_id,
+                    producer_epoch=epoch,
+                    last_sequence=sequence,
+                    last_timestamp=timestamp,
+                    coordinator_epoch=coordinator_epoch,
+                    current_txn_start_offset=start_offset,
+                )
             )
-            for producer in partition.log.producers.all()
-        ],
+        return True
+
+
+class Encode(NamedTuple):
+    response: DescribeProducersResponse
+    version: int
+
+    def run(self) -> bytes:
+        return self.response.encode(self.version)
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    version = request.api_version
+    asked = DescribeProducersRequest.decode(version, request.body, budget=request.budget)
+    response = DescribeProducersResponse(topics=[])
+    slices = _slices(broker, asked, response)
+    first = next(slices)
+    if len(first.seen) < MOST_AT_ONCE:
+        first.run()
+        return Reply([response.encode(version)])
+    park = Park()
+    aside = broker.aside
+
+    def begin() -> Work | None:
+        return None if park.abandoned else next(slices, None) or Encode(response, version)
+
+    def ended(result: bool | bytes | None, later_ms: int) -> None:
+        if result is True:
+            return aside.ask(aside.lookups, begin, ended, later_ms)
+        return park.answer(
+            lambda: CloseConnection("its answer could not be made") if not result else Reply([result])
+        )
+
+    aside.ask(aside.lookups, lambda: first, ended, now_ms)
+    return park
+
+
+def _slices(
+    broker: "Broker", asked: DescribeProducersRequest, response: DescribeProducersResponse
+) -> Iterator[Rows]:
+    """MOST_AT_ONCE producers each; the last one has fewer. Whoever is forgotten meanwhile is left out."""
+    some: list[tuple[list[ProducerState], Seen]] = []
+    for topic in asked.topics:
+        partitions: list[PartitionResponse] = []
+        response.topics.append(TopicResponse(name=topic.name, partitions=partitions))
+        for index in topic.partition_indexes:
+            row = PartitionResponse(partition_index=index, active_producers=[])
+            partitions.append(row)
+            try:
+                producers = _producers(broker, topic.name, index)
+            except ProtocolError as refusal:
+                row.error_code = refusal.code
+                continue
+            for producer_id in producers.ids():
+                producer = producers.get(producer_id)
+                if producer is not None:
+                    some.append((row.active_producers, _seen(producer)))
+                if len(some) == MOST_AT_ONCE:
+                    yield Rows(some)
+                    some = []
+    yield Rows(some)
+
+
+def _seen(producer: Producer) -> Seen:
+    return (
+        producer.producer_id,
+        producer.producer_epoch,
+        producer.last_sequence,
+        producer.last_timestamp,
+        producer.coordinator_epoch,
+        producer.transaction_first_offset,
     )
+
+
+def _producers(broker: "Broker", topic: str, index: int) -> Producers:
+    partition = broker.replicas.hosted(topic, index)
+    if not partition.is_leader:
+        raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return partition.log.producers
