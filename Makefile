@@ -35,7 +35,7 @@ up-zookeeper: $(VENV)/.zookeeper
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not process and not spark" $(TEST)
-	$(BIN)/python -m pytest -m "process or spark" $(TEST)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "process or spark" $(TEST)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
