@@ -116,7 +116,7 @@ def commit(
             # Somebody else has committed, perhaps this very batch, or created the table: look again.
             last = error
             continue
-        batch_notes.keep(path, _id_of(DeltaTable(path)), noted)
+        batch_notes.keep(path, _id_of(table or DeltaTable(path)), noted)
         delete_orphans(path, app_id=app_id, batch_id=batch_id, just_named={file.name for file in files})
         return True
     raise last
