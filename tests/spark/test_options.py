@@ -70,6 +70,7 @@ def test_options_of_a_consumer_group_are_accepted_and_mean_nothing() -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
+        ({"commitGroup": "spark.orders"}, "not told of the last batch of its query; .*commit_group"),
         ({"failOnDataLos": "true"}, "no option failondatalos; did you mean failOnDataLoss"),
         ({"zzz": "1"}, "no option zzz; known are"),
         ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger='0': want a whole number above 0"),

@@ -244,6 +244,11 @@ class _Reader:
                     raise ConfigurationError(f"{name}: only PLAINTEXT listeners can be read so far")
                 warnings.warn(f"{name} has no meaning for the odradek source and is not used", stacklevel=3)
                 continue
+            if name == "commitgroup":
+                raise ConfigurationError(
+                    "commitGroup: a source is not told of the last batch of its query; "
+                    "odradek.spark.group_offsets.commit_group(spark, query, bootstrap=..., group=...) is, once it has started"
+                )
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {known[near[0]]}?" if near else f"; known are {', '.join(_USED)}"
             raise ConfigurationError(f"there is no option {name}{hint}")
