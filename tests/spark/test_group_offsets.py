@@ -97,10 +97,28 @@ def test_the_listener_tells_of_its_own_queries_alone(monkeypatch: pytest.MonkeyP
 
     listener.onQueryProgress(SimpleNamespace(progress=progress(end)))
     listener.onQueryProgress(SimpleNamespace(progress=progress(end, query="another")))
-    listener.onQueryTerminated(SimpleNamespace(id="q"))
-    listener.onQueryProgress(SimpleNamespace(progress=progress(end)))
 
     assert told == [{TopicPartition("orders", 0): 17}]
+
+
+def test_who_ends_a_query_waits_for_its_group_though_spark_told_of_the_end_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed: list[float] = []
+
+    def close(timeout_s: float = group_offsets.CLOSE_S) -> bool:
+        closed.append(timeout_s)
+        return timeout_s > 0
+
+    monkeypatch.setattr(group_offsets, "GroupOffsets", lambda *_: SimpleNamespace(close=close))
+    query: Any = SimpleNamespace(id="q", lastProgress=None)
+    listener = GroupListener()
+    listener.follow(query, "h:1", "spark.orders")
+
+    listener.onQueryTerminated(SimpleNamespace(id="q"))
+
+    assert listener.ended(query)
+    assert closed == [0, group_offsets.CLOSE_S]
 
 
 def test_the_examples_of_progress_hold() -> None:

@@ -122,9 +122,9 @@ class GroupListener(StreamingQueryListener):
         pass
 
     def onQueryTerminated(self, event: Any) -> None:
-        found = self._groups.pop(str(event.id), None)
+        found = self._groups.get(str(event.id))
         if found is not None:
-            found.close(timeout_s=0)  # it commits what is left by itself
+            found.close(timeout_s=0)  # it commits what is left by itself; who calls `ended` waits for that
 
     def _tell(self, query_id: str, progress: Any) -> None:
         group = self._groups.get(query_id)
