@@ -52,6 +52,7 @@ BAD: list[tuple[str, Rest, str]] = [
     ("a send hangs", GOOD._replace(unfinished=["1 sends are"]), "1 sends are not finished"),
     ("records are in doubt", GOOD._replace(in_doubt=[(B, T)]), "counts on broker 2"),
     ("a topic is not gone", Rest(view(topics_to_delete=("x",))), "topic x is still to be deleted"),
+    ("a broker has not stopped yet", GOOD._replace(stopping=["b1"]), "shutdown of b1 is not finished"),
     ("a broker tells of an old leader", Rest(view(metadata={(A, T): (1, 0), (B, T): (2, 0)})), "broker 2 tells"),
 ]  # fmt: skip
 

@@ -65,15 +65,10 @@ def _read_from_older(
         file = segment.file
         position = segment.position_of(offset)
         end = file.size_bytes if segment.end(log_end_offset) <= upper else segment.position_of(upper)
-        is_emptied = (
-            is_compacted and file.size_bytes == 0
-        )  # as Apache Kafka's cleaner leaves one, of which nothing stays
-        if (
-            position >= file.size_bytes
-            and offset < segment.end_offset
-            and not is_emptied
-            and not segment.has_gaps()
-        ):
+        # Compaction leaves gaps: as Apache Kafka's cleaner an empty segment, and at the end of a follower's segment where the
+        # leader has none of what came next any more.
+        ends_early = position >= file.size_bytes and offset < segment.end_offset
+        if ends_early and not is_compacted and not segment.has_gaps():
             raise CorruptLog(
                 f"{file.name}: ends before offset {offset}; it must hold all up to {segment.end_offset}"
             )

@@ -49,6 +49,7 @@ def pending(world: World, unfinished: Sequence[str] = ()) -> list[Anomaly]:
                 world.is_ready(),
                 list(world.excused),
                 [*unfinished, *world.store.sessions_about_to_end()],
+                [b.name for b in brokers if b.is_stopping],
             )
         )
     )

@@ -100,6 +100,7 @@ class SimBroker:
         self.disks_taken: list[MemoryDisk] = []  # out of the machine, and out of `log.dirs`
         self.blocking_takes_s = 0.0  # on top of the usual delay: a slow disk
         self.host: Host | None = None
+        self._asked_to_stop: Host | None = None
         self.link: StoreLink | None = None
         self.runtime: BrokerRuntime | None = None
         self.exit_reason: BaseException | None = None
@@ -121,6 +122,11 @@ class SimBroker:
     @property
     def is_running(self) -> bool:
         return self.host is not None and self.host.is_alive
+
+    @property
+    def is_stopping(self) -> bool:
+        """It was asked to stop in order, and has not yet."""
+        return self.is_running and self._asked_to_stop is self.host
 
     @property
     def is_serving(self) -> bool:
@@ -239,6 +245,7 @@ class SimBroker:
         """SIGTERM: a controlled shutdown."""
         host, runtime = self.host, self.runtime
         assert host is not None and runtime is not None
+        self._asked_to_stop = host
 
         async def stop() -> None:
             await runtime.stop()

@@ -13,7 +13,7 @@ from odradek.sim.checkers.replicas import ClusterView, PartitionView, ReplicaVie
 
 
 class LastValues:
-    """Remembers what was committed: what lay below the high watermark of a leader whose epoch was the stored one."""
+    """Remembers what was committed: what its ISR holds below the high watermark of a leader whose epoch is the stored one."""
 
     def __init__(self) -> None:
         self._last: dict[TopicPartition, dict[Value, Last]] = {}
@@ -35,16 +35,19 @@ class LastValues:
                 self.forget(partition)
             for leader in state.replicas:
                 if leader.is_leader and leader.is_alive and leader.leader_epoch == state.stored.leader_epoch:
-                    self._learn(partition, leader)
+                    # From each member of the ISR: a tombstone may be gone from the leader before anybody looked.
+                    for member in state.replicas:
+                        if member is leader or member.broker in state.stored.isr:
+                            self._learn(partition, member, leader.high_watermark)
             for member in state.replicas:
                 yield from self._judge(partition, state, member)
 
-    def _learn(self, partition: TopicPartition, leader: ReplicaView) -> None:
-        if leader.keys is None:
+    def _learn(self, partition: TopicPartition, member: ReplicaView, high_watermark: int) -> None:
+        if member.keys is None:
             return
         last, at = self._last.setdefault(partition, {}), self._at.setdefault(partition, {})
-        for key, (offset, value) in leader.keys.last.items():
-            if offset < leader.high_watermark and offset > last.get(key, (-1, None))[0]:
+        for key, (offset, value) in member.keys.last.items():
+            if offset < high_watermark and offset > last.get(key, (-1, None))[0]:
                 last[key] = offset, value
                 at.setdefault(offset, (key, value))
 

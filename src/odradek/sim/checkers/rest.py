@@ -22,6 +22,7 @@ class Rest(NamedTuple):
     is_acquainted: bool = True  # every broker knows all others and a controller
     in_doubt: Sequence[tuple[BrokerId, TopicPartition]] = ()  # an ISR counts on records that broker has lost
     unfinished: Sequence[str] = ()  # what clients and administrators still wait for
+    stopping: Sequence[str] = ()  # brokers that were asked to stop in order and have not yet
 
 
 def pending(rest: Rest) -> Iterator[Anomaly]:
@@ -53,6 +54,8 @@ def pending(rest: Rest) -> Iterator[Anomaly]:
             yield _anomaly(f"log ends and high watermarks differ: {ends}", partition)
     for anomaly in converged(rest.view):
         yield _anomaly(anomaly.detail, anomaly.topic_partition)
+    for what in rest.stopping:
+        yield _anomaly(f"the controlled shutdown of {what} is not finished")
 
 
 def restless(events: int, seconds: float, brokers: int) -> Iterator[Anomaly]:
