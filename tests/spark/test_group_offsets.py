@@ -165,7 +165,9 @@ def test_a_job_shows_in_its_group_where_it_stands(
     fill(client, topic, 1, [b"x"])
     eventually(lambda: shows({first: 7, second: 4}), 60.0)
     is_stopped = True
-    assert all(batch is None for batch in batches)
+    told_after_its_offsets = [batch for batch in batches if batch is not None]
+    assert len(told_after_its_offsets) <= 1
+    assert committed(client, group) == {first: 7, second: 4}
 
 
 @pytest.mark.spark

@@ -17,6 +17,7 @@ from tests.spark.conftest import fill
 from tests.support import SHORT_LIVED_JAVA
 
 JOB = """
+import os
 import sys
 from pyspark.sql import SparkSession
 
@@ -43,7 +44,10 @@ bootstrap, topic, table = sys.argv[1:]
     .awaitTermination()
 )
 print("from", odradek.__file__)
-print("rows", open_table(table).to_pyarrow_table().num_rows)
+print("rows", open_table(table).to_pyarrow_table().num_rows, flush=True)
+spark.stop()
+# A daemon thread of Spark's that writes while the interpreter ends aborts it (134), once in a few runs.
+os._exit(0)
 """
 
 
