@@ -253,7 +253,7 @@ class Producers:
                 now_ms
             )  # a follower and a replay take what was accepted, and forget as the leader does
             producer = self._by_id[producer_id] = Producer(producer_id, header.producer_epoch, now_ms)
-            producer.pack()
+            self._changed(producer)
             return producer
         if producer.producer_epoch != header.producer_epoch:
             producer.producer_epoch = header.producer_epoch
