@@ -345,7 +345,8 @@ def machine() -> str:
             model = line.partition(":")[2].strip()
             break
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{os.cpu_count()} cores ({model}), {memory:.0f} GiB, Linux {platform.release()}"
+    linux = ".".join(platform.release().split(".")[:2])
+    return f"{os.cpu_count()} cores ({model}), {memory:.0f} GiB, Linux {linux}"
 
 
 def say(text: str) -> None:
