@@ -124,7 +124,7 @@ def test_who_ends_a_query_waits_for_its_group_though_spark_told_of_the_end_befor
 def test_the_examples_of_progress_hold() -> None:
     found = doctest.testmod(progress_module)
 
-    assert (found.failed, found.attempted) == (0, 2)
+    assert (found.failed, found.attempted) == (0, 3)
 
 
 def test_the_lag_of_a_query_is_by_partition_and_never_below_nothing() -> None:

@@ -177,7 +177,7 @@ def test_columns_are_learnt_or_given_or_those_of_the_table(
 @pytest.mark.parametrize(
     ("fault", "why"),
     [
-        ({"format": "xml"}, "--format xml: there are raw, json"),
+        ({"format": "xml"}, "--format xml: there are raw, string, json"),
         ({"on_error": "panic"}, "--on-error panic: there are dlq, skip, pause"),
         ({"trigger": "soon"}, "--trigger soon: want a duration"),
         ({"format": "raw"}, "--schema is for values with fields"),

@@ -14,9 +14,11 @@ from odradek.client.sync import SyncClient
 from odradek.client.sync_fetch import TopicRecreated
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, ProtocolError
+from odradek.model.ids import TopicPartition
 from odradek.spark import ranges, subscription
 from odradek.spark.data_loss import DataLoss
 from odradek.spark.options import parse
+from odradek.spark.progress import lag_of, lag_s_of
 from odradek.spark.source import OdradekSource, StreamReader, schema_of
 from odradek.spark.subscription import Subscription
 from odradek.testing.process_cluster import ProcessCluster
@@ -103,6 +105,54 @@ def test_a_limit_is_kept_and_a_later_one_is_ignored_when_spark_says_so(
     assert stream.getDefaultReadLimit() == ReadMaxRows(4)
     assert offsets(stream.latestOffset(start, ReadMaxRows(4)), topic) == {"0": 4}
     assert offsets(stream.latestOffset(start, EVERYTHING), topic) == {"0": 10}
+
+
+def test_the_progress_says_how_old_the_first_record_is_that_a_batch_left(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = make_topic(partitions=3)
+    fill(client, topic, 0, [b"%d" % n for n in range(10)], batch=2)
+    fill(client, topic, 2, [b"x"])
+    stream = reader(cluster, topic, startingOffsets="earliest")
+    monkeypatch.setattr("odradek.spark.source.time.time", lambda: 1_700_000_000.5)
+
+    end = stream.latestOffset(stream.initialOffset(), ReadMaxRows(5))
+    latest = stream.reportLatestOffset()
+    assert latest is not None and offsets(end, topic) == {"0": 5, "1": 0, "2": 0}
+    # Offset 5 is in the batch of 4 and 5, whose first record is of 1.7e12 + 4.
+    assert latest[topic]["behindMs"] == {"0": 496, "2": 500}
+    progress = {"sources": [{"endOffset": json.dumps(end), "latestOffset": json.dumps(latest)}]}
+    assert lag_s_of(progress) == {
+        TopicPartition(topic, 0): 0.496,
+        TopicPartition(topic, 1): 0.0,
+        TopicPartition(topic, 2): 0.5,
+    }
+    assert lag_of(progress) == {TopicPartition(topic, p): n for p, n in enumerate((5, 0, 1))}
+
+    stream.latestOffset(end, EVERYTHING)
+    latest = stream.reportLatestOffset()
+    assert latest is not None and "behindMs" not in latest[topic]
+
+
+def test_ages_are_asked_of_the_furthest_behind_and_an_error_stops_no_query(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = make_topic(partitions=2)
+    ten(client, topic)
+    fill(client, topic, 1, [b"x"] * 3)
+    monkeypatch.setattr(subscription, "MOST_AGES", 1)
+    stream = reader(cluster, topic, startingOffsets="earliest")
+    stream.latestOffset(stream.initialOffset(), ReadMaxRows(1))
+
+    latest = stream.reportLatestOffset()
+    assert latest is not None and list(latest[topic]["behindMs"]) == ["0"]
+
+    def fails(*_: Any) -> Any:
+        raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    monkeypatch.setattr(subscription, "timestamps_at", fails)
+    latest = stream.reportLatestOffset()
+    assert latest is not None and "behindMs" not in latest[topic]
 
 
 def test_too_little_that_is_new_is_waited_for_but_not_for_ever_and_not_at_first(

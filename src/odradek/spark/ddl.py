@@ -19,6 +19,7 @@ _SIMPLE = {
     "long": pa.int64(),
     "float": pa.float32(),
     "double": pa.float64(),
+    "date": pa.date32(),
     "timestamp": pa.timestamp("us", tz="UTC"),
 }
 _WORDS = re.compile(r"\s*([A-Za-z_][\w$-]*|`[^`]+`|\d+|[<>(),:])")
@@ -38,14 +39,16 @@ def schema_of(text: str) -> pa.Schema:
 
 def text_of(schema: pa.Schema) -> str:
     """The other way: what `schema_of` reads as this schema."""
-    return ", ".join(f"{_quoted(field.name)} {_type_text(field.type)}" for field in schema)
+    return ", ".join(f"{_quoted(field.name)} {type_text(field.type)}" for field in schema)
 
 
-def _type_text(kind: pa.DataType) -> str:
+def type_text(kind: pa.DataType) -> str:
+    if pa.types.is_map(kind):
+        return f"MAP<{type_text(kind.key_type)}, {type_text(kind.item_type)}>"
     if pa.types.is_list(kind):
-        return f"ARRAY<{_type_text(kind.value_type)}>"
+        return f"ARRAY<{type_text(kind.value_type)}>"
     if pa.types.is_struct(kind):
-        inner = ", ".join(f"{_quoted(f.name)}: {_type_text(f.type)}" for f in kind)
+        inner = ", ".join(f"{_quoted(f.name)}: {type_text(f.type)}" for f in kind)
         return f"STRUCT<{inner}>"
     if pa.types.is_decimal(kind):
         return f"DECIMAL({kind.precision}, {kind.scale})"
@@ -74,6 +77,13 @@ class _Words:
             inner = self._type()
             self._want(">")
             return pa.list_(inner)
+        if word == "map":
+            self._want("<")
+            key = self._type()
+            self._want(",")
+            item = self._type()
+            self._want(">")
+            return pa.map_(key, item)
         if word == "struct":
             self._want("<")
             fields = [self.field(may_have_colon=True)]
@@ -90,7 +100,7 @@ class _Words:
             return pa.decimal128(precision, scale)
         if word not in _SIMPLE:
             raise self._wrong(
-                f"no type {word}; there are {', '.join(_SIMPLE)}, decimal(p, s), array<> and struct<>"
+                f"no type {word}; there are {', '.join(_SIMPLE)}, decimal(p, s), array<>, map<> and struct<>"
             )
         return _SIMPLE[word]
 

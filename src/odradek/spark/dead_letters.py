@@ -1,15 +1,33 @@
-"""The dead letters of a table: a Delta table of their own below it, read back for people and programs."""
+"""The dead letters of a table: a Delta table of their own below it, read back for people and programs.
+
+A letter that was fed again (`odradek.spark.replay`) stays where it is; that it was is noted by the commit that added its row.
+"""
 
 import base64
+import json
+import os
+import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odradek.model.errors import OdradekError
 from odradek.spark import tables
+from odradek.spark.formats.registry import shown_url
+from odradek.spark.parquet import OWN_DIRECTORY
+from odradek.spark.shape import LETTERS, Shape
 from odradek.spark.tables import path_of
 from odradek.spark.writing import dead_letters_of
+
+REPLAYED = "replayed"  # in the note of a commit: which letters its rows were
+REPLAY_APP = "odradek dlq replay"
+_BATCH = 256  # letters read at once: each may have megabytes
+
+# A letter: topic, partition, offset, and timestamp in microseconds, because a topic may be made again.
+Identity = tuple[str, int, int, int]
 
 
 class NoTable(OdradekError):
@@ -23,6 +41,9 @@ class DeadLetter(NamedTuple):
     error: str
     key: bytes | None
     value: bytes | None
+    stage: str = "value"
+    schema_id: int | None = None
+    is_replayed: bool = False
 
     @property
     def value_text(self) -> str:
@@ -39,13 +60,84 @@ class DeadLetter(NamedTuple):
 
 def dead_letters(table: str) -> list[DeadLetter]:
     """In the order of topic, partition and offset."""
-    if tables.open_table(table) is None:
+    opened = tables.open_table(table)
+    if opened is None:
         raise NoTable(f"there is no Delta table at {table}")
-    letters = tables.open_table(dead_letters_of(table))
-    return [] if letters is None else sorted(_read(letters.file_uris()), key=lambda x: x[:3])
+    done = replayed(table)
+    found = []
+    for letters in batches(table):
+        who = identities(letters)
+        for one, row in zip(who, letters.to_pylist(), strict=True):
+            place = (row["topic"], row["partition"], row["offset"])
+            why = (row["error"], row["key"], row["value"], row["stage"], row["schemaId"])
+            found.append(DeadLetter(*place, *why, one in done))
+    return sorted(found, key=lambda letter: letter[:3])
 
 
-def _read(uris: list[str]) -> Iterator[DeadLetter]:
-    for uri in uris:
-        for row in pq.read_table(path_of(uri), columns=list(DeadLetter._fields)).to_pylist():
-            yield DeadLetter(**row)
+def batches(table: str) -> Iterator[pa.RecordBatch]:
+    """All letters, in no order, with the columns of `LETTERS`: null where they were written before there was one."""
+    opened = tables.open_table(dead_letters_of(table))
+    for uri in [] if opened is None else sorted(opened.file_uris()):
+        file = pq.ParquetFile(path_of(uri))
+        names = [name for name in LETTERS.names if name in file.schema_arrow.names]
+        for batch in file.iter_batches(batch_size=_BATCH, columns=names):
+            columns = [
+                batch.column(field.name).cast(field.type)
+                if field.name in names
+                else pa.nulls(batch.num_rows, field.type)
+                for field in LETTERS
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=LETTERS)
+
+
+def identities(letters: pa.RecordBatch) -> list[Identity]:
+    columns = [letters.column(name) for name in ("topic", "partition", "offset")]
+    columns.append(letters.column("timestamp").cast(pa.int64()))
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
+def replayed(table: str) -> set[Identity]:
+    """The letters whose rows are in the table."""
+    opened = tables.open_table(table)
+    if opened is None:
+        return set()
+    found: set[Identity] = set()
+    for note in tables.notes(opened, REPLAY_APP):
+        for entry in note.get(REPLAYED, ()):
+            found |= {(entry["topic"], entry["partition"], *place) for place in entry["letters"]}
+    return found
+
+
+def noted(done: set[Identity]) -> list[dict[str, Any]]:
+    """Letters as a commit's note has them."""
+    by_partition: dict[tuple[str, int], list[list[int]]] = {}
+    for topic, partition, offset, timestamp in sorted(done):
+        by_partition.setdefault((topic, partition), []).append([offset, timestamp])
+    return [
+        {"topic": topic, "partition": partition, "letters": places}
+        for (topic, partition), places in by_partition.items()
+    ]
+
+
+def keep_shape(table: str, shape: Shape) -> None:
+    """How the values of a table are read, for those who feed its letters again. Without the password of a registry."""
+    file = _shape_file(table)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    of_key = shape.key
+    if of_key is not None:
+        of_key = of_key._replace(format=of_key.format._replace(registry=shown_url(of_key.format.registry)))
+    kept = shape._replace(format=shape.format._replace(registry=shown_url(shape.format.registry)), key=of_key)
+    new = file.with_name(f"{file.name}.{uuid.uuid4().hex}")
+    new.write_text(json.dumps(kept.to_json()), encoding="utf-8")
+    os.replace(new, file)
+
+
+def kept_shape(table: str) -> Shape | None:
+    try:
+        return Shape.from_text(_shape_file(table).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+
+
+def _shape_file(table: str) -> Path:
+    return Path(os.path.abspath(table)) / OWN_DIRECTORY / "shape.json"

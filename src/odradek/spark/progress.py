@@ -38,12 +38,39 @@ def lag_of(progress: Any) -> dict[TopicPartition, int]:
     return lag
 
 
+# Beside the offsets of a progress's `latestOffset`: how old the first record is that the batch left, by partition.
+BEHIND_MS = "behindMs"
+
+
+def lag_s_of(progress: Any) -> dict[TopicPartition, float]:
+    """How old the first record is that the batch left in a partition, in seconds; 0 where it left none.
+
+    Of 32 partitions at most: those of which nobody asked are not in it.
+
+    >>> lag_s_of({"sources": [{"endOffset": '{"orders": {"offsets": {"0": 17, "1": 4}}}',
+    ...     "latestOffset": '{"orders": {"behindMs": {"0": 1500}, "offsets": {"0": 20, "1": 4}}}'}]})
+    {TopicPartition(topic='orders', partition=0): 1.5, TopicPartition(topic='orders', partition=1): 0.0}
+    """
+    found = {partition: 0.0 for partition, records in lag_of(progress).items() if not records}
+    for source in _sources(progress):
+        latest = _read(_field(source, "latestOffset"))
+        for topic, entry in latest.items():
+            ages = entry.get(BEHIND_MS, {}) if isinstance(entry, dict) else {}
+            found |= {TopicPartition(topic, int(p)): ms / 1000 for p, ms in ages.items()}
+    return dict(sorted(found.items()))
+
+
 def offsets_in(value: Any) -> dict[TopicPartition, int]:
     """Of one field of a source, which is JSON as text or as it was read; nothing where it is not ours, or not known yet."""
-    found = json.loads(value) if isinstance(value, str) else value
-    if not isinstance(found, dict) or not all(isinstance(v, dict) and "offsets" in v for v in found.values()):
+    found = _read(value)
+    if not all(isinstance(v, dict) and "offsets" in v for v in found.values()):
         return {}
     return {p: place.offset for p, place in Offsets.from_json(found).places.items()}
+
+
+def _read(value: Any) -> dict[str, Any]:
+    found = json.loads(value) if isinstance(value, str) else value
+    return found if isinstance(found, dict) else {}
 
 
 def _sources(progress: Any) -> Iterator[Any]:

@@ -1,21 +1,24 @@
 """What the records of a topic become in a table: columns out of their values, and dead letters of what has none.
 
 Runs in the tasks that fetch, on Arrow. The columns of the record itself stand beside those of its value, under names
-that begin with two underscores (`META`); `--meta off` leaves them out.
+that begin with two underscores (`META`); `--meta off` leaves them out. A key that is decoded, too, is the column `__key`:
+a struct of its fields, or the one value that it is.
 """
 
 import json
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from odradek.model.errors import ConfigurationError, OdradekError
-from odradek.spark.json_values import decoded
+from odradek.spark.formats.declared import Format, decoder
+from odradek.spark.formats.decoded import KEY, REGISTRY, SCHEMA, SIZE, Bad, Decoded
+from odradek.spark.on_error import Most, actions_of
 
-ON_ERROR = ("dlq", "skip", "pause")
 META = {
     "__key": "key",
     "__topic": "topic",
@@ -26,7 +29,10 @@ META = {
 }
 # What is read of a topic for a table; `headers` of a dead letter are kept too where they are asked for.
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "leaderEpoch")
+# The largest value that is parsed: Python and Arrow hold ten times its bytes meanwhile.
+LARGEST_VALUE = 16 << 20
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
+_OF_RECORD = ("topic", "partition", "offset", "timestamp", "key", "value")
 LETTERS = pa.schema(
     [
         ("topic", pa.string()),
@@ -37,6 +43,8 @@ LETTERS = pa.schema(
         ("value", pa.binary()),
         ("stage", pa.string()),
         ("error", pa.string()),
+        ("schemaId", pa.int64()),
+        ("leaderEpoch", pa.int32()),
     ]
 )
 
@@ -45,16 +53,35 @@ class BadValue(OdradekError):
     """A value has no columns and the job is told to stop at that; the message names the record and says why."""
 
 
+class Applied(NamedTuple):
+    rows: pa.RecordBatch
+    letters: pa.RecordBatch
+    refused: int  # records that became no row, whether letters are kept of them or not
+
+
+class KeyShape(NamedTuple):
+    format: Format
+    columns: pa.Schema
+    is_plain: bool = False  # the key is the one column's value, not a struct
+
+    @property
+    def kind(self) -> pa.DataType:
+        return self.columns.field(0).type if self.is_plain else pa.struct(list(self.columns))
+
+
 class Shape(NamedTuple):
     columns: pa.Schema
     has_meta: bool = True
     on_error: str = "dlq"
+    format: Format = Format()
+    key: KeyShape | None = None
+    most_letters: str = ""  # of a batch, as `Most` reads it; "": any number
 
     @property
     def schema(self) -> pa.Schema:
         """Of the table."""
         kinds = {
-            "__key": pa.binary(),
+            "__key": pa.binary() if self.key is None else self.key.kind,
             "__topic": pa.string(),
             "__partition": pa.int32(),
             "__offset": pa.int64(),
@@ -71,45 +98,134 @@ class Shape(NamedTuple):
             )
         if not self.columns.names:
             raise ConfigurationError("there is no column: no value had a field; give them with --schema")
+        if self.key is not None and not self.has_meta:
+            raise ConfigurationError("--key-format makes the column __key, which --meta off leaves out")
+        actions_of(self.on_error)
+        if self.most_letters:
+            Most.of(self.most_letters)
         return self
 
-    def applied(self, records: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """The rows, and the dead letters; together as many as there were records."""
-        found = decoded(records.column("value"), self.columns)
-        good = records.take(pa.array(found.good))
-        meta = [good.column(name) for name in META.values()] if self.has_meta else []
-        rows = pa.RecordBatch.from_arrays([*found.columns.columns, *meta], schema=self.schema)
-        at = sorted(found.bad)
-        letters = records.take(pa.array(at, pa.int64()))
-        if at and self.on_error == "pause":
-            one = letters.slice(0, 1).to_pylist()[0]
-            more = f" ({len(at) - 1} more beside it)" if len(at) > 1 else ""
+    def applied(self, records: pa.RecordBatch) -> Applied:
+        """The rows, and the dead letters; together as many as there were records, but for those that are skipped."""
+        found = _decoded(self.format, self.columns, records.column("value"), "value")
+        bad, keys = found.bad, records.column("key")
+        if self.key is not None:
+            of_keys = _decoded(self.key.format, self.key.columns, keys, "key")
+            keys = _whole_column(of_keys, keys, self.key)
+            bad = {**{row: _of_key(why) for row, why in of_keys.bad.items()}, **bad}
+        columns, good = found.columns, found.good
+        if len(good) + len(bad) > records.num_rows:  # values that are good with keys that are not
+            is_good = ~np.isin(good, np.fromiter(bad, np.int64, len(bad)))
+            columns, good = columns.filter(pa.array(is_good)), good[is_good]
+        taken = pa.array(good)
+        meta = [
+            keys.take(taken) if name == "__key" else records.column(of_record).take(taken)
+            for name, of_record in META.items()
+            if self.has_meta
+        ]
+        rows = pa.RecordBatch.from_arrays([*columns.columns, *meta], schema=self.schema)
+        return Applied(rows, self._letters(records, bad), len(bad))
+
+    def _letters(self, records: pa.RecordBatch, bad: dict[int, Bad]) -> pa.RecordBatch:
+        actions = actions_of(self.on_error)
+        stops = [row for row in sorted(bad) if actions[bad[row].stage] == "pause"]
+        if stops:
+            one = records.slice(stops[0], 1).select(["topic", "partition", "offset"]).to_pylist()[0]
+            more = f" ({len(stops) - 1} more beside it)" if len(stops) > 1 else ""
             raise BadValue(
-                f"{one['topic']}-{one['partition']}, offset {one['offset']}: {found.bad[at[0]]}{more}; the job stops here: "
-                f"run it with --schema that fits, or with --on-error dlq or skip"
+                f"{one['topic']}-{one['partition']}, offset {one['offset']}: {bad[stops[0]].error}{more}; the job stops here: "
+                f"{_advice(bad[stops[0]].stage)}"
             )
-        if self.on_error == "skip":
-            letters = letters.slice(0, 0)
-        count = letters.num_rows
-        columns = [letters.column(name) for name in LETTERS.names[:6]]
-        stage = pa.repeat(pa.scalar("value"), count)
-        errors = pa.array([found.bad[row] for row in at][:count], pa.string())
-        return rows, pa.RecordBatch.from_arrays([*columns, stage, errors], schema=LETTERS)
+        at = [row for row in sorted(bad) if actions[bad[row].stage] == "dlq"]
+        of_record = records.take(pa.array(at, pa.int64()))
+        reasons = [bad[row] for row in at]
+        found = {name: of_record.column(name) for name in (*_OF_RECORD, "leaderEpoch")}
+        found["stage"] = pa.array([why.stage for why in reasons], pa.string())
+        found["error"] = pa.array([why.error for why in reasons], pa.string())
+        found["schemaId"] = pa.array([why.schema_id for why in reasons], pa.int64())
+        return pa.RecordBatch.from_arrays([found[name] for name in LETTERS.names], schema=LETTERS)
+
+    def to_json(self) -> dict[str, Any]:
+        key = self.key
+        return {
+            "columns": from_arrow_schema(self.columns).jsonValue(),
+            "meta": self.has_meta,
+            "onError": self.on_error,
+            "format": self.format.to_json(),
+            "key": None
+            if key is None
+            else {
+                "format": key.format.to_json(),
+                "columns": from_arrow_schema(key.columns).jsonValue(),
+                "isPlain": key.is_plain,
+            },
+            "mostLetters": self.most_letters,
+        }
 
     def to_text(self) -> str:
-        return json.dumps(
-            {
-                "columns": from_arrow_schema(self.columns).jsonValue(),
-                "meta": self.has_meta,
-                "onError": self.on_error,
-            }
-        )
+        return json.dumps(self.to_json())
 
     @classmethod
     def from_text(cls, text: str) -> "Shape":
         value: dict[str, Any] = json.loads(text)
-        columns = to_arrow_schema(StructType.fromJson(value["columns"]), timezone="UTC")
-        return cls(columns, value["meta"], value["onError"])
+        key = value["key"]
+        return cls(
+            _columns(value["columns"]),
+            value["meta"],
+            value["onError"],
+            Format.from_json(value["format"]),
+            None
+            if key is None
+            else KeyShape(Format.from_json(key["format"]), _columns(key["columns"]), key["isPlain"]),
+            value["mostLetters"],
+        )
+
+
+def _columns(value: Any) -> pa.Schema:
+    return to_arrow_schema(StructType.fromJson(value), timezone="UTC")
+
+
+def _decoded(form: Format, columns: pa.Schema, values: pa.Array, what: str) -> Decoded:
+    """What is too large is not parsed: a row of nulls takes its place, which is bad."""
+    large = np.flatnonzero(
+        pc.greater(pc.binary_length(values), LARGEST_VALUE).fill_null(False).to_numpy(zero_copy_only=False)
+    )
+    if not len(large):
+        return decoder(form, columns).decoded(values)
+    is_large = np.zeros(len(values), bool)
+    is_large[large] = True
+    sizes = pc.binary_length(values)
+    rest = pc.if_else(pa.array(is_large), pa.scalar(None, values.type), values)
+    found = decoder(form, columns).decoded(rest)
+    is_good = ~is_large[found.good]
+    bad = {
+        row: Bad(
+            f"a {what} of {sizes[row].as_py():,} bytes; {LARGEST_VALUE:,} is the most that is parsed", SIZE
+        )
+        for row in large.tolist()
+    }
+    return Decoded(found.columns.filter(pa.array(is_good)), found.good[is_good], found.bad | bad)
+
+
+def _whole_column(found: Decoded, keys: pa.Array, key: KeyShape) -> pa.Array:
+    """A value for each record, null for those without a key and those that are bad."""
+    columns = found.columns.columns
+    values = columns[0] if key.is_plain else pa.StructArray.from_arrays(columns, fields=list(key.columns))
+    at = np.full(len(keys), -1, np.int64)
+    at[found.good] = np.arange(len(found.good))
+    return values.take(pa.array(at, mask=(at < 0) | keys.is_null().to_numpy(zero_copy_only=False)))
+
+
+def _of_key(why: Bad) -> Bad:
+    """What is wrong with a key is told apart, but for an outage and a size, which have nothing to do with keys."""
+    return why if why.stage in (REGISTRY, SIZE) else why._replace(stage=KEY, error=f"key: {why.error}")
+
+
+def _advice(stage: str) -> str:
+    if stage == REGISTRY:
+        return "the same line again goes on once the registry answers"
+    fits = {SCHEMA: "register its schema", KEY: "run it with a --key-format that fits"}
+    return f"{fits.get(stage, 'run it with --schema that fits')}, or with --on-error dlq or skip"
 
 
 def newest_ms(records: pa.RecordBatch) -> int:

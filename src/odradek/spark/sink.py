@@ -106,10 +106,18 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         switch.at("before-commit", batchId)
         if written:
             whole = together(written, written[0].schema)
+            self._check_letters(whole)
             who: dict[str, Any] = {"app_id": self._options.app_id, "batch_id": batchId}
             if whole.letters:
                 # Before the rows: a batch that is in the table has its letters, whatever happens in between.
-                tables.commit(self._options.letters, **who, files=whole.letters, parts=(), schema=LETTERS)
+                tables.commit(
+                    self._options.letters,
+                    **who,
+                    files=whole.letters,
+                    parts=(),
+                    schema=LETTERS,
+                    adds_columns=True,
+                )
             tables.commit(
                 self._options.table,
                 **who,
@@ -119,12 +127,21 @@ class DeltaWriter(DataSourceStreamArrowWriter):
                 rows=whole.rows,
                 note={
                     "letters": sum(file.records for file in whole.letters),
+                    "refused": whole.refused,
                     "newestMs": whole.newest_ms,
                     "files": len(whole.files),
                 },
             )
         switch.at("after-commit", batchId)
         switch.when_gone("before-checkpoint", batchId, self)
+
+    def _check_letters(self, whole: "Written") -> None:
+        from odradek.spark.on_error import Most
+
+        shape = self._options.shape
+        if shape is not None and shape.most_letters:
+            records = sum(part.fingerprint.count for part in whole.parts)
+            Most.of(shape.most_letters).check(whole.refused, records)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         from odradek.spark import tables

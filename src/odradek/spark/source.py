@@ -182,6 +182,7 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
         self._subscription: Any = None
         self._target: Offsets | None = None
         self._latest: Offsets | None = None
+        self._reached: Mapping[TopicPartition, Place] = {}  # by the batch that was planned last
         # The first batch waits for nothing, as in Spark's connector.
         self._last_advance: float | None = None
 
@@ -222,13 +223,28 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
             ends = limited(begin, ends, limit.max_rows)
         after = advanced(begin, ends)
         if self._waits_for_more(begin, after, limit):
+            self._reached = before.places
             return start
+        self._reached = after
         if after != before.places:
             self._last_advance = time.monotonic()
         return Offsets(now.topic_ids, after).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        return None if self._latest is None else self._latest.to_json()
+        """The end of the topics as the batch was planned, and how old the first record is that it left."""
+        if self._latest is None:
+            return None
+        from odradek.spark.progress import BEHIND_MS
+
+        found = self._latest.to_json()
+        ends = self._latest.places
+        behind = {p: ends[p].offset - place.offset for p, place in self._reached.items() if p in ends}
+        furthest = sorted((p for p in behind if behind[p] > 0), key=lambda p: (-behind[p], p))
+        left = {p: self._reached[p].offset for p in furthest}
+        for partition, since_ms in self._subscribed().timestamps_at(left).items():
+            ages = found[partition.topic].setdefault(BEHIND_MS, {})
+            ages[str(partition.partition)] = max(0, int(time.time() * 1000) - since_ms)
+        return found
 
     @in_a_sentence
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

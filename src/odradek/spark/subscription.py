@@ -8,11 +8,13 @@ import logging
 import re
 import time
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from odradek.client.sync import EARLIEST, LATEST, OffsetAndEpoch, SyncClient, TopicView
 from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded, Unreachable
 from odradek.client.sync_fetch import TopicRecreated, cut_off
 from odradek.client.sync_log_sizes import log_sizes
+from odradek.client.sync_timestamps import timestamps_at
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_to_text
@@ -25,6 +27,7 @@ NOTHING = Offsets({}, {})
 NOWHERE = Place(0)
 BEGINNING = Place(0)
 SIZES_LAST_S = 60.0
+MOST_AGES = 32  # partitions asked in one batch how old what they still hold is: some 0.3 ms each
 logger = logging.getLogger(__name__)
 
 
@@ -93,6 +96,15 @@ class Subscription:
         if self._client is not None:
             self._client.close()
             self._client = None
+
+    def timestamps_at(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """As the client's, of the first `MOST_AGES`: for people to look at, so nothing fails where it cannot be told."""
+        asked = dict(islice(offsets.items(), MOST_AGES))
+        try:
+            return timestamps_at(self.client, asked) if asked else {}
+        except (ConnectionLost, DeadlineExceeded, Unreachable, ProtocolError) as error:
+            logger.info("how old what is left to be read is, is not known: %s", error)
+            return {}
 
     def partitions(self) -> tuple[dict[str, bytes], list[TopicPartition]]:
         """Topic ids and partitions that the subscription means now."""

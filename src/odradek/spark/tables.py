@@ -85,10 +85,12 @@ def commit(
     schema: pa.Schema,
     rows: Fingerprint | None = None,
     note: Mapping[str, Any] | None = None,
+    adds_columns: bool = False,
 ) -> bool:
     """Adds the files to the table in one step, unless the batch is in it already; True if it was added now.
 
-    `note` is kept in the commit beside what proves the batch.
+    `note` is kept in the commit beside what proves the batch. With `adds_columns` the table gets, before it, the columns
+    that it lacks: rows that are there have null in them.
     """
     found = merged(parts)
     noted: dict[str, Any] = {
@@ -109,6 +111,8 @@ def commit(
             delete_orphans(path, app_id=app_id, batch_id=batch_id)
             return False
         try:
+            if adds_columns and table is not None:
+                _add_columns(table, schema)
             _add(path, table, app_id, batch_id, files, noted, schema)
         except DeltaError as error:
             if not (isinstance(error, CommitFailedError) or (table is None and open_table(path))):
@@ -144,12 +148,17 @@ def arrow_schema(table: DeltaTable) -> pa.Schema:
 
 def committed_batches(table: DeltaTable, app_id: str | None = None) -> list[CommittedBatch]:
     """What applications have committed, by application and batch: all that was kept, and what Delta's log has beside it."""
+    return [_committed(note) for note in notes(table, app_id)]
+
+
+def notes(table: DeltaTable, app_id: str | None = None) -> list[dict[str, Any]]:
+    """The commits' notes as they are, in the same order."""
     kept = batch_notes.every(path_of(table.table_uri), _id_of(table), app_id)
-    notes = {(note["appId"], note["batchId"]): note for note in kept}
+    found = {(note["appId"], note["batchId"]): note for note in kept}
     for note in _in_log(table):
         if app_id in (None, note["appId"]):
-            notes.setdefault((note["appId"], note["batchId"]), note)
-    return [_committed(notes[batch]) for batch in sorted(notes)]
+            found.setdefault((note["appId"], note["batchId"]), note)
+    return [found[batch] for batch in sorted(found)]
 
 
 def _committed(note: Mapping[str, Any]) -> CommittedBatch:
@@ -194,6 +203,17 @@ def _remember(table: DeltaTable, path: str, app_id: str, batch_id: int) -> None:
     if batch_notes.find(path, table_id, app_id, batch_id) is None:
         note = _noted(table, path, app_id, batch_id)
         if note is not None:
+            batch_notes.keep(path, table_id, note)
+
+
+def remember_all(path: str, app_id: str) -> None:
+    """Keeps the notes of an application whose batches do not come again: its process died between commit and note."""
+    table = open_table(path)
+    if table is None:
+        return
+    table_id = _id_of(table)
+    for note in _in_log(table):
+        if note["appId"] == app_id and batch_notes.find(path, table_id, app_id, note["batchId"]) is None:
             batch_notes.keep(path, table_id, note)
 
 
@@ -259,6 +279,14 @@ def _add(
     table.create_write_transaction(
         actions, mode="append", schema=table.schema(), commit_properties=properties
     )
+
+
+def _add_columns(table: DeltaTable, schema: pa.Schema) -> None:
+    there = {field.name for field in table.schema().fields}
+    new = [field for field in Schema.from_arrow(schema).fields if field.name not in there]
+    if new:
+        table.alter.add_columns(new)
+        table.update_incremental()
 
 
 def _check_fits(table: DeltaTable, schema: pa.Schema) -> None:

@@ -56,6 +56,7 @@ class Written(WriterCommitMessage):
         rows: Fingerprint | None = None,
         letters: Iterable[TableFile] = (),
         newest_ms: int = -1,
+        refused: int = 0,
     ) -> None:
         self.schema = schema
         self.files = tuple(files)
@@ -63,6 +64,7 @@ class Written(WriterCommitMessage):
         self.rows = rows  # of the rows, where they are not the records of topics
         self.letters = tuple(letters)  # files of dead letters
         self.newest_ms = newest_ms  # timestamp of the newest record, -1 where nobody knows
+        self.refused = refused  # records that became no row, whether letters are kept of them or not
 
     def to_text(self) -> str:
         value = {
@@ -72,6 +74,7 @@ class Written(WriterCommitMessage):
             "rows": None if self.rows is None else [self.rows.count, self.rows.hex],
             "letters": [list(file) for file in self.letters],
             "newestMs": self.newest_ms,
+            "refused": self.refused,
         }
         return json.dumps(value)
 
@@ -86,6 +89,7 @@ class Written(WriterCommitMessage):
             None if value["rows"] is None else Fingerprint.from_hex(*value["rows"]),
             [TableFile(*file) for file in value["letters"]],
             value["newestMs"],
+            value["refused"],
         )
 
 
@@ -99,6 +103,7 @@ def together(written: Sequence[Written], schema: StructType) -> Written:
         sum(rows, EMPTY) if rows else None,
         [file for w in written for file in w.letters],
         max((w.newest_ms for w in written), default=-1),
+        sum(w.refused for w in written),
     )
 
 
@@ -143,15 +148,16 @@ def _write_shaped(
 ) -> Written:
     """The parts are of the records, so that the topic can be compared; the fingerprint of rows is of what became of them."""
     letters = _writer(options.letters, options.app_id, batch_id, LETTERS)
-    found = EMPTY
+    found, refused = EMPTY, 0
 
     def rows() -> Iterator[tuple[pa.RecordBatch, list[Part]]]:
-        nonlocal found
+        nonlocal found, refused
         for batch, parts in batches:
-            good, bad = shape.applied(batch)
-            letters.write(bad)
-            found += of_rows(good)
-            yield good, parts
+            done = shape.applied(batch)
+            letters.write(done.letters)
+            found += of_rows(done.rows)
+            refused += done.refused
+            yield done.rows, parts
 
     try:
         written = _write(rows(), from_arrow_schema(shape.schema), options, batch_id)
@@ -159,7 +165,8 @@ def _write_shaped(
     except BaseException:
         letters.discard()
         raise
-    return Written(written.schema, written.files, written.parts, found, [] if file is None else [file])
+    of_letters = [] if file is None else [file]
+    return Written(written.schema, written.files, written.parts, found, of_letters, refused=refused)
 
 
 def write_rows(

@@ -1,8 +1,11 @@
 """`odradek spark tables`: a topic becomes a Delta table, exactly once, and stays fresh until Ctrl-C."""
 
+from typing import Any
+
 import click
 
 from odradek.cli.output import bootstrap_option, json_option
+from odradek.cli.spark.formats import format_options
 from odradek.cli.spark.running import explain, run_until_stopped
 
 
@@ -16,11 +19,12 @@ from odradek.cli.spark.running import explain, run_until_stopped
     "form",
     default="raw",
     show_default=True,
-    help="raw: the records as they are. json: a column a field.",
+    help="raw: the records as they are. string, json, avro, protobuf: columns.",
 )
 @click.option(
     "--schema", default="", metavar="COLUMNS", help='As "id BIGINT, name STRING"; else learnt from the topic.'
 )
+@format_options
 @click.option(
     "--meta",
     type=click.Choice(["on", "off"]),
@@ -32,7 +36,13 @@ from odradek.cli.spark.running import explain, run_until_stopped
     "--on-error",
     default="dlq",
     show_default=True,
-    help="A value that does not fit: dlq keeps it aside, skip, pause stops.",
+    help="A value that does not fit: dlq keeps it aside, skip, pause stops; or by kind, as value=dlq,schema=pause.",
+)
+@click.option(
+    "--max-dead-letters",
+    default="",
+    metavar="N|N%",
+    help="More in a batch stop the job before any of it is in the table.",
 )
 @click.option("--trigger", default="10s", show_default=True, help="How often a batch is begun.")
 @click.option("--once", "is_once", is_flag=True, help="Stop when all that is there now is in the table.")
@@ -44,6 +54,12 @@ from odradek.cli.spark.running import explain, run_until_stopped
 @click.option("--app-id", default="", help="Name of this writer in the table; else by its topics.")
 @click.option(
     "--commit-group", default="", metavar="GROUP", help="A consumer group that shows where the job stands."
+)
+@click.option(
+    "--from-checkpoint",
+    default="",
+    type=click.Path(),
+    help="Of a query of Spark's own connector: a new job begins where it stands.",
 )
 @click.option("--checkpoint", default="", type=click.Path(), help="Its directory; else below the table.")
 @click.option("--cores", default="2", show_default=True, help="Cores of this machine, * for all.")
@@ -58,6 +74,7 @@ def tables(
     schema: str,
     meta: str,
     on_error: str,
+    max_dead_letters: str,
     trigger: str,
     is_once: bool,
     starting_offsets: str,
@@ -65,12 +82,14 @@ def tables(
     allow_data_loss: bool,
     app_id: str,
     commit_group: str,
+    from_checkpoint: str,
     checkpoint: str,
     cores: str,
     memory: str,
     is_explained: bool,
     bootstrap: str,
     as_json: bool,
+    **of_formats: Any,
 ) -> None:
     """A topic becomes a table, and the table stays fresh: a line a batch, until Ctrl-C. The same line again goes on.
 
@@ -89,6 +108,8 @@ def tables(
         schema=schema,
         has_meta=meta == "on",
         on_error=on_error,
+        max_dead_letters=max_dead_letters,
+        **of_formats,
         trigger=trigger,
         is_once=is_once,
         starting_offsets=starting_offsets,
@@ -96,6 +117,7 @@ def tables(
         fails_on_data_loss=not allow_data_loss,
         app_id=app_id,
         commit_group=commit_group,
+        from_checkpoint=from_checkpoint,
         checkpoint=checkpoint,
         cores=cores,
         memory=memory,

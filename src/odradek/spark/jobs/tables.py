@@ -17,16 +17,21 @@ from odradek.client.sync import SyncClient
 from odradek.model.counted import counted
 from odradek.model.errors import ConfigurationError
 from odradek.model.ids import TopicPartition
-from odradek.spark import ddl, tables
+from odradek.spark import ddl, dead_letters, tables
 from odradek.spark.arrow_schema import rows_schema
+from odradek.spark.checkpoints import starting_offsets
+from odradek.spark.formats import declared as formats
+from odradek.spark.formats.decoded import RefusedSchema
+from odradek.spark.formats.registry import RegistryUnavailable, UnknownSchema
 from odradek.spark.json_values import inferred
+from odradek.spark.on_error import actions_of
 from odradek.spark.options import ConnectionOptions, parse
 from odradek.spark.parquet import OWN_DIRECTORY
-from odradek.spark.progress import lag_of, offsets_in
+from odradek.spark.progress import lag_of, lag_s_of, offsets_in
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.reading import read_one
 from odradek.spark.sentence import sentence_of
-from odradek.spark.shape import COLUMNS, META, ON_ERROR, Shape
+from odradek.spark.shape import COLUMNS, LARGEST_VALUE, META, KeyShape, Shape
 from odradek.spark.subscription import existing_topic
 from odradek.spark.writing import dead_letters_of
 
@@ -35,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
-FORMATS = ("raw", "json")
+FORMATS = ("raw", *formats.FORMATS)
 POLL_S = 0.2
 SAMPLE = 1_000  # values that columns are learnt from
 _TRIGGER = re.compile(r"\d+\s*(ms|s|m|min|h)")
@@ -57,6 +62,18 @@ class TablesJob(NamedTuple):
     app_id: str = ""
     commit_group: str = ""  # a consumer group that shows where the job stands
     checkpoint: str = ""
+    registry: str = ""
+    schema_file: str = ""
+    message: str = ""
+    subject: str = ""  # of the values; "" is TOPIC-value
+    is_framed: bool = False
+    key_format: str = "raw"
+    key_schema: str = ""
+    key_schema_file: str = ""
+    key_message: str = ""
+    key_subject: str = ""  # "" is TOPIC-key
+    max_dead_letters: str = ""
+    from_checkpoint: str = ""  # of a query of Spark's connector, whose offsets a new job begins at
     cores: str = "2"
     memory: str = "1g"
 
@@ -79,21 +96,58 @@ class TablesJob(NamedTuple):
 
     def check(self) -> "TablesJob":
         """What can be known to be wrong before anybody is asked."""
-        for name, value, known in (("format", self.format, FORMATS), ("on-error", self.on_error, ON_ERROR)):
-            if value not in known:
-                raise ConfigurationError(f"--{name} {value}: there are {', '.join(known)}")
+        for name, value in (("format", self.format), ("key-format", self.key_format)):
+            if value not in FORMATS:
+                raise ConfigurationError(f"--{name} {value}: there are {', '.join(FORMATS)}")
+        actions_of(self.on_error)
         if not self.topics or not all(self.topics):
             raise ConfigurationError("--topic is missing: one topic, or several separated by commas")
-        if self.format == "raw" and self.schema:
-            raise ConfigurationError("--schema is for values with fields: --format json")
+        self._check_formats()
+        if self.from_checkpoint and self.starting_offsets != "earliest":
+            raise ConfigurationError("--from-checkpoint and --starting-offsets: want one of them")
         if not _TRIGGER.fullmatch(self.trigger):
             raise ConfigurationError(f"--trigger {self.trigger}: want a duration as in 500ms, 10s, 5m")
         if not re.fullmatch(r"[1-9]\d*|\*", self.cores):
             raise ConfigurationError(f"--cores {self.cores}: want a number, or * for all of them")
-        if self.schema:
-            Shape(ddl.schema_of(self.schema), self.has_meta).check()
+        columns = ddl.schema_of(self.schema) if self.schema else formats.PLAIN
+        Shape(columns, self.has_meta, self.on_error, most_letters=self.max_dead_letters).check()
         parse(self.source_options())
         return self
+
+    def _check_formats(self) -> None:
+        if self.format == "raw":
+            for option, value in (
+                ("--schema", self.schema),
+                ("--schema-file", self.schema_file),
+                ("--key-format", self.key_format != "raw"),
+                ("--max-dead-letters", self.max_dead_letters),
+            ):
+                if value:
+                    raise ConfigurationError(f"{option} is for values with fields: --format json")
+        else:
+            self.value_format.check()
+        if self.key_format != "raw":
+            self.of_keys.check("--key-format")
+        elif self.key_schema or self.key_schema_file or self.key_message:
+            raise ConfigurationError(
+                "--key-schema, --key-schema-file and --key-message are for a --key-format"
+            )
+        if self.format == "string" and self.schema:
+            raise ConfigurationError("--schema is for values with fields, and --format string has one: value")
+        if self.registry and not {self.format, self.key_format} & {*formats.OF_SCHEMAS}:
+            raise ConfigurationError("--registry is for --format or --key-format avro or protobuf")
+
+    @property
+    def value_format(self) -> formats.Format:
+        has_schema = self.format in formats.OF_SCHEMAS
+        registry = self.registry if has_schema and not self.schema_file else ""
+        return formats.Format(self.format, registry, self.schema_file, self.message, self.is_framed)
+
+    @property
+    def of_keys(self) -> formats.Format:
+        has_schema = self.key_format in formats.OF_SCHEMAS
+        registry = self.registry if has_schema and not self.key_schema_file else ""
+        return formats.Format(self.key_format, registry, self.key_schema_file, self.key_message)
 
     def source_options(self) -> dict[str, str]:
         options = {
@@ -106,6 +160,8 @@ class TablesJob(NamedTuple):
             options["maxOffsetsPerTrigger"] = str(self.max_offsets_per_trigger)
         if self.format != "raw":
             options["columns"] = ",".join(COLUMNS)
+            # What is too large to be parsed is a dead letter, so it has to be read.
+            options["maxRecordBytes"] = str(4 * LARGEST_VALUE)
         return options
 
 
@@ -119,6 +175,8 @@ class Plan(NamedTuple):
     version: int | None  # of the table, None if there is none yet
     begin: dict[TopicPartition, int]
     end: dict[TopicPartition, int]
+    where: str = ""  # the columns are from
+    left_out: tuple[str, ...] = ()  # fields that no column holds
 
     @property
     def is_new(self) -> bool:
@@ -127,7 +185,8 @@ class Plan(NamedTuple):
     def lines(self) -> Iterator[tuple[str, str]]:
         job = self.job
         held = sum(self.end[p] - self.begin[p] for p in self.end)
-        where = f"begins at {job.starting_offsets}" if self.is_new else "goes on where its checkpoint stands"
+        begins = f"begins where {job.from_checkpoint} stands, " if job.from_checkpoint else "begins at "
+        where = begins + job.starting_offsets if self.is_new else "goes on where its checkpoint stands"
         yield (
             "topics",
             f"{', '.join(job.topics)}: {counted(len(self.end), 'partition')}, {held:,} offsets; {where}",
@@ -138,14 +197,14 @@ class Plan(NamedTuple):
             how = "as the table has them" if self.version is not None else "as given"
             if self.learnt_from:
                 how = f"learnt from {counted(self.learnt_from, 'value')}, of which {self.refused} are no JSON objects"
-            yield "columns", f"{ddl.text_of(self.shape.columns)} ({how})"
+            yield "columns", f"{ddl.text_of(self.shape.columns)} ({self.where or how})"
+            if self.left_out:
+                yield "left out", f"{', '.join(self.left_out)}: no column holds them"
+            if self.shape.format.name != "json" or self.shape.key is not None:
+                of_keys = "raw" if self.shape.key is None else str(self.shape.key.format)
+                yield "format", f"{self.shape.format}; keys {of_keys}"
             yield "beside", ", ".join(META) if self.shape.has_meta else "no columns of ours"
-            told = {
-                "dlq": f"dead letters into {dead_letters_of(job.table)}",
-                "skip": "left out",
-                "pause": "the job stops",
-            }
-            yield "errors", f"values that do not fit: {told[self.shape.on_error]}"
+            yield "errors", _told(self.shape, dead_letters_of(job.table))
         yield (
             "table",
             f"{job.table}: " + ("new" if self.version is None else f"version {self.version}, appended to"),
@@ -161,6 +220,8 @@ class Plan(NamedTuple):
 def planned(job: TablesJob) -> Plan:
     """Asks cluster and table. Whatever is wrong with either is a sentence now, and not a hundred lines of Spark's later."""
     job.check()
+    if job.from_checkpoint and not Path(job.checkpoint_directory).exists():
+        job = job._replace(starting_offsets=starting_offsets(job.from_checkpoint, job.topics))
     with SyncClient(job.bootstrap) as client:
         topics = {name: existing_topic(client, name, "--topic") for name in job.topics}
         partitions = [TopicPartition(name, p) for name, topic in topics.items() for p in topic.partitions]
@@ -168,48 +229,112 @@ def planned(job: TablesJob) -> Plan:
     table = tables.open_table(job.table)
     version = None if table is None else table.version()
     there = None if table is None else tables.arrow_schema(table)
-    shape, learnt, refused = None, 0, 0
-    if job.format == "json":
-        shape, learnt, refused = _shape(job, there, begin, end)
+    plan = Plan(job, None, 0, 0, version, begin, end)
+    if job.format != "raw":
+        try:
+            plan = _shaped(plan, there)
+        except (RegistryUnavailable, UnknownSchema, RefusedSchema) as error:
+            raise ConfigurationError(str(error)) from None
     elif there is not None and "value" not in there.names:
         raise ConfigurationError(f"{job.table} has columns of values; --format json appends to it")
-    return Plan(job, shape, learnt, refused, version, begin, end)
+    return plan
 
 
-def _shape(
-    job: TablesJob, there: pa.Schema | None, begin: dict[TopicPartition, int], end: dict[TopicPartition, int]
-) -> tuple[Shape, int, int]:
+def _told(shape: Shape, letters: str) -> str:
+    told = {"dlq": f"dead letters into {letters}", "skip": "left out", "pause": "the job stops"}
+    most = f"; more than {shape.most_letters} of a batch stop the job" if shape.most_letters else ""
+    if shape.on_error in told:
+        return f"values that do not fit: {told[shape.on_error]}{most}"
+    by_kind = ", ".join(f"{kind} {action}" for kind, action in actions_of(shape.on_error).items())
+    return f"values that do not fit, by kind: {by_kind}; dead letters into {letters}{most}"
+
+
+def _shaped(plan: Plan, there: pa.Schema | None) -> Plan:
+    """With the columns: those of the table, those that are given, or those that schema or values tell of."""
+    job = plan.job
+    if there is not None and {"topic", "partition", "offset", "value"} <= set(there.names):
+        raise ConfigurationError(f"{job.table} holds records as they are; --format raw appends to it")
+    key = None if job.key_format == "raw" else _key_shape(plan, there)
+    has_meta = job.has_meta if there is None else "__offset" in there.names
+
+    def shape(columns: pa.Schema) -> Shape:
+        form = job.value_format
+        return Shape(columns, has_meta, job.on_error, form, key, job.max_dead_letters).check()
+
     if there is not None:
-        if {"topic", "partition", "offset", "value"} <= set(there.names):
-            raise ConfigurationError(f"{job.table} holds records as they are; --format raw appends to it")
-        columns = pa.schema([field for field in there if field.name not in META])
+        if key is None and has_meta and there.field("__key").type != pa.binary():
+            raise ConfigurationError(f"{job.table} has keys that are decoded; name their --key-format")
+        columns = pa.schema([field for field in there if not (has_meta and field.name in META)])
         if job.schema and ddl.schema_of(job.schema) != columns:
             raise ConfigurationError(
                 f"--schema is not what {job.table} has, which is {ddl.text_of(columns)}; leave it out to append to it"
             )
-        return Shape(columns, "__offset" in there.names, job.on_error).check(), 0, 0
+        return plan._replace(shape=shape(columns))
     if job.schema:
-        return Shape(ddl.schema_of(job.schema), job.has_meta, job.on_error).check(), 0, 0
-    values = sample(job, begin, end)
+        return plan._replace(shape=shape(ddl.schema_of(job.schema)))
+    if job.format == "string":
+        return plan._replace(shape=shape(formats.PLAIN))
+    if job.format in formats.OF_SCHEMAS:
+        found = formats.learnt(
+            job.value_format, job.subject or f"{job.topics[0]}-value", lambda: _sampled(plan, "value")
+        )
+        return plan._replace(shape=shape(found.columns), where=found.where, left_out=found.left_out)
+    columns, count, refused = _of_sample(plan, "value", "--schema")
+    return plan._replace(shape=shape(columns), learnt_from=count, refused=refused)
+
+
+def _key_shape(plan: Plan, there: pa.Schema | None) -> KeyShape:
+    job, form = plan.job, plan.job.of_keys
+    is_plain = form.name == "string"
+    if form.name in formats.OF_SCHEMAS:
+        found = formats.learnt(form, job.key_subject or f"{job.topics[0]}-key", lambda: _sampled(plan, "key"))
+        columns, is_plain = found.columns, found.is_plain
+    elif is_plain:
+        columns = formats.PLAIN
+    elif job.key_schema:
+        columns = ddl.schema_of(job.key_schema)
+    elif there is None:
+        columns, _, _ = _of_sample(plan, "key", "--key-schema")
+    else:
+        columns = pa.schema([])
+    if there is None or "__key" not in there.names:
+        return KeyShape(form, columns, is_plain)
+    kind = there.field("__key").type
+    if pa.types.is_struct(kind) and not is_plain:
+        return KeyShape(form, pa.schema(list(kind)), is_plain)
+    if not is_plain or kind != columns.field(0).type:
+        raise ConfigurationError(
+            f"{job.table} has __key as {ddl.type_text(kind)}, which --key-format {form.name} does not give"
+        )
+    return KeyShape(form, columns, is_plain)
+
+
+def _sampled(plan: Plan, column: str) -> pa.Array:
+    return pa.array(sample(plan.job, plan.begin, plan.end, column), pa.binary())
+
+
+def _of_sample(plan: Plan, column: str, option: str) -> tuple[pa.Schema, int, int]:
+    """Columns, how many values they are learnt from, and how many of them had none."""
+    values = sample(plan.job, plan.begin, plan.end, column)
     if not values:
         raise ConfigurationError(
-            f"{', '.join(job.topics)}: there is no record to learn columns from; give them with --schema, "
-            f'as in --schema "id BIGINT, name STRING"'
+            f"{', '.join(plan.job.topics)}: there is no record to learn columns from; give them with {option}, "
+            f'as in {option} "id BIGINT, name STRING"'
         )
     columns, refused = inferred(values)
-    return Shape(columns, job.has_meta, job.on_error).check(), len(values), refused
+    return columns, len(values), refused
 
 
 def sample(
-    job: TablesJob, begin: dict[TopicPartition, int], end: dict[TopicPartition, int]
+    job: TablesJob, begin: dict[TopicPartition, int], end: dict[TopicPartition, int], column: str = "value"
 ) -> list[bytes | None]:
-    """The first values of each partition, some `SAMPLE` in all."""
+    """The first values (or keys) of each partition, some `SAMPLE` in all."""
     held = [p for p in sorted(end) if end[p] > begin[p]]
     found: list[bytes | None] = []
     for partition in held:
         last = min(end[partition], begin[partition] + -(-SAMPLE // len(held)))
         wanted = OffsetRange(*partition, begin[partition], last)
-        for _, batch in read_one(wanted, ConnectionOptions(job.bootstrap), rows_schema(("value",))):
+        for _, batch in read_one(wanted, ConnectionOptions(job.bootstrap), rows_schema((column,))):
             found.extend(batch.column(0).to_pylist())
     return found
 
@@ -219,6 +344,7 @@ def start(spark: "SparkSession", plan: Plan) -> "StreamingQuery":
     table = {"table": os.path.abspath(job.table), "appId": job.name}
     if plan.shape is not None:
         table["shape"] = plan.shape.to_text()
+        dead_letters.keep_shape(job.table, plan.shape)
     when: dict[str, Any] = (
         {"availableNow": True} if job.is_once else {"processingTime": spark_duration(job.trigger)}
     )
@@ -345,17 +471,26 @@ def _batches(
         yield None
 
 
+def _lag_s(lag: int, ages: dict[TopicPartition, float], newest_ms: int) -> float:
+    """The age of the oldest record that was left; where nobody could tell it, of the newest that was read."""
+    if not lag:
+        return 0.0
+    oldest = max(ages.values(), default=0.0)
+    return oldest if oldest or newest_ms < 0 else max(0.0, time.time() - newest_ms / 1000)
+
+
 def _batch(progress: "StreamingQueryProgress", note: dict[str, Any]) -> Batch:
     (source,) = progress["sources"]
     before = offsets_in(source["startOffset"])
     lag = sum(lag_of(progress).values())
+    ages = lag_s_of(progress)
     newest = note["newestMs"]
     starts = {TopicPartition(part["topic"], part["partition"]): part["start"] for part in note["parts"]}
     return Batch(
         number=progress["batchId"],
         rows=note["records"],
         lag_records=lag,
-        lag_s=max(0.0, time.time() - newest / 1000) if lag and newest >= 0 else 0.0,
+        lag_s=_lag_s(lag, ages, newest),
         dead_letters=note["letters"],
         files=note["files"],
         skipped=sum(max(0, first - before[p]) for p, first in starts.items() if p in before),

@@ -1,0 +1,73 @@
+"""Where a query of Spark's own connector stands, read from its checkpoint: a job of ours begins there.
+
+    CHECKPOINT/offsets/N    where batch N ends: a line with a version, one with Spark's metadata, then one a source
+    CHECKPOINT/commits/N    batch N is done
+
+The last batch that is done counts. One that was begun and is not done is read again by whoever goes on; whether the old
+sink has some of its rows is that sink's matter.
+"""
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from odradek.model.errors import ConfigurationError
+
+_HEAD = 2  # lines before those of the sources
+
+
+def starting_offsets(directory: str, topics: Collection[str]) -> str:
+    """As the option startingOffsets takes it. ConfigurationError says what of the checkpoint is not as it should be."""
+    batch = _last_done(Path(directory))
+    file = Path(directory) / "offsets" / str(batch)
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ConfigurationError(f"--from-checkpoint {directory}: {file}: {error.strerror}") from None
+    found: dict[str, Any] = {}
+    for line in lines[_HEAD:]:
+        for topic, partitions in _of_connector(line).items():
+            if topic in found:
+                raise ConfigurationError(
+                    f"--from-checkpoint {directory}: several sources of that query read {topic}, each from where it stands; "
+                    f"give --starting-offsets"
+                )
+            found[topic] = partitions
+    if not found:
+        raise ConfigurationError(
+            f"--from-checkpoint {directory}: batch {batch} has no offsets of topics; is it of a query that reads Kafka?"
+        )
+    missing = sorted(set(topics) - set(found))
+    if missing:
+        raise ConfigurationError(
+            f"--from-checkpoint {directory}: that query reads {', '.join(sorted(found))}, not {missing[0]}"
+        )
+    return json.dumps({topic: found[topic] for topic in sorted(topics)}, sort_keys=True)
+
+
+def _last_done(directory: Path) -> int:
+    if not (directory / "offsets").is_dir():
+        raise ConfigurationError(f"--from-checkpoint {directory}: there is no directory `offsets` in it")
+    done = [int(file.name) for file in (directory / "commits").glob("*") if file.name.isdecimal()]
+    if not done:
+        raise ConfigurationError(
+            f"--from-checkpoint {directory}: no batch is done, so there is nothing to go on from"
+        )
+    return max(done)
+
+
+def _of_connector(line: str) -> dict[str, dict[str, int]]:
+    """{topic: {partition: offset}}, or nothing where the line is of another kind of source."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    # Ours has ids and epochs beside the offsets.
+    by_topic = {t: v.get("offsets", v) for t, v in found.items() if isinstance(v, dict)}
+    is_ours = len(by_topic) == len(found) and all(
+        p.isdecimal() and type(offset) is int for v in by_topic.values() for p, offset in v.items()
+    )
+    return by_topic if is_ours else {}

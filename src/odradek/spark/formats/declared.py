@@ -1,0 +1,312 @@
+"""What is known of values before anything is read, as it stands in options and travels to the tasks; and what decodes by it."""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from odradek.model.errors import ConfigurationError
+from odradek.spark import json_values
+from odradek.spark.formats import rows as arrow_rows
+from odradek.spark.formats.avro import Avro, avro_of
+from odradek.spark.formats.decoded import REGISTRY, SCHEMA, Bad, Decoded, Decoder, RefusedSchema
+from odradek.spark.formats.kinds import check_fits
+from odradek.spark.formats.protobuf import Message, Protobuf, of_descriptor_set, of_registry
+from odradek.spark.formats.registry import (
+    Registry,
+    RegistryUnavailable,
+    Schema,
+    UnknownSchema,
+    checked_url,
+    registry_at,
+    shown_url,
+)
+from odradek.spark.formats.wire_format import FRAME, message_path, unframed
+
+FORMATS = ("string", "json", "avro", "protobuf")
+OF_SCHEMAS = ("avro", "protobuf")
+_KINDS = {"avro": "AVRO", "protobuf": "PROTOBUF"}
+PLAIN = pa.schema([("value", pa.string())])
+_MOST_REFERENCES = 200
+
+
+class Format(NamedTuple):
+    name: str = "json"
+    registry: str = ""  # URL; the values are framed then
+    schema_file: str = ""  # Avro: JSON. Protobuf: a descriptor set of protoc
+    message: str = ""  # Protobuf: which of the file; else the first
+    is_framed: bool = False  # with a file: the values have a schema's id before them, which is not looked at
+
+    def check(self, option: str = "--format") -> "Format":
+        """ConfigurationError where the parts do not go together; nobody is asked."""
+        if self.name not in FORMATS:
+            raise ConfigurationError(f"{option} {self.name}: there are {', '.join(FORMATS)}")
+        if self.name not in OF_SCHEMAS:
+            given = self.registry or self.schema_file or self.message or self.is_framed
+            if given:
+                raise ConfigurationError(f"{option} {self.name} has no schema of a registry or a file")
+            return self
+        if bool(self.registry) == bool(self.schema_file):
+            raise ConfigurationError(
+                f"{option} {self.name}: want either --registry or --schema-file, where the schema is"
+            )
+        if self.registry:
+            checked_url(self.registry)
+        if self.message and (self.registry or self.name != "protobuf"):
+            raise ConfigurationError("--message is for a --schema-file of Protobuf")
+        _require(self.name)
+        return self
+
+    def __str__(self) -> str:
+        if self.registry:
+            return f"{self.name}, schemas of {shown_url(self.registry)}"
+        return f"{self.name}, schema of {self.schema_file}" if self.schema_file else self.name
+
+    def to_json(self) -> dict[str, Any]:
+        return self._asdict()
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Format":
+        return cls(**value)
+
+
+class Learnt(NamedTuple):
+    """What a schema says of columns."""
+
+    columns: pa.Schema
+    is_plain: bool
+    left_out: tuple[str, ...]
+    where: str
+
+
+def learnt(form: Format, subject: str, sample: Callable[[], pa.Array]) -> Learnt:
+    """The columns of the newest schema of the subject, or of the newest that a sample of values names, or of the file."""
+    if form.schema_file:
+        found = _of_file(form)
+        return Learnt(found.columns, _is_plain(found), found.left_out, f"of {form.schema_file}")
+    registry = registry_at(form.registry)
+    kind = _KINDS[form.name]
+    try:
+        newest = registry.latest(subject, kind)
+        where = f"of subject {subject}, schema id {newest.schema_id}"
+    except UnknownSchema:
+        newest_id, newest = _named_by(sample(), registry, kind, subject)
+        where = f"of schema id {newest_id}, which values name (there is no subject {subject})"
+    of_newest: Avro | Message
+    if form.name == "avro":
+        of_newest = avro_of(newest.text, _avro_references(registry, newest))
+    else:
+        of_newest = _protobuf(registry, newest).first()
+    return Learnt(of_newest.columns, _is_plain(of_newest), of_newest.left_out, where)
+
+
+def _named_by(values: pa.Array, registry: Registry, kind: str, subject: str) -> tuple[int, Schema]:
+    """The newest schema that the values name and the registry has."""
+    for schema_id in sorted(unframed(values).by_id, reverse=True):
+        try:
+            return schema_id, registry.schema(schema_id, kind)
+        except UnknownSchema:  # of a value that is none, perhaps
+            continue
+    raise ConfigurationError(
+        f"{registry} has no subject {subject}, and no value names a schema that it has; name the subject with --subject, "
+        f"or give the columns with --schema"
+    )
+
+
+def _is_plain(found: Avro | Message) -> bool:
+    return isinstance(found, Avro) and found.is_plain
+
+
+_decoders: dict[tuple[int, Format, str], Decoder] = {}
+
+
+def decoder(form: Format, columns: pa.Schema) -> Decoder:
+    """One a process and format, so that schemas are asked for and compiled once."""
+    key = (os.getpid(), form, str(columns))
+    if key not in _decoders:
+        _decoders[key] = _decoder(form, columns)
+    return _decoders[key]
+
+
+def _decoder(form: Format, columns: pa.Schema) -> Decoder:
+    match form.name:
+        case "json":
+            return _Json(columns)
+        case "string":
+            return _Text(columns)
+    if form.schema_file:
+        found = _of_file(form)
+        check_fits(found.columns, columns)
+        return _OfFile(found.read, columns, form.is_framed)
+    reader = _avro_reader if form.name == "avro" else _protobuf_reader
+    return _OfRegistry(reader(registry_at(form.registry), columns), columns)
+
+
+class _Json:
+    def __init__(self, columns: pa.Schema) -> None:
+        self._columns = columns
+
+    def decoded(self, values: pa.Array) -> Decoded:
+        found = json_values.decoded(values, self._columns)
+        return Decoded(found.columns, found.good, {row: Bad(why) for row, why in found.bad.items()})
+
+
+class _Text:
+    def __init__(self, columns: pa.Schema) -> None:
+        self._columns = columns
+
+    def decoded(self, values: pa.Array) -> Decoded:
+        try:
+            texts = values.cast(pa.string())
+        except pa.ArrowInvalid:
+            bad: dict[int, Bad] = {}
+            every = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+            none = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))
+            parts = [arrow_rows.nulls(none, self._columns)]
+            name = self._columns.names[0]
+            parts += arrow_rows.read_rows(values, every, self._columns, lambda v: {name: v.decode()}, bad)
+            return arrow_rows.whole(parts, self._columns, bad)
+        columns = pa.RecordBatch.from_arrays([texts], schema=self._columns)
+        return Decoded(columns, np.arange(len(values)), {})
+
+
+class _OfFile:
+    def __init__(self, read: Callable[[bytes], Any], columns: pa.Schema, is_framed: bool) -> None:
+        self._read, self._columns, self._is_framed = read, columns, is_framed
+
+    def decoded(self, values: pa.Array) -> Decoded:
+        if self._is_framed:
+            framed = unframed(values)
+            bad, nulls, begin = framed.bad, framed.nulls, FRAME
+            rows = np.sort(np.concatenate([np.arange(0), *framed.by_id.values()]))
+        else:
+            bad, begin = {}, 0
+            nulls = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))
+            rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        parts = [arrow_rows.nulls(nulls, self._columns)]
+        parts += arrow_rows.read_rows(values, rows, self._columns, self._read, bad, begin=begin)
+        return arrow_rows.whole(parts, self._columns, bad)
+
+
+# What reads the values of a schema into rows, by its id.
+_Reader = Callable[[int], Callable[[bytes], Any]]
+
+
+class _OfRegistry:
+    def __init__(self, reader: _Reader, columns: pa.Schema) -> None:
+        self._reader = reader
+        self._columns = columns
+
+    def decoded(self, values: pa.Array) -> Decoded:
+        framed = unframed(values)
+        bad = dict(framed.bad)
+        parts = [arrow_rows.nulls(framed.nulls, self._columns)]
+        for schema_id, rows in framed.by_id.items():
+            try:
+                read = self._reader(schema_id)
+            except (UnknownSchema, RefusedSchema, RegistryUnavailable) as error:
+                stage = REGISTRY if isinstance(error, RegistryUnavailable) else SCHEMA
+                bad |= dict.fromkeys(rows.tolist(), Bad(str(error), stage, schema_id))
+                continue
+            parts += arrow_rows.read_rows(values, rows, self._columns, read, bad, schema_id, FRAME)
+        return arrow_rows.whole(parts, self._columns, bad)
+
+
+def _avro_reader(registry: Registry, columns: pa.Schema) -> _Reader:
+    known: dict[int, Callable[[bytes], Any]] = {}
+
+    def reader(schema_id: int) -> Callable[[bytes], Any]:
+        if schema_id not in known:
+            schema = registry.schema(schema_id, "AVRO")
+            found = avro_of(schema.text, _avro_references(registry, schema))
+            check_fits(found.columns, columns)
+            known[schema_id] = found.read
+        return known[schema_id]
+
+    return reader
+
+
+def _avro_references(registry: Registry, schema: Schema) -> list[Schema]:
+    return [found for _, found in _references(registry, schema, "AVRO")]
+
+
+def _protobuf_reader(registry: Registry, columns: pa.Schema) -> _Reader:
+    known: dict[int, Callable[[bytes], Any]] = {}
+
+    def reader(schema_id: int) -> Callable[[bytes], Any]:
+        if schema_id not in known:
+            known[schema_id] = _by_path(_protobuf(registry, registry.schema(schema_id, "PROTOBUF")), columns)
+        return known[schema_id]
+
+    return reader
+
+
+def _by_path(found: Protobuf, columns: pa.Schema) -> Callable[[bytes], Any]:
+    """Reads values that say which message of the schema they are."""
+    messages: dict[tuple[int, ...], Message] = {}
+
+    def read(value: bytes) -> Any:
+        path, at = message_path(value)
+        if path not in messages:
+            message = found.at(path)
+            check_fits(message.columns, columns)
+            messages[path] = message
+        return messages[path].read(value[at:])
+
+    return read
+
+
+def _protobuf(registry: Registry, schema: Schema) -> Protobuf:
+    return of_registry(schema, _references(registry, schema, "PROTOBUF"))
+
+
+def _references(registry: Registry, schema: Schema, kind: str) -> list[tuple[str, Schema]]:
+    """All that a schema refers to, each behind what it refers to itself."""
+    found: dict[str, Schema] = {}
+    waiting: set[str] = set()
+
+    def visit(of: Schema) -> None:
+        for reference in of.references:
+            if reference.name in found or reference.name in waiting:
+                continue
+            if len(found) + len(waiting) >= _MOST_REFERENCES:
+                raise RefusedSchema(f"a schema refers to more than {_MOST_REFERENCES} others")
+            waiting.add(reference.name)
+            one = registry.referred(reference, kind)
+            visit(one)
+            waiting.discard(reference.name)
+            found[reference.name] = one
+
+    visit(schema)
+    return list(found.items())
+
+
+def _of_file(form: Format) -> Avro | Message:
+    try:
+        with open(form.schema_file, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise ConfigurationError(f"--schema-file {form.schema_file}: {error.strerror}") from None
+    try:
+        if form.name == "avro":
+            return avro_of(data.decode(errors="replace"))
+        found = of_descriptor_set(data)
+        return found.message(form.message) if form.message else found.first()
+    except RefusedSchema as error:
+        raise ConfigurationError(f"--schema-file {form.schema_file}: {error}") from None
+
+
+def _require(name: str) -> None:
+    import importlib.util
+
+    module, package = {"avro": ("fastavro", "fastavro"), "protobuf": ("google.protobuf", "protobuf")}[name]
+    try:
+        is_there = importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # of `google`
+        is_there = False
+    if not is_there:
+        raise ConfigurationError(
+            f"{name} needs the package {package}: pip install 'odradek[spark]' brings it"
+        )

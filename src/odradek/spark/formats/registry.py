@@ -1,0 +1,204 @@
+"""A schema registry, asked over HTTP for the schema behind an id: Confluent's interface, which others serve as well.
+
+What is known is kept for the life of the process, since an id never changes its schema. That an id is unknown is believed
+for a short while only: its schema may be on the way. An answer is bounded in size and in time, however slowly it drips.
+"""
+
+import base64
+import http.client
+import json
+import os
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+
+from odradek.model.errors import ConfigurationError, OdradekError
+
+TIMEOUT_S = 10.0  # for a whole answer
+ATTEMPTS = 3
+PAUSE_S = 0.5
+BELIEVED_S = 10.0  # that an id is unknown, or that nobody answers
+_LARGEST = 8 << 20
+_MOST_UNKNOWN = 10_000  # bytes of anybody's that are taken for an id
+_NO_SUCH_VERSION, _NO_SUCH_SUBJECT, _NO_SUCH_SCHEMA = 40402, 40401, 40403
+
+
+class RegistryUnavailable(OdradekError):
+    """Nobody knows now what the schema is; later somebody may. The message names the registry and what it answered."""
+
+
+class UnknownSchema(OdradekError):
+    """The registry has no such schema."""
+
+
+class Reference(NamedTuple):
+    name: str
+    subject: str
+    version: int
+
+
+class Schema(NamedTuple):
+    """`text` is JSON for Avro; for Protobuf a FileDescriptorProto, serialized, in base64."""
+
+    kind: str
+    text: str
+    references: tuple[Reference, ...] = ()
+    schema_id: int | None = None
+
+
+class Registry:
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        pause_s: float = PAUSE_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._url = checked_url(url)
+        self._shown = shown_url(url)
+        self._timeout_s = timeout_s
+        self._pause_s = pause_s
+        self._clock = clock
+        self._known: dict[str, Schema] = {}
+        self._unknown: dict[str, tuple[float, UnknownSchema]] = {}
+        self._silent: tuple[float, str] | None = None  # since when, and how it said so
+
+    def __str__(self) -> str:
+        return self._shown
+
+    def schema(self, schema_id: int, kind: str) -> Schema:
+        """Raises UnknownSchema and RegistryUnavailable, as all of them do. `kind` is AVRO or PROTOBUF."""
+        return self._asked(f"/schemas/ids/{schema_id}", kind, f"schema id {schema_id}")
+
+    def latest(self, subject: str, kind: str) -> Schema:
+        """The newest of a subject, as it is now."""
+        path = f"/subjects/{quote(subject, safe='')}/versions/latest"
+        return self._ask(path, kind, f"subject {subject}")
+
+    def referred(self, reference: Reference, kind: str) -> Schema:
+        path = f"/subjects/{quote(reference.subject, safe='')}/versions/{reference.version}"
+        return self._asked(path, kind, f"{reference.subject}, version {reference.version}")
+
+    def _asked(self, path: str, kind: str, what: str) -> Schema:
+        if path in self._known:
+            return self._known[path]
+        since, error = self._unknown.get(path, (0.0, None))
+        if error is not None and self._clock() - since < BELIEVED_S:
+            raise error
+        try:
+            found = self._ask(path, kind, what)
+        except UnknownSchema as unknown:
+            if len(self._unknown) >= _MOST_UNKNOWN:
+                self._unknown.clear()
+            self._unknown[path] = (self._clock(), unknown)
+            raise
+        self._known[path] = found
+        return found
+
+    def _ask(self, path: str, kind: str, what: str) -> Schema:
+        # Protobuf in the form that needs no compiler here.
+        asked = f"{path}?format=serialized" if kind == "PROTOBUF" else path
+        found = self._answer(asked, what)
+        text, of_kind = found.get("schema"), found.get("schemaType", "AVRO")
+        if not isinstance(text, str):
+            raise RegistryUnavailable(f"{self._shown}{asked} answers without a schema: is it a registry?")
+        if of_kind != kind:
+            raise UnknownSchema(f"{what} is {of_kind} in {self._shown}, not {kind}")
+        references = tuple(
+            Reference(str(r["name"]), str(r["subject"]), int(r["version"]))
+            for r in found.get("references") or ()
+        )
+        return Schema(kind, text, references, found.get("id"))
+
+    def _answer(self, path: str, what: str) -> dict[str, Any]:
+        if self._silent is not None and self._clock() - self._silent[0] < BELIEVED_S:
+            raise self._unavailable(what, self._silent[1])
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                status, body = self._get(path)
+            except (OSError, http.client.HTTPException) as error:
+                why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            else:
+                found = _json(body)
+                if status == 200 and found is not None:
+                    return found
+                if found is not None and found.get("error_code") in (
+                    _NO_SUCH_SCHEMA,
+                    _NO_SUCH_SUBJECT,
+                    _NO_SUCH_VERSION,
+                ):
+                    raise UnknownSchema(f"{what} is not in {self._shown}")
+                why = f"it answers {status}, {_beginning(body)}"
+                if status < 500:
+                    break  # asked again, it would say the same
+            if attempt < ATTEMPTS:
+                time.sleep(self._pause_s * attempt)
+        self._silent = (self._clock(), why)
+        raise self._unavailable(what, why)
+
+    def _unavailable(self, what: str, why: str) -> RegistryUnavailable:
+        return RegistryUnavailable(f"the registry {self._shown} does not tell of {what}: {why}")
+
+    def _get(self, path: str) -> tuple[int, bytes]:
+        deadline = time.monotonic() + self._timeout_s
+        url = self._url
+        make = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
+        connection = make(str(url.hostname), url.port, timeout=self._timeout_s)
+        try:
+            headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+            if url.username is not None:
+                pair = f"{unquote(url.username)}:{unquote(url.password or '')}".encode()
+                headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
+            connection.request("GET", url.path.rstrip("/") + path, headers=headers)
+            answer = connection.getresponse()
+            pieces, size = [], 0
+            while piece := answer.read1(1 << 16):
+                pieces.append(piece)
+                size += len(piece)
+                if size > _LARGEST:
+                    raise http.client.HTTPException(f"more than {_LARGEST >> 20} MiB")
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"no whole answer within {self._timeout_s:g} s")
+            return answer.status, b"".join(pieces)
+        finally:
+            connection.close()
+
+
+def checked_url(url: str) -> Any:
+    found = urlsplit(url)
+    if found.scheme not in ("http", "https") or not found.hostname or found.query or found.fragment:
+        raise ConfigurationError(f"{shown_url(url)} is no address of a registry: want http://HOST:PORT")
+    return found
+
+
+def shown_url(url: str) -> str:
+    """Without a password: messages, logs and files may have it."""
+    found = urlsplit(url)
+    return found._replace(netloc=found.netloc.rpartition("@")[2]).geturl().rstrip("/")
+
+
+# By process too: a forked worker must not wait for what its parent has asked.
+_registries: dict[tuple[int, str], Registry] = {}
+
+
+def registry_at(url: str) -> Registry:
+    """One a process, so that an id is asked for once."""
+    key = (os.getpid(), url)
+    if key not in _registries:
+        _registries[key] = Registry(url)
+    return _registries[key]
+
+
+def _json(body: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _beginning(body: bytes) -> str:
+    text = " ".join(body[:200].decode(errors="replace").split())
+    return repr(text[:80]) if text else "and nothing else"

@@ -1,0 +1,167 @@
+"""Dead letters are fed again: what can be read now becomes rows, each letter once.
+
+The rows and the note which letters they were are one commit of the table, so a letter is either still waiting or its row is
+there, whenever the process dies. Two who do this at the same time write under one name, of which Delta lets one win; the
+other looks again at what is left. A letter that still cannot be read stays a letter.
+
+Without Spark: letters are few, and those that are many say that something else is wrong.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from odradek.model.errors import ConfigurationError
+from odradek.spark import in_work, tables
+from odradek.spark.arrow_schema import rows_schema
+from odradek.spark.dead_letters import (
+    REPLAY_APP,
+    REPLAYED,
+    Identity,
+    NoTable,
+    batches,
+    identities,
+    kept_shape,
+    noted,
+    replayed,
+)
+from odradek.spark.fingerprint import EMPTY, Fingerprint, of_rows
+from odradek.spark.formats.declared import Format
+from odradek.spark.parquet import FileWriter, TableFile, file_name
+from odradek.spark.shape import COLUMNS, META, Shape
+from odradek.spark.tables import WrongCheckpoint
+
+A_COMMIT = 10_000  # letters whose rows one commit adds: its note names each
+
+
+class Replayed(NamedTuple):
+    rows: int
+    waiting: int  # letters that still cannot be read
+    errors: tuple[str, ...]  # of those, each once
+
+
+def replay(table: str, form: Format | None = None) -> Replayed:
+    """Feeds all letters again that were not yet. `form` is how values are read now; None: as the job reads them.
+
+    Raises RegistryUnavailable's sentence as a BadValue: what a silent registry leaves unread is nobody's fault.
+    """
+    shape = shape_of(table, form)
+    rows = 0
+    while True:
+        try:
+            done, waiting, errors = _turn(table, shape)
+        except _SomebodyElse:
+            continue
+        return Replayed(rows + done, waiting, errors)
+
+
+def shape_of(table: str, form: Format | None) -> Shape:
+    opened = tables.open_table(table)
+    if opened is None:
+        raise NoTable(f"there is no Delta table at {table}")
+    there = tables.arrow_schema(opened)
+    kept = kept_shape(table)
+    if kept is None and form is None:
+        raise ConfigurationError(f"{table} does not say how its values are read; name their --format")
+    if form is not None:
+        form.check()
+    if kept is None:
+        has_meta = "__offset" in there.names
+        columns = pa.schema([field for field in there if not (has_meta and field.name in META)])
+        kept = Shape(columns, has_meta)
+        if has_meta and there.field("__key").type != pa.binary():
+            raise ConfigurationError(
+                f"{table} has keys that are decoded, and does not say how; run its job once"
+            )
+    shape = kept._replace(on_error="dlq", most_letters="")
+    return shape if form is None else shape._replace(format=form)
+
+
+class _SomebodyElse(Exception):
+    """Has fed letters again meanwhile: what is left has to be looked at anew."""
+
+
+def _turn(table: str, shape: Shape) -> tuple[int, int, tuple[str, ...]]:
+    tables.remember_all(table, REPLAY_APP)
+    done = replayed(table)
+    pack = _Pack(table, shape)
+    rows = waiting = 0
+    errors: dict[str, None] = {}
+    try:
+        for letters in batches(table):
+            who = identities(letters)
+            new = [n for n, one in enumerate(who) if one not in done and who.index(one) == n]
+            if not new:
+                continue
+            records = _records(letters.take(pa.array(new)))
+            applied = shape.applied(records)
+            bad = set(identities(applied.letters))
+            good = [who[n] for n in new if who[n] not in bad]
+            done.update(who[n] for n in new)
+            waiting += applied.refused
+            errors |= dict.fromkeys(applied.letters.column("error").to_pylist())
+            rows += len(good)
+            pack.add(applied.rows, good)
+            if len(pack.letters) >= A_COMMIT:
+                pack.commit()
+                pack = _Pack(table, shape)
+        pack.commit()
+    except BaseException:
+        pack.discard()
+        raise
+    return rows, waiting, tuple(errors)
+
+
+def _records(letters: pa.RecordBatch) -> pa.RecordBatch:
+    """As they were fetched."""
+    schema = rows_schema(COLUMNS)
+    return pa.RecordBatch.from_arrays([letters.column(name) for name in COLUMNS], schema=schema)
+
+
+class _Pack:
+    """The rows of one commit, in a file of their own."""
+
+    def __init__(self, table: str, shape: Shape) -> None:
+        self._table = table
+        self._schema = shape.schema
+        opened = tables.open_table(table)
+        assert opened is not None, "looked at before"
+        version = opened.transaction_version(REPLAY_APP)
+        self._batch_id = 0 if version is None else version + 1
+        name = file_name(REPLAY_APP, self._batch_id)
+        self._file = FileWriter(table, name, shape.schema, before=lambda: in_work.note(table, name))
+        self._written: TableFile | None = None
+        self._found: Fingerprint = EMPTY
+        self.letters: set[Identity] = set()
+
+    def add(self, rows: pa.RecordBatch, letters: Iterable[Identity]) -> None:
+        self._file.write(rows)
+        self._found += of_rows(rows)
+        self.letters.update(letters)
+
+    def commit(self) -> None:
+        file = self._written = self._file.close()
+        if file is None:
+            return
+        try:
+            is_ours = tables.commit(
+                self._table,
+                app_id=REPLAY_APP,
+                batch_id=self._batch_id,
+                files=[file],
+                parts=(),
+                schema=self._schema,
+                rows=self._found,
+                note={REPLAYED: noted(self.letters), "letters": 0, "newestMs": -1, "files": 1},
+            )
+        except WrongCheckpoint:  # the table is ahead by more than one
+            is_ours = False
+        if not is_ours:
+            raise _SomebodyElse
+
+    def discard(self) -> None:
+        if self._written is None:
+            self._file.discard()
+        else:  # a commit that raised may have landed; the table knows
+            tables.abort(self._table, app_id=REPLAY_APP, batch_id=self._batch_id, files=[self._written])

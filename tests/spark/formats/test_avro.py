@@ -1,0 +1,310 @@
+"""Avro values become columns, by a registry or by a file; what cannot be read is told apart, with the id of its schema."""
+
+import datetime as dt
+import json
+from decimal import Decimal
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from odradek.model.errors import ConfigurationError
+from odradek.spark.ddl import schema_of, text_of
+from odradek.spark.formats import declared
+from odradek.spark.formats.avro import avro_of
+from odradek.spark.formats.declared import Format, decoder, learnt
+from odradek.spark.formats.decoded import Bad, Decoded, RefusedSchema
+from tests.spark.formats.registry_server import RegistryServer, framed
+
+ORDER: dict[str, Any] = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "name", "type": ["null", "string"], "default": None},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["NEW", "PAID"]}},
+        {
+            "name": "lines",
+            "type": {
+                "type": "array",
+                "items": {"type": "record", "name": "Line", "fields": [{"name": "sku", "type": "string"}]},
+            },
+        },
+        {"name": "tags", "type": {"type": "map", "values": "int"}},
+        {"name": "first", "type": ["null", "Line"]},
+        {"name": "either", "type": ["string", "Line"]},
+    ],
+}
+AT = dt.datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=dt.UTC)
+ROW = {
+    "id": 1,
+    "name": None,
+    "price": Decimal("12.50"),
+    "at": AT,
+    "day": dt.date(1969, 12, 31),
+    "kind": "PAID",
+    "lines": [{"sku": "a"}, {"sku": "b"}],
+    "tags": {"x": 1},
+    "first": {"sku": "a"},
+    "either": "this",
+}
+SIMPLE = {
+    "type": "record",
+    "name": "S",
+    "fields": [{"name": "id", "type": "long"}, {"name": "n", "type": "string"}],
+}
+
+
+def written(schema: Any, row: Any) -> bytes:
+    stream = BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(json.loads(json.dumps(schema))), row)
+    return stream.getvalue()
+
+
+def file_of(tmp_path: Path, schema: Any) -> Format:
+    file = tmp_path / "schema.avsc"
+    file.write_text(json.dumps(schema))
+    return Format("avro", schema_file=str(file))
+
+
+def decoded(form: Format, columns: str | pa.Schema, *values: bytes | None) -> Decoded:
+    wanted = schema_of(columns) if isinstance(columns, str) else columns
+    return decoder(form, wanted).decoded(pa.array(values, pa.binary()))
+
+
+def test_every_kind_of_field_is_a_column(tmp_path: Path) -> None:
+    form = file_of(tmp_path, ORDER)
+    found = learnt(form, "", lambda: pa.array([]))
+
+    assert text_of(found.columns) == (
+        "id BIGINT, name STRING, price DECIMAL(9, 2), at TIMESTAMP, day DATE, kind STRING, "
+        "lines ARRAY<STRUCT<sku: STRING>>, tags MAP<STRING, INT>, first STRUCT<sku: STRING>"
+    )
+    assert schema_of(text_of(found.columns)) == found.columns
+    assert found.left_out == ("either",), "a union of a string and a record is in no column"
+    done = decoded(form, found.columns, None, written(ORDER, ROW))
+    assert not done.bad and done.good.tolist() == [0, 1]
+    none, row = done.columns.to_pylist()
+    assert none == dict.fromkeys(found.columns.names)
+    assert row == {k: v for k, v in ROW.items() if k != "either"} | {"tags": [("x", 1)]}
+
+
+@pytest.mark.parametrize(
+    ("unit", "value"),
+    [
+        ("millis", -62_135_596_800_001),  # before the year 1
+        ("millis", 253_402_300_800_000),  # after 9999
+        ("micros", -1),
+        ("nanos", 1_767_323_045_678_000_999),
+    ],
+)
+def test_times_of_any_unit_and_year(tmp_path: Path, unit: str, value: int) -> None:
+    field = {"name": "at", "type": {"type": "long", "logicalType": f"timestamp-{unit}"}}
+    plain = {"type": "record", "name": "T", "fields": [{"name": "at", "type": "long"}]}
+    form = file_of(tmp_path, {"type": "record", "name": "T", "fields": [field]})
+
+    done = decoded(form, "at TIMESTAMP", written(plain, {"at": value}))
+
+    micros = {"millis": value * 1000, "micros": value, "nanos": value // 1000}[unit]
+    assert done.columns.column(0).cast(pa.int64()).to_pylist() == [micros]
+
+
+def test_what_is_wrong_with_one_value_spoils_no_other(tmp_path: Path) -> None:
+    form = file_of(tmp_path, SIMPLE)
+    good = [written(SIMPLE, {"id": n, "n": f"n{n}"}) for n in range(9)]
+    far = written(
+        {**SIMPLE, "fields": [{"name": "id", "type": "bytes"}, SIMPLE["fields"][1]]}, {"id": b"", "n": ""}
+    )
+
+    done = decoded(
+        form,
+        "id BIGINT, n STRING",
+        *good[:4],
+        good[4][:-1],
+        *good[5:8],
+        good[8] + b"x",
+        b"",
+        b"\x02\x03\xff",
+        far,
+    )
+
+    assert done.good.tolist() == [0, 1, 2, 3, 5, 6, 7, 11]
+    assert [row["id"] for row in done.columns.to_pylist()] == [0, 1, 2, 3, 5, 6, 7, 0]
+    assert {row: why.stage for row, why in done.bad.items()} == dict.fromkeys((4, 8, 9, 10), "value")
+    assert done.bad[4].error == "the value ends before its last field"
+    assert done.bad[8].error == "1 bytes stand behind the value"
+
+
+def test_a_value_cut_anywhere_is_never_a_row(tmp_path: Path) -> None:
+    form = file_of(tmp_path, ORDER)
+    columns = learnt(form, "", lambda: pa.array([])).columns
+    whole = written(ORDER, ROW)
+
+    done = decoded(form, columns, *(whole[:end] for end in range(len(whole))))
+
+    assert not len(done.good) and len(done.bad) == len(whole)
+
+
+def test_schemas_of_a_registry_each_by_its_id(server: RegistryServer) -> None:
+    newer = {**SIMPLE, "fields": [*SIMPLE["fields"][:1], {"name": "extra", "type": "int"}]}
+    narrow = {**SIMPLE, "fields": [{"name": "id", "type": "int"}, SIMPLE["fields"][1]]}
+    other = {**SIMPLE, "fields": [{"name": "id", "type": "string"}]}
+    for schema_id, schema in ((7, SIMPLE), (8, newer), (9, narrow), (10, other)):
+        server.has(schema_id, schema)
+    form = Format("avro", registry=server.url)
+
+    done = decoded(
+        form,
+        "id BIGINT, n STRING",
+        framed(8, written(newer, {"id": 1, "extra": 5})),
+        framed(7, written(SIMPLE, {"id": 2, "n": "b"})),
+        framed(99, b"\x02\x02x"),
+        b'{"id": 3}',
+        framed(7, written(SIMPLE, {"id": 4, "n": "abc"})[:-1]),
+        None,
+        framed(9, written(narrow, {"id": 6, "n": "f"})),
+        framed(10, written(other, {"id": "x"})),
+    )
+
+    assert done.good.tolist() == [0, 1, 5, 6]
+    assert [(row["id"], row["n"]) for row in done.columns.to_pylist()] == [
+        (1, None),
+        (2, "b"),
+        (None, None),
+        (6, "f"),
+    ]
+    assert done.bad[2] == Bad(f"schema id 99 is not in {server.url}", "schema", 99)
+    assert done.bad[3].stage == "schema" and done.bad[3].schema_id is None
+    assert done.bad[4] == Bad("the value ends before its last field", "value", 7)
+    assert done.bad[7] == Bad("field id is STRING by the schema; the column is BIGINT", "schema", 10)
+
+
+def test_a_silent_registry_is_told_apart_from_a_bad_value(
+    server: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.spark.formats.registry.PAUSE_S", 0.0)
+    server.answers["/schemas/ids/7"] = (500, b"<html>")
+
+    done = decoded(Format("avro", registry=server.url), "id BIGINT", framed(7, b"\x02"))
+
+    assert (done.bad[0].stage, done.bad[0].schema_id) == ("registry", 7)
+
+
+def test_columns_are_of_the_newest_schema_of_the_subject_or_of_what_values_name(
+    server: RegistryServer,
+) -> None:
+    form = Format("avro", registry=server.url)
+    server.has(7, SIMPLE)
+
+    def sample() -> pa.Array:
+        return pa.array([framed(7, b""), framed(3, b""), framed(99, b""), b"x"], pa.binary())
+
+    found = learnt(form, "orders-value", sample)
+    assert (text_of(found.columns), found.where) == (
+        "id BIGINT, n STRING",
+        "of schema id 7, which values name (there is no subject orders-value)",
+    )
+    server.has(8, {"type": "long"}, subject="orders-value")
+    found = learnt(form, "orders-value", sample)
+    assert (text_of(found.columns), found.is_plain, found.where) == (
+        "value BIGINT",
+        True,
+        "of subject orders-value, schema id 8",
+    )
+    with pytest.raises(
+        ConfigurationError,
+        match=r"has no subject other-value, and no value names a schema that it has; .*--subject",
+    ):
+        learnt(form, "other-value", lambda: pa.array([b"x"], pa.binary()))
+
+
+def test_a_schema_that_refers_to_others(server: RegistryServer) -> None:
+    line = {
+        "type": "record",
+        "name": "Line",
+        "namespace": "shop",
+        "fields": [{"name": "unit", "type": "shop.Unit"}],
+    }
+    unit = {"type": "enum", "name": "Unit", "namespace": "shop", "symbols": ["KG", "L"]}
+    order = {
+        "type": "record",
+        "name": "Order",
+        "namespace": "shop",
+        "fields": [{"name": "first", "type": "Line"}, {"name": "last", "type": "shop.Line"}],
+    }
+    server.has(1, unit, subject="unit")
+    server.has(2, line, subject="line", references=[{"name": "shop.Unit", "subject": "unit", "version": 1}])
+    server.has(
+        3, order, subject="orders-value", references=[{"name": "shop.Line", "subject": "line", "version": 1}]
+    )
+    form = Format("avro", registry=server.url)
+    columns = learnt(form, "orders-value", lambda: pa.array([])).columns
+    whole = {**line, "fields": [{"name": "unit", "type": unit}]}
+    inlined = {**order, "fields": [{"name": "first", "type": whole}, order["fields"][1]]}
+    row = {"first": {"unit": "KG"}, "last": {"unit": "L"}}
+
+    assert decoded(form, columns, framed(3, written(inlined, row))).columns.to_pylist() == [row]
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        (
+            {"type": "record", "name": "Tree", "fields": [{"name": "left", "type": ["null", "Tree"]}]},
+            "the type Tree holds itself",
+        ),
+        (
+            {
+                "type": "record",
+                "name": "A",
+                "fields": [{"name": "n", "type": {"type": "array", "items": "null"}}],
+            },
+            "an array of values that take no byte",
+        ),
+        (
+            {"type": "record", "name": "A", "fields": [{"name": "n", "type": "Elsewhere"}]},
+            "there is no type Elsewhere",
+        ),
+        ({"type": "record", "name": "A"}, "this is no Avro schema: KeyError"),
+        ({"type": "record", "name": "A", "fields": []}, "no column holds the values"),
+        ([], "no column holds the values"),
+        (17, "this is no Avro schema"),
+    ],
+)
+def test_a_schema_whose_values_are_not_read(schema: Any, why: str) -> None:
+    with pytest.raises(RefusedSchema, match=why):
+        avro_of(json.dumps(schema))
+
+
+def test_what_does_not_go_together_is_said_at_once(tmp_path: Path) -> None:
+    for form, why in (
+        (Format("avro"), "want either --registry or --schema-file"),
+        (Format("avro", registry="http://h:1", schema_file="f"), "want either --registry or --schema-file"),
+        (Format("avro", registry="h:1"), "is no address of a registry"),
+        (Format("json", registry="http://h:1"), "json has no schema of a registry or a file"),
+        (Format("avro", schema_file="f", message="M"), "--message is for a --schema-file of Protobuf"),
+        (Format("xml"), "--format xml: there are string, json, avro, protobuf"),
+    ):
+        with pytest.raises(ConfigurationError, match=why):
+            form.check()
+    with pytest.raises(ConfigurationError, match=r"--schema-file .*nothing: No such file"):
+        learnt(Format("avro", schema_file=str(tmp_path / "nothing")), "", lambda: pa.array([]))
+    file = tmp_path / "bad.avsc"
+    file.write_text("{")
+    with pytest.raises(ConfigurationError, match=r"--schema-file .*bad.avsc: this is no Avro schema"):
+        learnt(Format("avro", schema_file=str(file)), "", lambda: pa.array([]))
+    assert declared.FORMATS == ("string", "json", "avro", "protobuf")
+
+
+def test_text_is_a_column_and_what_is_no_utf8_is_not() -> None:
+    done = decoded(Format("string"), declared.PLAIN, b"a", None, b"\xff", "é".encode())
+
+    assert done.good.tolist() == [0, 1, 3] and done.columns.column(0).to_pylist() == ["a", None, "é"]
+    assert "can't decode byte 0xff" in done.bad[2].error

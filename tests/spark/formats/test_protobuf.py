@@ -1,0 +1,227 @@
+"""Protobuf values become columns, by a registry or by a descriptor set; messages within messages, and what ends too soon."""
+
+import base64
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP
+from google.protobuf.wrappers_pb2 import DESCRIPTOR as WRAPPERS
+
+from odradek.model.errors import ConfigurationError
+from odradek.spark.ddl import schema_of, text_of
+from odradek.spark.formats.declared import Format, decoder, learnt
+from odradek.spark.formats.decoded import Decoded
+from tests.spark.formats.registry_server import RegistryServer, framed
+
+F = FieldDescriptorProto
+
+
+def field(
+    name: str, number: int, kind: int, *, of: str = "", repeated: bool = False, optional: bool = False
+) -> Any:
+    found = F(name=name, number=number, type=kind, label=F.LABEL_REPEATED if repeated else F.LABEL_OPTIONAL)
+    if of:
+        found.type_name = of
+    if optional:
+        found.proto3_optional = True
+        found.oneof_index = 0
+    return found
+
+
+def schema() -> Any:
+    """message Order with every kind of field, its Line inside it, and Tree, which holds itself."""
+    file = FileDescriptorProto(name="order.proto", package="shop", syntax="proto3")
+    file.dependency.extend([TIMESTAMP.name, WRAPPERS.name])
+    order = file.message_type.add(name="Order")
+    line = order.nested_type.add(name="Line")
+    line.field.append(field("sku", 1, F.TYPE_STRING))
+    tags = order.nested_type.add(name="TagsEntry")
+    tags.options.map_entry = True
+    tags.field.extend([field("key", 1, F.TYPE_STRING), field("value", 2, F.TYPE_INT32)])
+    kind = order.enum_type.add(name="Kind")
+    kind.value.add(name="NEW", number=0)
+    kind.value.add(name="PAID", number=1)
+    order.oneof_decl.add(name="_note")
+    order.field.extend(
+        [
+            field("id", 1, F.TYPE_INT64),
+            field("note", 2, F.TYPE_STRING, optional=True),
+            field("total", 3, F.TYPE_UINT64),
+            field("ratio", 4, F.TYPE_FLOAT),
+            field("blob", 5, F.TYPE_BYTES),
+            field("kind", 6, F.TYPE_ENUM, of=".shop.Order.Kind"),
+            field("lines", 7, F.TYPE_MESSAGE, of=".shop.Order.Line", repeated=True),
+            field("tags", 8, F.TYPE_MESSAGE, of=".shop.Order.TagsEntry", repeated=True),
+            field("at", 9, F.TYPE_MESSAGE, of=".google.protobuf.Timestamp"),
+            field("many", 10, F.TYPE_UINT32, repeated=True),
+            field("wrapped", 11, F.TYPE_MESSAGE, of=".google.protobuf.Int64Value"),
+            field("root", 12, F.TYPE_MESSAGE, of=".shop.Tree"),
+        ]
+    )
+    tree = file.message_type.add(name="Tree")
+    tree.field.extend([field("n", 1, F.TYPE_INT32), field("left", 2, F.TYPE_MESSAGE, of=".shop.Tree")])
+    return file
+
+
+COLUMNS = (
+    "id BIGINT, note STRING, total DECIMAL(20, 0), ratio FLOAT, blob BINARY, kind STRING, lines ARRAY<STRUCT<sku: STRING>>, "
+    "tags MAP<STRING, INT>, at TIMESTAMP, many ARRAY<BIGINT>, wrapped BIGINT, root STRUCT<n: INT>"
+)
+
+
+def message(name: str = "shop.Order") -> Any:
+    pool = DescriptorPool()
+    for known in (TIMESTAMP, WRAPPERS):
+        pool.AddSerializedFile(known.serialized_pb)
+    pool.AddSerializedFile(schema().SerializeToString())
+    return GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+def serialized(file: Any) -> str:
+    return base64.b64encode(file.SerializeToString()).decode()
+
+
+@pytest.fixture
+def form(tmp_path: Path) -> Format:
+    file = tmp_path / "order.desc"
+    file.write_bytes(FileDescriptorSet(file=[schema()]).SerializeToString())
+    return Format("protobuf", schema_file=str(file))
+
+
+def decoded(form: Format, columns: str, *values: bytes | None) -> Decoded:
+    return decoder(form, schema_of(columns)).decoded(pa.array(values, pa.binary()))
+
+
+def test_every_kind_of_field_is_a_column(form: Format) -> None:
+    found = learnt(form, "", lambda: pa.array([]))
+    assert (text_of(found.columns), found.left_out) == (COLUMNS, ("root.left",))
+    order = message()(id=1, total=2**64 - 1, ratio=0.5, blob=b"\xff", kind=1, many=[2**32 - 1], tags={"x": 1})
+    order.lines.add(sku="a")
+    order.at.FromMilliseconds(-1)
+    order.wrapped.value = 0
+    order.root.left.n = 5
+
+    done = decoded(form, COLUMNS, order.SerializeToString(), b"", None)
+
+    row, defaults, none = done.columns.to_pylist()
+    assert (row["id"], row["note"], row["total"], row["ratio"], row["blob"]) == (
+        1,
+        None,
+        Decimal(2**64 - 1),
+        0.5,
+        b"\xff",
+    )
+    assert (row["kind"], row["lines"], row["tags"], row["many"]) == (
+        "PAID",
+        [{"sku": "a"}],
+        [("x", 1)],
+        [2**32 - 1],
+    )
+    assert (row["wrapped"], row["root"]) == (0, {"n": 0})
+    assert done.columns.column(8).cast(pa.int64()).to_pylist() == [-1000, None, None]
+    assert (defaults["id"], defaults["note"], defaults["kind"], defaults["lines"], defaults["at"]) == (
+        0,
+        None,
+        "NEW",
+        [],
+        None,
+    )
+    assert set(none.values()) == {None}
+
+
+def test_an_enum_without_a_name_is_its_number(form: Format) -> None:
+    assert decoded(form, "kind STRING", message()(kind=9).SerializeToString()).columns.to_pylist() == [
+        {"kind": "9"}
+    ]
+
+
+def test_what_ends_too_soon_or_is_nested_without_end_is_bad(form: Format) -> None:
+    tree = message("shop.Tree")()
+    deep = tree
+    for _ in range(90):
+        deep = deep.left
+    deep.n = 1
+    within = tree.SerializeToString()
+    for _ in range(30):  # by hand: the library's own writer has a bound as well
+        within = b"\x12" + varint(len(within)) + within
+    of_trees = form._replace(message="Tree")
+
+    done = decoded(of_trees, "n INT", tree.SerializeToString(), within, b"\x12\x05", b"\xff", b"\x08\x07")
+
+    assert done.good.tolist() == [0, 4]
+    assert {row: why.stage for row, why in done.bad.items()} == dict.fromkeys((1, 2, 3), "value")
+    assert all(why.error for why in done.bad.values())
+
+
+def varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])
+
+
+def test_schemas_of_a_registry_and_messages_within_them(server: RegistryServer) -> None:
+    line = FileDescriptorProto(name="default", package="shop", syntax="proto3")
+    line.message_type.add(name="Unit").field.append(field("name", 1, F.TYPE_STRING))
+    order = FileDescriptorProto(name="default", syntax="proto3")
+    order.dependency.append("shop/unit.proto")
+    first = order.message_type.add(name="First")
+    first.field.append(field("n", 1, F.TYPE_INT32))
+    second = order.message_type.add(name="Second").nested_type.add(name="Inner")
+    second.field.append(field("unit", 1, F.TYPE_MESSAGE, of=".shop.Unit"))
+    server.has(4, serialized(line), subject="unit", kind="PROTOBUF")
+    reference = {"name": "shop/unit.proto", "subject": "unit", "version": 1}
+    server.has(5, serialized(order), subject="orders-value", kind="PROTOBUF", references=[reference])
+    form = Format("protobuf", registry=server.url)
+
+    found = learnt(form, "orders-value", lambda: pa.array([]))
+    assert text_of(found.columns) == "n INT"
+    unit = b"\x0a\x04\x0a\x02kg"
+    done = decoded(
+        form,
+        "n INT, unit STRUCT<name: STRING>",
+        framed(5, b"\x00\x08\x05"),
+        framed(5, b"\x04\x02\x00" + unit),
+        framed(5, b"\x02\x0a\x08\x05"),
+        framed(5, b"\x00\x08"),
+        framed(6, b"\x00"),
+    )
+    assert done.columns.to_pylist() == [{"n": 5, "unit": None}, {"n": None, "unit": {"name": "kg"}}]
+    assert (done.bad[2].stage, done.bad[2].error) == ("schema", "the schema has no message at 5")
+    assert (done.bad[3].stage, done.bad[3].schema_id) == ("value", 5)
+    assert (done.bad[4].stage, done.bad[4].schema_id) == ("schema", 6)
+
+
+def test_a_registry_that_has_protobuf_as_text_only(server: RegistryServer) -> None:
+    server.has(5, 'syntax = "proto3"; message A { int32 n = 1; }', kind="PROTOBUF")
+
+    done = decoded(Format("protobuf", registry=server.url), "n INT", framed(5, b"\x00\x08\x05"))
+
+    assert done.bad[0].stage == "schema" and "gives Protobuf schemas as text only" in done.bad[0].error
+
+
+def test_which_message_of_a_file(form: Format, tmp_path: Path) -> None:
+    assert text_of(learnt(form._replace(message="Line"), "", lambda: pa.array([])).columns) == "sku STRING"
+    assert text_of(learnt(form._replace(message="shop.Tree"), "", lambda: pa.array([])).columns) == "n INT"
+    with pytest.raises(
+        ConfigurationError, match=r"no message Nothing; there are shop.Order, shop.Order.Line, shop.Tree"
+    ):
+        learnt(form._replace(message="Nothing"), "", lambda: pa.array([]))
+    file = tmp_path / "order.proto"
+    file.write_text('syntax = "proto3";')
+    with pytest.raises(ConfigurationError, match=r"order.proto: this is no descriptor set of protoc"):
+        learnt(Format("protobuf", schema_file=str(file)), "", lambda: pa.array([]))
+
+
+def test_a_column_of_another_type_than_the_schemas(form: Format) -> None:
+    from odradek.spark.formats.decoded import RefusedSchema
+
+    with pytest.raises(RefusedSchema, match="field id is BIGINT by the schema; the column is STRING"):
+        decoder(form, schema_of("id STRING"))

@@ -1,0 +1,138 @@
+"""What a registry may answer: schemas, refusals, errors, pages of something else, nothing, and all of it slowly."""
+
+import base64
+
+import pytest
+
+from odradek.model.errors import ConfigurationError
+from odradek.spark.formats import registry as module
+from odradek.spark.formats.registry import (
+    Reference,
+    Registry,
+    RegistryUnavailable,
+    UnknownSchema,
+    shown_url,
+)
+from tests.spark.formats.registry_server import RegistryServer
+
+HTML = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
+
+
+def asked(url: str) -> Registry:
+    return Registry(url, timeout_s=5.0, pause_s=0.0)
+
+
+def test_a_schema_is_asked_for_once(server: RegistryServer) -> None:
+    server.has(7, {"type": "string"}, references=[{"name": "a.B", "subject": "b", "version": 3}])
+    registry = asked(server.url)
+
+    found = registry.schema(7, "AVRO")
+    assert found.text == '{"type": "string"}' and found.references == (Reference("a.B", "b", 3),)
+    assert registry.schema(7, "AVRO") == found
+    assert server.asked == ["/schemas/ids/7"]
+
+
+def test_protobuf_is_asked_for_in_the_form_that_needs_no_compiler(server: RegistryServer) -> None:
+    server.has(7, "aGk=", kind="PROTOBUF", subject="orders-value")
+    registry = asked(server.url + "/")
+
+    registry.schema(7, "PROTOBUF")
+    registry.latest("orders-value", "PROTOBUF")
+
+    assert server.asked == [
+        "/schemas/ids/7?format=serialized",
+        "/subjects/orders-value/versions/latest?format=serialized",
+    ]
+
+
+def test_an_unknown_id_is_believed_for_a_while_and_then_asked_for_again(server: RegistryServer) -> None:
+    now = 100.0
+    registry = Registry(server.url, pause_s=0.0, clock=lambda: now)
+    for _ in range(3):
+        with pytest.raises(UnknownSchema, match=f"schema id 7 is not in {server.url}"):
+            registry.schema(7, "AVRO")
+    assert len(server.asked) == 1
+    server.has(7, "string")
+
+    now += module.BELIEVED_S
+    assert registry.schema(7, "AVRO").text == "string"
+
+
+def test_a_schema_of_another_kind_is_not_the_one(server: RegistryServer) -> None:
+    server.has(7, "{}", kind="JSON")
+
+    with pytest.raises(UnknownSchema, match=r"schema id 7 is JSON in .*, not AVRO"):
+        asked(server.url).schema(7, "AVRO")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "times", "why"),
+    [
+        (
+            500,
+            {"error_code": 50001, "message": "Error in the backend data store"},
+            3,
+            "it answers 500, .*data store",
+        ),
+        (503, b"", 3, "it answers 503, and nothing else"),
+        (502, HTML, 3, "it answers 502, '<html><body><h1>502 Bad Gateway"),
+        (200, HTML, 1, "it answers 200, '<html>"),
+        (404, HTML, 1, "it answers 404, '<html>"),
+        (401, {"error_code": 401, "message": "Unauthorized"}, 1, "it answers 401, .*Unauthorized"),
+        (301, b"", 1, "it answers 301"),
+        (200, b'["schema"]', 1, "it answers 200"),
+        (200, {"id": 7}, 1, "answers without a schema: is it a registry"),
+        (200, b'"' + b"x" * (9 << 20), 3, "more than 8 MiB"),
+    ],
+)
+def test_a_registry_that_answers_something_else(
+    server: RegistryServer, status: int, body: object, times: int, why: str
+) -> None:
+    server.answers["/schemas/ids/7"] = (status, body)
+
+    with pytest.raises(RegistryUnavailable, match=why):
+        asked(server.url).schema(7, "AVRO")
+    assert len(server.asked) == times
+
+
+def test_a_silent_registry_is_not_asked_about_every_id(server: RegistryServer) -> None:
+    server.answers |= {f"/schemas/ids/{n}": (500, b"") for n in range(9)}
+    now = 100.0
+    registry = Registry(server.url, pause_s=0.0, clock=lambda: now)
+
+    for n in range(9):
+        with pytest.raises(RegistryUnavailable, match=f"does not tell of schema id {n}: it answers 500"):
+            registry.schema(n, "AVRO")
+    assert len(server.asked) == module.ATTEMPTS
+    server.has(3, "string")
+    now += module.BELIEVED_S
+    assert registry.schema(3, "AVRO").text == "string"
+
+
+def test_an_answer_that_drips_ends_at_its_deadline(server: RegistryServer) -> None:
+    server.has(7, {"type": "record", "name": "A", "fields": []})
+    server.delay_s = 0.1
+
+    with pytest.raises(RegistryUnavailable, match=r"no whole answer within 0.3 s"):
+        Registry(server.url, timeout_s=0.3, pause_s=0.0).schema(7, "AVRO")
+
+
+def test_nobody_at_the_address(server: RegistryServer) -> None:
+    with pytest.raises(RegistryUnavailable, match=r"the registry http://127.0.0.1:1 does not tell .*refused"):
+        asked("http://127.0.0.1:1").schema(7, "AVRO")
+
+
+def test_a_password_goes_to_the_registry_and_into_no_message(server: RegistryServer) -> None:
+    url = server.url.replace("http://", "http://me:s%40cret@")
+
+    with pytest.raises(UnknownSchema) as caught:
+        asked(url).schema(7, "AVRO")
+
+    assert server.authorization == [f"Basic {base64.b64encode(b'me:s@cret').decode()}"]
+    assert "cret" not in str(caught.value) and shown_url(url) == server.url
+
+
+@pytest.mark.parametrize("url", ["registry:8081", "ftp://host", "http://", "http://host/?a=b"])
+def test_what_is_no_address_of_a_registry(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="is no address of a registry"):
+        Registry(url)

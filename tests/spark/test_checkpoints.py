@@ -1,0 +1,74 @@
+"""A checkpoint of Spark's own connector tells where a job begins."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from odradek.model.errors import ConfigurationError
+from odradek.spark.checkpoints import starting_offsets
+
+METADATA = (
+    '{"batchWatermarkMs":0,"batchTimestampMs":1700000000000,"conf":{"spark.sql.shuffle.partitions":"2"}}'
+)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """As Spark writes one: batches 0 to 10 are done, 11 was begun."""
+    for batch in range(12):
+        offsets = json.dumps({"orders": {"0": batch * 10, "1": batch}, "clicks": {"0": 7}})
+        write(tmp_path, batch, offsets)
+    for batch in range(11):
+        (tmp_path / "commits").mkdir(exist_ok=True)
+        (tmp_path / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+    (tmp_path / "commits" / ".10.crc").write_bytes(b"crc")
+    return tmp_path
+
+
+def write(checkpoint: Path, batch: int, *sources: str) -> None:
+    (checkpoint / "offsets").mkdir(exist_ok=True)
+    (checkpoint / "offsets" / str(batch)).write_text("\n".join(["v1", METADATA, *sources]))
+
+
+def test_the_last_batch_that_is_done_counts(checkpoint: Path) -> None:
+    assert json.loads(starting_offsets(str(checkpoint), ["orders"])) == {"orders": {"0": 100, "1": 10}}
+
+
+def test_sources_of_other_kinds_are_passed_over(checkpoint: Path) -> None:
+    write(checkpoint, 10, '{"logOffset":3}', "17", "-", '{"orders":{"0":5}}', '{"clicks":{"0":6}}')
+
+    assert json.loads(starting_offsets(str(checkpoint), ["clicks", "orders"])) == {
+        "clicks": {"0": 6},
+        "orders": {"0": 5},
+    }
+
+
+def test_a_checkpoint_of_ours_is_read_as_well(checkpoint: Path) -> None:
+    write(
+        checkpoint,
+        10,
+        '{"orders": {"epochs": {"0": 4}, "id": "QCg8mRkXQhqbNVvHYBrTEQ", "offsets": {"0": 17}}}',
+    )
+
+    assert starting_offsets(str(checkpoint), ["orders"]) == '{"orders": {"0": 17}}'
+
+
+def test_what_is_no_such_checkpoint(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with pytest.raises(ConfigurationError, match="that query reads clicks, orders, not payments"):
+        starting_offsets(str(checkpoint), ["orders", "payments"])
+    with pytest.raises(ConfigurationError, match="there is no directory `offsets` in it"):
+        starting_offsets(str(tmp_path_factory.mktemp("empty")), ["orders"])
+    write(checkpoint, 10, '{"orders":{"0":5}}', '{"orders":{"0":6}}')
+    with pytest.raises(ConfigurationError, match="several sources of that query read orders"):
+        starting_offsets(str(checkpoint), ["orders"])
+    write(checkpoint, 10, '{"logOffset":3}')
+    with pytest.raises(ConfigurationError, match="batch 10 has no offsets of topics"):
+        starting_offsets(str(checkpoint), ["orders"])
+    (checkpoint / "offsets" / "10").unlink()
+    with pytest.raises(ConfigurationError, match="No such file"):
+        starting_offsets(str(checkpoint), ["orders"])
+    for file in (checkpoint / "commits").iterdir():
+        file.unlink()
+    with pytest.raises(ConfigurationError, match="no batch is done"):
+        starting_offsets(str(checkpoint), ["orders"])
