@@ -1,7 +1,10 @@
 """What several tests need: waiting on a condition with a deadline, and the golden data."""
 
+import ctypes
 import gzip
 import json
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +14,14 @@ GOLDEN = Path(__file__).parent / "golden"
 # A JVM that lives for seconds loses them to compiling well and to many threads.
 SHORT_LIVED_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"}
 T = TypeVar("T")
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)  # now: after a fork nothing is to be loaded
+
+
+def die_with_parent() -> None:
+    """As `preexec_fn` of a process: it is killed when we end, however we end."""
+    if sys.platform == "linux":
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def eventually(predicate: Callable[[], T], deadline_s: float = 30.0, what: str = "") -> T:

@@ -10,6 +10,7 @@ import pytest
 
 from odradek.broker.handlers.table import HANDLERS
 from odradek.protocol.api_keys import SERVED, ApiKey
+from tests.coordinator.traces import traces
 
 ROOT = Path(__file__).parent.parent
 
@@ -107,3 +108,11 @@ def test_the_tests_a_page_names_are_there(page: str) -> None:
         if not re.search(rf"def {name}\(", (ROOT / file).read_text(encoding="utf-8"))
     ]
     assert missing == []
+
+
+def test_the_traces_a_page_names_are_played() -> None:
+    text = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\b((?:classic|consumer|limits|transactions)-[\d.]+)/([a-z-]+[a-z0-9-]*)", text))
+
+    assert named
+    assert [f"{folder}/{name}" for folder, name in sorted(named) if name not in traces(folder)] == []

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from odradek.client.sync import CONTROLLER, SyncClient, TopicView
+from odradek.client.sync import ANY, CONTROLLER, SyncClient, TopicView
 from odradek.model.errors import OdradekError
 from odradek.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.testing.process_cluster import ProcessCluster
 from tests.support import eventually
 
@@ -139,6 +140,14 @@ def leader_of(cluster: ProcessCluster, topic: str, partition: int = 0) -> int:
     view = describe(cluster, topic)
     assert view is not None, f"nobody knows {topic}"
     return view.partitions[partition].leader
+
+
+def coordinator_of(cluster: ProcessCluster, key: str, key_type: int = 0) -> int | None:
+    """Of a group, or (`key_type` 1) of a transactional id; None while there is none."""
+    with SyncClient(cluster.bootstrap) as client:
+        answer = client.call(ANY, FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type))
+    (row,) = answer.coordinators
+    return None if row.error_code else int(row.node_id)
 
 
 @contextmanager

@@ -10,12 +10,11 @@ import confluent_kafka
 import kafka
 import pytest
 
-from odradek.client.sync import ANY, SyncClient
+from odradek.client.sync import SyncClient
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.testing.process_cluster import ProcessCluster
-from tests.clients.support import create_topic, number_in, value_of
+from tests.clients.support import coordinator_of, create_topic, number_in, value_of
 from tests.support import eventually
 
 pytestmark = pytest.mark.process
@@ -74,13 +73,6 @@ def aio(bootstrap: str, seen: Seen, stop: threading.Event) -> None:
                         seen(message.partition, message.offset, number_in(message.value))
 
     asyncio.run(read())
-
-
-def coordinator_of(cluster: ProcessCluster, group: str) -> int | None:
-    with SyncClient(cluster.bootstrap) as client:
-        answer = client.call(ANY, FindCoordinatorRequest(coordinator_keys=[group]))
-    (row,) = answer.coordinators
-    return None if row.error_code else int(row.node_id)
 
 
 @pytest.mark.parametrize("read", [confluent, confluent_of_kip_848, kafka_python, aio])

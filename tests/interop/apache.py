@@ -1,77 +1,89 @@
 """Apache Kafka as the tests use it: its jars by Maven, its brokers as processes, its tools in one JVM."""
 
-import ctypes
 import os
 import shutil
-import signal
 import subprocess
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import IO, Self
 
+import pytest
+
 from odradek.testing.process_cluster import BrokerProcess
+from tests.support import die_with_parent
 
 KAFKA_VERSION = "3.9.1"
+NEWER_VERSION = "4.1.2"
+VERSIONS = (KAFKA_VERSION, NEWER_VERSION)  # of clients; brokers are of the first
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("ODRADEK_INTEROP_CACHE", Path.home() / ".cache" / "odradek-interop"))
 
-# The server, its command-line tools, and a logger that writes.
-_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>interop</groupId><artifactId>interop</artifactId><version>1</version>
-  <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId>
-      <version>{KAFKA_VERSION}</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId>
-      <version>{KAFKA_VERSION}</version></dependency>
-    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-reload4j</artifactId><version>1.7.36</version></dependency>
-  </dependencies>
-</project>
-"""
+# Command-line tools with the clients, Streams, Connect with its file connectors, and a logger that writes; of the first
+# version the server, too.
+_CLIENTS = ("kafka-tools", "kafka-streams", "connect-file")
+_ARTIFACTS = {KAFKA_VERSION: ("kafka_2.13", *_CLIENTS), NEWER_VERSION: _CLIENTS}
 # Small and quick to start rather than fast: four brokers and a ZooKeeper share two cores.
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.awt.headless=true")
-_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _die_with_parent() -> None:
-    _libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+def _pom(version: str) -> str:
+    def dependency(group: str, artifact: str, its_version: str) -> str:
+        return (
+            f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+            f"<version>{its_version}</version></dependency>"
+        )
+
+    wanted = [dependency("org.apache.kafka", artifact, version) for artifact in _ARTIFACTS[version]]
+    wanted.append(dependency("org.slf4j", "slf4j-reload4j", "1.7.36"))
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>interop</groupId><artifactId>interop</artifactId><version>1</version>"
+        f"<dependencies>{''.join(wanted)}</dependencies></project>\n"
+    )
 
 
 @cache
-def missing() -> str | None:
+def missing(version: str = KAFKA_VERSION) -> str | None:
     """Why there is no Apache Kafka here; None when its jars are there, fetched now if need be."""
     if not os.environ.get("ODRADEK_INTEROP"):
         return "Apache Kafka is started by `make interop` only"
     if shutil.which("java") is None:
         return "no java on this machine"
-    if list(jars().glob("kafka-tools-3*.jar")):
+    fetched_by = jars(version) / "pom.xml"
+    if fetched_by.exists() and fetched_by.read_text(encoding="utf-8") == _pom(version):
         return None
     if shutil.which("mvn") is None:
         return "no mvn on this machine to fetch Apache Kafka's jars"
-    CACHE.mkdir(parents=True, exist_ok=True)
-    pom = CACHE / "pom.xml"
-    pom.write_text(_POM, encoding="utf-8")
-    wanted = jars().with_suffix(".part")
+    wanted = jars(version).with_suffix(".part")
     shutil.rmtree(wanted, ignore_errors=True)
+    wanted.mkdir(parents=True)
+    pom = wanted / "pom.xml"
+    pom.write_text(_pom(version), encoding="utf-8")
     fetch = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={wanted}"]
     got = subprocess.run(fetch, capture_output=True, text=True, timeout=900)
     if got.returncode != 0:
         return f"Maven does not serve Apache Kafka's jars here ({(got.stdout + got.stderr).strip()[:200]})"
-    wanted.rename(jars())  # whole or not at all
+    shutil.rmtree(jars(version), ignore_errors=True)
+    wanted.rename(jars(version))  # whole or not at all
     return None
 
 
-def jars() -> Path:
-    return CACHE / f"apache-kafka-{KAFKA_VERSION}-jars"
+def skip_without(version: str) -> None:
+    reason = missing(version)
+    if reason is not None:
+        pytest.skip(reason)
 
 
-def java(heap: str, *arguments: str) -> list[str]:
+def jars(version: str = KAFKA_VERSION) -> Path:
+    return CACHE / f"apache-kafka-{version}-jars"
+
+
+def java(heap: str, *arguments: str, version: str = KAFKA_VERSION) -> list[str]:
     config = HERE / "tools" / "log4j.properties"
     return [
         *("java", f"-Xmx{heap}", "-Xms64m", *_JVM, f"-Dlog4j.configuration=file:{config}"),
-        *("-cp", f"{jars()}/*", *arguments),
+        *("-cp", f"{jars(version)}/*", *arguments),
     ]
 
 
@@ -86,7 +98,7 @@ class ApacheBroker(BrokerProcess):
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
 
     def let_go(self) -> None:
@@ -113,7 +125,7 @@ class Tools:
             java("256m", str(HERE / "tools" / "Tools.java")),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
         )
 
     def run(self, name: str, *arguments: str | int) -> Printed:

@@ -99,6 +99,7 @@ class MixedCluster(ProcessCluster):
             "controlled.shutdown.retry.backoff.ms": "500",
             "offsets.topic.num.partitions": "4",
             "offsets.topic.replication.factor": "1",
+            "transaction.state.log.num.partitions": "4",
             "log.cleaner.dedupe.buffer.size": str(4 << 20),  # 128 MiB do not fit into a small heap
             **self.settings,
         }

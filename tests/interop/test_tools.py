@@ -4,95 +4,24 @@ One session of commands, told to a cluster of three of Apache's brokers and to t
 transcripts are compared command by command. Ids, sizes, times and addresses are normalised.
 """
 
-import json
-import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
-from tests.interop.apache import Printed, Tools
-from tests.interop.cluster import APACHES, OURS, MixedCluster
+from tests.interop.apache import Tools
+from tests.interop.cluster import APACHES, OURS
+from tests.interop.transcripts import LOG_DIRS, Chapter, Session, Transcript, differences, transcript_of
 
 TOPIC = "org.apache.kafka.tools.TopicCommand"
 CONFIG = "kafka.admin.ConfigCommand"
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
-LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
 QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
 CONSOLE_PRODUCER = "kafka.tools.ConsoleProducer"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
-
-Transcript = list[tuple[str, str]]
-
-
-class Session:
-    """Runs commands against one cluster and keeps what they print."""
-
-    def __init__(self, cluster: MixedCluster, tools: Tools) -> None:
-        self.cluster = cluster
-        self.transcript: Transcript = []
-        self._tools = tools
-        self._bootstrap = cluster.running
-
-    def look(self, tool: str, *arguments: str | int, stdin: str | None = None) -> Printed:
-        """Runs a command that does not count, such as one that waits."""
-        words: list[str | int] = [tool, "--bootstrap-server", self._bootstrap, *arguments]
-        if stdin is not None:
-            words.insert(0, f"<{stdin}")
-        return self._tools.run(*map(str, words))
-
-    def run(self, tool: str, *arguments: str | int, stdin: str | None = None) -> Printed:
-        printed = self.look(tool, *arguments, stdin=stdin)
-        named = " ".join([tool.rpartition(".")[2], *map(str, arguments)])
-        self.transcript.append(
-            (self.plain(named), f"exit {printed.code}\n{normalised(self.plain(printed), tool)}")
-        )
-        return printed
-
-    def file(self, name: str, value: object) -> str:
-        """A JSON file for a tool to read."""
-        path = self.cluster.directory / name
-        path.write_text(json.dumps(value))
-        return str(path)
-
-    def plain(self, text: str) -> str:
-        for broker in self.cluster.brokers.values():
-            text = text.replace(broker.address, f"broker-{broker.broker_id}:port")
-        return text.replace(str(self.cluster.directory), "DIRECTORY").replace(
-            self.cluster.zookeeper.address, "zookeeper:port"
-        )
-
-
-# Lines of ours about settings that Apache's brokers do not have.
-_OWN_SETTING = re.compile(r"^  odradek\..*\n?", re.MULTILINE)
-_TOPIC_ID = re.compile(r"TopicId: \S{22}")
-_TIMESTAMP = re.compile(r"\b1[6-9]\d{11}\b")
-
-
-def normalised(text: str, tool: str) -> str:
-    text = _OWN_SETTING.sub("", text)
-    text = _TIMESTAMP.sub("TIME", _TOPIC_ID.sub("TopicId: ID", text))
-    # Where in a tool an error came up is the tool's matter; what it was is ours.
-    text = re.sub(r"^\s+at .*\n|^\s+\.\.\. \d+ more\n", "", text, flags=re.MULTILINE)
-    if tool == LOG_DIRS:
-        text = "\n".join(_log_dirs(line) if line.startswith("{") else line for line in text.splitlines())
-    return text.strip()
-
-
-def _log_dirs(line: str) -> str:
-    """One JSON line whose lists have no order."""
-    found = json.loads(line)
-    for broker in found["brokers"]:
-        for directory in broker["logDirs"]:
-            directory["partitions"].sort(key=lambda replica: replica["partition"])
-            for replica in directory["partitions"]:
-                replica["size"] = min(replica["size"], 1)
-    found["brokers"].sort(key=lambda broker: broker["broker"])
-    return json.dumps(found)
 
 
 def topics(session: Session) -> None:
@@ -325,18 +254,7 @@ DIFFERENT: Sequence[tuple[str, tuple[str, ...]]] = (
     (TOPIC, ("--create", "--topic", "none", "--replica-assignment", "1:9")),
 )
 
-CHAPTERS: Sequence[Callable[[Session], None]] = (topics, configs, refusals, quotas, moves, elections, records)
-
-
-def transcript_of(kind: str, directory: Path, tools: Tools) -> dict[str, Transcript]:
-    of_ours, of_apaches = ((1, 2, 3), ()) if kind == OURS else ((), (1, 2, 3))
-    chapters: dict[str, Transcript] = {}
-    with MixedCluster(directory, ours=of_ours, apaches=of_apaches, first=kind) as cluster:
-        for chapter in (*CHAPTERS, elsewhere):
-            session = Session(cluster, tools)
-            chapter(session)
-            chapters[chapter.__name__] = session.transcript
-    return chapters
+CHAPTERS: Sequence[Chapter] = (topics, configs, refusals, quotas, moves, elections, records)
 
 
 @pytest.fixture(scope="module")
@@ -344,7 +262,10 @@ def transcripts(
     tmp_path_factory: pytest.TempPathFactory, tools: Tools
 ) -> tuple[dict[str, Transcript], dict[str, Transcript]]:
     """Ours and Apache's."""
-    ours, apaches = (transcript_of(kind, tmp_path_factory.mktemp("tools"), tools) for kind in (OURS, APACHES))
+    ours, apaches = (
+        transcript_of(kind, tmp_path_factory.mktemp("tools"), tools, (*CHAPTERS, elsewhere))
+        for kind in (OURS, APACHES)
+    )
     return ours, apaches
 
 
@@ -353,13 +274,7 @@ def test_the_tools_print_what_they_print_against_apache(
     transcripts: tuple[dict[str, Transcript], dict[str, Transcript]], chapter: str
 ) -> None:
     ours, apaches = (transcript[chapter] for transcript in transcripts)
-    assert [command for command, _ in ours] == [command for command, _ in apaches]
-    different = [
-        f"$ {command}\n--- Apache's\n{theirs}\n--- ours\n{mine}"
-        for (command, mine), (_, theirs) in zip(ours, apaches, strict=True)
-        if mine != theirs
-    ]
-    assert not different, f"{len(different)} of {len(ours)} commands differ\n" + "\n\n".join(different)
+    assert (found := differences(ours, apaches)) is None, found
 
 
 def test_what_differs_on_purpose_differs_still(

@@ -117,6 +117,10 @@ public class Tools {
             switch (name) {
                 case "produce" -> produce(arguments);
                 case "consume" -> consume(arguments);
+                case "subscribe" -> subscribe(arguments);
+                case "hold" -> hold(arguments);
+                case "release" -> release(arguments);
+                case "transact" -> transact(arguments);
                 default -> Class.forName(name).getMethod("main", String[].class)
                     .invoke(null, (Object) arguments);
             }
@@ -193,6 +197,85 @@ public class Tools {
             System.out.println(count + " read, ends " + new TreeMap<>(Map.copyOf(ends(consumer, partitions))));
         }
         read.forEach((partition, rows) -> rows.forEach(row -> System.out.println(partition + " " + row)));
+    }
+
+    /** bootstrap topic group records [setting=value...]: joins, reads so many, commits and leaves. */
+    static void subscribe(String[] arguments) {
+        Properties properties = properties(arguments, 4);
+        properties.put("bootstrap.servers", arguments[0]);
+        properties.put("group.id", arguments[2]);
+        properties.put("enable.auto.commit", "false");
+        int wanted = Integer.parseInt(arguments[3]);
+        try (var consumer = new KafkaConsumer<>(properties, new StringDeserializer(), new StringDeserializer())) {
+            consumer.subscribe(List.of(arguments[1]));
+            long deadline = System.nanoTime() + Duration.ofSeconds(60).toNanos();
+            int count = 0;
+            while (count < wanted && System.nanoTime() < deadline) {
+                count += consumer.poll(Duration.ofMillis(200)).count();
+            }
+            consumer.commitSync();
+            System.out.println(count + " read");
+        }
+    }
+
+    static final Map<String, Thread> members = new TreeMap<>();
+
+    /** bootstrap topic group name [setting=value...]: a member that stays until it is released by its name. */
+    static void hold(String[] arguments) throws Exception {
+        Properties properties = properties(arguments, 4);
+        properties.put("bootstrap.servers", arguments[0]);
+        properties.put("group.id", arguments[2]);
+        properties.put("enable.auto.commit", "false");
+        var hasJoined = new java.util.concurrent.CountDownLatch(1);
+        Thread thread = new Thread(() -> {
+            try (var consumer = new KafkaConsumer<>(properties, new StringDeserializer(), new StringDeserializer())) {
+                consumer.subscribe(List.of(arguments[1]));
+                while (!Thread.currentThread().isInterrupted()) {
+                    consumer.poll(Duration.ofMillis(100));
+                    if (!consumer.assignment().isEmpty()) {
+                        hasJoined.countDown();
+                    }
+                }
+            } catch (org.apache.kafka.common.errors.InterruptException released) {
+                Thread.interrupted();  // so that it may leave its group
+            }
+        });
+        thread.start();
+        members.put(arguments[3], thread);
+        if (!hasJoined.await(60, java.util.concurrent.TimeUnit.SECONDS)) {
+            throw new IllegalStateException(arguments[3] + " was given nothing");
+        }
+    }
+
+    /** bootstrap name */
+    static void release(String[] arguments) throws Exception {
+        Thread thread = members.remove(arguments[1]);
+        thread.interrupt();
+        thread.join(60_000);
+    }
+
+    static final Map<String, KafkaProducer<String, String>> producers = new TreeMap<>();
+
+    /** bootstrap topic id records commit|abort|open: one transaction on partition 0. An open one stays so. */
+    static void transact(String[] arguments) throws Exception {
+        Properties properties = properties(arguments, 5);
+        properties.put("bootstrap.servers", arguments[0]);
+        properties.put("transactional.id", arguments[2]);
+        var producer = new KafkaProducer<>(properties, new StringSerializer(), new StringSerializer());
+        producer.initTransactions();
+        producer.beginTransaction();
+        for (int n = 0; n < Integer.parseInt(arguments[3]); n++) {
+            producer.send(new ProducerRecord<>(arguments[1], 0, "key-" + n, arguments[2] + "-" + n)).get();
+        }
+        switch (arguments[4]) {
+            case "commit" -> producer.commitTransaction();
+            case "abort" -> producer.abortTransaction();
+            default -> {
+                producers.put(arguments[2], producer);
+                return;
+            }
+        }
+        producer.close();
     }
 
     static Map<Integer, Long> ends(KafkaConsumer<?, ?> consumer, List<TopicPartition> partitions) {
