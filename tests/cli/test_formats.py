@@ -13,11 +13,11 @@ import pytest
 
 from odradek.cli import output, terminal
 from odradek.cli.output import Failed
-from odradek.cli.partitioning import murmur2, partition_of
 from odradek.cli.topic.consume import format_writer, json_writer, shown
 from odradek.cli.topic.create import parse_assignment, parse_settings
 from odradek.cli.topic.offsets import Nothing, nothing_there, parse_span, resolve, timestamp_ms
 from odradek.cli.topic.produce import parse_line
+from odradek.client.partitioning import murmur2, partition_of
 from odradek.client.sync import OffsetAndEpoch
 from odradek.model.ids import TopicPartition
 from odradek.records.reader import Record

@@ -23,6 +23,8 @@ KEEP = {
     "log.retention.ms": "-1",
     "odradek.log.scrub.bytes.per.second": "0",
     "connections.max.idle.ms": "-1",
+    # How soon a coordinator sees that a transaction is too old.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
 }
 
 

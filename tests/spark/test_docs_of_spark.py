@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from odradek.spark import options
+from odradek.spark import options, topic_options
 from odradek.spark.job_file import jobs_of
 
 PAGE = Path("docs/spark.md").read_text(encoding="utf-8")
@@ -16,6 +16,14 @@ def test_every_option_of_the_source_stands_in_the_table_and_no_other() -> None:
 
     assert set(re.findall(r"`([\w.]+)`", " ".join(rows))) == {*options._USED, *options._ACCEPTED}
     assert of_kafka == set(options._KAFKA_USED)
+
+
+def test_every_option_of_the_sink_into_topics_stands_in_its_table_and_no_other() -> None:
+    table = PAGE.split("| option of the sink |")[1].split("\n\n")[0]
+    rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+
+    known = {*topic_options._USED, *topic_options._KAFKA_USED} - {"killSwitch", "kafka.security.protocol"}
+    assert set(re.findall(r"`([\w.]+)`", " ".join(rows))) == known
 
 
 def test_the_job_file_is_read_as_printed(tmp_path: Path) -> None:

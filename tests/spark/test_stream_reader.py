@@ -316,15 +316,6 @@ def test_a_missing_topic_is_named_with_the_readers_words_in_one_sentence(
     assert time.monotonic() - began < 10, "what is not there is not waited for"
 
 
-def test_what_writes_is_told_what_to_use_instead() -> None:
-    from pyspark.sql.types import StructType
-
-    source = OdradekSource({"kafka.bootstrap.servers": "a:1", "topic": "orders"})
-    for write in (source.writer, source.streamWriter):
-        with pytest.raises(ConfigurationError, match=r'reads topics and writes none: .*format\("kafka"\)'):
-            write(schema=StructType(), overwrite=False)
-
-
 def test_timestamps_of_what_is_not_read_are_refused_and_all_that_is_read_wants_one(
     cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
 ) -> None:

@@ -23,7 +23,7 @@ from odradek.protocol.messages.offset_commit import (
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
 GROUPS_TOPIC = "__consumer_offsets"
-GROUP_KEY = 0  # of FindCoordinator
+GROUP_KEY, TRANSACTION_KEY = 0, 1  # of FindCoordinator
 NO_GENERATION = -1  # a commit from outside the group, which it takes while it has no members
 _FIRST_WITH_KEYS = 4  # of FindCoordinator
 _FIRST_WITH_GROUPS = 8  # of OffsetFetch
@@ -66,9 +66,9 @@ def has_groups(client: SyncClient) -> bool:
 
 
 def coordinators(
-    client: SyncClient, groups: Iterable[str], *, timeout_s: float | None = None
+    client: SyncClient, groups: Iterable[str], *, key_type: int = GROUP_KEY, timeout_s: float | None = None
 ) -> dict[str, int]:
-    """Broker id by group; waits while there is none."""
+    """Broker id by group, or by transactional id where `key_type` says so; waits while there is none."""
     names = sorted(set(groups))
 
     def ask() -> dict[str, int]:
@@ -80,9 +80,11 @@ def coordinators(
             return connection.receive(connection.send(request, version, deadline), deadline)
 
         if version >= _FIRST_WITH_KEYS:
-            rows = told(FindCoordinatorRequest(key_type=GROUP_KEY, coordinator_keys=names)).coordinators
+            rows = told(FindCoordinatorRequest(key_type=key_type, coordinator_keys=names)).coordinators
             return {row.key: _node(row, row.key) for row in rows}
-        return {name: _node(told(FindCoordinatorRequest(key=name)), name) for name in names}
+        return {
+            name: _node(told(FindCoordinatorRequest(key=name, key_type=key_type)), name) for name in names
+        }
 
     return client.retrying(ask, timeout_s=timeout_s) if names else {}
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from odradek.client.sync_fetch import read_range
-from odradek.records.batch import iter_batches
+from odradek.records.batch import BatchHeader, iter_batches
 from odradek.records.reader import Record, decode_batch
 
 if TYPE_CHECKING:
@@ -16,6 +16,14 @@ def records(
     client: "SyncClient", partition: "TopicPartition", start: int, end: int, *, read_committed: bool = False
 ) -> Iterator[Record]:
     """The records of [start, end) without control records, and without aborted ones when asked."""
+    for _, rows in batches(client, partition, start, end, read_committed=read_committed):
+        yield from rows
+
+
+def batches(
+    client: "SyncClient", partition: "TopicPartition", start: int, end: int, *, read_committed: bool = False
+) -> Iterator[tuple[BatchHeader, list[Record]]]:
+    """The same, batch by batch, with the header that says who wrote them."""
     if start >= end:
         return
     for fetched in read_range(client, partition, start, end, read_committed=read_committed):
@@ -29,6 +37,4 @@ def records(
                 continue
             if header.is_transactional and header.producer_id in open_aborts:
                 continue
-            for record in decode_batch(fetched.records, position):
-                if start <= record.offset < end:
-                    yield record
+            yield header, [r for r in decode_batch(fetched.records, position) if start <= r.offset < end]

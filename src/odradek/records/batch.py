@@ -36,6 +36,7 @@ MAGIC_OFFSET = 16
 CRC_OFFSET = 17
 ATTRIBUTES_OFFSET = 21  # the CRC begins here
 MAX_TIMESTAMP_OFFSET = 35
+PRODUCER_ID_OFFSET = 43
 RECORD_COUNT_OFFSET = 57
 MAGIC = 2
 SMALLEST_OLD_MESSAGE = 14  # of magic 0, without key and value
@@ -57,6 +58,7 @@ HEADER = Struct(">qiibIhiqqqhii")
 _PREFIX = Struct(">qiib")
 _OFFSET = Struct(">q")
 _EPOCH = Struct(">i")
+_PRODUCER = Struct(">qhi")
 _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
 _MAX_TIMESTAMP = Struct(">q")
@@ -213,3 +215,9 @@ def stamp_max_timestamp(
     _MAX_TIMESTAMP.pack_into(buffer, position + MAX_TIMESTAMP_OFFSET, max_timestamp)
     checksum = crc32c(memoryview(buffer)[position + ATTRIBUTES_OFFSET : position + size_bytes])
     _CRC.pack_into(buffer, position + CRC_OFFSET, checksum)
+
+
+def stamp_producer(batch: bytearray, *, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+    """Writes who sends this one batch, and as which of theirs, and a new CRC, because these lie behind it."""
+    _PRODUCER.pack_into(batch, PRODUCER_ID_OFFSET, producer_id, producer_epoch, base_sequence)
+    _CRC.pack_into(batch, CRC_OFFSET, crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:]))

@@ -1,4 +1,4 @@
-"""Jobs in TOML: a `[[tables]]` each, with the options of `odradek spark tables` as keys, dashes as on the command line.
+"""Jobs in TOML: a `[[tables]]` or a `[[transform]]` each, with the options of the verb as keys, dashes as on the command line.
 
 bootstrap = "127.0.0.1:9092"        # of all that name none of their own; so are cores and memory
 
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from odradek.model.errors import ConfigurationError
 from odradek.model.settings import nearest
 from odradek.spark.jobs.tables import TablesJob
+from odradek.spark.jobs.transform import TransformJob
 
 
 class _Key(NamedTuple):
@@ -54,68 +55,108 @@ _KEYS = {
     "cores": _Key("cores", str),
     "memory": _Key("memory", str),
 }
+_OF_TOPICS = {
+    name: _KEYS[name]
+    for name in (
+        *("bootstrap", "topic", "trigger", "once", "starting-offsets", "max-offsets-per-trigger"),
+        *("allow-data-loss", "app-id", "commit-group", "cores", "memory"),
+    )
+} | {
+    "to": _Key("to", str),
+    "directory": _Key("directory", str),
+    "sql": _Key("sql", str),
+    "compression": _Key("compression", str),
+}
 _OF_ALL = ("bootstrap", "cores", "memory")  # one session has one of the last two
-_NEEDED = ("bootstrap", "topic", "table")
 
 
-def jobs_of(file: Path) -> list[TablesJob]:
+class _Kind(NamedTuple):
+    job: type[TablesJob] | type[TransformJob]
+    keys: dict[str, _Key]
+    needed: tuple[str, ...]
+    target: str  # the key that says what is written
+
+
+_KINDS = {
+    "tables": _Kind(TablesJob, _KEYS, ("bootstrap", "topic", "table"), "table"),
+    "transform": _Kind(TransformJob, _OF_TOPICS, ("bootstrap", "topic", "to", "directory"), "directory"),
+}
+
+
+class _Place(NamedTuple):
+    """Where a job stands: of its kind the n-th, from 1; n = 0 is what stands above all jobs."""
+
+    file: Path
+    text: str
+    kind: str = ""
+    number: int = 0
+
+
+def jobs_of(file: Path) -> list[TablesJob | TransformJob]:
     """ConfigurationError names the file, the line, and what would work."""
     text = file.read_text(encoding="utf-8")
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{file}: {error}") from None
-    jobs = found.pop("tables", None)
+    given = {kind: found.pop(kind) for kind in _KINDS if kind in found}
     for key in found:
         if key not in _OF_ALL:
-            raise _wrong(
-                file, text, 0, key, f"no key {key} of all jobs; there are {', '.join(_OF_ALL)} and [[tables]]"
-            )
-    if not isinstance(jobs, list) or not jobs:
+            kinds = " and ".join(f"[[{kind}]]" for kind in _KINDS)
+            why = f"no key {key} of all jobs; there are {', '.join(_OF_ALL)}, {kinds}"
+            raise _wrong(_Place(file, text), key, why)
+    if not given or not all(isinstance(jobs, list) and jobs for jobs in given.values()):
         raise ConfigurationError(f"{file}: there is no job in it, as in [[tables]]")
-    read = [_job(file, text, number, {**found, **job}, job) for number, job in enumerate(jobs, start=1)]
-    of_jobs = [Path(job.table).resolve() for job in read]
-    for number, table in enumerate(of_jobs, start=1):
-        if table in of_jobs[: number - 1]:
-            raise _wrong(file, text, number, "table", f"table {table} is that of another job of this file")
+    read = []
+    written: set[Path] = set()
+    for kind, jobs in given.items():
+        for number, own in enumerate(jobs, start=1):
+            place = _Place(file, text, kind, number)
+            read.append(_job(place, {**found, **own}, own))
+            key = _KINDS[kind].target
+            target = Path(own[key]).resolve()
+            if target in written:
+                raise _wrong(place, key, f"{key} {target} is that of another job of this file")
+            written.add(target)
     return read
 
 
-def _job(file: Path, text: str, number: int, given: dict[str, Any], own: dict[str, Any]) -> TablesJob:
+def _job(place: _Place, given: dict[str, Any], own: dict[str, Any]) -> TablesJob | TransformJob:
+    kind = _KINDS[place.kind]
     values: dict[str, Any] = {}
     for name, value in given.items():
-        key = _KEYS.get(name)
+        key = kind.keys.get(name)
         if key is None:
-            guess = nearest(name, _KEYS)
-            hint = f"did you mean {guess}?" if guess else f"there are {', '.join(_KEYS)}"
-            raise _wrong(file, text, number, name, f"no key {name}; {hint}")
+            guess = nearest(name, kind.keys)
+            hint = f"did you mean {guess}?" if guess else f"there are {', '.join(kind.keys)}"
+            raise _wrong(place, name, f"no key {name}; {hint}")
         if name in own and name in _OF_ALL[1:]:
-            raise _wrong(file, text, number, name, f"{name} stands above the jobs: they share one session")
+            raise _wrong(place, name, f"{name} stands above the jobs: they share one session")
         if not isinstance(value, key.kind) or (key.kind is int and isinstance(value, bool)):
             kinds = {str: "a text in quotes", bool: "true or false", int: "a whole number"}
-            raise _wrong(file, text, number, name, f"{name} = {value!r}: want {kinds[key.kind]}")
+            raise _wrong(place, name, f"{name} = {value!r}: want {kinds[key.kind]}")
         values[key.field] = value
-    for name in _NEEDED:
+    for name in kind.needed:
         if name not in given:
-            raise _wrong(file, text, number, "", f"{name} is missing")
+            raise _wrong(place, "", f"{name} is missing")
     values["topics"] = tuple(topic.strip() for topic in values["topics"].split(","))
     if "fails_on_data_loss" in values:
         values["fails_on_data_loss"] = not values["fails_on_data_loss"]
     try:
-        return TablesJob(**values).check()
+        return kind.job(**values).check()
     except ConfigurationError as error:
         option = re.match(r"--([\w-]+)", str(error))
-        raise _wrong(file, text, number, option[1] if option else "", str(error)) from None
+        raise _wrong(place, option[1] if option else "", str(error)) from None
 
 
-def _wrong(file: Path, text: str, number: int, key: str, why: str) -> ConfigurationError:
-    """`number` counts the jobs from 1; 0 is what stands above them."""
-    job, line_of_job = 0, 1
-    for line, content in enumerate(text.splitlines(), start=1):
-        if re.match(r"\s*\[\[\s*tables\s*\]\]", content):
-            job += 1
-            if job == number:
+def _wrong(place: _Place, key: str, why: str) -> ConfigurationError:
+    job, line_of_job, is_inside = 0, 1, place.number == 0
+    for line, content in enumerate(place.text.splitlines(), start=1):
+        if begun := re.match(r"\s*\[\[\s*(\w+)\s*\]\]", content):
+            job += begun[1] == place.kind
+            is_inside = begun[1] == place.kind and job == place.number
+            if is_inside:
                 line_of_job = line
-        elif job == number and key and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", content):
-            return ConfigurationError(f"{file}, line {line}: {why}")
-    return ConfigurationError(f"{file}, line {line_of_job}: {why}")
+        elif is_inside and key and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", content):
+            return ConfigurationError(f"{place.file}, line {line}: {why}")
+    return ConfigurationError(f"{place.file}, line {line_of_job}: {why}")

@@ -8,6 +8,12 @@ The steps are those of the exactly-once protocol, in order:
     after-commit        the table has the batch; the driver's `commit` has not returned
     before-checkpoint   `commit` has returned and was acknowledged; Spark has not noted the batch as done
 
+Of the sink into topics (`odradek.spark.topic_commit`) there are between before-commit and after-commit
+
+    after-begin         whoever wrote before is fenced, and the topic does not have the batch
+    after-send          the rows are sent, what the batch notes of itself is not
+    before-end          all is sent, the transaction is open
+
 Nothing in production sets it: it comes from `--die-at` of a job, which exists for the tests and for the demo.
 """
 
@@ -19,6 +25,8 @@ from typing import Any, NamedTuple
 from odradek.model.errors import ConfigurationError
 
 STEPS = ("before-write", "after-write", "before-commit", "after-commit", "before-checkpoint")
+# Of the sink into topics, in order.
+TOPIC_STEPS = (*STEPS[:3], "after-begin", "after-send", "before-end", *STEPS[3:])
 
 
 class KillSwitch(NamedTuple):
@@ -28,7 +36,7 @@ class KillSwitch(NamedTuple):
 
     def at(self, step: str, batch_id: int) -> None:
         """Kills if this is the step and the batch; returns otherwise."""
-        assert step in STEPS
+        assert step in TOPIC_STEPS
         if step == self.step and batch_id == self.batch_id:
             _kill(self.pids)
 
@@ -39,7 +47,7 @@ class KillSwitch(NamedTuple):
         then still waits for the end of the conversation before it notes the batch as done, so a kill at the
         writer's end falls between the two, and always.
         """
-        assert step in STEPS
+        assert step in TOPIC_STEPS
         if step == self.step and batch_id == self.batch_id:
             weakref.finalize(holder, _kill, self.pids)
 
@@ -51,8 +59,8 @@ class KillSwitch(NamedTuple):
         if not text:
             return cls()
         step, batch_id, pids = text.split(":")
-        if step not in STEPS:
-            raise ConfigurationError(f"the kill switch knows {', '.join(STEPS)}, not {step!r}")
+        if step not in TOPIC_STEPS:
+            raise ConfigurationError(f"the kill switch knows {', '.join(TOPIC_STEPS)}, not {step!r}")
         return cls(step, int(batch_id), tuple(int(pid) for pid in pids.split(",") if pid))
 
 

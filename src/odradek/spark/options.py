@@ -10,7 +10,7 @@ import difflib
 import json
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from odradek.client.sync_connection import parse_addresses
@@ -114,8 +114,8 @@ class SourceOptions(NamedTuple):
 
 def parse(given: Mapping[str, str]) -> SourceOptions:
     """SourceOptions, or a ConfigurationError that names the option, what stands there, and what would work."""
-    options = _Reader(given)
-    options.refuse_unknown()
+    options = OptionReader(given)
+    options.refuse_unknown(_USED, _ACCEPTED, _KAFKA_USED, who="the odradek source")
     connection = ConnectionOptions(
         bootstrap=options.required("kafka.bootstrap.servers", "the brokers as host:port,host:port"),
         client_id=options.text("kafka.client.id") or "odradek-spark",
@@ -186,7 +186,7 @@ def _refuse_places(option: str, wanted: str | dict[str, Any] | None, refused: st
 
 
 def _subscription(
-    options: "_Reader",
+    options: "OptionReader",
 ) -> tuple[tuple[str, ...] | None, str | None, dict[str, tuple[int, ...]] | None]:
     ways = [name for name in ("subscribe", "subscribePattern", "assign") if options.text(name)]
     if len(ways) != 1:
@@ -215,7 +215,7 @@ def _subscription(
     return None, None, assign
 
 
-def _columns(options: "_Reader") -> tuple[str, ...] | None:
+def _columns(options: "OptionReader") -> tuple[str, ...] | None:
     text = options.text("columns")
     if text is None:
         return None
@@ -228,21 +228,23 @@ def _columns(options: "_Reader") -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(chosen))
 
 
-class _Reader:
+class OptionReader:
     """The options as given, each read as one type; every complaint names the option."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = {name.lower(): value for name, value in given.items()}
 
-    def refuse_unknown(self) -> None:
-        known = {name.lower(): name for name in _USED + _ACCEPTED + _KAFKA_USED}
+    def refuse_unknown(
+        self, used: Sequence[str], accepted: Sequence[str], of_kafka: Sequence[str], *, who: str
+    ) -> None:
+        known = {name.lower(): name for name in (*used, *accepted, *of_kafka)}
         for name in sorted(self._given):
             if name in known:
                 continue
             if name.startswith("kafka."):
                 if name.startswith(("kafka.ssl.", "kafka.sasl.")):
-                    raise ConfigurationError(f"{name}: only PLAINTEXT listeners can be read so far")
-                warnings.warn(f"{name} has no meaning for the odradek source and is not used", stacklevel=3)
+                    raise ConfigurationError(f"{name}: only PLAINTEXT listeners are spoken to so far")
+                warnings.warn(f"{name} has no meaning for {who} and is not used", stacklevel=3)
                 continue
             if name == "commitgroup":
                 raise ConfigurationError(
@@ -250,12 +252,12 @@ class _Reader:
                     "odradek.spark.group_offsets.commit_group(spark, query, bootstrap=..., group=...) is, once it has started"
                 )
             near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {known[near[0]]}?" if near else f"; known are {', '.join(_USED)}"
+            hint = f"; did you mean {known[near[0]]}?" if near else f"; known are {', '.join(used)}"
             raise ConfigurationError(f"there is no option {name}{hint}")
         protocol = self.text("kafka.security.protocol") or "PLAINTEXT"
         if protocol.upper() != "PLAINTEXT":
             raise ConfigurationError(
-                f"kafka.security.protocol={protocol}: only PLAINTEXT listeners can be read so far"
+                f"kafka.security.protocol={protocol}: only PLAINTEXT listeners are spoken to so far"
             )
 
     def text(self, name: str) -> str | None:

@@ -28,6 +28,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 import odradek
 from odradek.model.errors import ConfigurationError
+from odradek.spark.micro_batch import current_batch_id
 from odradek.spark.options import SourceOptions
 from odradek.spark.source import OdradekSource, StreamReader, in_a_sentence, schema_of, stream_options
 
@@ -208,16 +209,6 @@ def table_options(given: Mapping[str, str]) -> "TableOptions":
         raise ConfigurationError(f"rowsAreRecords={are_records!r}: want true or false")
     shape = Shape.from_text(options["shape"]) if options.get("shape") else None
     return TableOptions(options["table"], options["appid"], switch, are_records == "true", shape)
-
-
-def current_batch_id() -> int:
-    """The micro-batch this task belongs to, as Spark tells its tasks."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    text = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
-    assert text is not None, "a task of a stream knows its batch"
-    return int(text)
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> "list[Written]":

@@ -60,10 +60,6 @@ _TYPES = {
     "headers": ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
     "leaderEpoch": IntegerType(),
 }
-_NO_SINK = (
-    'format("odradek") reads topics and writes none: Spark\'s own connector writes them, format("kafka") of the package '
-    'spark-sql-kafka-0-10; a stream goes into a Delta table by writeStream.format("odradek-delta")'
-)
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -96,7 +92,7 @@ class RangesPartition(InputPartition):
 
 
 class OdradekSource(DataSource):
-    """Topics of any Kafka-compatible cluster, batch and stream."""
+    """Topics of any Kafka-compatible cluster, read and written, batch and stream."""
 
     @classmethod
     def name(cls) -> str:
@@ -116,11 +112,17 @@ class OdradekSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return StreamReader(stream_options(self.options), checked(schema))
 
+    @in_a_sentence
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        raise ConfigurationError(_NO_SINK)
+        from odradek.spark.topic_sink import batch_writer
 
+        return batch_writer(self.options, schema, overwrite=overwrite)
+
+    @in_a_sentence
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        raise ConfigurationError(_NO_SINK)
+        from odradek.spark.topic_sink import stream_writer
+
+        return stream_writer(self.options, schema, overwrite=overwrite)
 
 
 def stream_options(given: Mapping[str, str]) -> SourceOptions:

@@ -6,12 +6,21 @@ from odradek.cli.group import LazyGroup
 
 VERBS = {
     "tables": ("odradek.cli.spark.tables", "tables", "A topic becomes a table, and the table stays fresh."),
+    "transform": (
+        "odradek.cli.spark.transform",
+        "transform",
+        "Topics into a topic, by SQL, exactly once.",
+    ),
     "run": ("odradek.cli.spark.run", "run", "The jobs of a TOML file."),
-    "verify": ("odradek.cli.spark.verify", "verify", "Is the table what the topic says?"),
+    "verify": (
+        "odradek.cli.spark.verify",
+        "verify",
+        "Is the table what the topic says, or a topic what was written?",
+    ),
     "dlq": ("odradek.cli.spark.dlq", "dlq", "What could not become a row, and why."),
 }
 
 
 @click.group(cls=LazyGroup, verbs=VERBS)
 def spark() -> None:
-    """Topics as tables, exactly once, with Spark as the engine."""
+    """Topics as tables, and into topics, exactly once, with Spark as the engine."""

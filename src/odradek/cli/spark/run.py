@@ -10,19 +10,25 @@ from odradek.cli.spark.running import explain, run_until_stopped
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--once", "is_once", is_flag=True, help="Stop when all that is there now is in the tables.")
+@click.option("--once", "is_once", is_flag=True, help="Stop when all that is there now is in.")
 @click.option("--explain", "is_explained", is_flag=True, help="Say what would happen, and start nothing.")
 @json_option
 def run(file: Path, is_once: bool, is_explained: bool, as_json: bool) -> None:
-    """The jobs of a TOML file: a [[tables]] each, with the options of `odradek spark tables` as keys."""
+    """The jobs of a TOML file: [[tables]] and [[transform]], with the options of `odradek spark tables` and `transform` as keys."""
     from odradek.spark.session import require_pyspark
 
     require_pyspark()
     from odradek.spark.job_file import jobs_of
-    from odradek.spark.jobs.tables import planned
+    from odradek.spark.jobs import tables, transform
 
     jobs = jobs_of(file)
-    plans = [planned(job._replace(is_once=job.is_once or is_once)) for job in jobs]
+    plans: list[tables.Planned] = []
+    for job in jobs:
+        is_ending = job.is_once or is_once
+        if isinstance(job, transform.TransformJob):
+            plans.append(transform.planned(job._replace(is_once=is_ending)))
+        else:
+            plans.append(tables.planned(job._replace(is_once=is_ending)))
     if is_explained:
         explain(plans, as_json=as_json)
     else:

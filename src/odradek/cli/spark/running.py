@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from odradek.cli.output import fail, print_json
 
 if TYPE_CHECKING:
-    from odradek.spark.jobs.tables import Batch, Plan, TablesJob
+    from odradek.spark.jobs.tables import Batch, Job, Planned
 
 
-def explain(plans: "Sequence[Plan]", *, as_json: bool) -> None:
+def explain(plans: "Sequence[Planned]", *, as_json: bool) -> None:
     if as_json:
         print_json([dict(plan.lines()) for plan in plans])
         return
@@ -24,7 +24,7 @@ def explain(plans: "Sequence[Plan]", *, as_json: bool) -> None:
             print()
 
 
-def run_until_stopped(plans: "Sequence[Plan]", *, as_json: bool) -> None:
+def run_until_stopped(plans: "Sequence[Planned]", *, as_json: bool) -> None:
     from odradek.spark.jobs.tables import run
     from odradek.spark.session import find_java, require_pyspark
 
@@ -33,11 +33,11 @@ def run_until_stopped(plans: "Sequence[Plan]", *, as_json: bool) -> None:
     if not as_json:
         print(f"{java}", file=sys.stderr)
 
-    def tell(job: "TablesJob", batch: "Batch") -> None:
+    def tell(job: "Job", batch: "Batch") -> None:
         if as_json:
-            print_json({"table": job.table, **batch._asdict()})
+            print_json({"table": job.target, **batch._asdict()})
         else:
-            print(f"{job.table}  {batch}" if len(plans) > 1 else str(batch), flush=True)
+            print(f"{job.target}  {batch}" if len(plans) > 1 else str(batch), flush=True)
 
     with _asked_to_stop() as stop:
         failed = run(plans, tell, stop.is_set)

@@ -189,7 +189,7 @@ def _target(key: bytes | None, partitions: int, keyless: int) -> tuple[int, int]
     """The partition, and the count of records without a key: those change partition with every full batch."""
     if key is None:
         return (keyless // BATCH_RECORDS) % partitions, keyless + 1
-    from odradek.cli.partitioning import partition_of
+    from odradek.client.partitioning import partition_of
 
     return partition_of(key, partitions), keyless
 

@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -83,6 +83,10 @@ class TablesJob(NamedTuple):
         return self.app_id or f"tables:{','.join(sorted(self.topics))}"
 
     @property
+    def target(self) -> str:
+        return self.table
+
+    @property
     def own_directory(self) -> Path:
         return Path(os.path.abspath(self.table)) / OWN_DIRECTORY
 
@@ -105,10 +109,7 @@ class TablesJob(NamedTuple):
         self._check_formats()
         if self.from_checkpoint and self.starting_offsets != "earliest":
             raise ConfigurationError("--from-checkpoint and --starting-offsets: want one of them")
-        if not _TRIGGER.fullmatch(self.trigger):
-            raise ConfigurationError(f"--trigger {self.trigger}: want a duration as in 500ms, 10s, 5m")
-        if not re.fullmatch(r"[1-9]\d*|\*", self.cores):
-            raise ConfigurationError(f"--cores {self.cores}: want a number, or * for all of them")
+        check_running(self.trigger, self.cores)
         columns = ddl.schema_of(self.schema) if self.schema else formats.PLAIN
         Shape(columns, self.has_meta, self.on_error, most_letters=self.max_dead_letters).check()
         parse(self.source_options())
@@ -215,6 +216,12 @@ class Plan(NamedTuple):
         yield "commits", f"one a batch, by {job.name!r}; checkpoint in {job.checkpoint_directory}"
         when = "until all is in, then it stops" if job.is_once else f"every {job.trigger}, until Ctrl-C"
         yield "runs", f"{when}; on local[{job.cores}]; what Spark says is in {job.log}"
+
+    def start(self, spark: "SparkSession") -> "StreamingQuery":
+        return start(spark, self)
+
+    def noted(self, batch_id: int) -> dict[str, Any] | None:
+        return tables.noted(self.job.table, self.job.name, batch_id)
 
 
 def planned(job: TablesJob) -> Plan:
@@ -361,11 +368,47 @@ def start(spark: "SparkSession", plan: Plan) -> "StreamingQuery":
     )
 
 
+def check_running(trigger: str, cores: str) -> None:
+    """What all kinds of jobs have."""
+    if not _TRIGGER.fullmatch(trigger):
+        raise ConfigurationError(f"--trigger {trigger}: want a duration as in 500ms, 10s, 5m")
+    if not re.fullmatch(r"[1-9]\d*|\*", cores):
+        raise ConfigurationError(f"--cores {cores}: want a number, or * for all of them")
+
+
 def spark_duration(text: str) -> str:
     """Spark wants its units spelt out."""
     units = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "min": "minutes", "h": "hours"}
     number, unit = re.fullmatch(r"(\d+)\s*(\w+)", text).groups()  # type: ignore[union-attr]
     return f"{number} {units[unit]}"
+
+
+class Job(Protocol):
+    """What running asks of a job, of whatever kind."""
+
+    @property
+    def bootstrap(self) -> str: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def commit_group(self) -> str: ...
+    @property
+    def cores(self) -> str: ...
+    @property
+    def memory(self) -> str: ...
+    @property
+    def log(self) -> Path: ...
+
+
+class Planned(Protocol):
+    """What running asks of a plan."""
+
+    @property
+    def job(self) -> Job: ...
+    def lines(self) -> Iterator[tuple[str, str]]: ...
+    def start(self, spark: "SparkSession") -> "StreamingQuery": ...
+    def noted(self, batch_id: int) -> dict[str, Any] | None:
+        """What a batch noted of itself; None if it is not there."""
 
 
 class Batch(NamedTuple):
@@ -382,26 +425,28 @@ class Batch(NamedTuple):
 
     def __str__(self) -> str:
         skipped = f"  {self.skipped:,} offsets lost" if self.skipped else ""
+        of_table = ""
+        if self.files or self.dead_letters:
+            of_table = f"  {counted(self.dead_letters, 'dead letter')}  {counted(self.files, 'file')}"
         return (
             f"batch {self.number}: {counted(self.rows, 'row')}  lag {counted(self.lag_records, 'record')}, "
-            f"{self.lag_s:.1f} s  {counted(self.dead_letters, 'dead letter')}  {counted(self.files, 'file')}  "
-            f"({self.took_s:.1f} s){skipped}"
+            f"{self.lag_s:.1f} s{of_table}  ({self.took_s:.1f} s){skipped}"
         )
 
 
 def run(
-    plans: Sequence[Plan], tell: Callable[[TablesJob, Batch], None], is_asked_to_stop: Callable[[], bool]
+    plans: Sequence[Planned], tell: Callable[[Job, Batch], None], is_asked_to_stop: Callable[[], bool]
 ) -> dict[str, str]:
-    """All of them in one session, until each has ended. Of those that failed the sentence, by table; others go on."""
+    """All of them in one session, until each has ended. Of those that failed the sentence, by what they write; others go on."""
     from odradek.spark.session import local_session
 
     first = plans[0].job
     spark = local_session("odradek", cores=first.cores, memory=first.memory, log=first.log)
     failed: dict[str, str] = {}
-    running: dict[TablesJob, Generator[Batch | None, None, None]] = {}
+    running: dict[Job, Generator[Batch | None, None, None]] = {}
     try:
         for plan in plans:
-            running[plan.job] = followed(start(spark, plan), plan, is_asked_to_stop, spark)
+            running[plan.job] = followed(plan.start(spark), plan, is_asked_to_stop, spark)
         while running:
             for job, batches in list(running.items()):
                 try:
@@ -409,7 +454,7 @@ def run(
                 except (
                     Exception
                 ) as error:  # whatever Spark made of it: the sentence is for who started the job
-                    failed[job.table] = sentence_of(error)
+                    failed[job.target] = sentence_of(error)
                     batch = _ENDED
                 if batch is _ENDED:
                     del running[job]
@@ -427,7 +472,7 @@ _ENDED = object()
 
 def followed(
     query: "StreamingQuery",
-    plan: Plan,
+    plan: Planned,
     is_asked_to_stop: Callable[[], bool],
     spark: "SparkSession",
 ) -> "Generator[Batch | None, None, None]":
@@ -449,7 +494,7 @@ def followed(
 
 
 def _batches(
-    query: "StreamingQuery", plan: Plan, is_asked_to_stop: Callable[[], bool]
+    query: "StreamingQuery", plan: Planned, is_asked_to_stop: Callable[[], bool]
 ) -> "Iterator[Batch | None]":
     told = -1
     while True:
@@ -457,7 +502,7 @@ def _batches(
         for progress in query.recentProgress:
             if progress["batchId"] > told:
                 told = progress["batchId"]
-                note = tables.noted(plan.job.table, plan.job.name, told) if progress["numInputRows"] else None
+                note = plan.noted(told) if progress["numInputRows"] else None
                 if note is not None:
                     yield _batch(progress, note)
         if not is_active:

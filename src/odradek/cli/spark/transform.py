@@ -1,0 +1,95 @@
+"""`odradek spark transform`: topics into a topic, exactly once, by SQL or as they are, until Ctrl-C."""
+
+import click
+
+from odradek.cli.output import bootstrap_option, json_option
+from odradek.cli.spark.running import explain, run_until_stopped
+
+
+@click.command()
+@click.option("--topic", required=True, metavar="NAME,...", help="One topic, or several separated by commas.")
+@click.option("--to", required=True, metavar="NAME", help="The topic that is written.")
+@click.option(
+    "--directory",
+    required=True,
+    type=click.Path(),
+    help="Of the job: its checkpoint, its proofs, Spark's log.",
+)
+@click.option(
+    "--sql",
+    default="",
+    metavar="SELECT",
+    help='As "SELECT key, upper(string(value)) AS value FROM records"; else the records as they are.',
+)
+@click.option(
+    "--compression",
+    default="zstd",
+    show_default=True,
+    help="Of what is written: none, gzip, snappy, lz4, zstd.",
+)
+@click.option("--trigger", default="10s", show_default=True, help="How often a batch is begun.")
+@click.option("--once", "is_once", is_flag=True, help="Stop when all that is there now is in.")
+@click.option("--starting-offsets", default="earliest", show_default=True, help="earliest, latest, or JSON.")
+@click.option(
+    "--max-offsets-per-trigger", type=click.IntRange(min=1), help="At most so many records a batch."
+)
+@click.option("--allow-data-loss", is_flag=True, help="Go on where records are gone, and count them.")
+@click.option("--app-id", default="", help="Name of this writer; else by its topics.")
+@click.option(
+    "--commit-group", default="", metavar="GROUP", help="A consumer group that shows where the job stands."
+)
+@click.option("--cores", default="2", show_default=True, help="Cores of this machine, * for all.")
+@click.option("--memory", default="1g", show_default=True, help="Of Spark's JVM.")
+@click.option("--explain", "is_explained", is_flag=True, help="Say what would happen, and start nothing.")
+@bootstrap_option
+@json_option
+def transform(
+    topic: str,
+    to: str,
+    directory: str,
+    sql: str,
+    compression: str,
+    trigger: str,
+    is_once: bool,
+    starting_offsets: str,
+    max_offsets_per_trigger: int | None,
+    allow_data_loss: bool,
+    app_id: str,
+    commit_group: str,
+    cores: str,
+    memory: str,
+    is_explained: bool,
+    bootstrap: str,
+    as_json: bool,
+) -> None:
+    """Topics into a topic: a transaction a batch, and a line of each, until Ctrl-C. The same line again goes on.
+
+    Killed at any point, who reads committed finds each batch once and whole. `odradek spark verify --directory` proves it.
+    """
+    from odradek.spark.session import require_pyspark
+
+    require_pyspark()
+    from odradek.spark.jobs.transform import TransformJob, planned
+
+    job = TransformJob(
+        bootstrap=bootstrap,
+        topics=tuple(name.strip() for name in topic.split(",")),
+        to=to,
+        directory=directory,
+        sql=sql,
+        compression=compression,
+        trigger=trigger,
+        is_once=is_once,
+        starting_offsets=starting_offsets,
+        max_offsets_per_trigger=max_offsets_per_trigger,
+        fails_on_data_loss=not allow_data_loss,
+        app_id=app_id,
+        commit_group=commit_group,
+        cores=cores,
+        memory=memory,
+    )
+    plans = [planned(job)]
+    if is_explained:
+        explain(plans, as_json=as_json)
+    else:
+        run_until_stopped(plans, as_json=as_json)

@@ -1,0 +1,106 @@
+"""The options of the sink into topics, under the names of Spark's own Kafka connector where it has them."""
+
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from odradek.client.sync_connection import parse_addresses
+from odradek.model.errors import ConfigurationError
+from odradek.spark.kill_switch import KillSwitch
+from odradek.spark.options import ConnectionOptions, OptionReader
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+PROGRESS_TOPIC = "odradek-sinks"
+# What the source takes and a sink has no use for: code that hands both the same options goes on working.
+_USED = ("kafka.bootstrap.servers", "topic", "appId", "batchId", "directory", "progressTopic", "killSwitch")
+_ACCEPTED = ("path", "checkpointLocation", "includeHeaders")
+_KAFKA_USED = (
+    "kafka.bootstrap.servers",
+    "kafka.client.id",
+    "kafka.request.timeout.ms",
+    "kafka.compression.type",
+    "kafka.transaction.timeout.ms",
+    "kafka.acks",
+    "kafka.security.protocol",
+)
+
+
+class TopicOptions(NamedTuple):
+    """What tasks and driver need; it travels with every task."""
+
+    connection: ConnectionOptions
+    topic: str | None  # None: the column `topic` says
+    app_id: str
+    directory: str  # where tasks leave what the driver sends; executors and driver share it
+    codec: str = "none"
+    timeout_ms: int | None = None  # of the transaction; None: by what there is to send
+    progress_topic: str = PROGRESS_TOPIC
+    is_named: bool = True  # False: nobody will ever give the batch again under this name
+    batch_id: int = 0  # of a batch write
+    kill_switch: KillSwitch = KillSwitch()
+
+    @property
+    def transactional_id(self) -> str:
+        return f"odradek:{self.app_id}"
+
+
+def parse_topic_options(given: Mapping[str, str], *, is_stream: bool) -> TopicOptions:
+    """TopicOptions, or a ConfigurationError that names the option, what stands there, and what would work."""
+    options = OptionReader(given)
+    options.refuse_unknown(_USED, _ACCEPTED, _KAFKA_USED, who="the sink into topics")
+    connection = ConnectionOptions(
+        bootstrap=options.required("kafka.bootstrap.servers", "the brokers as host:port,host:port"),
+        client_id=options.text("kafka.client.id") or "odradek-spark",
+        request_timeout_s=(options.positive("kafka.request.timeout.ms") or 30_000) / 1000,
+    )
+    parse_addresses(connection.bootstrap)
+    acks = options.text("kafka.acks")
+    if acks not in (None, "all", "-1"):
+        raise ConfigurationError(f"kafka.acks={acks}: a transaction needs all of them")
+    codec = (options.text("kafka.compression.type") or "none").lower()
+    if codec not in CODECS:
+        raise ConfigurationError(f"kafka.compression.type={codec}: there are {', '.join(CODECS)}")
+    app_id = options.text("appId")
+    if is_stream and not app_id:
+        raise ConfigurationError("the option appId is missing: a name for this writer, of one checkpoint")
+    return TopicOptions(
+        connection,
+        topic=options.text("topic") or None,
+        app_id=app_id or uuid.uuid4().hex,
+        directory=_directory(options, is_stream=is_stream),
+        codec=codec,
+        timeout_ms=options.positive("kafka.transaction.timeout.ms"),
+        progress_topic=options.text("progressTopic") or PROGRESS_TOPIC,
+        is_named=app_id is not None,
+        batch_id=_batch_id(options, is_stream=is_stream),
+        kill_switch=KillSwitch.from_text(options.text("killSwitch")),
+    )
+
+
+def _directory(options: OptionReader, *, is_stream: bool) -> str:
+    if given := options.text("directory"):
+        return os.path.abspath(given)
+    if not is_stream:
+        import tempfile
+
+        return str(Path(tempfile.gettempdir()) / f"odradek-sink-{os.getuid()}")
+    checkpoint = (options.text("checkpointLocation") or "").removeprefix("file:")
+    if not checkpoint or ":" in checkpoint.partition("/")[0]:
+        raise ConfigurationError(
+            "the option directory is missing: where tasks leave what the driver sends, shared by both "
+            "(with a checkpointLocation on a file system that is mounted it stands below that)"
+        )
+    return os.path.abspath(Path(checkpoint) / "odradek-sink")
+
+
+def _batch_id(options: OptionReader, *, is_stream: bool) -> int:
+    text = options.text("batchId")
+    if text is None:
+        return 0
+    if is_stream or not options.text("appId"):
+        raise ConfigurationError("batchId is for batch writes with an appId: a stream counts its own batches")
+    if not text.isdigit():
+        raise ConfigurationError(f"batchId={text!r}: want a whole number")
+    return int(text)

@@ -1,0 +1,170 @@
+"""Rows into record batches and back; partitions as the Java client chooses them."""
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odradek.client.partitioning import murmur2, partition_of
+from odradek.model.ids import TopicPartition
+from odradek.records.batch import read_header, stamp_producer
+from odradek.records.compression import CODEC_NAMES
+from odradek.records.reader import decode_batch
+from odradek.spark.encode import BadRow, Encoded, Places, encoded, records_of, slices_of
+from odradek.spark.fingerprint import of_records
+from odradek.spark.murmur2 import murmur2_of, partitions_of
+
+BYTES = st.none() | st.binary(max_size=40)
+HEADERS = st.none() | st.lists(st.tuples(st.text(max_size=5), BYTES), max_size=3)
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "key": BYTES,
+            "value": st.none() | st.binary(max_size=300),
+            "headers": HEADERS,
+            "partition": st.none() | st.integers(0, 3),
+            "topic": st.sampled_from(["a", "b"]),
+            "timestamp": st.none() | st.integers(0, 4_000_000_000_000_000),
+        }
+    ),
+    min_size=1,
+    max_size=60,
+)
+SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ("partition", pa.int32()),
+        ("topic", pa.string()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+    ]
+)
+NOW = 1_700_000_000_000
+
+
+def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    shaped = [
+        {
+            **row,
+            "headers": None
+            if row["headers"] is None
+            else [{"key": k, "value": v} for k, v in row["headers"]],
+        }
+        for row in rows
+    ]
+    return pa.RecordBatch.from_pylist(shaped, schema=SCHEMA)
+
+
+def decoded(found: Encoded) -> dict[TopicPartition, list[Any]]:
+    records: dict[TopicPartition, list[Any]] = {}
+    for batch in found.batches:
+        data = bytearray(batch.header + bytes(batch.body))
+        stamp_producer(data, producer_id=7, producer_epoch=1, base_sequence=0)
+        header = read_header(data)
+        of_batch = list(decode_batch(bytes(data), 0))
+        assert header.record_count == batch.records == len(of_batch)
+        assert [record.offset for record in of_batch] == list(range(batch.records))
+        assert header.max_timestamp == max(record.timestamp for record in of_batch)
+        records.setdefault(batch.partition, []).extend(of_batch)
+    return records
+
+
+@settings(max_examples=80, deadline=None)
+@given(rows=ROWS, codec=st.sampled_from(CODEC_NAMES), batch_bytes=st.sampled_from([1, 100, 1 << 19]))
+def test_what_is_encoded_is_decoded_as_it_was(
+    rows: list[dict[str, Any]], codec: str, batch_bytes: int
+) -> None:
+    places = Places(None, lambda topic: 4)
+    found = encoded(
+        records_of(batch_of(rows), None), places, codec=codec, now_ms=NOW, batch_bytes=batch_bytes
+    )
+
+    told = Counter(
+        (where.topic, record.key, record.value, record.timestamp, tuple(record.headers))
+        for where, records in decoded(found).items()
+        for record in records
+    )
+    assert told == Counter(
+        (
+            row["topic"],
+            row["key"],
+            row["value"],
+            NOW if row["timestamp"] is None else row["timestamp"] // 1000,
+            tuple(row["headers"] or ()),
+        )
+        for row in rows
+    )
+    for where, records in decoded(found).items():
+        pairs = [(record.key, record.value) for record in records]
+        assert found.proofs[where] == of_records(pairs)
+        for row in rows:
+            if row["partition"] is None and row["key"] is not None and row["topic"] == where.topic:
+                is_here = (row["key"], row["value"]) in pairs
+                assert is_here or partition_of(row["key"], 4) != where.partition
+
+
+def test_rows_of_a_partition_keep_their_order() -> None:
+    rows = [
+        {"key": b"k%d" % (n % 7), "value": b"%d" % n, "headers": None, "partition": None, "topic": "a"}
+        for n in range(1000)
+    ]
+    places = Places("a", lambda topic: 3)
+    table = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+    found = decoded(encoded(records_of(table, "a"), places, codec="none", now_ms=NOW, batch_bytes=500))
+
+    assert sum(len(records) for records in found.values()) == 1000
+    for where, records in found.items():
+        numbers = [int(record.value) for record in records]
+        assert numbers == sorted(numbers)
+        assert {partition_of(bytes(record.key), 3) for record in records} == {where.partition}
+
+
+@given(keys=st.lists(st.binary(max_size=70), max_size=50), skipped=st.integers(0, 3))
+def test_a_column_of_keys_is_hashed_as_each_of_them(keys: list[bytes], skipped: int) -> None:
+    column = pa.array(keys, pa.binary()).slice(min(skipped, len(keys)))
+
+    assert murmur2_of(column).tolist() == [murmur2(key) for key in keys[skipped:]]
+    assert partitions_of(column, 7).tolist() == [partition_of(key, 7) for key in keys[skipped:]]
+
+
+def test_rows_without_a_key_are_dealt_out_to_all_partitions() -> None:
+    rows = [{"key": None, "value": b"%d" % n, "headers": None, "topic": "a"} for n in range(100)]
+    table = records_of(pa.RecordBatch.from_pylist(rows, schema=SCHEMA), "a")
+
+    found = encoded(table, Places("a", lambda topic: 4), codec="none", now_ms=NOW, keyless_from=2)
+
+    assert {where.partition: proof.count for where, proof in found.proofs.items()} == dict.fromkeys(
+        range(4), 25
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        ({"partition": 4}, "partition 4 of a, which has partitions 0 to 3"),
+        ({"partition": -7}, "partition -7 of a, which has partitions 0 to 3"),
+        ({"topic": None}, "a row has no topic"),
+        ({"timestamp": -1}, "a timestamp before 1970"),
+        ({"headers": [{"key": None, "value": b"x"}]}, "a header has no key"),
+    ],
+)
+def test_a_row_that_can_be_no_record_is_refused_in_a_sentence(row: dict[str, Any], sentence: str) -> None:
+    rows = [{"key": b"k", "value": b"v", "topic": "a"}, {"key": b"k", "value": b"v", "topic": "a", **row}]
+    table = records_of(pa.RecordBatch.from_pylist(rows, schema=SCHEMA), None)
+
+    with pytest.raises(BadRow, match=sentence):
+        encoded(table, Places(None, lambda topic: 4), codec="none", now_ms=NOW)
+
+
+def test_slices_are_of_about_the_size_and_lose_nothing() -> None:
+    batches = [pa.record_batch({"value": [b"x" * 100] * count}) for count in (0, 1, 10, 5_000, 3)]
+
+    slices = list(slices_of(iter(batches), 50_000))
+
+    assert sum(batch.num_rows for batch in slices) == 5_014
+    assert 5 <= len(slices) <= 12 and max(batch.nbytes for batch in slices) < 110_000

@@ -1,0 +1,276 @@
+"""Topics that take each batch once: kills at every step of the protocol, two drivers, a coordinator that loses patience."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from odradek.client import sync_transaction
+from odradek.client.sync import LATEST, SyncClient
+from odradek.client.sync_connection import ConnectionLost, SyncConnection
+from odradek.client.sync_records import records
+from odradek.client.sync_transaction import Fenced
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.produce import ProduceResponse
+from odradek.spark.kill_switch import TOPIC_STEPS
+from odradek.spark.options import ConnectionOptions
+from odradek.spark.topic_commit import AheadOfCheckpoint, commit
+from odradek.spark.topic_options import TopicOptions
+from odradek.spark.topic_writing import NotShared, Staged, discard, stage, staged_directory
+from odradek.testing.process_cluster import ProcessCluster
+from tests.support import eventually
+
+MakeTopic = Callable[..., str]
+BATCHES = 3
+ROWS = 40
+
+
+class Died(Exception):
+    pass
+
+
+class Sink(NamedTuple):
+    """What Spark does with the sink, without Spark; `checkpoint` holds the batches that it noted."""
+
+    options: TopicOptions
+    checkpoint: list[int]
+
+    def at(self, what: Callable[[str, int], None]) -> "Sink":
+        class Switch:
+            at = staticmethod(what)
+
+        return self._replace(options=self.options._replace(kill_switch=Switch()))  # type: ignore[arg-type]
+
+    def dies_at(self, step: str, batch_id: int) -> "Sink":
+        def die(at: str, batch: int) -> None:
+            if (at, batch) == (step, batch_id):
+                raise Died
+
+        return self.at(die)
+
+    def stage(self, batch_id: int, attempt: int, tasks: int) -> list[Staged]:
+        """Rows that no two attempts have alike, dealt out to any number of tasks."""
+        rows = [{"key": b"k%d" % (n % 7), "value": b"%d-%d-%d" % (batch_id, attempt, n)} for n in range(ROWS)]
+        schema = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+        return [
+            stage(
+                [pa.RecordBatch.from_pylist(rows[task::tasks], schema=schema)],
+                self.options,
+                batch_id=batch_id,
+            )
+            for task in range(tasks)
+        ]
+
+    def run(self, attempt: int = 0, tasks: int = 2) -> None:
+        for batch_id in range(BATCHES):
+            if batch_id in self.checkpoint:
+                continue
+            commit(self.options, self.stage(batch_id, attempt, tasks), batch_id)
+            self.options.kill_switch.at("before-checkpoint", batch_id)
+            self.checkpoint.append(batch_id)
+
+
+@pytest.fixture
+def sink(cluster: ProcessCluster, make_topic: MakeTopic, tmp_path: Path) -> Sink:
+    topic = make_topic(partitions=3)
+    options = TopicOptions(ConnectionOptions(cluster.bootstrap), topic, f"app-{topic}", str(tmp_path))
+    return Sink(options, [])
+
+
+def read(client: SyncClient, sink: Sink, *, committed: bool = True) -> list[tuple[int, int, int]]:
+    """(batch, attempt, row) of every record that a reader of committed transactions sees."""
+    assert sink.options.topic is not None
+    found = []
+    for number in range(3):
+        partition = TopicPartition(sink.options.topic, number)
+        end = client.list_offsets({partition: LATEST}, read_committed=committed)[partition].offset
+        for record in records(client, partition, 0, end, read_committed=committed):
+            assert record.value is not None
+            batch, attempt, row = bytes(record.value).split(b"-")
+            found.append((int(batch), int(attempt), int(row)))
+    return sorted(found)
+
+
+def whole(*attempts: int) -> list[tuple[int, int, int]]:
+    """Each batch as one attempt had it."""
+    return [(batch, attempt, row) for batch, attempt in enumerate(attempts) for row in range(ROWS)]
+
+
+@pytest.mark.parametrize("step", TOPIC_STEPS)
+def test_a_batch_is_there_once_wherever_the_driver_dies(step: str, sink: Sink, client: SyncClient) -> None:
+    with pytest.raises(Died):
+        sink.dies_at(step, 1).run(attempt=0, tasks=2)
+    is_there = step in ("after-commit", "before-checkpoint")
+    eventually(lambda: read(client, sink)[:ROWS] == whole(0), 30.0, "the first batch")
+
+    sink.run(attempt=1, tasks=5)  # as after a restart with more cores: other rows, dealt out otherwise
+
+    assert read(client, sink) == whole(0, 0 if is_there else 1, 1)
+    assert sink.checkpoint == [0, 1, 2]
+    assert list(staged_directory(sink.options).iterdir()) == []
+
+
+def test_who_dies_again_and_again_doubles_nothing(sink: Sink, client: SyncClient) -> None:
+    for attempt, step in enumerate(TOPIC_STEPS):
+        with pytest.raises(Died):
+            sink.dies_at(step, 1).run(attempt=attempt, tasks=1 + attempt % 3)
+        if step == "after-commit":
+            break
+    sink.run(attempt=9)
+
+    assert read(client, sink) == whole(0, attempt, 9)
+
+
+def test_before_the_end_nothing_of_a_batch_is_read_and_then_all_of_it(sink: Sink, client: SyncClient) -> None:
+    seen = {}
+
+    def look(step: str, batch: int) -> None:
+        if batch == 0:
+            seen[step] = (len(read(client, sink)), len(read(client, sink, committed=False)))
+
+    sink.at(look).run()
+
+    assert seen["before-end"] == (0, ROWS)
+    assert seen["after-send"] == (0, ROWS)
+    assert seen["after-begin"] == (0, 0)
+    eventually(lambda: read(client, sink) == whole(0, 0, 0), 30.0)
+
+
+@pytest.mark.parametrize("step", ["after-begin", "after-send", "before-end"])
+def test_of_two_drivers_one_is_fenced_and_the_batch_is_there_once(
+    step: str, sink: Sink, client: SyncClient, tmp_path: Path
+) -> None:
+    other = Sink(sink.options, [])
+
+    def other_goes_on(at: str, batch: int) -> None:
+        if (at, batch) == (step, 1) and not other.checkpoint:
+            other.checkpoint.append(0)
+            other.run(attempt=1)
+
+    with pytest.raises((Fenced, NotShared)):
+        sink.at(other_goes_on).run(attempt=0)
+
+    assert read(client, sink) == whole(0, 1, 1)
+    with pytest.raises(AheadOfCheckpoint, match=r"has written batch 2 .* this checkpoint is only at batch 1"):
+        sink.run(attempt=2)
+    assert read(client, sink) == whole(0, 1, 1)
+
+
+def test_a_coordinator_that_loses_patience_takes_the_whole_batch_back(sink: Sink, client: SyncClient) -> None:
+    assert sink.options.topic is not None
+    partitions = [TopicPartition(sink.options.topic, number) for number in range(3)]
+
+    def is_taken_back() -> bool:
+        stable = client.list_offsets(dict.fromkeys(partitions, LATEST), read_committed=True)
+        return all(stable[p].offset == end for p, end in client.end_offsets(partitions).items())
+
+    def wait(step: str, batch: int) -> None:
+        if (step, batch) == ("before-end", 1):
+            assert not is_taken_back()
+            eventually(is_taken_back, 60.0, "the coordinator aborts")
+
+    impatient = sink._replace(options=sink.options._replace(timeout_ms=300))
+    with pytest.raises(Fenced, match="open for longer than 300 ms; nothing that it wrote is read"):
+        impatient.at(wait).run(attempt=0)
+    assert read(client, sink) == whole(0)
+
+    sink.run(attempt=1)
+    assert read(client, sink) == whole(0, 1, 1)
+
+
+def test_a_batch_whose_answers_are_lost_is_sent_again_and_there_once(
+    sink: Sink, client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receive = SyncConnection.receive
+    lost = []
+
+    def loses(self: SyncConnection, pending: Any, deadline: float) -> Any:
+        answer = receive(self, pending, deadline)
+        if isinstance(answer, ProduceResponse) and len(lost) < 3:
+            lost.append(answer)
+            self.close()
+            raise ConnectionLost("the answer is lost")
+        return answer
+
+    monkeypatch.setattr(sync_transaction, "REQUEST_BYTES", 1)  # a request a batch
+    monkeypatch.setattr(SyncConnection, "receive", loses)
+    sink.run()
+
+    assert len(lost) == 3
+    assert read(client, sink) == whole(0, 0, 0)
+
+
+def test_a_lost_answer_to_the_end_is_asked_for_again(
+    sink: Sink, client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from odradek.protocol.messages.end_txn import EndTxnResponse
+
+    receive = SyncConnection.receive
+    lost = []
+
+    def loses(self: SyncConnection, pending: Any, deadline: float) -> Any:
+        answer = receive(self, pending, deadline)
+        if isinstance(answer, EndTxnResponse) and not lost:
+            lost.append(answer)
+            self.close()
+            raise ConnectionLost("the answer is lost")
+        return answer
+
+    monkeypatch.setattr(SyncConnection, "receive", loses)
+    sink.run()
+
+    assert lost and read(client, sink) == whole(0, 0, 0)
+
+
+def test_many_batches_of_a_partition_keep_their_order(
+    sink: Sink, client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from odradek.spark import topic_writing
+
+    monkeypatch.setattr(topic_writing, "SLICE_BYTES", 100)
+    monkeypatch.setattr(sync_transaction, "REQUEST_BYTES", 400)
+    sink.run(tasks=1)
+
+    assert read(client, sink) == whole(0, 0, 0)
+    partition = TopicPartition(sink.options.topic or "", 1)
+    end = client.end_offsets([partition])[partition]
+    values = [bytes(r.value or b"") for r in records(client, partition, 0, end, read_committed=True)]
+    numbers = [tuple(map(int, value.split(b"-"))) for value in values]
+    assert numbers == sorted(numbers) and len(numbers) > 6
+
+
+def test_progress_that_is_gone_is_noticed(sink: Sink, client: SyncClient) -> None:
+    sink.run()
+    elsewhere = sink.options._replace(progress_topic=f"progress-of-{sink.options.topic}")
+    kept = Path(sink.options.directory) / "_odradek"
+    assert kept.exists()
+    moved = Sink(elsewhere, [0, 1])
+    notes = [path for path in kept.rglob("*.json")]
+    assert [json.loads(path.read_text())["batchId"] for path in sorted(notes)] == [0, 1, 2]
+    for path in notes:
+        path.write_text(path.read_text().replace("odradek-sinks", elsewhere.progress_topic))
+
+    with pytest.raises(AheadOfCheckpoint, match="does not tell of it: it was deleted or cut"):
+        moved.run(attempt=1)
+    assert read(client, sink) == whole(0, 0, 0)
+
+
+def test_a_file_that_the_driver_does_not_see_is_said(sink: Sink, client: SyncClient) -> None:
+    staged = sink.stage(0, 0, 2)
+    discard(sink.options, staged)
+
+    with pytest.raises(
+        NotShared, match="the option directory has to name one that executors and driver share"
+    ):
+        commit(sink.options, staged, 0)
+    assert read(client, sink, committed=False) == []
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_every_codec_is_read_back(codec: str, sink: Sink, client: SyncClient) -> None:
+    Sink(sink.options._replace(codec=codec), [1, 2]).run()
+
+    assert read(client, sink) == whole(0)

@@ -1,0 +1,258 @@
+"""Topics into a topic through Spark: batch, stream, the job, and what verify says of it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+
+from odradek.client.partitioning import partition_of
+from odradek.client.sync import LATEST, SyncClient
+from odradek.client.sync_records import records
+from odradek.model.errors import ConfigurationError
+from odradek.model.ids import TopicPartition
+from odradek.records.reader import Record
+from odradek.spark.job_file import jobs_of
+from odradek.spark.jobs.tables import Batch, followed
+from odradek.spark.jobs.transform import TransformJob, planned
+from odradek.spark.sentence import sentence_of
+from odradek.spark.source import OdradekSource
+from odradek.spark.topic_options import PROGRESS_TOPIC, parse_topic_options
+from odradek.spark.topic_sink import check_columns
+from odradek.spark.verify_topic import NothingNoted, SinkReport, verify_topics
+from odradek.testing.process_cluster import ProcessCluster
+from tests.spark.conftest import fill
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MakeTopic = Callable[..., str]
+
+
+def read(client: SyncClient, topic: str, partitions: int) -> dict[int, list[Record]]:
+    found = {}
+    for number in range(partitions):
+        where = TopicPartition(topic, number)
+        end = client.list_offsets({where: LATEST}, read_committed=True)[where].offset
+        found[number] = list(records(client, where, 0, end, read_committed=True))
+    return found
+
+
+@pytest.fixture
+def job(cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path) -> TransformJob:
+    source, to = make_topic(partitions=2), make_topic(partitions=3)
+    fill(client, source, 0, [b"a%d" % n for n in range(30)])
+    fill(client, source, 1, [b"b%d" % n for n in range(12)])
+    return TransformJob(cluster.bootstrap, (source,), to, str(tmp_path / "job"), is_once=True)
+
+
+def run(spark: "SparkSession", job: TransformJob) -> list[Batch]:
+    plan = planned(job)
+    return [batch for batch in followed(plan.start(spark), plan, lambda: False, spark) if batch is not None]
+
+
+def verified(job: TransformJob) -> SinkReport:
+    return verify_topics(job.directory, job.bootstrap, progress_topic=PROGRESS_TOPIC)
+
+
+@pytest.mark.spark
+def test_a_job_copies_a_topic_and_goes_on_where_it_stood_and_verify_proves_it(
+    spark: "SparkSession", job: TransformJob, client: SyncClient
+) -> None:
+    first = run(spark, job._replace(max_offsets_per_trigger=30))
+    (source,) = job.topics
+    fill(client, source, 1, [b"later"])
+    second = run(spark, job)
+
+    assert [batch.rows for batch in [*first, *second]] == [30, 12, 1]
+    found = read(client, job.to, 3)
+    values = sorted(bytes(r.value or b"") for rows in found.values() for r in rows)
+    assert values == sorted([b"a%d" % n for n in range(30)] + [b"b%d" % n for n in range(12)] + [b"later"])
+    for partition, rows in found.items():
+        assert {partition_of(bytes(row.key or b""), 3) for row in rows} <= {partition}
+    copied = next(r for rows in found.values() for r in rows if bytes(r.value or b"") == b"b7")
+    assert (copied.key, copied.timestamp, list(copied.headers)) == (b"k2", 1_700_000_000_007, [])
+    report = verified(job)
+    assert (report.is_equal, report.batches, report.records) == (True, 3, 43)
+
+
+@pytest.mark.spark
+def test_a_job_with_sql_writes_what_the_query_gives(
+    spark: "SparkSession", job: TransformJob, client: SyncClient
+) -> None:
+    loud = job._replace(sql="SELECT upper(string(value)) AS value FROM records WHERE value LIKE 'b%'")
+    assert dict(planned(loud).lines())["between"] == loud.sql
+
+    (batch,) = run(spark, loud)
+
+    values = [bytes(r.value or b"") for rows in read(client, job.to, 3).values() for r in rows]
+    assert sorted(values) == sorted(b"B%d" % n for n in range(12)) and batch.rows == 12
+    plan = planned(job._replace(sql="SELECT key FROM records", directory=f"{job.directory}-other"))
+    with pytest.raises(Exception, match="there is no column value") as caught:
+        for _ in followed(plan.start(spark), plan, lambda: False, spark):
+            pass
+    assert sentence_of(caught.value).startswith("there is no column value, which becomes")
+
+
+@pytest.mark.spark
+def test_a_batch_write_is_one_transaction_and_one_of_an_application_is_there_once(
+    spark: "SparkSession", cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    to, other = make_topic(partitions=2), make_topic()
+    frame = spark.createDataFrame(
+        [
+            ("k", f"v{n}", to if n % 2 else other, [("h", bytearray(b"x"))] if n < 3 else None)
+            for n in range(50)
+        ],
+        "key STRING, value STRING, topic STRING, headers ARRAY<STRUCT<key: STRING, value: BINARY>>",
+    ).repartition(3)
+
+    def write(**options: str) -> None:
+        writer = frame.write.format("odradek").mode("append").options(**options, directory=str(tmp_path))
+        writer.option("kafka.bootstrap.servers", cluster.bootstrap).save()
+
+    write(appId="batches", batchId="7")
+    write(appId="batches", batchId="7")
+    found = [*read(client, to, 2)[partition_of(b"k", 2)], *read(client, other, 1)[0]]
+    assert sorted(bytes(r.value or b"") for r in found) == sorted(b"v%d" % n for n in range(50))
+    told = {bytes(r.value or b""): list(r.headers) for r in found}
+    assert told[b"v2"] == [("h", b"x")] and told[b"v3"] == []
+    write(topic=to)
+    assert len(read(client, to, 2)[partition_of(b"k", 2)]) == 25 + 50, "without an id it is another batch"
+    with pytest.raises(Exception, match="a topic cannot be overwritten"):
+        frame.write.format("odradek").mode("overwrite").option("topic", to).option(
+            "kafka.bootstrap.servers", cluster.bootstrap
+        ).save()
+
+
+def test_verify_notices_what_is_lost_doubled_or_gone(job: TransformJob, client: SyncClient) -> None:
+    import pyarrow as pa
+
+    from odradek.spark import batch_notes
+    from odradek.spark.topic_commit import commit
+    from odradek.spark.topic_writing import stage
+
+    with pytest.raises(NothingNoted):
+        verified(job)
+    options = parse_topic_options(job.sink_options(), is_stream=True)
+    for batch_id in range(2):
+        rows = pa.record_batch({"key": [b"k"] * 5, "value": [b"%d" % n for n in range(5)]})
+        commit(options, [stage([rows], options, batch_id=batch_id)], batch_id)
+    fill(client, job.to, partition_of(b"k", 3), [b"somebody else's"] * 4)
+    assert "4 of others: equal" in str(verified(job).partitions[0])
+
+    note = batch_notes.find(job.directory, PROGRESS_TOPIC, job.name, 1)
+    assert note is not None
+    part = note["parts"][0]
+    batch_notes.keep(job.directory, PROGRESS_TOPIC, {**note, "parts": [[*part[:3], 6, part[4]]]})
+    assert verified(job).partitions[0].different == (1,)
+    batch_notes.keep(job.directory, PROGRESS_TOPIC, {**note, "parts": []})
+    assert verified(job).partitions[0].unknown == 5 and not verified(job).is_equal
+
+
+SPEC = StructType([StructField("value", StringType())])
+
+
+@pytest.mark.parametrize(
+    ("schema", "topic", "sentence"),
+    [
+        (StructType([StructField("key", StringType())]), "t", "there is no column value"),
+        (SPEC, None, "neither the option topic nor a column topic"),
+        (
+            StructType([StructField("value", IntegerType())]),
+            "t",
+            "column value is int; want binary or string",
+        ),
+        (
+            StructType([*SPEC.fields, StructField("headers", StringType())]),
+            "t",
+            "column headers is string; want array",
+        ),
+    ],
+)
+def test_columns_that_make_no_records_are_refused(
+    schema: StructType, topic: str | None, sentence: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        check_columns(schema, topic)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"topic": "t"}, "kafka.bootstrap.servers is missing"),
+        ({"kafka.bootstrap.servers": "a:1"}, "appId is missing"),
+        ({"appId": "x", "kafka.bootstrap.servers": "a:1"}, "the option directory is missing"),
+        (
+            {"appId": "x", "checkpointLocation": "s3://b/c", "kafka.bootstrap.servers": "a:1"},
+            "directory is missing",
+        ),
+        (
+            {"appId": "x", "directory": "d", "kafka.bootstrap.servers": "a:1", "kafka.acks": "1"},
+            "needs all of them",
+        ),
+        ({"kafka.bootstrap.servers": "a:1", "kafka.compression.type": "br"}, "there are none, gzip"),
+        (
+            {"kafka.bootstrap.servers": "a:1", "appid": "x", "batchId": "1", "directory": "d"},
+            "batchId is for batch",
+        ),
+        ({"kafka.bootstrap.servers": "a:1", "apId": "x"}, "did you mean appId"),
+        ({"kafka.bootstrap.servers": "a:1", "kafka.ssl.ca": "x"}, "only PLAINTEXT"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(options: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        parse_topic_options(options, is_stream=True)
+
+
+def test_a_sink_looks_at_topic_and_columns_before_a_task_starts(cluster: ProcessCluster) -> None:
+    source = OdradekSource({"kafka.bootstrap.servers": cluster.bootstrap, "topic": "nobody-has-made-it"})
+    with pytest.raises(ConfigurationError, match="topic names the topic nobody-has-made-it"):
+        source.writer(schema=SPEC, overwrite=False)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"to": "orders"}, "--to orders: the job reads that topic"),
+        ({"compression": "br"}, "--compression br: there are none"),
+        ({"trigger": "soon"}, "--trigger soon: want a duration"),
+        ({"cores": "many"}, "--cores many: want a number"),
+    ],
+)
+def test_a_job_that_cannot_be_meant_is_refused(changed: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        TransformJob("a:1", ("orders",), "loud", "d")._replace(**changed).check()
+
+
+def test_jobs_of_both_kinds_stand_in_a_file_and_what_is_wrong_is_said_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "job.toml"
+    text = """bootstrap = "a:1"
+[[tables]]
+topic = "orders"
+table = "./orders"
+[[transform]]
+topic = "orders"
+to = "loud"
+directory = "./loud"
+sql = "SELECT value FROM records"
+[[transform]]
+topic = "clicks"
+to = "quiet"
+directory = "./quiet"
+"""
+    file.write_text(text)
+
+    tables, *transforms = jobs_of(file)
+    assert tables.target == "./orders"
+    assert [(job.target, job.topics) for job in transforms] == [("loud", ("orders",)), ("quiet", ("clicks",))]
+    for wrong, line, why in (
+        (text.replace('to = "quiet"', 'too = "quiet"'), 12, "no key too; did you mean to"),
+        (text.replace('to = "quiet"', 'to = "clicks"'), 12, "the job reads that topic"),
+        (text.replace("./quiet", "./loud"), 13, "that of another job of this file"),
+        (text.replace('directory = "./loud"\n', ""), 5, "directory is missing"),
+    ):
+        file.write_text(wrong)
+        with pytest.raises(ConfigurationError, match=f"line {line}: .*{why}"):
+            jobs_of(file)
