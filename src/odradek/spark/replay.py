@@ -91,7 +91,8 @@ def _turn(table: str, shape: Shape) -> tuple[int, int, tuple[str, ...]]:
     try:
         for letters in batches(table):
             who = identities(letters)
-            new = [n for n, one in enumerate(who) if one not in done and who.index(one) == n]
+            first = {one: n for n, one in reversed(list(enumerate(who)))}
+            new = sorted(n for one, n in first.items() if one not in done)
             if not new:
                 continue
             records = _records(letters.take(pa.array(new)))
