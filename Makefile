@@ -34,8 +34,8 @@ up-zookeeper: $(VENV)/.zookeeper
 	$(BIN)/odradek up --zookeeper 3 $(UP)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not process and not spark" $(TEST)
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "process or spark" $(TEST)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not process and not spark" $(TEST)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "process or spark" $(TEST)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

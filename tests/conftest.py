@@ -1,9 +1,38 @@
 """Markers every room may use, and the same examples in every run."""
 
 import gc
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+HERE = Path(__file__).parent
+
+# The files that take longest, longest first. Files are handed to two workers in this order (--no-loadscope-reorder):
+# one that takes half a minute and comes last leaves a processor without work. `pytest --durations=0` shows the order anew.
+LONGEST_FILES = (
+    "sim/test_scenarios.py",
+    "mutants/museum/test_museum.py",
+    "sim/test_explore.py",
+    "sim/test_further_faults.py",
+    "log/test_crash_enumeration.py",
+    "protocol/test_compiled_equals_reference.py",
+    "protocol/test_flat.py",
+    "sim/test_seeds.py",
+    "sim/test_command.py",
+    "log/test_damage.py",
+    "cli/test_main.py",
+    "log/test_failing_operations.py",
+    "sim/test_client_faults.py",
+    "spark/test_driver_kills.py",
+    "demo/test_run.py",
+    "clients/test_transactions.py",
+    "clients/test_groups.py",
+    "clients/test_twenty_kills.py",
+    "spark/test_shipped.py",
+    "spark/test_jobs.py",
+    "examples/test_wheel.py",
+)
 
 # A test that draws its examples anew each time fails by chance, in a run that has nothing to do with it; and one that
 # looks at how long drawing took fails where the machine was busy. `settings(...)` of a test adds to these.
@@ -18,6 +47,12 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "behaviour(*rows): ticks off these numbered behaviours; docs/behaviours.md is written from it",
     )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those of `LONGEST_FILES` come first; the rest keeps its order."""
+    rank = {HERE / name: place for place, name in enumerate(LONGEST_FILES)}
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -3,8 +3,10 @@ refused with a sentence; nothing flushed is ever cut, and no other error comes o
 """
 
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -95,9 +97,35 @@ def damage(disk: Disk, chance: random.Random) -> list[str]:
     return [name for name in hit if name.endswith(".log")]
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> Disk:
-    return Disk(tmp_path, config(segment_bytes=SIZE * 7, index_interval_bytes=SIZE))
+class Original(NamedTuple):
+    """One log, made once: every test damages a copy."""
+
+    in_use: Path
+    closed: Path
+    end: int
+    whole: list[tuple[int, int]]  # of all batches
+
+
+def disk_at(path: Path) -> Disk:
+    return Disk(path, config(segment_bytes=SIZE * 7, index_interval_bytes=SIZE))
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
+    root = tmp_path_factory.mktemp("original")
+    disk = disk_at(root / "log")
+    disk.path.mkdir()
+    log = filled(disk)
+    whole = bodies(contents(log))
+    shutil.copytree(disk.path, root / "in_use")
+    log.close()
+    shutil.copytree(disk.path, root / "closed")
+    return Original(root / "in_use", root / "closed", log.log_end_offset, whole)
+
+
+def copied(source: Path, target: Path) -> Disk:
+    shutil.copytree(source, target, dirs_exist_ok=True, copy_function=shutil.copyfile)
+    return disk_at(target)
 
 
 def bodies(data: bytes) -> list[tuple[int, int]]:
@@ -106,14 +134,14 @@ def bodies(data: bytes) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_unflushed_and_damaged_is_a_prefix(disk: Disk, seed: int) -> None:
+def test_unflushed_and_damaged_is_a_prefix(tmp_path: Path, original: Original, seed: int) -> None:
     chance = random.Random(seed)
-    whole = bodies(contents(filled(disk)))
+    disk = copied(original.in_use, tmp_path)
     damage(disk, chance)
     log = disk.open().log
     held = bodies(contents(log))
     # A first segment that is gone looks like one that retention took.
-    rest = [entry for entry in whole if entry[0] >= log.log_start_offset]
+    rest = [entry for entry in original.whole if entry[0] >= log.log_start_offset]
     assert held == rest[: len(held)]
     before = state(log)
     assert state(disk.open().log) == before
@@ -123,12 +151,12 @@ def test_unflushed_and_damaged_is_a_prefix(disk: Disk, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(300))
 @pytest.mark.parametrize("clean", [False, True])
-def test_flushed_and_damaged_is_whole_or_refused(disk: Disk, seed: int, clean: bool) -> None:
+def test_flushed_and_damaged_is_whole_or_refused(
+    tmp_path: Path, original: Original, seed: int, clean: bool
+) -> None:
     chance = random.Random(seed)
-    log = filled(disk)
-    end = log.log_end_offset
-    whole = bodies(contents(log))
-    log.close()
+    disk = copied(original.closed, tmp_path)
+    end, whole = original.end, original.whole
     good = {name: disk.file(name).stat().st_size for name in disk.names()}
     segments = damage(disk, chance)
     sizes = {name: disk.file(name).stat().st_size for name in disk.names() if name.endswith(".log")}
