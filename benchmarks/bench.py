@@ -1,4 +1,4 @@
-"""`make bench`: the table of P1 to P23, C1 to C6 and S1, ours and Apache Kafka in one run.
+"""`make bench`: the table of P1 to P23, C1 to C7, T1, T8 and S1, ours and Apache Kafka in one run.
 
     python -m benchmarks.bench [--quick] [--only P8,P1] [--without-apache] [--repeats 3] [--write]
 
@@ -14,10 +14,10 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks import calibration, clusters, groups, latencies, librdkafka, measures
+from benchmarks import calibration, clusters, groups, latencies, librdkafka, measures, transactions
 from benchmarks.figures import Cell, Row, number, table
 
 ROOT = Path(__file__).parent.parent
@@ -87,6 +87,23 @@ CELLS = [
     Cell("C5-beside", "C5", "p99 of single records meanwhile, times what it was", "x", False, None, 2),
     Cell("C6", "C6", "2,000 idle members, a heartbeat each 3 s", "% of a core", False, None, 5),
     Cell("C6-memory", "C6", "what the broker grows by for them", "MB", False, None, 40),
+    Cell("C7", "C7", "as P7, of a group's member that commits: median", "ms", False, None, 1),
+    Cell("C7-p99", "C7", "the same, p99", "ms", False, None, 5),
+    *(
+        cell
+        for producers, whose in ((1, "1 producer"), (8, "8 producers"))
+        for cell in (
+            Cell(
+                f"T{producers}",
+                f"T{producers}",
+                f"transactions of 100 records in one partition, RF 3, {whose}, librdkafka",
+                "transactions/s",
+                True,
+                2,
+            ),
+            Cell(f"T{producers}-commit", f"T{producers}", "the same, a commit, median", "ms", False, None, 5),
+        )
+    ),
     Cell("S1", "S1", "Spark source, records of 100 B, count and sum of lengths", "rows/s", floor=1_200_000),
 ]
 
@@ -147,13 +164,19 @@ class Bench:
             self.memory()
         if self.wants("P11"):
             self.kills_of_leaders()
-        if self.wants("C1", "C2", "C3", "C4", "C5", "C6"):
+        if self.wants("C1", "C2", "C3", "C4", "C5", "C6", "C7"):
             self.groups()
+        if self.wants("T1", "T8"):
+            self.transactions()
         if self.wants("S1"):
             self.spark_source()
 
     def alternating(
-        self, size: int, work: Callable[[clusters.Cluster, int], None], repeats: int | None = None
+        self,
+        size: int,
+        work: Callable[[clusters.Cluster, int], None],
+        repeats: int | None = None,
+        settings: Mapping[str, str] = clusters.NO_SETTINGS,
     ) -> None:
         """`work(cluster, repeat)` on every peer in turn; repeat -1 warms up and does not count.
 
@@ -161,7 +184,10 @@ class Bench:
         the kernel lets whoever writes next wait for it.
         """
         with contextlib.ExitStack() as stack:
-            up = [stack.enter_context(clusters.running(peer, size, self.options.dir)) for peer in self.peers]
+            up = [
+                stack.enter_context(clusters.running(peer, size, self.options.dir, settings))
+                for peer in self.peers
+            ]
             for repeat in range(-1, self.repeats if repeats is None else repeats):
                 for cluster in up if repeat % 2 else reversed(up):
                     os.sync()
@@ -292,6 +318,10 @@ class Bench:
                         self.note("C1", cluster, repeat, groups.joins(cluster, repeat))
                     if self.wants("C3"):
                         self.note("C3", cluster, repeat, groups.commits(cluster, repeat, self.load_s))
+                    if self.wants("C7"):
+                        median, p99 = latencies.c7(cluster, repeat, self.load_s)
+                        self.note("C7", cluster, repeat, median)
+                        self.note("C7-p99", cluster, repeat, p99)
                 if self.wants("C2"):
                     self.note("C2", cluster, 0, groups.death(cluster, 0, self.members))
                 if self.wants("C4"):
@@ -307,6 +337,18 @@ class Bench:
                     rate, beside = groups.compaction(cluster, self.compacted_mb, self.load_s)
                     self.note("C5", cluster, 0, rate)
                     self.note("C5-beside", cluster, 0, beside)
+
+    def transactions(self) -> None:
+        say("transactions")
+
+        def work(cluster: clusters.Cluster, repeat: int) -> None:
+            for producers in (1, 8):
+                if self.wants(f"T{producers}"):
+                    rate, commit = transactions.transactions(cluster, repeat, producers, self.load_s)
+                    self.note(f"T{producers}", cluster, repeat, rate)
+                    self.note(f"T{producers}-commit", cluster, repeat, commit)
+
+        self.alternating(3, work, settings=transactions.SETTINGS)
 
     def spark_source(self) -> None:
         """Of ours alone: what is compared here is the source, with Spark's own connector in the notes."""

@@ -39,6 +39,7 @@ JVM = [
     "-Djava.awt.headless=true",
 ]
 TICKS = os.sysconf("SC_CLK_TCK")
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 
 
 def free_ports(count: int) -> list[int]:
@@ -97,9 +98,7 @@ class Cluster:
 
     name = ""
 
-    def __init__(
-        self, brokers: int, directory: Path, settings: Mapping[str, str] = MappingProxyType({})
-    ) -> None:
+    def __init__(self, brokers: int, directory: Path, settings: Mapping[str, str] = NO_SETTINGS) -> None:
         """`settings` beside those every run has; both peers understand them."""
         self.settings = dict(settings)
         self.size = brokers
@@ -206,9 +205,7 @@ class Apache(Cluster):
     name = "apache"
     jars: Path | None = None
 
-    def __init__(
-        self, brokers: int, directory: Path, settings: Mapping[str, str] = MappingProxyType({})
-    ) -> None:
+    def __init__(self, brokers: int, directory: Path, settings: Mapping[str, str] = NO_SETTINGS) -> None:
         super().__init__(brokers, directory, settings)
         self.zookeeper_port = free_ports(1)[0]
         self.zookeeper: Process | None = None
@@ -266,7 +263,7 @@ def running(
     kind: type[Cluster],
     brokers: int,
     base: Path | None,
-    settings: Mapping[str, str] = MappingProxyType({}),
+    settings: Mapping[str, str] = NO_SETTINGS,
 ) -> Iterator[Cluster]:
     """A cluster that is up, and gone afterwards whatever happens."""
     directory = Path(tempfile.mkdtemp(prefix=f"bench-{kind.name}-", dir=base))

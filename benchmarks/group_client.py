@@ -19,15 +19,26 @@ from odradek.protocol.messages.join_group import (
     JoinGroupRequestProtocol,
     JoinGroupResponse,
 )
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
 from odradek.protocol.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
 
-FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 10, 11, 12, 14
-VERSIONS = {FIND_COORDINATOR: 2, JOIN_GROUP: 5, HEARTBEAT: 3, SYNC_GROUP: 3}
-ANSWERS = {JOIN_GROUP: JoinGroupResponse, HEARTBEAT: HeartbeatResponse, SYNC_GROUP: SyncGroupResponse}
+OFFSET_COMMIT, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 8, 10, 11, 12, 14
+VERSIONS = {OFFSET_COMMIT: 7, FIND_COORDINATOR: 2, JOIN_GROUP: 5, HEARTBEAT: 3, SYNC_GROUP: 3}
+ANSWERS = {
+    OFFSET_COMMIT: OffsetCommitResponse,
+    JOIN_GROUP: JoinGroupResponse,
+    HEARTBEAT: HeartbeatResponse,
+    SYNC_GROUP: SyncGroupResponse,
+}
 SESSION_MS = 6_000  # the least a broker takes by default
 REBALANCE_MS = 60_000
 PATIENCE_S = 60.0
@@ -103,6 +114,18 @@ class Member:
         )
         self._send(HEARTBEAT, request.encode(VERSIONS[HEARTBEAT]))
 
+    def commit(self, partition: int, offset: int) -> None:
+        row = OffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=offset, committed_metadata=""
+        )
+        request = OffsetCommitRequest(
+            group_id=self.group,
+            generation_id_or_member_epoch=self.generation,
+            member_id=self.member_id,
+            topics=[OffsetCommitRequestTopic(name=self.topic, partitions=[row])],
+        )
+        self._send(OFFSET_COMMIT, request.encode(VERSIONS[OFFSET_COMMIT]))
+
     def read(self) -> None:
         data = self.socket.recv(1 << 20)
         if not data:
@@ -119,6 +142,8 @@ class Member:
     def _answered(self, answer: object) -> None:
         if isinstance(answer, JoinGroupResponse):
             return self._joined(answer)
+        if isinstance(answer, OffsetCommitResponse):
+            return self._committed(answer)
         code = answer.error_code  # type: ignore[attr-defined]
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
             self.member_id = ""
@@ -126,6 +151,11 @@ class Member:
             return self.join()
         self.is_stable = True
         return None
+
+    def _committed(self, answer: OffsetCommitResponse) -> None:
+        for row in (row for topic in answer.topics for row in topic.partitions):
+            if row.error_code:
+                raise RuntimeError(f"a commit of {self.group} was refused: error {row.error_code}")
 
     def _joined(self, answer: JoinGroupResponse) -> None:
         if answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID:

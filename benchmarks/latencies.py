@@ -60,6 +60,24 @@ def p7(cluster: Cluster, run: int, seconds: float) -> Figure:
     return Figure(found["p50_ms"], None, cluster.rss_mb(), notes)
 
 
+def c7(cluster: Cluster, run: int, seconds: float) -> tuple[Figure, Figure]:
+    """As P7, where the consumer is a member of a group that heartbeats and commits meanwhile: the median, and the p99."""
+    topic = f"c7-{run}"
+    raw_frames.create_topic(
+        cluster.bootstrap, topic, partitions=1, replication=3, configs={"min.insync.replicas": "2"}
+    )
+    cpu_s = cluster.cpu_s()
+    load = ("--acks=-1", "--consume", "--group", f"c7-{run}", "--seconds", str(seconds))
+    found = _result(_paced(cluster, topic, *load))
+    if isinstance(found, str):
+        return (failed := Figure(0.0, problem=found)), failed
+    notes = {
+        "records/s": found["count"] / seconds,
+        "CPU us/record": (cluster.cpu_s() - cpu_s) / found["count"] * 1e6,
+    }
+    return Figure(found["p50_ms"], notes=notes), Figure(found["p99_ms"], notes={"max ms": found["max_ms"]})
+
+
 def p19(cluster: Cluster, run: int, partitions: int) -> tuple[Figure, Figure]:
     """A topic of many partitions, three replicas each: until every broker names all of them with their ISR; and the longest
     that a client of another topic, one request in flight to each broker, waits for an answer meanwhile."""

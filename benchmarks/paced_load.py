@@ -5,7 +5,9 @@
 
 To each partition's leader goes a record a millisecond, and the next one never before the last was answered. With
 `--consume` a second connection fetches what was produced, and a record's latency runs from the moment it was sent to the
-moment its batch was read; else to the moment it was answered. The result is one JSON line, in milliseconds.
+moment its batch was read; else to the moment it was answered. With `--group` the consumer is the only member of that
+group: it has its partition assigned, and heartbeats and commits in turn, far more often than clients do by default.
+The result is one JSON line, in milliseconds.
 """
 
 import argparse
@@ -16,11 +18,12 @@ import struct
 import sys
 import time
 
-from benchmarks import raw_frames
+from benchmarks import group_client, raw_frames
 from benchmarks.raw_load import RECORD_SIZE, percentile
 
 PERIOD_S = 0.001
 WARM_UP_S = 1.0
+GROUP_PERIOD_S = 0.1
 FETCH = 1
 RECORD_AT = 61  # in a record batch
 
@@ -100,13 +103,51 @@ class Consuming:
         self.fetch()
 
 
-def run(links: list[Producing], consuming: Consuming | None, seconds: float | None) -> None:
+class Belonging:
+    """The consumer's part in its group: every tenth of a second a heartbeat, or a commit of what it has read."""
+
+    def __init__(self, bootstrap: list[str], group: str, consuming: Consuming) -> None:
+        self._consuming = consuming
+        address = group_client.coordinator(bootstrap, group)
+        self._member = group_client.Member(address, group, consuming.topic, consuming.partition + 1)
+        self._member.join()
+        while not self._member.is_stable:
+            self._member.read()
+        self._generation = self._member.generation
+        self._due = time.perf_counter()
+        self._commits_next = True
+        self.socket = self._member.socket
+
+    def receive(self) -> None:
+        self._member.read()
+        if not self._member.is_stable or self._member.generation != self._generation:
+            sys.exit("the group did not stay as it was")
+
+    def keep_up(self, now: float) -> None:
+        if now < self._due or self._member.is_waiting:
+            return
+        self._due = now + GROUP_PERIOD_S
+        if self._commits_next:
+            self._member.commit(self._consuming.partition, self._consuming.offset)
+        else:
+            self._member.heartbeat()
+        self._commits_next = not self._commits_next
+
+
+def run(
+    links: list[Producing],
+    consuming: Consuming | None,
+    seconds: float | None,
+    belonging: Belonging | None = None,
+) -> None:
     """For so long, or until stdin ends."""
     poll = select.epoll()
-    by_fd: dict[int, Producing | Consuming] = {link.socket.fileno(): link for link in links}
+    by_fd: dict[int, Producing | Consuming | Belonging] = {link.socket.fileno(): link for link in links}
     if consuming is not None:
         by_fd[consuming.socket.fileno()] = consuming
         consuming.fetch()
+    if belonging is not None:
+        by_fd[belonging.socket.fileno()] = belonging
     for fd in by_fd:
         poll.register(fd, select.EPOLLIN)
     if seconds is None:
@@ -121,6 +162,8 @@ def run(links: list[Producing], consuming: Consuming | None, seconds: float | No
             and (consuming is None or len(consuming.read_at) == len(links[0].sent_at))
         ):
             return
+        if belonging is not None:
+            belonging.keep_up(now)
         wait = 0.1
         for link in idle:
             if end is not None and now > end:
@@ -144,13 +187,21 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=1)
     parser.add_argument("--acks", type=int, default=1)
     parser.add_argument("--consume", action="store_true")
+    parser.add_argument("--group", help="of which the consumer is the only member")
     parser.add_argument("--seconds", type=float, help="without it: until stdin ends")
     options = parser.parse_args()
-    known = raw_frames.any_broker(options.bootstrap.split(",")).metadata(options.topic)
+    bootstrap = options.bootstrap.split(",")
+    known = raw_frames.any_broker(bootstrap).metadata(options.topic)
     leaders = [known.brokers[known.leaders[p]] for p in range(options.partitions)]
     links = [Producing(leader, options.topic, p, options.acks) for p, leader in enumerate(leaders)]
     consuming = Consuming(leaders[0], options.topic, 0) if options.consume else None
-    run(links, consuming, options.seconds)
+    belonging = None
+    if options.group:
+        assert consuming is not None, "--group is of the consumer"
+        belonging = Belonging(bootstrap, options.group, consuming)
+        for link in links:
+            link.due = time.perf_counter()
+    run(links, consuming, options.seconds, belonging)
     latencies = []
     for link in links:
         ends = (

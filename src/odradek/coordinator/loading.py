@@ -17,12 +17,16 @@ from odradek.records.reader import decode_records
 
 # Names of what was left out, for one line of the log.
 MOST_NAMED = 5
+# Records of a batch, from which on it is looked whether they can be read at once.
+FEWEST_TOGETHER = 4
 
 
 class Memory(Protocol):
     """What the records of one partition say, all of them together."""
 
     def replay(self, record: Any, position: int, producer_id: int) -> None: ...
+
+    def replay_together(self, header: BatchHeader, data: bytes) -> bool: ...
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None: ...
 
@@ -49,7 +53,12 @@ class Loaded(Generic[M]):
             return
         producer_id = header.producer_id if header.is_transactional else NO_PRODUCER
         try:
-            records = decode_records(header, opened_records(header, block))
+            data = bytes(opened_records(header, block))
+            is_plain = producer_id == NO_PRODUCER and header.record_count >= FEWEST_TOGETHER
+            if is_plain and self.stored.replay_together(header, data):
+                self.records += header.record_count
+                return None
+            records = decode_records(header, data)
         except ProtocolError as problem:
             return self._leave_out(f"batch at offset {header.base_offset}: {problem}", header.record_count)
         for record in records:

@@ -1,12 +1,15 @@
 """Committed offsets, and those a transaction holds until its marker. Records are the only way in."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from itertools import repeat
+from typing import Any, NamedTuple
 
+from odradek.coordinator.committed_together import Run
 from odradek.coordinator.records import CommittedOffset, OffsetKey
 
 Place = tuple[str, int]  # topic and partition
 NO_PRODUCER = -1
+_new: Any = tuple.__new__
 
 
 class Stood(NamedTuple):
@@ -47,6 +50,12 @@ class Offsets:
                 # The offset was deleted; what a transaction committed before that goes with it.
                 self._drop(self.pending[producer], key.group, place)
                 _count(self._pending_places, key.group, place, -1)
+
+    def apply_run(self, run: Run) -> None:
+        """What `apply` does with each of its records, without a step of Python a record."""
+        places = zip(repeat(run.topic), run.partitions, strict=False)
+        stood = map(_new, repeat(Stood), zip(run.values, run.positions, strict=True))
+        self.by_group.setdefault(run.group, {}).update(zip(places, stood, strict=True))
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         """A marker: what stands later in the log than a plain commit of the same partition replaces it."""

@@ -119,12 +119,11 @@ def plain_offset(key: bytes, value: bytes) -> OffsetRecord | None:
     """An offset as it is written, key 1 and value 3, without the tables: of these a coordinator loads a million. None: it is
     something else, or not in order; then the tables say what."""
     try:
-        kind, size = _KEY_HEAD.unpack_from(key)
+        group, topic = names_of_offset_key(key[:-_PARTITION_SIZE])
         version, offset, leader_epoch, length = _VALUE_HEAD.unpack_from(value)
         ends = _VALUE_HEAD.size + length
-        if kind != 1 or version != OFFSET_VALUE_VERSION or length < 0 or len(value) != ends + _TIME.size:
+        if version != OFFSET_VALUE_VERSION or length < 0 or len(value) != ends + _TIME.size:
             return None
-        group, topic = _names(key[:-_PARTITION_SIZE], size)
         metadata = value[_VALUE_HEAD.size : ends].decode() if length else ""
         (committed_at_ms,) = _TIME.unpack_from(value, ends)
     except (error, UnicodeDecodeError, ValueError):
@@ -138,13 +137,14 @@ def plain_offset(key: bytes, value: bytes) -> OffsetRecord | None:
 
 
 @lru_cache(maxsize=1024)
-def _names(head: bytes, size: int) -> tuple[str, str]:
-    """Group and topic of an offset's key without its partition, the group being `size` bytes long; one pair of strings for all
-    partitions of it. ValueError: they do not fill it."""
+def names_of_offset_key(head: bytes) -> tuple[str, str]:
+    """Group and topic of the key 1 of an offset, which is given without its partition; one pair of strings for all partitions.
+    ValueError, struct.error: they do not fill it, or it is of another kind."""
+    kind, size = _KEY_HEAD.unpack_from(head)
     at = _KEY_HEAD.size + size
     (topic_size,) = _VERSION.unpack_from(head, at)
     begin = at + _VERSION.size
-    if size < 0 or topic_size < 0 or len(head) != begin + topic_size:
+    if kind != 1 or size < 0 or topic_size < 0 or len(head) != begin + topic_size:
         raise ValueError
     return head[_KEY_HEAD.size : at].decode(), head[begin:].decode()
 

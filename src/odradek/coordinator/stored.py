@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable
 
+from odradek.coordinator.committed_together import committed_together
 from odradek.coordinator.consumer_image import ConsumerImage
 from odradek.coordinator.offsets import Offsets
 from odradek.coordinator.records import CoordinatorRecord, GroupRecord, OffsetRecord, StoredGroup
+from odradek.records.batch import BatchHeader
 
 
 class Stored:
@@ -26,6 +28,13 @@ class Stored:
             self.groups[record.key.group] = record.value
         else:
             self.groups.pop(record.key.group, None)
+
+    def replay_together(self, header: BatchHeader, data: bytes) -> bool:
+        """All records of a batch without a transaction, as `replay` of each would; False: not of the form that is read at once."""
+        runs = committed_together(header, data)
+        for run in runs or ():
+            self.offsets.apply_run(run)
+        return runs is not None
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         self.offsets.end_transaction(producer_id, is_commit=is_commit)

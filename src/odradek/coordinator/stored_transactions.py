@@ -3,6 +3,7 @@ ever after. Which ids are prepared and which are open is kept beside, so that ta
 
 from odradek.coordinator.transaction_records import StoredTransaction, TransactionRecord
 from odradek.coordinator.transaction_states import PREPARED, TransactionState
+from odradek.records.batch import BatchHeader
 
 
 class StoredTransactions:
@@ -26,6 +27,10 @@ class StoredTransactions:
             self.ongoing.pop(name, None)
         if value.state in PREPARED:
             self.prepared[name] = None
+
+    def replay_together(self, header: BatchHeader, data: bytes) -> bool:
+        """Each is written in a batch of its own."""
+        return False
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         """Nothing here is part of a transaction; a marker that somebody wrote ends none."""
