@@ -107,6 +107,8 @@ def test_an_election_of_partitions_that_are_here_takes_larger_slices_than_new_on
     more = world.send(1, told(world, partitions=AT_ONCE + 1, epoch=2, is_new=False), 7)
     assert not more.is_answered
     slice_of(world)
+    assert {p.leader_epoch for p in world[1].broker.replicas.partitions.values()} == {2}
+    slice_of(world)
     assert more.is_answered
 
 
@@ -124,6 +126,26 @@ def test_what_waits_is_read_when_its_turn_comes(world: World, monkeypatch: pytes
     assert len(read) == 1 and answer.message.error_code == 0
 
 
+def test_each_that_waits_is_taken_up_in_a_turn_of_its_own(world: World) -> None:
+    """To read a request about a thousand partitions takes as long as a slice."""
+    first = world.send(1, told(world), 7)
+    second, third = world.send(1, metadata(world, 1), 8), world.send(1, metadata(world, 2), 8)
+    while not first.is_answered:
+        assert slice_of(world)
+    assert not second.is_answered
+    late = world.send(1, metadata(world, 3), 8)
+    assert not late.is_answered, "nobody is served before those that wait"
+
+    answered = []
+    while not late.is_answered:
+        slice_of(world)
+        answered.append([second.is_answered, third.is_answered, late.is_answered])
+
+    assert answered == [[True, False, False], [True, True, False], [True, True, True]]
+    known = world[1].broker.metadata.partition("t", 0)
+    assert known is not None and known.leader == 3
+
+
 def test_many_partitions_are_taken_in_slices_and_answered_together(world: World) -> None:
     pending = world.send(1, told(world), 7)
     steps = [hosted(world)]
@@ -131,7 +153,7 @@ def test_many_partitions_are_taken_in_slices_and_answered_together(world: World)
     while not pending.is_answered:
         slice_of(world)
         steps.append(hosted(world))
-    assert steps == list(range(NEW_AT_ONCE, MANY + 1, NEW_AT_ONCE))
+    assert steps == [*range(NEW_AT_ONCE, MANY + 1, NEW_AT_ONCE), MANY], "the answer is a slice of its own"
     assert errors(pending) == {0}
     assert sum(len(topic.partition_errors) for topic in pending.message.topics) == MANY
     assert not slice_of(world), "nothing is left"
@@ -295,8 +317,11 @@ def test_a_mistake_of_ours_in_a_slice_closes_the_connection_and_keeps_nobody_wai
 ) -> None:
     pending = world.send(1, told(world), 7)
     behind = world.send(1, metadata(world, 1), 8)
+    world[1].broker.take_effects()
     monkeypatch.setattr(world[1].broker.replicas, "commit_slice", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         slice_of(world)
     assert isinstance(pending.result, CloseConnection)
+    assert world[1].broker.take_effects() == [GoOn()], "or what waits would wait for ever"
+    assert not slice_of(world)
     assert behind.message.error_code == 0

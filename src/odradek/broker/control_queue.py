@@ -56,10 +56,11 @@ class ControlQueue:
         self._effects = effects
         self._work: Work | None = None
         self._waiting: list[_Waiting] = []
+        self._is_taking_up = False
 
     def wait(self, request: "Request") -> Park | CloseConnection | None:
         """None: it is this one's turn."""
-        if self._work is None:
+        if self._work is None and (self._is_taking_up or not self._waiting):
             return None
         # A controller that heard nothing sends it again on another connection.
         self._waiting = [other for other in self._waiting if not other.park.abandoned]
@@ -80,32 +81,41 @@ class ControlQueue:
         return work.park
 
     def go_on(self, now_ms: int) -> bool:
-        """A slice; whether there is another one."""
+        """A slice, or the next one that waits; whether there is more."""
         work = self._work
         if work is None:
-            return False
+            self._take_up(now_ms)
+            return self._is_there_more
         try:
             answer = work.go_on(self.at_once, now_ms)
         except Exception:
             # Our caller says why; the controller tells it again.
-            self._end(work, CloseConnection("what it asked for could not be done"), now_ms)
+            self._end(work, CloseConnection("what it asked for could not be done"))
             raise
         if answer is not None:
-            self._end(work, answer, now_ms)
-        return self._work is not None
+            self._end(work, answer)
+        return self._is_there_more
 
-    def _end(self, work: Work, answer: Reply | CloseConnection, now_ms: int) -> None:
+    @property
+    def _is_there_more(self) -> bool:
+        return self._work is not None or bool(self._waiting)
+
+    def _end(self, work: Work, answer: Reply | CloseConnection) -> None:
+        """What waits is taken up in a turn of its own: reading it may take as long as a slice."""
         self._work = None
         work.park.complete(answer)
-        self._take_up(now_ms)
+        if self._waiting:
+            self._effects.append(GoOn())
 
     def _take_up(self, now_ms: int) -> None:
-        """Whose turn is it now?"""
-        waiting, self._waiting = self._waiting, []
-        for one in waiting:
+        """The first that somebody still waits for."""
+        while self._waiting:
+            one = self._waiting.pop(0)
             if one.park.abandoned:
                 continue
-            if self._work is None:
+            self._is_taking_up = True
+            try:
                 one.park.answer(partial(self._handle, one.request, now_ms))
-            else:
-                self._waiting.append(one)
+            finally:
+                self._is_taking_up = False
+            return
