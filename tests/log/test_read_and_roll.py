@@ -201,6 +201,22 @@ def test_a_gap_between_two_segments_of_a_compacted_log_is_passed_over(tmp_path: 
     assert first_offset(read.slices[0].read()) == 20
 
 
+def test_a_gap_between_two_segments_is_passed_over_when_the_topic_is_not_compacted_any_more(
+    tmp_path: Path,
+) -> None:
+    disk = Disk(tmp_path, config(segment_bytes=SIZE * 3))
+    log = disk.create()
+    log.config = config(segment_bytes=SIZE * 3, cleanup_policy="compact")
+    follow(log, b"".join(batch(base_offset=offset, leader_epoch=0) for offset in range(3)))
+    follow(log, batch(base_offset=20, leader_epoch=0))
+    log.config = disk.config
+    assert log.read(3, max_bytes=EVERYTHING, upper_bound_offset=21).size_bytes == SIZE
+    log.close()
+    log = disk.open(clean=True, recovery_point=21).log
+    assert log.read(3, max_bytes=EVERYTHING, upper_bound_offset=21).size_bytes == SIZE
+    assert log.failure is None
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     counts=st.lists(st.integers(1, 6), min_size=1, max_size=60),

@@ -6,15 +6,18 @@ Each ends with a second recovery, which must change nothing. Cases 10 and the sw
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from odradek.log.errors import CorruptLog
+from odradek.log.errors import CorruptLog, StorageError
 from odradek.log.partition_log import PartitionLog
 from odradek.log.recovery import Recovered
 from odradek.log.segment import file_name
 from odradek.model.ids import NO_TOPIC_ID
+from odradek.records.batch import iter_batches
+from odradek.records.errors import CorruptBatch
 from tests.log.logs import (
     NOW,
     TOPIC_ID,
@@ -23,6 +26,7 @@ from tests.log.logs import (
     batch,
     config,
     contents,
+    follow,
     idempotent,
     marker,
     offsets,
@@ -557,8 +561,47 @@ def test_a_compacted_log_may_have_gaps_and_others_may_not(disk: Disk) -> None:
     log.append_as_follower(memoryview(batch(base_offset=5, leader_epoch=0)), now_ms=NOW)
     assert offsets(disk.open(recovery_point=6).log) == [0, 5], "below the flushed point a gap is compaction's"
     compacting = Disk(disk.path, config(cleanup_policy="compact"))
+    disk.file("offset-gaps").unlink()  # as in a log of which no gap was ever written
     assert offsets(compacting.open().log) == [0, 5]
     assert recovered(disk).log.log_end_offset == 1
+
+
+@pytest.mark.parametrize("gap", ["within a segment", "between two segments"])
+def test_gaps_outlive_the_day_on_which_compaction_was_turned_off(disk: Disk, gap: str) -> None:
+    log = disk.create()
+    log.config = config(cleanup_policy="compact")
+    follow(log, batch(base_offset=0, leader_epoch=0))
+    if gap == "between two segments":
+        log.roll(NOW, 5)
+    follow(log, batch(base_offset=5, leader_epoch=0))
+
+    again = disk.open()  # killed; its topic is not compacted any more
+
+    assert again.notes == []
+    assert offsets(again.log) == [0, 5]
+    read = again.log.read(1, max_bytes=1 << 20, upper_bound_offset=6)
+    assert next(iter(iter_batches(read.slices[0].read())))[1].base_offset == 5
+
+
+def test_a_gap_that_was_said_twice_is_kept_by_the_next_start(disk: Disk) -> None:
+    """A follower that is behind on a topic that was compacted once."""
+    log = disk.create()
+    follow(log, batch(base_offset=0, leader_epoch=0))
+    for _ in range(2):
+        with suppress(CorruptBatch):
+            follow(log, batch(base_offset=5, leader_epoch=0))
+    assert offsets(log) == [0, 5]
+    assert offsets(disk.open().log) == [0, 5]
+
+
+def test_what_came_before_a_gap_is_in_the_log_where_the_disk_fails_at_the_gap(disk: Disk) -> None:
+    """`offset-gaps` is written before the gap; batches of the same fetch that need no gap do not wait for it."""
+    log = disk.create()
+    log.config = config(cleanup_policy="compact")
+    disk.file("offset-gaps").mkdir()  # a name that cannot be opened for writing
+    with pytest.raises(StorageError):
+        follow(log, batch(base_offset=0, leader_epoch=0) + batch(base_offset=5, leader_epoch=0))
+    assert log.log_end_offset == 1 and not log.has_gaps
 
 
 def test_an_epoch_that_begins_in_a_gap_begins_there_after_a_crash_too(disk: Disk) -> None:

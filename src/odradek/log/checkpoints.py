@@ -21,6 +21,8 @@ META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 DIRECTORY_MOVES = "log-directory-moves"
+# Empty; there from before the first gap in the offsets of a log is written. Ours: Apache's brokers pass it over.
+OFFSET_GAPS = "offset-gaps"
 
 VERSION = 0
 

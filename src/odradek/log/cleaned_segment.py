@@ -10,6 +10,9 @@ So one rename decides, that of the log file from `.cleaned` to `.swap`. The inde
 when the plain names are given. Transactions that were aborted are in an index file alone, so none may be lost.
 """
 
+from contextlib import suppress
+
+from odradek.log.errors import StorageError
 from odradek.log.files import Directory
 from odradek.log.indexes import AbortedTransaction, transaction_to_bytes
 from odradek.log.prepared_files import PreparedFiles
@@ -62,5 +65,10 @@ class CleanedSegment:
         segment.rely_on_index_files(end_offset)
 
     def throw_away(self) -> None:
-        """What it was made from has changed meanwhile, or it cannot be finished."""
-        self.files.remove()
+        """What it was made from has changed meanwhile, or it cannot be finished.
+
+        Never raises over the reason for that. What a failing disk keeps has a temporary name: the next attempt, or the
+        next start, removes it; and the fault is known to the directory's health.
+        """
+        with suppress(StorageError):
+            self.files.remove()

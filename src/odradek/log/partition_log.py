@@ -11,6 +11,7 @@ from typing import NamedTuple
 from odradek.log import flushing, lookups, reading, scrubbing, truncation
 from odradek.log.checkpoints import (
     LEADER_EPOCHS,
+    OFFSET_GAPS,
     PARTITION_METADATA,
     epochs_to_bytes,
     partition_metadata_to_bytes,
@@ -74,6 +75,7 @@ class PartitionLog:
         log_start_offset: int,
         log_end_offset: int,
         recovery_point: int,
+        has_gaps: bool = False,
     ) -> None:
         assert log_start_offset <= log_end_offset
         self.directory = directory
@@ -97,6 +99,8 @@ class PartitionLog:
         # Producers as they were at some offsets of the active segment, so that a cut near the end is no long walk.
         self.producer_marks: list[tuple[int, bytes]] = []
         self._marked_bytes = self.segments.active.file.size_bytes
+        # Offsets may be missing between batches, and the file `offset-gaps` says so: cleanup.policy may change any day.
+        self.has_gaps = has_gaps
         self._suspect_gap = -1  # the end of this log when a leader had nothing there
 
     # --------------------------------------------------------------------------------------------- appending
@@ -216,12 +220,18 @@ class PartitionLog:
                 self.truncate_fully_and_start_at(header.base_offset, now_ms)
                 self.log_start_offset = start
                 base_offset = header.base_offset
-            if header.base_offset > expected and not self._accepts_gap(expected):
-                self._write_pending(records[begin:end], pending, now_ms)
-                raise CorruptBatch(
-                    f"{self.topic_partition}: batch at offset {header.base_offset} from the leader where {expected} was "
-                    "expected; believed if it sends that again"
-                )
+            if header.base_offset > expected:
+                if not self._accepts_gap(expected):
+                    self._write_pending(records[begin:end], pending, now_ms)
+                    raise CorruptBatch(
+                        f"{self.topic_partition}: batch at offset {header.base_offset} from the leader where {expected} "
+                        "was expected; believed if it sends that again"
+                    )
+                if not self.has_gaps:
+                    self._write_pending(records[begin:end], pending, now_ms)
+                    pending = []
+                    begin = end
+                    self.note_gaps()
             if header.last_offset_delta < 0 or not check_crc(records, position, header):
                 self._write_pending(records[begin:end], pending, now_ms)
                 raise CorruptBatch(
@@ -259,6 +269,24 @@ class PartitionLog:
             return True
         self._suspect_gap = expected
         return False
+
+    @property
+    def may_have_gaps(self) -> bool:
+        """Of a log compacted before `offset-gaps` was written, only its configuration tells."""
+        return self.has_gaps or self.config.is_compacted
+
+    def note_gaps(self) -> None:
+        """Before the first gap is written: a start would otherwise take it for records that a power cut took, and a read
+        for damage, once the topic is not compacted any more.
+        """
+        if self.has_gaps:
+            return
+        try:
+            self.directory.open(OFFSET_GAPS, create=True)
+        except StorageError as error:
+            raise self.broken(error) from None
+        self.flushed.name_changed(OFFSET_GAPS)
+        self.has_gaps = True
 
     def _is_empty(self) -> bool:
         return self.log_start_offset == self.log_end_offset and self.segments.active.file.size_bytes == 0
@@ -464,7 +492,7 @@ class PartitionLog:
                 max_bytes,
                 upper_bound_offset,
                 min_one_batch,
-                self.config.is_compacted,
+                self.may_have_gaps,
             )
         except StorageError as error:
             raise self.broken(error) from None

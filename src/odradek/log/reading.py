@@ -23,7 +23,7 @@ def read(
     max_bytes: int,
     upper_bound_offset: int,
     min_one_batch: bool,
-    is_compacted: bool,
+    may_have_gaps: bool,
 ) -> LogRead:
     """`offset` lies in the log. Most reads are of its end: two dictionary lookups and a slice."""
     upper = upper_bound_offset if upper_bound_offset < log_end_offset else log_end_offset
@@ -32,7 +32,7 @@ def read(
     active = segments.active
     if offset < active.base_offset:
         return _read_from_older(
-            segments, log_end_offset, offset, max_bytes, upper, min_one_batch, is_compacted
+            segments, log_end_offset, offset, max_bytes, upper, min_one_batch, may_have_gaps
         )
     file = active.file
     position = active.positions.get(offset, -1)
@@ -52,7 +52,7 @@ def _read_from_older(
     max_bytes: int,
     upper: int,
     min_one_batch: bool,
-    is_compacted: bool,
+    may_have_gaps: bool,
 ) -> LogRead:
     """From the segment that holds `offset` on, until enough is found."""
     slices: list[FileSlice] = []
@@ -68,7 +68,7 @@ def _read_from_older(
         # Compaction leaves gaps: as Apache Kafka's cleaner an empty segment, and at the end of a follower's segment where the
         # leader has none of what came next any more.
         ends_early = position >= file.size_bytes and offset < segment.end_offset
-        if ends_early and not is_compacted and not segment.has_gaps():
+        if ends_early and not may_have_gaps and not segment.has_gaps():
             raise CorruptLog(
                 f"{file.name}: ends before offset {offset}; it must hold all up to {segment.end_offset}"
             )

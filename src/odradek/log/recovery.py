@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from odradek.log.checkpoints import (
     LEADER_EPOCHS,
+    OFFSET_GAPS,
     PARTITION_METADATA,
     MalformedCheckpoint,
     epochs_to_bytes,
@@ -117,7 +118,7 @@ def open_log(
         log = recovered.log
         log.parent = parent
         log.flushed.created()
-        for name in (LEADER_EPOCHS, PARTITION_METADATA):
+        for name in (LEADER_EPOCHS, OFFSET_GAPS, PARTITION_METADATA):
             log.flushed.name_changed(name)
     return recovered
 
@@ -151,9 +152,11 @@ class _Opening:
         self.replay_from = 0
         self.scanned_epoch = -1
         self.epochs_on_disk: list[EpochEntry] | None = None
+        self.has_gaps = False
 
     def open(self) -> Recovered:
         names = self._clear_leftovers(self.directory.names())
+        self.has_gaps = OFFSET_GAPS in names
         self._list_segments(names)
         topic_id = self._topic_id()
         log_end_offset = self._clean_end() if self.was_clean else -1
@@ -180,6 +183,7 @@ class _Opening:
             log_end_offset=log_end_offset,
             # After a clean stop all of it was flushed, whatever an old checkpoint says.
             recovery_point=log_end_offset if self.was_clean else min(self.recovery_point, log_end_offset),
+            has_gaps=self.has_gaps,
         )
         if self.changed_names:
             log.flushed.names_dirty()
@@ -345,7 +349,7 @@ class _Opening:
         while at < len(self.segments) and not cut:
             segment = self.segments[at]
             if segment.base_offset != expected and not (
-                segment.base_offset > expected and self.config.is_compacted
+                segment.base_offset > expected and self._may_have_gaps
             ):
                 # The end of the segment before was lost, and this one's beginning was not.
                 cut = True
@@ -408,7 +412,7 @@ class _Opening:
                 break
             position = at + header.size_bytes
             expected = header.next_offset
-        if expected != limit and not self.config.is_compacted:
+        if expected != limit and not self._may_have_gaps:
             self._refuse_if_flushed(
                 expected, f"{file.name}: no batch at {position}, where offset {expected} must be"
             )
@@ -472,12 +476,16 @@ class _Opening:
     def _why_not_next(self, header: BatchHeader, expected: int) -> str:
         """Offsets and epochs lie before the CRC, so only their order protects them. "" if it is kept."""
         # A gap may be compaction's below the recovery point; above it, only a compacted leader's.
-        may_be_gap = header.base_offset < self.recovery_point or self.config.is_compacted
+        may_be_gap = header.base_offset < self.recovery_point or self._may_have_gaps
         if header.base_offset < expected or (header.base_offset > expected and not may_be_gap):
             return f"offset {header.base_offset} where {expected} was expected"
         if header.leader_epoch < self.scanned_epoch:
             return f"leader epoch {header.leader_epoch} after {self.scanned_epoch}"
         return ""
+
+    @property
+    def _may_have_gaps(self) -> bool:
+        return self.has_gaps or self.config.is_compacted
 
     def _refuse_if_flushed(self, end_offset: int, what: str) -> None:
         """Records below the log's start were deleted on request: those may be missing, and when the log is begun

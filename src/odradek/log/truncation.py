@@ -145,6 +145,11 @@ def replace_segments(log: "PartitionLog", old: Sequence[Segment], cleaned: Clean
         cleaned.throw_away()
         return False
     try:
+        log.note_gaps()
+    except StorageError:
+        cleaned.throw_away()
+        raise
+    try:
         log.segments.replace(old, cleaned)
         for segment in old[1:]:
             # Of a segment that is none any more: else nothing would ever remove it.

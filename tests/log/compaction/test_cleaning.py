@@ -7,7 +7,7 @@ import pytest
 
 from odradek.log.compaction.cleaner import NO_LIMIT, Cleaner, Found, facts_of, limits_of
 from odradek.log.compaction.cleaning import Cleaning, Uncleanable
-from odradek.log.errors import CorruptLog, MissingFile
+from odradek.log.errors import CorruptLog, DiskFault, MissingFile
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager
 from odradek.log.partition_log import PartitionLog
@@ -270,6 +270,41 @@ def test_an_abandoned_cleaning_leaves_no_file(disk: Compacted) -> None:
     steps.close()
 
     assert not [path for path in disk.path.glob("*/*.cleaned")]
+
+
+def test_an_abandoned_cleaning_whose_disk_fails_ends_quietly(disk: Compacted) -> None:
+    filled(disk)
+    cleaning = disk.begin()
+    walk(cleaning.build_map())
+    steps = cleaning.write_segment()
+    next(steps)
+    disk.log.directory.health.fail(DiskFault("input/output error"))
+
+    steps.close()
+
+
+def test_the_reason_that_ended_a_cleaning_is_told_where_its_files_cannot_be_removed(disk: Compacted) -> None:
+    filled(disk)
+    cleaning = disk.begin()
+    walk(cleaning.build_map())
+    steps = cleaning.write_segment()
+    next(steps)
+    fault = DiskFault("input/output error")
+    disk.log.directory.health.fail(fault)
+
+    with pytest.raises(Uncleanable, match="no room in the map"):
+        steps.throw(Uncleanable("no room in the map"))
+
+
+def test_gaps_that_cleaning_made_are_known_to_a_start_without_compaction(disk: Compacted) -> None:
+    filled(disk).clean()
+    expected = offsets(disk.log)
+    disk.topic = TopicSettings(disk.settings, {"segment.bytes": "1000"})
+
+    disk.open()  # killed before anything was flushed by it
+
+    assert offsets(disk.log) == expected
+    assert not [note for note in disk.report.notes if "cut" in note]
 
 
 @pytest.mark.behaviour("L19")
