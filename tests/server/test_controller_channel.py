@@ -14,8 +14,8 @@ from odradek.protocol.messages import request_class, response_class
 from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from odradek.protocol.messages.alter_partition import AlterPartitionRequest
 from odradek.server.controller_channel import ControllerChannel
+from odradek.server.links import Links
 from odradek.server.log_limits import LimitedLog
-from odradek.server.seams import Seams
 
 API_VERSIONS, ALTER_PARTITION, ALLOCATE = 18, 56, 67
 
@@ -66,12 +66,8 @@ class Scene:
         self.answers: list[Any] = []
         self.changed = asyncio.Event()
         self.channel = ControllerChannel(
-            seams=Seams(loop),
-            pool=BufferPool(),
-            client_id="me",
-            request_timeout_ms=60_000,
-            after_turn=self.changed.set,
-            log=LimitedLog(logging.getLogger("odradek.server"), loop.time),
+            Links(loop, BufferPool(), "me", self.changed.set, 60_000),
+            LimitedLog(logging.getLogger("odradek.server"), loop.time),
         )
 
     def ask(self, key: int = ALTER_PARTITION, max_version: int = 3) -> None:

@@ -20,7 +20,8 @@ from odradek.protocol.messages.create_topics import (
 )
 from odradek.records.batch import iter_batches
 from odradek.records.reader import decode_batch
-from odradek.server.replica_positions import NOTHING, ReplicaPositions, agreed_below
+from odradek.server.links import Links
+from odradek.server.replica_positions import ANSWER_MS, NOTHING, ReplicaPositions, agreed_below
 from odradek.testing.running_cluster import RunningCluster, running_cluster
 from tests.log.logs import Disk, batch
 from tests.log.logs import produce as append
@@ -136,9 +137,7 @@ def positions(cluster: RunningCluster, broker: int, end_offset: int | None = Non
     runtime = cluster.cluster.runtimes[broker]
     log = log_of(cluster, broker)
     asked = ReplicaPositions(
-        seams=runtime._seams,
-        pool=runtime._pool,
-        client_id="test",
+        links=Links(runtime._seams.loop, runtime._pool, "test", lambda: None, ANSWER_MS),
         others=runtime._other_replicas_of,
         endpoint=lambda other: runtime.broker.metadata.endpoint(other, runtime._listener),
     )
@@ -163,16 +162,12 @@ def test_every_replica_leader_or_not_learns_what_all_have(
 def test_a_log_with_one_replica_waits_for_nobody(cluster: RunningCluster) -> None:
     runtime = cluster.cluster.runtimes[LEADER]
     asked = ReplicaPositions(
-        seams=runtime._seams,
-        pool=runtime._pool,
-        client_id="test",
+        links=Links(runtime._seams.loop, runtime._pool, "test", lambda: None, ANSWER_MS),
         others=lambda _: [],
         endpoint=lambda _: None,
     )
     unknown = ReplicaPositions(
-        seams=runtime._seams,
-        pool=runtime._pool,
-        client_id="test",
+        links=Links(runtime._seams.loop, runtime._pool, "test", lambda: None, ANSWER_MS),
         others=lambda _: None,
         endpoint=lambda _: None,
     )

@@ -11,9 +11,9 @@ from odradek.model.cluster import BrokerRegistration
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import UnreadableNode
 from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
+from odradek.server.links import Links
 from odradek.server.log_limits import LimitedLog
 from odradek.server.outboxes import Outboxes
-from odradek.server.seams import Seams
 from odradek.store import layout
 from tests.server.test_controller_runtime import FakeBroker
 
@@ -33,7 +33,7 @@ def stop(number: int, *, epoch: int = 22) -> StopReplicaRequest:
 
 def scenario(body: Callable[[Outboxes, FakeBroker, list[Event]], Awaitable[None]]) -> None:
     async def main() -> None:
-        seams = Seams(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
         broker = FakeBroker(2)
         await broker.start()
         heard: list[Event] = []
@@ -43,15 +43,11 @@ def scenario(body: Callable[[Outboxes, FakeBroker, list[Event]], Awaitable[None]
             broker.changed.set()
 
         outboxes = Outboxes(
-            seams=seams,
-            pool=BufferPool(),
+            links=Links(loop, BufferPool(), "1", lambda: None, 30_000),
             inter_broker_listener="PLAINTEXT",
-            client_id="1",
-            request_timeout_ms=30_000,
-            after_turn=lambda: None,
             on_answer=on_answer,
             on_disowned=broker.disowned.append,
-            log=LimitedLog(logging.getLogger("odradek.server"), seams.loop.time),
+            log=LimitedLog(logging.getLogger("odradek.server"), loop.time),
         )
         try:
             async with asyncio.timeout(60):

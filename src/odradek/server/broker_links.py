@@ -2,39 +2,16 @@
 sent. Versions are those of the effect, without asking ApiVersions: what brokers ask each other is as old as 3.9.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 from odradek.broker.effects import SendToBroker
 from odradek.client.connection import BrokerLink
-from odradek.client.receive_buffers import BufferPool
-from odradek.model.errors import ProtocolError
 from odradek.model.ids import BrokerId
-from odradek.protocol.messages import response_class
+from odradek.server.links import Links, OnMessage, decoded
 from odradek.server.log_limits import LimitedLog
-from odradek.server.seams import Seams
-
-BACKOFF_MS = 50
-# The decoded answer, or None when the request could not be delivered or answered.
-OnMessage = Callable[[Any | None], None]
 
 
 class BrokerLinks:
-    def __init__(
-        self,
-        *,
-        seams: Seams,
-        pool: BufferPool,
-        client_id: str,
-        request_timeout_ms: int,
-        after_turn: Callable[[], None],
-        log: LimitedLog,
-    ) -> None:
-        self._seams = seams
-        self._pool = pool
-        self._client_id = client_id
-        self._request_timeout_ms = request_timeout_ms
-        self._after_turn = after_turn
+    def __init__(self, links: Links, log: LimitedLog) -> None:
+        self._make = links
         self._log = log
         self._links: dict[BrokerId, BrokerLink] = {}
         self._is_closed = False
@@ -42,20 +19,12 @@ class BrokerLinks:
     def send(self, effect: SendToBroker, on_message: OnMessage) -> None:
         """`on_message` is called exactly once, and never before this returns."""
         if self._is_closed:
-            self._seams.loop.call_soon(on_message, None)
+            self._make.loop.call_soon(on_message, None)
             return
-        key, version, broker = effect.api_key, effect.version, effect.broker
+        key, version, whom = effect.api_key, effect.version, f"broker {effect.broker}"
 
         def answered(body: memoryview | None, reason: str) -> None:
-            message = None
-            if body is None:
-                self._log.warning(f"peer {broker}", f"broker {broker} cannot be asked: {reason}")
-            else:
-                try:
-                    message = response_class(key).decode(version, body)
-                except ProtocolError as error:
-                    self._log.warning(f"peer {broker}", f"broker {broker} answered nonsense: {error}")
-            on_message(message)
+            on_message(decoded(body, reason, api_key=key, version=version, whom=whom, log=self._log))
 
         self._link(effect).send(key, version, effect.message.encode(version), answered)
 
@@ -73,14 +42,5 @@ class BrokerLinks:
             return link
         if link is not None:
             link.close("the broker has moved")
-        link = self._links[effect.broker] = BrokerLink(
-            self._seams.loop,
-            host=host,
-            port=port,
-            client_id=self._client_id,
-            pool=self._pool,
-            after_turn=self._after_turn,
-            request_timeout_ms=self._request_timeout_ms,
-            backoff_ms=BACKOFF_MS,
-        )
+        link = self._links[effect.broker] = self._make.to(host, port)
         return link

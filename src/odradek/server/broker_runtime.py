@@ -36,6 +36,7 @@ from odradek.server.controller_runtime import ControllerRuntime
 from odradek.server.fetchers import Fetchers
 from odradek.server.gateway import Gateway
 from odradek.server.journal import Journal
+from odradek.server.links import Links
 from odradek.server.listener import Listeners, inter_broker_listener, security_protocols
 from odradek.server.log_limits import LimitedLog
 from odradek.server.log_maintenance import LogMaintenance
@@ -264,22 +265,13 @@ class BrokerRuntime:
             on_lost=lambda leader: broker.leader_connection_lost(leader, self._now_ms()),
             on_connected=lambda leader: broker.leader_connected(leader, self._now_ms()),
         )
-        channel = ControllerChannel(
-            seams=seams,
-            pool=pool,
-            client_id=f"broker-{self.broker_id}-to-controller",
-            request_timeout_ms=settings.request_timeout_ms,
-            after_turn=gateway.end_turn,
-            log=self._log,
-        )
-        links = BrokerLinks(
-            seams=seams,
-            pool=pool,
-            client_id=f"broker-{self.broker_id}-to-broker",
-            request_timeout_ms=settings.request_timeout_ms,
-            after_turn=gateway.end_turn,
-            log=self._log,
-        )
+
+        def links_of(client: str) -> Links:
+            client_id = f"broker-{self.broker_id}-{client}"
+            return Links(seams.loop, pool, client_id, gateway.end_turn, settings.request_timeout_ms)
+
+        channel = ControllerChannel(links_of("to-controller"), self._log)
+        links = BrokerLinks(links_of("to-broker"), self._log)
         journal_directory = self._open_directory(self.journal_directory)
         if self._is_alone:
             state_change_log.write_to(journal_directory, self._log)
@@ -309,9 +301,7 @@ class BrokerRuntime:
                 lambda: broker.settings,
                 high_watermark_of=self._high_watermark_of,
                 passed_by_all=ReplicaPositions(
-                    seams=seams,
-                    pool=pool,
-                    client_id=f"broker-{self.broker_id}-cleaner",
+                    links=links_of("cleaner"),
                     others=self._other_replicas_of,
                     endpoint=lambda other: broker.metadata.endpoint(other, self._listener),
                 ).passed_by_all,

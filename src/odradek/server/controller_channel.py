@@ -5,23 +5,15 @@ Versions are negotiated (docs/mixing: the one channel between brokers that does)
 nobody is controller; what cannot be delivered is answered None, and whoever asked knows whether to ask again.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from odradek.client.connection import BrokerLink
-from odradek.client.receive_buffers import BufferPool
 from odradek.model.cluster import Endpoint
-from odradek.model.errors import ProtocolError
 from odradek.model.ids import BrokerId
-from odradek.protocol.messages import response_class
+from odradek.server.links import Links, OnMessage, decoded
 from odradek.server.log_limits import LimitedLog
-from odradek.server.seams import Seams
 
 API_VERSIONS = 18
-BACKOFF_MS = 50
-
-# The decoded answer, or None when the request could not be delivered or answered.
-OnMessage = Callable[[Any | None], None]
 
 
 class _Pending:
@@ -38,21 +30,8 @@ class _Pending:
 
 
 class ControllerChannel:
-    def __init__(
-        self,
-        *,
-        seams: Seams,
-        pool: BufferPool,
-        client_id: str,
-        request_timeout_ms: int,
-        after_turn: Callable[[], None],
-        log: LimitedLog,
-    ) -> None:
-        self._seams = seams
-        self._pool = pool
-        self._client_id = client_id
-        self._request_timeout_ms = request_timeout_ms
-        self._after_turn = after_turn
+    def __init__(self, links: Links, log: LimitedLog) -> None:
+        self._links = links
         self._log = log
         self._link: BrokerLink | None = None
         self._versions: dict[int, int] | None = None  # api key -> highest the controller serves
@@ -69,16 +48,7 @@ class ControllerChannel:
         self._is_negotiating = False
         self.controller = broker
         if endpoint is not None and not self._is_closed:
-            self._link = BrokerLink(
-                self._seams.loop,
-                host=endpoint.host,
-                port=endpoint.port,
-                client_id=self._client_id,
-                pool=self._pool,
-                after_turn=self._after_turn,
-                request_timeout_ms=self._request_timeout_ms,
-                backoff_ms=BACKOFF_MS,
-            )
+            self._link = self._links.to(endpoint.host, endpoint.port)
         if old is not None:
             old.close("another broker is controller")
         self._pump()
@@ -88,12 +58,12 @@ class ControllerChannel:
         if self._is_closed:
             on_message(None)
             return
-        self._waiting.append(_Pending(api_key, max_version, message, on_message, self._seams.loop.time()))
+        self._waiting.append(_Pending(api_key, max_version, message, on_message, self._links.loop.time()))
         self._pump()
 
     def expire_waiting(self) -> None:
         """Called about once a second: nothing waits longer than request.timeout.ms for a controller."""
-        oldest = self._seams.loop.time() - self._request_timeout_ms / 1000
+        oldest = self._links.loop.time() - self._links.request_timeout_ms / 1000
         expired = [pending for pending in self._waiting if pending.given_at < oldest]
         if expired:
             self._waiting = [pending for pending in self._waiting if pending.given_at >= oldest]
@@ -135,16 +105,7 @@ class ControllerChannel:
         def answered(body: memoryview | None, reason: str) -> None:
             if body is None:
                 self._versions = None  # the next connection may reach another release
-                self._log.warning("controller", f"controller {self.controller} cannot be asked: {reason}")
-                pending.on_message(None)
-                return
-            try:
-                message = response_class(pending.api_key).decode(version, body)
-            except ProtocolError as error:
-                self._log.warning("controller", f"controller {self.controller} answered nonsense: {error}")
-                pending.on_message(None)
-                return
-            pending.on_message(message)
+            pending.on_message(self._decoded(body, reason, pending.api_key, version))
 
         link.send(pending.api_key, version, pending.message.encode(version), answered)
 
@@ -152,16 +113,15 @@ class ControllerChannel:
         if link is not self._link:
             return
         self._is_negotiating = False
-        if body is not None:
-            try:
-                answer: Any = response_class(API_VERSIONS).decode(0, body)
-                self._versions = {api.api_key: api.max_version for api in answer.api_keys}
-            except ProtocolError as error:
-                reason = f"its ApiVersions cannot be read: {error}"
-        if self._versions is None:
-            self._log.warning("controller", f"controller {self.controller} cannot be asked: {reason}")
+        answer = self._decoded(body, reason, API_VERSIONS, 0)
+        if answer is None:
             waiting, self._waiting = self._waiting, []
             for pending in waiting:
                 pending.on_message(None)
             return
+        self._versions = {api.api_key: api.max_version for api in answer.api_keys}
         self._pump()
+
+    def _decoded(self, body: memoryview | None, reason: str, api_key: int, version: int) -> Any | None:
+        whom = f"controller {self.controller}"
+        return decoded(body, reason, api_key=api_key, version=version, whom=whom, log=self._log)

@@ -36,6 +36,7 @@ from odradek.model.settings import BrokerSettings
 from odradek.server.controller_requests import EncodedRequest, RequestEncoder
 from odradek.server.controller_writes import decode_answers, encode_writes
 from odradek.server.journal import Journal
+from odradek.server.links import Links
 from odradek.server.log_limits import LimitedLog
 from odradek.server.outboxes import Outboxes
 from odradek.server.seams import Seams
@@ -106,12 +107,8 @@ class ControllerTerm:
         self._asked: dict[int, ControllerAsk] = {}  # requests that wait for an answer of this term
         self._facts = ControllerFacts(store, wake=self._wake.set)
         self._outboxes = Outboxes(
-            seams=seams,
-            pool=pool,
+            links=Links(seams.loop, pool, str(broker), after_turn, settings.controller_socket_timeout_ms),
             inter_broker_listener=inter_broker_listener,
-            client_id=str(broker),
-            request_timeout_ms=settings.controller_socket_timeout_ms,
-            after_turn=after_turn,
             on_answer=self._put,
             on_disowned=self._broker_disowned,
             log=log,

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from odradek.client.connection import BrokerLink
-from odradek.client.receive_buffers import BufferPool
 from odradek.controller.broker_requests import BrokerRequest
 from odradek.controller.events import Event
 from odradek.model.cluster import BrokerRegistration
@@ -23,8 +22,8 @@ from odradek.model.ids import BrokerEpoch, BrokerId
 from odradek.server.controller_requests import EncodedRequest, RequestEncoder, Sendable, decode_answer
 from odradek.server.end_offset_queries import second_question
 from odradek.server.endpoints import endpoint_of
+from odradek.server.links import Links
 from odradek.server.log_limits import LimitedLog
-from odradek.server.seams import Seams
 
 BACKOFF_MS = 100
 MOST_ON_THE_WIRE = 5
@@ -90,8 +89,11 @@ class Outbox:
         try:
             event = decode_answer(request, body)
         except ProtocolError as error:
-            # A broker that answers nonsense is as good as one that does not answer: tell it again.
-            self._log.warning(f"outbox {self._broker}", f"broker {self._broker} answered nonsense: {error}")
+            # A broker that answers nonsense is no better than one that does not answer: tell it again.
+            self._log.warning(
+                f"outbox {self._broker}",
+                f"broker {self._broker} sent a response that cannot be read: {error}",
+            )
             self._put_back()
             self._link.fail(f"its answer cannot be read: {error}")
             return
@@ -121,23 +123,15 @@ class Outboxes:
     def __init__(
         self,
         *,
-        seams: Seams,
-        pool: BufferPool,
+        links: Links,
         inter_broker_listener: str,
-        client_id: str,
-        request_timeout_ms: int,
-        after_turn: Callable[[], None],
         on_answer: Callable[[Event], None],
         on_disowned: Callable[[Event], None],
         log: LimitedLog,
     ) -> None:
         """`on_disowned`: an answer by which its broker obeys a later controller, whatever the store says of that."""
-        self._seams = seams
-        self._pool = pool
+        self._links = links._replace(backoff_ms=BACKOFF_MS)
         self._listener = inter_broker_listener
-        self._client_id = client_id
-        self._request_timeout_ms = request_timeout_ms
-        self._after_turn = after_turn
         self._on_answer = on_answer
         self._on_disowned = on_disowned
         self._log = log
@@ -172,18 +166,8 @@ class Outboxes:
                 f"broker {registration.broker_id} has no listener {self._listener}; it cannot be told anything",
             )
             return None
-        link = BrokerLink(
-            self._seams.loop,
-            host=endpoint.host,
-            port=endpoint.port,
-            client_id=self._client_id,
-            pool=self._pool,
-            after_turn=self._after_turn,
-            request_timeout_ms=self._request_timeout_ms,
-            backoff_ms=BACKOFF_MS,
-        )
         return Outbox(
-            link,
+            self._links.to(endpoint.host, endpoint.port),
             self._encoder,
             on_answer=self._on_answer,
             on_disowned=self._on_disowned,

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection
 from typing import TypeVar
 
 from odradek.client.connection import BrokerLink
-from odradek.client.receive_buffers import BufferPool
 from odradek.controller.broker_requests import AskEndOffsets
 from odradek.log.compaction.cleaner import NO_LIMIT
 from odradek.log.leader_epochs import UNDEFINED_EPOCH
@@ -31,7 +30,7 @@ from odradek.server.end_offset_queries import (
     encode_end_offsets,
     encode_log_ends,
 )
-from odradek.server.seams import Seams
+from odradek.server.links import Links
 
 ANSWER_MS = 5_000
 NOTHING = 0  # is known to be there, so no tombstone is droppable
@@ -43,17 +42,13 @@ class ReplicaPositions:
     def __init__(
         self,
         *,
-        seams: Seams,
-        pool: BufferPool,
-        client_id: str,
+        links: Links,
         others: Callable[[PartitionLog], Collection[BrokerId] | None],
         endpoint: Callable[[BrokerId], Endpoint | None],
     ) -> None:
         """`others`: the assigned replicas besides this broker, None where that is not known; `endpoint` None: it is not
         live."""
-        self._seams = seams
-        self._pool = pool
-        self._client_id = client_id
+        self._links = links._replace(request_timeout_ms=ANSWER_MS, connect_timeout_ms=ANSWER_MS)
         self._others = others
         self._endpoint = endpoint
 
@@ -75,16 +70,7 @@ class ReplicaPositions:
         if endpoint is None or epoch == UNDEFINED_EPOCH:
             return NOTHING
         where = log.topic_partition
-        link = BrokerLink(
-            self._seams.loop,
-            host=endpoint.host,
-            port=endpoint.port,
-            client_id=self._client_id,
-            pool=self._pool,
-            after_turn=lambda: None,
-            request_timeout_ms=ANSWER_MS,
-            connect_timeout_ms=ANSWER_MS,
-        )
+        link = self._links.to(endpoint.host, endpoint.port)
         try:
             asked = AskEndOffsets(broker, UNKNOWN_BROKER_EPOCH, ((where, LeaderEpoch(epoch)),))
             told = await self._ask(
@@ -100,7 +86,7 @@ class ReplicaPositions:
 
     async def _ask(self, link: BrokerLink, api_key: int, body: bytes, of: type[R]) -> R | None:
         """None: it cannot be reached, or does not answer in time."""
-        answered: asyncio.Future[R | None] = self._seams.loop.create_future()
+        answered: asyncio.Future[R | None] = self._links.loop.create_future()
 
         def on_answer(answer: memoryview | None, _reason: str) -> None:
             if answered.done():
