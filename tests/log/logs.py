@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from odradek.log.appending import AppendResult
 from odradek.log.config import LogConfig
 from odradek.log.files import OsDirectory
-from odradek.log.partition_log import AppendResult, PartitionLog
+from odradek.log.partition_log import PartitionLog
 from odradek.log.recovery import Recovered, create_log, open_log
 from odradek.model.ids import TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings, TopicSettings

@@ -109,7 +109,7 @@ def test_producers_are_as_they_were_at_the_cut(disk: Disk) -> None:
 def test_a_cut_near_the_end_of_a_large_segment_starts_from_a_mark(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("odradek.log.partition_log.PRODUCER_MARK_BYTES", 500)
+    monkeypatch.setattr("odradek.log.appending.PRODUCER_MARK_BYTES", 500)
     disk.config.segment_bytes = 1 << 20
     log = disk.create()
     snapshots = []

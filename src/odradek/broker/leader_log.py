@@ -18,7 +18,7 @@ from odradek.replication.purgatory import Purgatory
 from odradek.replication.waiting import AckWaiter
 
 if TYPE_CHECKING:
-    from odradek.log.partition_log import AppendResult
+    from odradek.log.appending import AppendResult
 
 ALL = -1
 # What became of an append, and the time: NONE when it is committed. NOT_LEADER_OR_FOLLOWER and REQUEST_TIMED_OUT do not

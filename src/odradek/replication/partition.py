@@ -46,7 +46,8 @@ from odradek.replication.replica import Replica
 from odradek.replication.waiting import AckQueue, Outbox
 
 if TYPE_CHECKING:
-    from odradek.log.partition_log import AppendResult, PartitionLog
+    from odradek.log.appending import AppendResult
+    from odradek.log.partition_log import PartitionLog
     from odradek.records.batch import BatchHeader
 
 # A refused ISR change is not proposed again before this: a follower fetches thousands of times a second.

@@ -40,7 +40,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         "an epoch that has begun is not in the file of epochs",
         (
             Edit(
-                "log.partition_log:PartitionLog.assign_epoch",
+                "log.log_state:LogState.assign_epoch",
                 "self.write_epochs(epochs)",
                 "self.epochs = epochs",
             ),

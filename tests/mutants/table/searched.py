@@ -51,7 +51,7 @@ SEARCHED: tuple[Mutant, ...] = (
                 "wanted.current_leader_epoch = -1",
             ),
             Edit(
-                "log.partition_log:PartitionLog.append_as_follower",
+                "log.appending:AppendableLog.append_as_follower",
                 "header.leader_epoch > leader_epoch",
                 "False",
             ),
