@@ -9,7 +9,8 @@ import pytest
 
 from odradek.log.checkpoints import DIRECTORY_MOVES
 from odradek.log.errors import StorageError
-from odradek.log.future_logs import FutureLog, is_too_long, moves_of
+from odradek.log.future_logs import FutureLog, is_too_long
+from odradek.log.log_directory import moves_of
 from odradek.log.log_manager import LogManager
 from odradek.log.memory_files import MemoryDisk
 from odradek.log.partition_log import PartitionLog

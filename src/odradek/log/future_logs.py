@@ -18,12 +18,11 @@ When the directory of the log in use fails, the future log stays where it is: it
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from odradek.log.checkpoints import DIRECTORY_MOVES, MalformedCheckpoint, moves_to_bytes, read_moves
+from odradek.log.checkpoints import DIRECTORY_MOVES, moves_to_bytes
 from odradek.log.duplicate_logs import DuplicateLog
 from odradek.log.errors import DirectoryOffline, MissingFile, StorageError
-from odradek.log.files import Directory
 from odradek.log.leader_epochs import LeaderEpochs
-from odradek.log.log_directory import LogDirectory, parse_directory_name
+from odradek.log.log_directory import FUTURE_SUFFIX, LogDirectory, moves_of, parse_directory_name
 from odradek.log.partition_log import PartitionLog
 from odradek.log.prepared_files import PreparedFiles
 from odradek.log.recovery import create_log
@@ -34,7 +33,6 @@ from odradek.model.ids import NO_TOPIC_ID, TopicPartition
 if TYPE_CHECKING:
     from odradek.log.log_manager import LogManager
 
-FUTURE_SUFFIX = "-future"
 UNIQUE_LENGTH = len(".") + 32
 
 
@@ -49,14 +47,6 @@ def is_too_long(topic_partition: TopicPartition) -> bool:
     return len(str(topic_partition)) + UNIQUE_LENGTH + len(FUTURE_SUFFIX) > LONGEST_NAME
 
 
-def moves_of(directory: Directory) -> int:
-    """How often the log in this directory went from one log directory to another."""
-    try:
-        return read_moves(directory.read(DIRECTORY_MOVES))
-    except MalformedCheckpoint:
-        return 0  # never synced before the power went: then it was not in use under its plain name
-
-
 class FutureLogs:
     """Those of one broker. At most one for each partition."""
 
@@ -66,6 +56,10 @@ class FutureLogs:
         # Of replicas that are not here yet: into which directory, when they are made.
         self.preferred: dict[TopicPartition, str] = {}
         self.found: list[tuple[LogDirectory, str, bool]] = []  # at the start: where, name, stopped in order
+
+    def note_found(self, directory: LogDirectory, name: str, was_clean: bool) -> None:
+        """At the start: see `load`."""
+        self.found.append((directory, name, was_clean))
 
     def get(self, topic_partition: TopicPartition) -> FutureLog | None:
         return self.logs.get(topic_partition)

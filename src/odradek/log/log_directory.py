@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 
 from odradek.log import checkpoints
-from odradek.log.checkpoints import MalformedCheckpoint
+from odradek.log.checkpoints import DIRECTORY_MOVES, MalformedCheckpoint, read_moves
 from odradek.log.errors import StorageError, WrongDirectory
 from odradek.log.files import Directory
 from odradek.log.files import Lock as DirectoryLock
 from odradek.model.ids import TopicPartition
+
+FUTURE_SUFFIX = "-future"  # of the directory of a log on its way into this one: see `future_logs`
 
 
 class LogDirectory:
@@ -203,3 +205,11 @@ def parse_directory_name(name: str) -> TopicPartition | None:
     if not dash or not topic or not partition.isdigit() or (len(partition) > 1 and partition[0] == "0"):
         return None
     return TopicPartition(topic, int(partition))
+
+
+def moves_of(directory: Directory) -> int:
+    """How often the log in this directory went from one log directory to another."""
+    try:
+        return read_moves(directory.read(DIRECTORY_MOVES))
+    except MalformedCheckpoint:
+        return 0  # never synced before the power went: then it was not in use under its plain name

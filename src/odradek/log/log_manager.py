@@ -13,13 +13,15 @@ from typing import NamedTuple
 
 from odradek.log import checkpoints, log_directory
 from odradek.log.config import LogConfig
-from odradek.log.duplicate_logs import DuplicateLog, pick, topic_id_in, why_both_cannot_be
+from odradek.log.duplicate_logs import DuplicateLog, pick
 from odradek.log.errors import DirectoryOffline, StorageError
 from odradek.log.files import Directory
-from odradek.log.future_logs import FUTURE_SUFFIX, FutureLogs, moves_of
-from odradek.log.log_directory import Homes
+from odradek.log.future_logs import FutureLogs
+from odradek.log.hosted_logs import HostedLogs
+from odradek.log.log_checkpoints import LogCheckpoints
 from odradek.log.log_directory import LogDirectory as LogDirectory
 from odradek.log.log_directory import parse_directory_name as parse_directory_name
+from odradek.log.log_loading import LogLoading
 from odradek.log.partition_log import PartitionLog
 from odradek.log.recovery import Recovered, create_log, open_log
 from odradek.log.retention import drop_expired_segments
@@ -27,8 +29,6 @@ from odradek.log.retired_logs import DELETE_SUFFIX, STRAY_SUFFIX, RetiredLogs
 from odradek.log.scrubbing import Scrubber
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings, TopicSettings
-
-LEFTOVER_SUFFIXES = (DELETE_SUFFIX, STRAY_SUFFIX, FUTURE_SUFFIX)
 
 
 class LoadReport(NamedTuple):
@@ -53,18 +53,23 @@ class LogManager:
         self._topic_settings = topic_settings or (lambda topic: TopicSettings(settings))
         self._configs: dict[str, LogConfig] = {}
         self.directories = [LogDirectory(directory) for directory in directories]
-        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self._hosted = HostedLogs()
+        # Its tables, one object for ever: for whoever reads them.
+        self.logs, self.refused, self.ambiguous = (
+            self._hosted.logs,
+            self._hosted.refused,
+            self._hosted.ambiguous,
+        )
+        self._homes = self._hosted.homes
         self.futures = FutureLogs(self)  # copies of some of these, on their way into other directories
-        self._home = Homes()
-        # Logs on a good disk that cannot be used: a request for one is answered with its error.
-        self.refused: dict[TopicPartition, StorageError] = {}
-        # Of different topics, in different directories: none is served before the controller says which is meant.
-        self.ambiguous: dict[TopicPartition, list[DuplicateLog]] = {}
         self.left_out: dict[str, StorageError] = dict(left_out or {})
         self.on_directory_failure: Callable[[str, StorageError], None] | None = None
         self.on_broken_log: Callable[[TopicPartition, StorageError], None] | None = None
         self.scrubber = Scrubber(lambda: list(self.logs.values()))
         self._retired = RetiredLogs(lambda topic: self.config_of(topic).file_delete_delay_ms)
+        self._checkpoints = LogCheckpoints(
+            self._hosted, online=self._online, logs_in=self._logs_in, on_its_way_to=self._on_its_way_to
+        )
         for directory in self.directories:
             directory.root.health.on_failure = self._failure_of(directory)
 
@@ -89,9 +94,10 @@ class LogManager:
         """Opens every log. O(partitions) after a clean stop, else what was not flushed is scanned."""
         notes: list[str] = []
         clean: list[str] = []
+        loading = LogLoading(self._hosted, self._retired, self, self.futures.note_found)
         for directory in self._online():
             try:
-                was_clean = self._load_directory(directory, now_ms, notes)
+                was_clean = loading.load_directory(directory, now_ms, notes)
             except StorageError as error:
                 # Whatever the fault, if only the want of a descriptor: an online directory is one of which every log is known,
                 # and of those that are not an empty one would be begun over the files.
@@ -102,115 +108,6 @@ class LogManager:
                 clean.append(directory.path)
         self.futures.load(now_ms, notes)
         return LoadReport(len(self.logs), clean, notes)
-
-    def _load_directory(self, directory: LogDirectory, now_ms: int, notes: list[str]) -> bool:
-        root = directory.root
-        names = root.names()
-        was_clean = checkpoints.CLEAN_SHUTDOWN in names
-        if was_clean:
-            directory.clean_epoch = checkpoints.read_clean_shutdown(
-                root.read(checkpoints.CLEAN_SHUTDOWN) or b""
-            )
-            # Gone before anything is loaded: a crash from here on is an unclean stop (KAFKA-10471).
-            root.remove(checkpoints.CLEAN_SHUTDOWN)
-            root.sync()
-        directory.read_checkpoints(notes)
-        for name in names:
-            if name.endswith(LEFTOVER_SUFFIXES):
-                if name.endswith(DELETE_SUFFIX):
-                    self._retired.found(directory, name, now_ms)
-                elif name.endswith(FUTURE_SUFFIX):
-                    self.futures.found.append((directory, name, was_clean))
-                continue
-            topic_partition = parse_directory_name(name)
-            if topic_partition is None or not root.is_directory(name):
-                continue
-            if topic_partition in self._home or topic_partition in self.ambiguous:
-                self._load_duplicate(directory, topic_partition, was_clean, now_ms, notes)
-                continue
-            self._load_log(directory, topic_partition, was_clean, now_ms, notes)
-        return was_clean
-
-    def _load_duplicate(
-        self,
-        directory: LogDirectory,
-        topic_partition: TopicPartition,
-        was_clean: bool,
-        now_ms: int,
-        notes: list[str],
-    ) -> None:
-        """Another directory has a log of that name already: see `duplicate_logs`."""
-        root = directory.root
-        first = self._home.get(topic_partition)
-        if first is not None and not first.is_online:
-            # Of which topic that one is cannot be read. This one is asked for by topic id, and serves if it is right.
-            del self._home[topic_partition]
-            self.logs.pop(topic_partition, None)
-            self._load_log(directory, topic_partition, was_clean, now_ms, notes)
-            return
-        topic_id = topic_id_in(root, topic_partition)
-        if first is not None and topic_id_in(first.root, topic_partition) == topic_id:
-            here, there = (
-                moves_of(root.child(str(topic_partition))),
-                moves_of(first.root.child(str(topic_partition))),
-            )
-            if here != there:  # a crash, or a failed disk, in the moment in which it moved: see `future_logs`
-                former = DuplicateLog(directory, topic_id, StorageError(f"{topic_partition} has moved"))
-                if here > there:
-                    former = self._take(topic_partition, first)
-                    self._load_log(directory, topic_partition, was_clean, now_ms, notes)
-                notes.append(self.retire(topic_partition, former, STRAY_SUFFIX, now_ms))
-                return
-        known = self.ambiguous.get(topic_partition, ())
-        others = [(other.directory, other.topic_id) for other in known]
-        if first is not None:
-            others.append((first, topic_id_in(first.root, topic_partition)))
-        for other, other_id in others:
-            why = why_both_cannot_be(topic_partition, directory.path, topic_id, other.path, other_id)
-            if why is not None:
-                raise root.health.fail(StorageError(why))
-        if first is not None:
-            self.ambiguous[topic_partition] = [self._take(topic_partition, first)]
-        try:
-            self._load_log(directory, topic_partition, was_clean, now_ms, notes)
-        except StorageError:
-            del self._home[topic_partition]
-            raise
-        self.ambiguous[topic_partition].append(self._take(topic_partition, directory))
-        named = " and in ".join(other.path for other, _ in others)
-        notes.append(
-            f"{topic_partition} is in {directory.path} and in {named}, of different topics: none is served before "
-            "the controller has said which is meant"
-        )
-
-    def _take(self, topic_partition: TopicPartition, home: LogDirectory) -> DuplicateLog:
-        """Out of service, and no longer known under its name; on the disk it stays as it is."""
-        refused = self.refused.pop(topic_partition, None)
-        log = self.logs.pop(topic_partition, None) or refused
-        del self._home[topic_partition]
-        assert log is not None
-        topic_id = topic_id_in(home.root, topic_partition) if isinstance(log, StorageError) else log.topic_id
-        return DuplicateLog(home, topic_id, log)
-
-    def _load_log(
-        self,
-        directory: LogDirectory,
-        topic_partition: TopicPartition,
-        was_clean: bool,
-        now_ms: int,
-        notes: list[str],
-    ) -> None:
-        self._home[topic_partition] = directory
-        try:
-            recovered = self.open_log(directory, topic_partition, was_clean, now_ms)
-        except StorageError as error:
-            if not directory.is_online:
-                raise
-            self.refused[topic_partition] = error
-            notes.append(f"{topic_partition} is refused: {error.message}")
-            return
-        notes += [f"{topic_partition}: {note}" for note in recovered.notes]
-        self.adopt(topic_partition, directory, recovered.log)
 
     def open_log(
         self,
@@ -237,8 +134,7 @@ class LogManager:
         """It is the log in use from now on."""
         log.before_cut_below = self.before_cut_below
         log.on_broken = self._log_broken
-        self.logs[topic_partition] = log
-        self._home[topic_partition] = directory
+        self._hosted.put(topic_partition, directory, log)
 
     # ----------------------------------------------------------------------------------------------- single logs
 
@@ -265,10 +161,7 @@ class LogManager:
 
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
         """The log, if it is here; StorageError if it is here and cannot be used."""
-        refused = self.refused.get(topic_partition)
-        if refused is not None:
-            raise refused
-        return self.logs.get(topic_partition)
+        return self._hosted.get(topic_partition)
 
     def get_or_create(
         self, topic_partition: TopicPartition, topic_id: TopicId = NO_TOPIC_ID, *, now_ms: int
@@ -276,7 +169,7 @@ class LogManager:
         """INCONSISTENT_TOPIC_ID if the log on disk belongs to another topic of that name: see `settle`."""
         log = self.get(topic_partition)
         if log is None:
-            home = self._home.get(topic_partition)
+            home = self._homes.get(topic_partition)
             if home is not None:
                 # It may be in sync and ahead of everybody: an empty one in its place would lose what it holds.
                 raise DirectoryOffline(f"{topic_partition} is in log directory {home.path}, which is offline")
@@ -303,14 +196,14 @@ class LogManager:
         """
         duplicates = self.ambiguous.get(topic_partition)
         if duplicates is None:
-            home = self._home.get(topic_partition)
+            home = self._homes.get(topic_partition)
             if home is None or topic_id == NO_TOPIC_ID:
                 return []
             if topic_partition not in self.logs and topic_partition not in self.refused:
                 return []  # its directory could not be read
-            if self._topic_id_of(topic_partition, home) in (NO_TOPIC_ID, topic_id):
+            if self._hosted.topic_id_of(topic_partition, home) in (NO_TOPIC_ID, topic_id):
                 return []
-            duplicates = [self._take(topic_partition, home)]
+            duplicates = [self._hosted.take(topic_partition, home)]
         elif topic_id == NO_TOPIC_ID:
             paths = " and in ".join(duplicate.directory.path for duplicate in duplicates)
             raise StorageError(
@@ -319,11 +212,10 @@ class LogManager:
         self.ambiguous.pop(topic_partition, None)
         found, strays = pick(duplicates, topic_id)
         if found is not None:
-            self._home[topic_partition] = found.directory
             if isinstance(found.log, StorageError):
-                self.refused[topic_partition] = found.log
+                self._hosted.refuse(topic_partition, found.directory, found.log)
             else:
-                self.logs[topic_partition] = found.log
+                self._hosted.put(topic_partition, found.directory, found.log)
         return [self.retire(topic_partition, stray, STRAY_SUFFIX, now_ms) for stray in strays]
 
     def recreate(self, topic_partition: TopicPartition, now_ms: int) -> str:
@@ -332,20 +224,19 @@ class LogManager:
         """
         assert topic_partition in self.refused
         return self.retire(
-            topic_partition, self._take(topic_partition, self._home[topic_partition]), STRAY_SUFFIX, now_ms
+            topic_partition,
+            self._hosted.take(topic_partition, self._homes[topic_partition]),
+            STRAY_SUFFIX,
+            now_ms,
         )
 
     def _log_broken(self, log: PartitionLog, error: StorageError) -> None:
         """May be called from a thread."""
         self.refused[log.topic_partition] = error
         with suppress(StorageError):  # for want of a descriptor: then it is written with the next checkpoint
-            self._home[log.topic_partition].end_is_known(log.topic_partition, log.log_end_offset)
+            self._homes[log.topic_partition].end_is_known(log.topic_partition, log.log_end_offset)
         if self.on_broken_log is not None:
             self.on_broken_log(log.topic_partition, error)
-
-    def _topic_id_of(self, topic_partition: TopicPartition, home: LogDirectory) -> TopicId:
-        log = self.logs.get(topic_partition)
-        return topic_id_in(home.root, topic_partition) if log is None else log.topic_id
 
     def _directory_for_new_log(self, topic_partition: TopicPartition) -> LogDirectory:
         """Where it was asked to be, else where the fewest are."""
@@ -369,7 +260,7 @@ class LogManager:
         return self._put_aside(topic_partition, DELETE_SUFFIX, now_ms)
 
     def _put_aside(self, topic_partition: TopicPartition, suffix: str, now_ms: int) -> bool:
-        home = self._home.get(topic_partition)
+        home = self._homes.get(topic_partition)
         if topic_partition in self.futures.logs:
             self.futures.drop(topic_partition, now_ms, suffix)
         self.futures.preferred.pop(topic_partition, None)
@@ -388,7 +279,7 @@ class LogManager:
             # Said to be gone, it would be back with its directory, in the way of the next topic of that name
             # (KAFKA-16157).
             raise DirectoryOffline(f"{topic_partition} is in log directory {home.path}, which is offline")
-        self.retire(topic_partition, self._take(topic_partition, home), suffix, now_ms)
+        self.retire(topic_partition, self._hosted.take(topic_partition, home), suffix, now_ms)
         return True
 
     def retire(
@@ -408,7 +299,7 @@ class LogManager:
             now_ms,
             name=name or str(topic_partition),
             # They are of the log in use, if that is here as well.
-            keeps_checkpoints=name is not None and self._home.get(topic_partition) is found.directory,
+            keeps_checkpoints=name is not None and self._homes.get(topic_partition) is found.directory,
         )
 
     def sync_deletions(self) -> dict[TopicPartition, StorageError]:
@@ -432,68 +323,25 @@ class LogManager:
 
     def high_watermark_of(self, topic_partition: TopicPartition) -> int:
         """As last written, never above the log's end nor below its start (behaviour 136)."""
-        log = self.logs[topic_partition]
-        written = self._home[topic_partition].high_watermarks.get(topic_partition, 0)
-        return max(log.log_start_offset, min(written, log.log_end_offset))
+        return self._checkpoints.high_watermark_of(topic_partition)
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Writes the given ones over those known; logs not named keep theirs."""
-        for directory in self._online():
-            with directory.checkpointing:
-                values = dict(directory.high_watermarks)
-                for topic_partition, high_watermark in high_watermarks.items():
-                    future = self.futures.get(topic_partition)
-                    if self._home.get(topic_partition) is directory or (
-                        future is not None and future.directory is directory
-                    ):
-                        values[topic_partition] = high_watermark
-                directory.high_watermarks = values
-                directory.write_offsets(checkpoints.HIGH_WATERMARK, values)
+        self._checkpoints.write_high_watermarks(high_watermarks)
+
+    def checkpoint_recovery_points(self) -> None:
+        self._checkpoints.write_recovery_points()
+
+    def checkpoint_log_start_offsets(self) -> None:
+        self._checkpoints.write_log_starts()
 
     def cleaned_to(self, log: PartitionLog) -> int | None:
         """Where its dirty part begins, by the checkpoint; None: it was never cleaned, or is not in use here any more."""
-        directory = self._home.get(log.topic_partition)
-        if directory is None or self.logs.get(log.topic_partition) is not log:
-            return None
-        return directory.cleaned_to.get(log.topic_partition)
+        return self._checkpoints.cleaned_to(log)
 
     def is_cleaned_to(self, log: PartitionLog, offset: int) -> None:
         """Blocks. After a crash before, the same is cleaned again, to the same end."""
-        directory = self._home.get(log.topic_partition)
-        if directory is not None and self.logs.get(log.topic_partition) is log:
-            directory.is_cleaned_to(log.topic_partition, offset)
-
-    def checkpoint_recovery_points(self) -> None:
-        for directory in self._online():
-            with directory.checkpointing:
-                directory.recovery_points = {
-                    topic_partition: log.recovery_point
-                    for topic_partition, log in self._logs_in(directory)
-                    if topic_partition not in self.refused
-                } | self._kept(directory, directory.recovery_points)
-                directory.write_offsets(checkpoints.RECOVERY_POINT, directory.recovery_points)
-
-    def checkpoint_log_start_offsets(self) -> None:
-        """Of logs that begin inside their first segment. For the others its name says it, once that is synced."""
-        for directory in self._online():
-            with directory.checkpointing:
-                directory.log_starts = {
-                    topic_partition: log.log_start_offset
-                    for topic_partition, log in self._logs_in(directory)
-                    if log.log_start_offset > (log.first_base_offset if log.flushed.names_are_synced else 0)
-                } | self._kept(directory, directory.log_starts)
-                directory.write_offsets(checkpoints.LOG_START, directory.log_starts)
-
-    def _kept(
-        self, directory: LogDirectory, offsets: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, int]:
-        """What was written of logs that are not served: whoever repairs them, or is told which is meant, needs it."""
-        return {
-            key: offset
-            for key, offset in offsets.items()
-            if (key in self.refused and self._home.get(key) is directory)
-            or any(duplicate.directory is directory for duplicate in self.ambiguous.get(key, ()))
-        }
+        self._checkpoints.is_cleaned_to(log, offset)
 
     def before_cut_below(self, log: PartitionLog, offset: int, log_start_offset: int) -> None:
         self.home_of(log).before_cut_below(log.topic_partition, offset, log_start_offset)
@@ -557,7 +405,7 @@ class LogManager:
         self.checkpoint_high_watermarks(high_watermarks)
         unclean = {path for path, _ in failed}
         for directory in self._online():
-            broken = [self._home[key] for key in self.refused]
+            broken = [self._homes[key] for key in self.refused]
             broken += [
                 duplicate.directory for duplicate in ambiguous if isinstance(duplicate.log, StorageError)
             ]
@@ -595,7 +443,7 @@ class LogManager:
         }
 
     def directory_of(self, topic_partition: TopicPartition) -> str | None:
-        home = self._home.get(topic_partition)
+        home = self._homes.get(topic_partition)
         return None if home is None else home.path
 
     def home_of(self, log: PartitionLog) -> LogDirectory:
@@ -603,11 +451,15 @@ class LogManager:
         future = self.futures.get(log.topic_partition)
         if future is not None and future.log is log:
             return future.directory
-        return self._home[log.topic_partition]
+        return self._homes[log.topic_partition]
 
     def directory_at(self, path: str) -> LogDirectory | None:
         """None: no directory of `log.dirs` that could be opened."""
         return next((directory for directory in self.directories if directory.path == path), None)
+
+    def _on_its_way_to(self, topic_partition: TopicPartition) -> LogDirectory | None:
+        future = self.futures.get(topic_partition)
+        return None if future is None else future.directory
 
     def _future_logs(self) -> list[PartitionLog]:
         return [future.log for future in list(self.futures.logs.values())]
@@ -617,7 +469,7 @@ class LogManager:
 
     def _logs_in(self, directory: LogDirectory) -> Iterable[tuple[TopicPartition, PartitionLog]]:
         """A copy: the loop may make and delete logs while a thread writes checkpoints."""
-        in_use = [(key, log) for key, log in list(self.logs.items()) if self._home.get(key) is directory]
+        in_use = [(key, log) for key, log in list(self.logs.items()) if self._homes.get(key) is directory]
         futures = list(self.futures.logs.items())
         return in_use + [(key, future.log) for key, future in futures if future.directory is directory]
 

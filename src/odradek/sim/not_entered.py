@@ -314,7 +314,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "log/recovery.py _Opening._remove",
         "log/recovery.py _Opening._taken_away",
         "log/recovery.py _Opening._start_anew",
-        "log/log_manager.py LogManager._load_duplicate",
+        "log/log_loading.py LogLoading._load_duplicate",
         "server/log_maintenance.py LogMaintenance._failed",
         "log/duplicate_logs.py why_both_cannot_be",
         "log/duplicate_logs.py pick",

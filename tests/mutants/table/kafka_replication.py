@@ -29,7 +29,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         "the checkpoint of high watermarks is lost: after a restart a replica begins at 0",
         (
             Edit(
-                "log.log_manager:LogManager.high_watermark_of",
+                "log.log_checkpoints:LogCheckpoints.high_watermark_of",
                 "max(log.log_start_offset, min(written, log.log_end_offset))",
                 "log.log_start_offset",
             ),
@@ -414,7 +414,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         "a replica takes its high watermark from the checkpoint, whatever became of its log",
         (
             Edit(
-                "log.log_manager:LogManager.high_watermark_of",
+                "log.log_checkpoints:LogCheckpoints.high_watermark_of",
                 "max(log.log_start_offset, min(written, log.log_end_offset))",
                 "written",
             ),

@@ -27,7 +27,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         "the mark of a clean stop outlives the start: after a crash nothing is recovered",
         (
             Edit(
-                "log.log_manager:LogManager._load_directory",
+                "log.log_loading:LogLoading.load_directory",
                 "root.remove(checkpoints.CLEAN_SHUTDOWN)",
                 "pass",
             ),

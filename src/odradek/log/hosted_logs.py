@@ -1,0 +1,55 @@
+"""The logs that a broker has, by partition, and in which directory each is: one owner of these tables."""
+
+from odradek.log.duplicate_logs import DuplicateLog, topic_id_in
+from odradek.log.errors import StorageError
+from odradek.log.log_directory import Homes, LogDirectory
+from odradek.log.partition_log import PartitionLog
+from odradek.model.ids import TopicId, TopicPartition
+
+
+class HostedLogs:
+    """Invariants: what is in `logs` or `refused` has a home; what is `ambiguous` has none, and is in neither of them.
+
+    A log that was found damaged while it was in use is in `logs` and in `refused`. What has a home and is in neither
+    lies in a directory that could not be read.
+    """
+
+    __slots__ = ("ambiguous", "homes", "logs", "refused")
+
+    def __init__(self) -> None:
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.homes = Homes()
+        # Logs on a good disk that cannot be used: a request for one is answered with its error.
+        self.refused: dict[TopicPartition, StorageError] = {}
+        # Of different topics, in different directories: none is served before the controller says which is meant.
+        self.ambiguous: dict[TopicPartition, list[DuplicateLog]] = {}
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        """The log, if it is here; StorageError if it is here and cannot be used."""
+        refused = self.refused.get(topic_partition)
+        if refused is not None:
+            raise refused
+        return self.logs.get(topic_partition)
+
+    def put(self, topic_partition: TopicPartition, directory: LogDirectory, log: PartitionLog) -> None:
+        """It is the log in use from now on."""
+        self.logs[topic_partition] = log
+        self.homes[topic_partition] = directory
+
+    def refuse(self, topic_partition: TopicPartition, directory: LogDirectory, error: StorageError) -> None:
+        """It is here, and cannot be used."""
+        self.refused[topic_partition] = error
+        self.homes[topic_partition] = directory
+
+    def take(self, topic_partition: TopicPartition, home: LogDirectory) -> DuplicateLog:
+        """Out of service, and no longer known under its name; on the disk it stays as it is."""
+        refused = self.refused.pop(topic_partition, None)
+        log = self.logs.pop(topic_partition, None) or refused
+        del self.homes[topic_partition]
+        assert log is not None
+        topic_id = topic_id_in(home.root, topic_partition) if isinstance(log, StorageError) else log.topic_id
+        return DuplicateLog(home, topic_id, log)
+
+    def topic_id_of(self, topic_partition: TopicPartition, home: LogDirectory) -> TopicId:
+        log = self.logs.get(topic_partition)
+        return topic_id_in(home.root, topic_partition) if log is None else log.topic_id

@@ -1,0 +1,94 @@
+"""What is known of all logs and written to a file for each log directory: flushed points, log starts, high watermarks,
+and up to where compaction got.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from odradek.log import checkpoints
+from odradek.log.hosted_logs import HostedLogs
+from odradek.log.log_directory import LogDirectory
+from odradek.log.partition_log import PartitionLog
+from odradek.model.ids import TopicPartition
+
+LogsIn = Callable[[LogDirectory], Iterable[tuple[TopicPartition, PartitionLog]]]
+
+
+class LogCheckpoints:
+    """Written by a thread while the loop goes on: every file under its directory's lock (`checkpointing`)."""
+
+    def __init__(
+        self,
+        hosted: HostedLogs,
+        *,
+        online: Callable[[], Iterable[LogDirectory]],
+        logs_in: LogsIn,
+        on_its_way_to: Callable[[TopicPartition], LogDirectory | None],
+    ) -> None:
+        """`logs_in`: the logs in use there, and those on their way into it. `on_its_way_to`: of a future log."""
+        self._hosted = hosted
+        self._online = online
+        self._logs_in = logs_in
+        self._on_its_way_to = on_its_way_to
+
+    def high_watermark_of(self, topic_partition: TopicPartition) -> int:
+        """As last written, never above the log's end nor below its start (behaviour 136)."""
+        log = self._hosted.logs[topic_partition]
+        written = self._hosted.homes[topic_partition].high_watermarks.get(topic_partition, 0)
+        return max(log.log_start_offset, min(written, log.log_end_offset))
+
+    def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Writes the given ones over those known; logs not named keep theirs."""
+        for directory in self._online():
+            with directory.checkpointing:
+                values = dict(directory.high_watermarks)
+                for topic_partition, high_watermark in high_watermarks.items():
+                    places = self._hosted.homes.get(topic_partition), self._on_its_way_to(topic_partition)
+                    if directory in places:
+                        values[topic_partition] = high_watermark
+                directory.high_watermarks = values
+                directory.write_offsets(checkpoints.HIGH_WATERMARK, values)
+
+    def cleaned_to(self, log: PartitionLog) -> int | None:
+        """Where its dirty part begins, by the checkpoint; None: it was never cleaned, or is not in use here any more."""
+        directory = self._hosted.homes.get(log.topic_partition)
+        if directory is None or self._hosted.logs.get(log.topic_partition) is not log:
+            return None
+        return directory.cleaned_to.get(log.topic_partition)
+
+    def is_cleaned_to(self, log: PartitionLog, offset: int) -> None:
+        """Blocks. After a crash before, the same is cleaned again, to the same end."""
+        directory = self._hosted.homes.get(log.topic_partition)
+        if directory is not None and self._hosted.logs.get(log.topic_partition) is log:
+            directory.is_cleaned_to(log.topic_partition, offset)
+
+    def write_recovery_points(self) -> None:
+        for directory in self._online():
+            with directory.checkpointing:
+                directory.recovery_points = {
+                    topic_partition: log.recovery_point
+                    for topic_partition, log in self._logs_in(directory)
+                    if topic_partition not in self._hosted.refused
+                } | self._kept(directory, directory.recovery_points)
+                directory.write_offsets(checkpoints.RECOVERY_POINT, directory.recovery_points)
+
+    def write_log_starts(self) -> None:
+        """Of logs that begin inside their first segment. For the others its name says it, once that is synced."""
+        for directory in self._online():
+            with directory.checkpointing:
+                directory.log_starts = {
+                    topic_partition: log.log_start_offset
+                    for topic_partition, log in self._logs_in(directory)
+                    if log.log_start_offset > (log.first_base_offset if log.flushed.names_are_synced else 0)
+                } | self._kept(directory, directory.log_starts)
+                directory.write_offsets(checkpoints.LOG_START, directory.log_starts)
+
+    def _kept(
+        self, directory: LogDirectory, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """What was written of logs that are not served: whoever repairs them, or is told which is meant, needs it."""
+        return {
+            key: offset
+            for key, offset in offsets.items()
+            if (key in self._hosted.refused and self._hosted.homes.get(key) is directory)
+            or any(duplicate.directory is directory for duplicate in self._hosted.ambiguous.get(key, ()))
+        }

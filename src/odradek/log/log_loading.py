@@ -1,0 +1,145 @@
+"""Opening the logs of a log directory at the start of a broker, and what to make of two of one name."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from odradek.log import checkpoints
+from odradek.log.duplicate_logs import DuplicateLog, topic_id_in, why_both_cannot_be
+from odradek.log.errors import StorageError
+from odradek.log.hosted_logs import HostedLogs
+from odradek.log.log_directory import FUTURE_SUFFIX, LogDirectory, moves_of, parse_directory_name
+from odradek.log.partition_log import PartitionLog
+from odradek.log.recovery import Recovered
+from odradek.log.retired_logs import DELETE_SUFFIX, STRAY_SUFFIX, RetiredLogs
+from odradek.model.ids import TopicPartition
+
+LEFTOVER_SUFFIXES = (DELETE_SUFFIX, STRAY_SUFFIX, FUTURE_SUFFIX)
+
+
+class Opens(Protocol):
+    """What the manager of the logs does for whoever loads them."""
+
+    def open_log(
+        self, directory: LogDirectory, topic_partition: TopicPartition, was_clean: bool, now_ms: int
+    ) -> Recovered: ...
+
+    def adopt(self, topic_partition: TopicPartition, directory: LogDirectory, log: PartitionLog) -> None: ...
+
+    def retire(
+        self, topic_partition: TopicPartition, found: DuplicateLog, suffix: str, now_ms: int
+    ) -> str: ...
+
+
+class LogLoading:
+    def __init__(
+        self,
+        hosted: HostedLogs,
+        retired: RetiredLogs,
+        manager: Opens,
+        on_future: Callable[[LogDirectory, str, bool], None],
+    ) -> None:
+        """`on_future`: where, name, stopped in order; future logs are opened after all logs in use."""
+        self._hosted = hosted
+        self._retired = retired
+        self._manager = manager
+        self._on_future = on_future
+
+    def load_directory(self, directory: LogDirectory, now_ms: int, notes: list[str]) -> bool:
+        root = directory.root
+        names = root.names()
+        was_clean = checkpoints.CLEAN_SHUTDOWN in names
+        if was_clean:
+            directory.clean_epoch = checkpoints.read_clean_shutdown(
+                root.read(checkpoints.CLEAN_SHUTDOWN) or b""
+            )
+            # Gone before anything is loaded: a crash from here on is an unclean stop (KAFKA-10471).
+            root.remove(checkpoints.CLEAN_SHUTDOWN)
+            root.sync()
+        directory.read_checkpoints(notes)
+        for name in names:
+            if name.endswith(LEFTOVER_SUFFIXES):
+                if name.endswith(DELETE_SUFFIX):
+                    self._retired.found(directory, name, now_ms)
+                elif name.endswith(FUTURE_SUFFIX):
+                    self._on_future(directory, name, was_clean)
+                continue
+            topic_partition = parse_directory_name(name)
+            if topic_partition is None or not root.is_directory(name):
+                continue
+            if topic_partition in self._hosted.homes or topic_partition in self._hosted.ambiguous:
+                self._load_duplicate(directory, topic_partition, was_clean, now_ms, notes)
+                continue
+            self._load_log(directory, topic_partition, was_clean, now_ms, notes)
+        return was_clean
+
+    def _load_duplicate(
+        self,
+        directory: LogDirectory,
+        topic_partition: TopicPartition,
+        was_clean: bool,
+        now_ms: int,
+        notes: list[str],
+    ) -> None:
+        """Another directory has a log of that name already: see `duplicate_logs`."""
+        root = directory.root
+        first = self._hosted.homes.get(topic_partition)
+        if first is not None and not first.is_online:
+            # Of which topic that one is cannot be read. This one is asked for by topic id, and serves if it is right.
+            del self._hosted.homes[topic_partition]
+            self._hosted.logs.pop(topic_partition, None)
+            self._load_log(directory, topic_partition, was_clean, now_ms, notes)
+            return
+        topic_id = topic_id_in(root, topic_partition)
+        if first is not None and topic_id_in(first.root, topic_partition) == topic_id:
+            here, there = (
+                moves_of(root.child(str(topic_partition))),
+                moves_of(first.root.child(str(topic_partition))),
+            )
+            if here != there:  # a crash, or a failed disk, in the moment in which it moved: see `future_logs`
+                former = DuplicateLog(directory, topic_id, StorageError(f"{topic_partition} has moved"))
+                if here > there:
+                    former = self._hosted.take(topic_partition, first)
+                    self._load_log(directory, topic_partition, was_clean, now_ms, notes)
+                notes.append(self._manager.retire(topic_partition, former, STRAY_SUFFIX, now_ms))
+                return
+        known = self._hosted.ambiguous.get(topic_partition, ())
+        others = [(other.directory, other.topic_id) for other in known]
+        if first is not None:
+            others.append((first, topic_id_in(first.root, topic_partition)))
+        for other, other_id in others:
+            why = why_both_cannot_be(topic_partition, directory.path, topic_id, other.path, other_id)
+            if why is not None:
+                raise root.health.fail(StorageError(why))
+        if first is not None:
+            self._hosted.ambiguous[topic_partition] = [self._hosted.take(topic_partition, first)]
+        try:
+            self._load_log(directory, topic_partition, was_clean, now_ms, notes)
+        except StorageError:
+            del self._hosted.homes[topic_partition]
+            raise
+        self._hosted.ambiguous[topic_partition].append(self._hosted.take(topic_partition, directory))
+        named = " and in ".join(other.path for other, _ in others)
+        notes.append(
+            f"{topic_partition} is in {directory.path} and in {named}, of different topics: none is served before "
+            "the controller has said which is meant"
+        )
+
+    def _load_log(
+        self,
+        directory: LogDirectory,
+        topic_partition: TopicPartition,
+        was_clean: bool,
+        now_ms: int,
+        notes: list[str],
+    ) -> None:
+        self._hosted.homes[topic_partition] = directory
+        try:
+            recovered = self._manager.open_log(directory, topic_partition, was_clean, now_ms)
+        except StorageError as error:
+            if not directory.is_online:
+                raise
+            self._hosted.refused[topic_partition] = error
+            notes.append(f"{topic_partition} is refused: {error.message}")
+            return
+        notes += [f"{topic_partition}: {note}" for note in recovered.notes]
+        self._manager.adopt(topic_partition, directory, recovered.log)
