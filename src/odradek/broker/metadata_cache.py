@@ -61,10 +61,13 @@ class MetadataCache:
         self.refusals = 0
         self.controller_id: BrokerId | None = None
         self.brokers: dict[int, LiveBroker] = {}
-        self.live_brokers: set[int] = set()  # one object for ever: partitions hold it
+        self.live_brokers: set[int] = (
+            set()
+        )  # Invariant: the keys of `brokers`; one object for ever, partitions hold it
         # Gone a moment ago, and still named to clients: see `departures`, which puts them in and out.
         self.departed: dict[int, LiveBroker] = {}
         self._hints: dict[int, Endpoint] = {}  # of leaders not in `brokers` yet
+        # Invariant: no topic without a partition. `names` is `topic_ids` the other way round, and both are of `topics`.
         self.topics: dict[str, dict[int, PartitionMetadata]] = {}
         self.topic_ids: dict[str, TopicId] = {}
         self.names: dict[bytes, str] = {}

@@ -113,21 +113,27 @@ class ControllerContext:
         default_factory=dict
     )  # registered, also shutting down
     last_epochs: dict[BrokerId, BrokerEpoch] = field(default_factory=dict)  # of brokers that are gone
+    # Invariant: a part of `brokers`.
     shutting_down_brokers: set[BrokerId] = field(default_factory=set)
     offline_directories: dict[BrokerId, frozenset[TopicPartition]] = field(default_factory=dict)
 
     topics: dict[str, Topic] = field(default_factory=dict)
     topic_names: dict[TopicId, str] = field(default_factory=dict)
     assignments: dict[TopicPartition, ReplicaAssignment] = field(default_factory=dict)
+    # Invariant: none was written in a controller epoch above ours.
     leaderships: dict[TopicPartition, StoredPartitionState] = field(default_factory=dict)
     partition_states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    # Invariant: never the usual state, which is Online for an assigned replica and NonExistent for any other.
     replica_state_overrides: dict[TopicPartition, Mapping[BrokerId, ReplicaState]] = field(
         default_factory=dict
     )
 
+    # Invariant: `assignments` by broker.
     partitions_on: dict[BrokerId, set[TopicPartition]] = field(default_factory=dict)
-    leaderless: set[TopicPartition] = field(default_factory=set)  # NewPartition or OfflinePartition
+    # Invariant: exactly those that are NewPartition or OfflinePartition.
+    leaderless: set[TopicPartition] = field(default_factory=set)
 
+    # Invariant: of assigned partitions only; `stored` is what the topic node holds, `assignments` may be a step ahead.
     reassignments: dict[TopicPartition, Reassignment] = field(default_factory=dict)
     # Replicas told to delete their data because they are not wanted any more, and since when they owe an answer.
     removals: dict[TopicPartition, dict[BrokerId, int]] = field(default_factory=dict)

@@ -44,19 +44,20 @@ class ClassicGroup:
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol: str | None = None
-        self.leader: str | None = None
+        self.leader: str | None = None  # Invariant: a member, or None where there is none
         self.members: dict[str, Member] = {}  # in the order they came
-        self.static_members: dict[str, str] = {}  # instance id -> member id
+        self.static_members: dict[str, str] = {}  # instance id -> member id, of those members that have one
         self.pending_ids: dict[str, int] = {}  # id given, not joined yet -> when it is forgotten
-        self.unsynced: set[str] = (
-            set()
-        )  # were told of this generation and have not asked for their assignment
+        # Members that were told of this generation and have not asked for their assignment.
+        self.unsynced: set[str] = set()
         self.join_ends_at_ms: int | None = None
         # The first join of an empty group waits for more members; None: this is no such join.
         self.initial_wait_left_ms: int | None = None
         self.somebody_came = False
         self.sync_ends_at_ms: int | None = None
-        self.storing: int | None = None  # the append that makes this generation stable
+        self.storing: int | None = (
+            None  # the append that makes this generation stable; None but while completing
+        )
         # Loaded, so members may know a generation that was never stored: the next one skips it.
         self.is_adopted = False
         self.removals_in_flight = 0

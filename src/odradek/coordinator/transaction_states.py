@@ -34,6 +34,7 @@ PREPARED = {_S.PREPARE_COMMIT: _S.COMPLETE_COMMIT, _S.PREPARE_ABORT: _S.COMPLETE
 AT_REST = frozenset((_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT))
 BY_TITLE = {state.title: state for state in _S}
 
+# It does not hold the state of an id that is loaded: that is whatever its last record says.
 _MOVES: dict[TransactionState | None, frozenset[TransactionState]] = {
     None: frozenset((_S.EMPTY,)),
     _S.EMPTY: frozenset((_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT)),

@@ -98,16 +98,18 @@ class Partition(Replica):
         )
         self.min_insync_replicas = min_insync_replicas
         self.replica_lag_time_max_ms = replica_lag_time_max_ms
+        # Invariant: UNKNOWN_OFFSET unless `is_leader`, then where the log ended when this leadership began.
         self.leader_epoch_start_offset = UNKNOWN_OFFSET
         self.state: IsrState = Committed(())
         self.effective_min_isr = 1
         self.has_eligible = False
         self.is_under_min_isr = False
+        # Invariant: empty unless `is_leader`, then exactly the assigned replicas but this broker.
         self.followers: dict[BrokerId, FollowerState] = {}
         self.commit_waiters = AckQueue()  # acks=all
         self.flush_waiters = AckQueue()  # acks=1 with flush.messages=1
-        self._followers: tuple[FollowerState, ...] = ()
-        self._followers_in_isr = 0
+        self._followers: tuple[FollowerState, ...] = ()  # Invariant: the values of `followers`
+        self._followers_in_isr = 0  # Invariant: how many of them have `is_in_maximal_isr`
         self._has_unassigned_in_isr = False
         self._proposed_epochs: dict[BrokerId, BrokerEpoch] = {}
         self._retry_isr_at_ms = NEVER_MS

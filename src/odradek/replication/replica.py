@@ -76,6 +76,7 @@ class Replica:
         self.leader_recovery_state = 0
         self.partition_epoch = PartitionEpoch(-1)
         # Behaviour 136: min(checkpoint entry, log end). A mark below the log start says no more than it.
+        # Invariant: at most the log's end; falls only where the log is cut.
         self.high_watermark = max(min(high_watermark, log.log_end_offset), log.log_start_offset)
         # Ordered sets: whoever has an open interest in records here.
         self.follower_readers: dict[Reader, None] = {}
