@@ -7,6 +7,7 @@ import pytest
 
 from odradek.broker import effects as fx
 from odradek.broker.departures import DEPARTED_SHOWN_MS, LONGEST_IGNORANCE_MS
+from odradek.broker.metadata_cache import TOPICS_EXPECTED_MS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import LEADER_DURING_DELETE
 from odradek.protocol.headers import encode_request
@@ -113,6 +114,42 @@ def test_a_broker_that_was_told_of_nobody_yet_says_of_no_topic_that_it_does_not_
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
     assert world.call(2, by_id, 12).topics[0].error_code == 0
+
+
+def test_a_broker_that_was_told_of_brokers_alone_waits_for_the_topics(world: World) -> None:
+    """A controller that takes over names the brokers first, and the partitions once its first writes are stored."""
+    world.kill(2)
+    world.topics_at_start = {"t"}
+    world.restart(2)
+    world.tell_metadata(to=[2], bare=True)
+
+    for auto in (False, True):
+        assert metadata(world, "t", auto=auto).topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    assert told(world, fx.StoreRequest, 2) == []
+
+    world.tell_metadata(to=[2])
+    assert [t.error_code for t in metadata(world, "t", "u").topics] == [
+        0,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+
+
+def test_topics_that_never_come_are_not_waited_for_without_end(world: World) -> None:
+    """They were deleted while this broker started, and nobody tells a broker of what it has never heard."""
+    world.kill(2)
+    world.topics_at_start = {"deleted"}
+    world.restart(2)
+    world.tell_metadata(to=[2], bare=True)
+    assert metadata(world, "deleted").topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    world.advance(TOPICS_EXPECTED_MS)
+    assert metadata(world, "deleted").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_in_a_cluster_without_topics_the_first_request_says_so(world: World) -> None:
+    world.kill(2)
+    world.restart(2)
+    world.tell_metadata(to=[2], bare=True)
+    assert metadata(world, "t").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.mark.parametrize("name", ["..", "a b", "x" * 250, "ü"])

@@ -117,7 +117,7 @@ def test_as_many_as_there_are_partitions_are_answered(world: World, monkeypatch:
     assert is_answered(9) and not is_answered(10), "the topic is a row too"
     states = [um.UpdateMetadataPartitionState(partition_index=index, leader=1) for index in range(20)]
     topic = um.UpdateMetadataTopicState(topic_name="t", topic_id=bytes(16), partition_states=states)
-    broker.metadata.commit_update(um.UpdateMetadataRequest(controller_id=1, topic_states=[topic]))
+    broker.metadata.commit_update(um.UpdateMetadataRequest(controller_id=1, topic_states=[topic]), 0)
     assert is_answered(39) and not is_answered(40)
 
 

@@ -93,6 +93,7 @@ class Node:
 
     def start(self) -> None:
         topic_configs = TopicConfigs(self.settings)
+        topic_configs.at_start(self.settings, {topic: {} for topic in self.world.topics_at_start})
         self.logs = LogManager(
             [OsDirectory.create(path) for path in self.log_dirs],
             self.settings,
@@ -155,6 +156,7 @@ class World:
         self.settings = {key.replace("_", "."): value for key, value in settings.items()}
         self.configs: dict[tuple[str, str], dict[str, str]] = {}
         self.unreadable_configs: dict[tuple[str, str], str] = {}
+        self.topics_at_start: set[str] = set()  # in the store, as a broker that starts finds it
         self.looks = True  # sockets are looked at as soon as the broker asks for it
         self.works = True  # what shall be done aside is done at once
         self.copies = (
@@ -285,12 +287,12 @@ class World:
 
     # ------------------------------------------------------------------------------------- the controller
 
-    def tell_metadata(self, to: Iterable[int] | None = None) -> None:
-        """UpdateMetadata with all that is known, to every broker that is up."""
+    def tell_metadata(self, to: Iterable[int] | None = None, *, bare: bool = False) -> None:
+        """UpdateMetadata with all that is known, to every broker that is up. `bare`: brokers alone."""
         live = [node for node in self.nodes.values() if node.is_up]
         for number in to if to is not None else [node.id for node in live]:
             topics: dict[str, um.UpdateMetadataTopicState] = {}
-            for (topic, index), state in self.leadership.items():
+            for (topic, index), state in () if bare else self.leadership.items():
                 topics.setdefault(
                     topic,
                     um.UpdateMetadataTopicState(

@@ -113,7 +113,7 @@ class Broker:
         self.control_gate = ControlGate(self)
         self.is_controller = False
         self.ids = IdGenerator(seed)
-        self.metadata = MetadataCache()
+        self.metadata = MetadataCache(expects_topics=topic_configs.had_topics)
         self.purgatory = Purgatory()
         self.effects: list[Effect] = []
         self.control_queue = ControlQueue(self.handle, self.effects, partitions_at_once)

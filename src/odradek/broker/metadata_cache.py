@@ -3,6 +3,9 @@
 Each UpdateMetadata REPLACES the list of live brokers, and merges the partitions it names; leader -2 takes a
 partition out. So a broker is known exactly as long as the newest request names it, a topic until it is
 deleted. Nothing else is remembered of a topic: a broker that starts is told everything (row 103).
+
+A new controller first names the brokers alone, and the partitions once its first writes are stored. So a broker that has
+just started, in a cluster with topics, does not take the first of these requests for the whole.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,6 +27,10 @@ from odradek.protocol.messages.update_metadata import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
 )
+
+# A cluster whose topics were all deleted while this broker started: from then on it believes that there are none.
+TOPICS_EXPECTED_MS = 30_000
+NEVER_MS = 1 << 62
 
 SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 
@@ -55,8 +62,11 @@ class MetadataChange(NamedTuple):
 class MetadataCache:
     """`epoch` grows with each change, so that encoded answers can be kept while it stands."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, expects_topics: bool = False) -> None:
+        """`expects_topics`: there were some when this broker started."""
         self.epoch = 0
+        self._expects_topics = expects_topics
+        self._knows_topics_from_ms = NEVER_MS
         # How often somebody was told that another broker leads: whoever hears it asks for Metadata.
         self.refusals = 0
         self.controller_id: BrokerId | None = None
@@ -94,6 +104,10 @@ class MetadataCache:
     def topic_id(self, topic: str) -> TopicId:
         return self.topic_ids.get(topic, NO_TOPIC_ID)
 
+    def knows_topics(self, now_ms: int) -> bool:
+        """Whether a topic that is not here does not exist, as far as the controller has told."""
+        return bool(self.brokers) and now_ms >= self._knows_topics_from_ms
+
     def has_leaders(self, topic: str, count: int) -> bool:
         """Every one of `count` partitions is known here with a leader."""
         partitions = self.topics.get(topic, {})
@@ -109,9 +123,13 @@ class MetadataCache:
         """LeaderAndIsr names where the leaders are; the controller sends it before UpdateMetadata."""
         self._hints[broker] = Endpoint(listener, "PLAINTEXT", host, port)
 
-    def commit_update(self, request: UpdateMetadataRequest) -> MetadataChange:
+    def commit_update(self, request: UpdateMetadataRequest, now_ms: int) -> MetadataChange:
         """Takes the request in. The caller has checked the controller's and our own epoch."""
         self.epoch += 1
+        if request.topic_states or request.ungrouped_partition_states:
+            self._expects_topics = False
+        patience_ms = TOPICS_EXPECTED_MS if self._expects_topics else 0
+        self._knows_topics_from_ms = min(self._knows_topics_from_ms, now_ms + patience_ms)
         self.controller_id = BrokerId(request.controller_id) if request.controller_id >= 0 else None
         brokers_changed = self._replace_brokers(request.live_brokers)
         self._hints.clear()

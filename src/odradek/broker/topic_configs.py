@@ -34,6 +34,11 @@ class TopicConfigs:
         self.settings = settings
         self._at_start = {topic: usable(found)[0] for topic, found in overrides.items()}
 
+    @property
+    def had_topics(self) -> bool:
+        """There was a topic when this broker started."""
+        return bool(self._at_start)
+
     def is_known(self, topic: str) -> bool:
         """Its configuration was read, even if it overrides nothing."""
         return topic in self._overrides

@@ -3,7 +3,7 @@
 Brokers, topics and leaders as this broker was told them, addresses for the listener the client came over. A topic
 that does not exist is made when the request (v4) and `auto.create.topics.enable` both allow it, and answered
 LEADER_NOT_AVAILABLE until it has leaders. So is every topic asked for by name or id while the controller has not told
-this broker of any broker yet.
+this broker which topics there are.
 
 v0 an empty array asks for all topics.
 v1 null asks for all, empty for none; rack, controller, internal topics.
@@ -65,13 +65,14 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         return Reply([known])
     if wanted is None:
         wanted = [MetadataRequestTopic(name=name) for name in sorted(broker.metadata.topics)]
-    topics = [_topic(broker, version, listener, topic, asked) for topic in wanted]
+    knows_topics = broker.metadata.knows_topics(now_ms)
+    topics = [_topic(broker, version, listener, topic, asked, knows_topics) for topic in wanted]
     missing = [name for error, name, *_ in topics if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and name]
     if missing and asked.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
         errors = _create(broker, request, missing, now_ms)
         topics = [(errors.get(row[1] or "", row[0]), *row[1:]) for row in topics]
     answer = _response(broker, version, listener, topics, asked)
-    if not missing and (names is None or len(names) <= REMEMBERED_TOPICS):
+    if knows_topics and not missing and (names is None or len(names) <= REMEMBERED_TOPICS):
         broker.remember(key, answer)
     return Reply([answer])
 
@@ -102,7 +103,12 @@ def _response(
 
 
 def _topic(
-    broker: "Broker", version: int, listener: str, wanted: MetadataRequestTopic, asked: MetadataRequest
+    broker: "Broker",
+    version: int,
+    listener: str,
+    wanted: MetadataRequestTopic,
+    asked: MetadataRequest,
+    knows_topics: bool,
 ) -> TopicRow:
     metadata = broker.metadata
     name = wanted.name
@@ -112,13 +118,13 @@ def _topic(
             return ErrorCode.INVALID_REQUEST, name or "", topic_id, False, (), NOT_ASKED
         name = metadata.names.get(topic_id)
         if name is None:
-            error = ErrorCode.UNKNOWN_TOPIC_ID if metadata.brokers else ErrorCode.LEADER_NOT_AVAILABLE
+            error = ErrorCode.UNKNOWN_TOPIC_ID if knows_topics else ErrorCode.LEADER_NOT_AVAILABLE
             return error, None, topic_id, False, (), NOT_ASKED
     partitions = metadata.topics.get(name)
     if partitions is None:
-        # A broker that has just started was told of nobody yet, and cannot know which topics there are. A client that hears that
+        # A broker that has just started was told nothing, or of brokers alone, and cannot know which topics there are. A client that hears that
         # its topic does not exist takes it at its word: librdkafka fails what is produced to it from then on.
-        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if metadata.brokers else ErrorCode.LEADER_NOT_AVAILABLE
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if knows_topics else ErrorCode.LEADER_NOT_AVAILABLE
         return error, name, NO_TOPIC_ID, name in INTERNAL_TOPICS, (), NOT_ASKED
     rows = [
         _partition(broker, version, listener, index, partition)

@@ -37,7 +37,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         return Reply([UpdateMetadataResponse(error_code=refused).encode(version)])
     if refused is not None:
         return refused
-    change = broker.metadata.commit_update(asked)
+    change = broker.metadata.commit_update(asked, now_ms)
     broker.replicas.damaged.metadata_changed()
     for topic in change.topics:
         broker.purgatory.wake_key(topic_key(topic))
