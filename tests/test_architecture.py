@@ -126,7 +126,6 @@ def test_only_files_py_opens_files_in_the_log() -> None:
 CIRCLES = [
     {"cli.output", "cli.waiting"},
     {"log.future_logs", "log.log_manager"},
-    {"log.lookups", "log.partition_log", "log.scrubbing", "log.truncation"},
     {"protocol.compiler", "protocol.json_form", "protocol.schema"},
     {
         "replication.followers", "replication.partition", "replication.replica", "replication.waiting",

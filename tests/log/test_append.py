@@ -285,7 +285,7 @@ def test_header_validation_leaves_batches_closed(log: PartitionLog, monkeypatch:
 
     monkeypatch.setattr("odradek.log.validation.opened_records", opened)
     monkeypatch.setattr("odradek.log.validation.survey", opened)
-    monkeypatch.setattr("odradek.log.partition_log.end_marker_of", opened)
+    monkeypatch.setattr("odradek.log.appending.end_marker_of", opened)
     produce(log, batch(5, codec="zstd"))
     produce(log, idempotent(0, 5))
     follow(log, batch(5, base_offset=10, leader_epoch=0))

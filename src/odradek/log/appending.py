@@ -6,6 +6,7 @@ failed write nothing has happened.
 
 from typing import NamedTuple
 
+from odradek.log import truncation
 from odradek.log.errors import StorageError
 from odradek.log.files import File
 from odradek.log.log_state import PRODUCER_MARK_BYTES, LogState
@@ -204,6 +205,13 @@ class AppendableLog(LogState):
             return True
         self._suspect_gap = expected
         return False
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
+        """An empty log that begins at `offset`: the leader no longer has what we would need in between."""
+        try:
+            truncation.truncate_fully_and_start_at(self, offset, now_ms)
+        except StorageError as error:
+            raise self.broken(error) from None
 
     def _is_empty(self) -> bool:
         return self.log_start_offset == self.log_end_offset and self.segments.active.file.size_bytes == 0

@@ -22,6 +22,7 @@ from odradek.log.log_checkpoints import LogCheckpoints
 from odradek.log.log_directory import LogDirectory as LogDirectory
 from odradek.log.log_directory import parse_directory_name as parse_directory_name
 from odradek.log.log_loading import LogLoading
+from odradek.log.log_state import LogState
 from odradek.log.partition_log import PartitionLog
 from odradek.log.recovery import Recovered, create_log, open_log
 from odradek.log.retention import drop_expired_segments
@@ -230,7 +231,7 @@ class LogManager:
             now_ms,
         )
 
-    def _log_broken(self, log: PartitionLog, error: StorageError) -> None:
+    def _log_broken(self, log: LogState, error: StorageError) -> None:
         """May be called from a thread."""
         self.refused[log.topic_partition] = error
         with suppress(StorageError):  # for want of a descriptor: then it is written with the next checkpoint
@@ -343,7 +344,7 @@ class LogManager:
         """Blocks. After a crash before, the same is cleaned again, to the same end."""
         self._checkpoints.is_cleaned_to(log, offset)
 
-    def before_cut_below(self, log: PartitionLog, offset: int, log_start_offset: int) -> None:
+    def before_cut_below(self, log: LogState, offset: int, log_start_offset: int) -> None:
         self.home_of(log).before_cut_below(log.topic_partition, offset, log_start_offset)
 
     # ---------------------------------------------------------------------------------------- retention, removal
@@ -446,7 +447,7 @@ class LogManager:
         home = self._homes.get(topic_partition)
         return None if home is None else home.path
 
-    def home_of(self, log: PartitionLog) -> LogDirectory:
+    def home_of(self, log: LogState) -> LogDirectory:
         """Of a log in use, or of one on its way."""
         future = self.futures.get(log.topic_partition)
         if future is not None and future.log is log:

@@ -4,7 +4,6 @@ Memory never runs ahead of the files: what can fail comes first, and behind it m
 """
 
 from collections.abc import Callable
-from typing import Self
 
 from odradek.log import flushing
 from odradek.log.checkpoints import LEADER_EPOCHS, OFFSET_GAPS, epochs_to_bytes
@@ -59,10 +58,10 @@ class LogState:
         self.segments = Segments(directory, segments, self.flushed)
         self.failure: StorageError | None = None  # once set, for good: every method raises it
         # Told once, perhaps by a thread: this log is damaged, and the disk under it is not (`broken`).
-        self.on_broken: Callable[[Self, StorageError], None] | None = None
+        self.on_broken: Callable[[LogState, StorageError], None] | None = None
         self.is_without_epochs = False  # a new log: no leader-epoch-checkpoint was ever written
         # Told before the log is cut: what the checkpoints may still say of flushed point and log start at most.
-        self.before_cut_below: Callable[[Self, int, int], None] | None = None
+        self.before_cut_below: Callable[[LogState, int, int], None] | None = None
         # The directory above, until it has made this log's own directory durable.
         self.parent: Directory | None = None
         # Producers as they were at some offsets of the active segment, so that a cut near the end is no long walk.
@@ -162,6 +161,11 @@ class LogState:
         self.flushed.name_changed(name)
 
     # ------------------------------------------------------------------------------------------------- epochs
+
+    @property
+    def latest_epoch(self) -> int:
+        """-1 while nothing was appended and nobody became leader."""
+        return self.epochs.latest
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         """Written before it returns, so that a killed process knows it again (KAFKA-7415); synced at the next

@@ -1,10 +1,11 @@
 """What is asked of a log by timestamp or by transaction, and how its producers are known again after a cut."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from odradek.log.errors import CorruptLog, StorageError
 from odradek.log.files import Directory
 from odradek.log.indexes import AbortedTransaction, TimestampOffset
+from odradek.log.log_state import LogState
 from odradek.log.producers import MalformedSnapshot, Producers
 from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, file_name
 from odradek.log.segments import Segments
@@ -12,10 +13,6 @@ from odradek.model.errors import ProtocolError
 from odradek.records.batch import BATCH_OVERHEAD, CONTROL, BatchHeader, check_crc
 from odradek.records.control import end_marker_of
 from odradek.records.search import first_record_at
-
-if TYPE_CHECKING:
-    from odradek.log.partition_log import PartitionLog
-
 
 # A batch is looked into at once if it is no larger: a millisecond at most.
 QUICK_COMPRESSED_BYTES = 4096
@@ -66,7 +63,7 @@ class TimestampSearch:
     its `run`, then `tell` with what that gave, until `is_over`. The log may change between two steps.
     """
 
-    def __init__(self, log: "PartitionLog", timestamp: int) -> None:
+    def __init__(self, log: LogState, timestamp: int) -> None:
         self.log = log
         self._timestamp = timestamp
         self._offset = -1  # candidates lie here or behind
@@ -106,7 +103,7 @@ class TimestampSearch:
         self.is_over = found is not None
 
 
-def offset_for_timestamp(log: "PartitionLog", timestamp: int) -> FoundOffset | None:
+def offset_for_timestamp(log: LogState, timestamp: int) -> FoundOffset | None:
     """All steps at once."""
     search = TimestampSearch(log, timestamp)
     while (candidate := search.next_candidate()) is not None:
@@ -114,7 +111,7 @@ def offset_for_timestamp(log: "PartitionLog", timestamp: int) -> FoundOffset | N
     return search.found
 
 
-def _candidate(log: "PartitionLog", timestamp: int, offset: int) -> Candidate | None:
+def _candidate(log: LogState, timestamp: int, offset: int) -> Candidate | None:
     start_offset = min(log.log_start_offset, log.log_end_offset)
     for segment in log.segments:
         if segment.largest_timestamp() < timestamp:
@@ -136,7 +133,7 @@ def max_timestamp(segments: Segments) -> TimestampOffset:
     return best
 
 
-def offset_of_max_timestamp(log: "PartitionLog") -> FoundOffset | None:
+def offset_of_max_timestamp(log: LogState) -> FoundOffset | None:
     best = max_timestamp(log.segments)
     return None if best.timestamp < 0 else offset_for_timestamp(log, best.timestamp)
 
@@ -169,7 +166,7 @@ def _snapshots(directory: Directory) -> list[int]:
     return sorted(int(stem) for stem in names if stem.isdigit())
 
 
-def producers_at(log: "PartitionLog", end_offset: int, now_ms: int) -> Producers:
+def producers_at(log: LogState, end_offset: int, now_ms: int) -> Producers:
     """As they were when the log ended there: the newest snapshot at or below that, and the batches from there on."""
     start, producers = _newest_known(log, end_offset, now_ms)
     for segment in log.segments.since(start):
@@ -183,7 +180,7 @@ def producers_at(log: "PartitionLog", end_offset: int, now_ms: int) -> Producers
     return producers
 
 
-def _newest_known(log: "PartitionLog", end_offset: int, now_ms: int) -> tuple[int, Producers]:
+def _newest_known(log: LogState, end_offset: int, now_ms: int) -> tuple[int, Producers]:
     first = log.segments[0].base_offset
     snapshots = [offset for offset in _snapshots(log.directory) if first <= offset <= end_offset]
     marks = [mark for mark in log.producer_marks if mark[0] <= end_offset]

@@ -60,11 +60,6 @@ class PartitionLog(AppendableLog):
 
     # ------------------------------------------------------------------------------------------------ epochs
 
-    @property
-    def latest_epoch(self) -> int:
-        """-1 while nothing was appended and nobody became leader."""
-        return self.epochs.latest
-
     def epoch_start_offset(self, epoch: int) -> int:
         return self.epochs.start_offset(epoch)
 
@@ -95,13 +90,6 @@ class PartitionLog(AppendableLog):
         """Cuts the log so that it ends at `offset`, or below if that lies inside a batch. Returns the new end."""
         try:
             return truncation.truncate_to(self, offset, now_ms)
-        except StorageError as error:
-            raise self.broken(error) from None
-
-    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
-        """An empty log that begins at `offset`: the leader no longer has what we would need in between."""
-        try:
-            truncation.truncate_fully_and_start_at(self, offset, now_ms)
         except StorageError as error:
             raise self.broken(error) from None
 

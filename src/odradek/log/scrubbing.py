@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.log.errors import CorruptLog, MissingFile, StorageError
+from odradek.log.log_state import LogState
 from odradek.log.scan import scan_batches
 from odradek.records.batch import BATCH_OVERHEAD, BatchHeader, check_crc, read_header
 from odradek.records.errors import CorruptBatch
 
 if TYPE_CHECKING:
-    from odradek.log.partition_log import PartitionLog
     from odradek.log.segment import Segment
 
 # Small batches cost more than their bytes say: this many a look are a few milliseconds.
@@ -41,7 +41,7 @@ def why_damaged(
     return ""
 
 
-def check_batch(log: "PartitionLog", offset: int) -> None:
+def check_batch(log: LogState, offset: int) -> None:
     """Looks at the one batch that holds `offset`. CorruptLog, and the log is used no more, if it is damaged."""
     segment = log.segments.holding(offset)
     try:
@@ -69,7 +69,7 @@ def check_batch(log: "PartitionLog", offset: int) -> None:
 class Suspect(NamedTuple):
     """What a look found, to be judged where the log is changed."""
 
-    log: "PartitionLog"
+    log: LogState
     segment: "Segment"
     limit: int
     error: StorageError
@@ -82,10 +82,10 @@ class Scrubber:
     others) may be half done then. So it calls nothing damaged: `judge` does, which whoever changes logs calls afterwards.
     """
 
-    def __init__(self, logs: Callable[[], Iterable["PartitionLog"]]) -> None:
+    def __init__(self, logs: Callable[[], Iterable[LogState]]) -> None:
         self._logs = logs
-        self._round: list[PartitionLog] = []  # those still to be looked at, the next one last
-        self._log: PartitionLog | None = None
+        self._round: list[LogState] = []  # those still to be looked at, the next one last
+        self._log: LogState | None = None
         self._segment: Segment | None = None  # the one we are in
         self._base_offset = -1  # the next one begins here or behind
         self._position = 0
@@ -128,7 +128,7 @@ class Scrubber:
         self._base_offset = self._expected = segment.base_offset
         self._position, self._epoch = 0, -1
 
-    def _check(self, log: "PartitionLog", segment: "Segment", left: tuple[int, int]) -> tuple[int, int]:
+    def _check(self, log: LogState, segment: "Segment", left: tuple[int, int]) -> tuple[int, int]:
         """What is left to be looked at now."""
         most_bytes, most_batches = left
         limit = segment.end(log.log_end_offset)
@@ -169,7 +169,7 @@ class Scrubber:
         return most_bytes, most_batches - BATCHES_A_SEGMENT
 
 
-def _is_still(log: "PartitionLog", segment: "Segment", limit: int) -> bool:
+def _is_still(log: LogState, segment: "Segment", limit: int) -> bool:
     """Else it was cut or let go while we looked at it, and what we read says nothing."""
     end = segment.end(log.log_end_offset)
     return segment in log.segments and end >= limit

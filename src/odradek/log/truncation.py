@@ -8,24 +8,21 @@ pages before new ones: valid batches of a history that is gone, followed by the 
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from odradek.log import lookups
 from odradek.log.checkpoints import LEADER_EPOCHS, epochs_to_bytes
 from odradek.log.cleaned_segment import CleanedSegment
 from odradek.log.errors import StorageError
 from odradek.log.leader_epochs import LeaderEpochs
+from odradek.log.log_state import LogState
 from odradek.log.prepared_files import PreparedFiles
 from odradek.log.producers import Producers
 from odradek.log.segment import SNAPSHOT_SUFFIX, Segment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 
-if TYPE_CHECKING:
-    from odradek.log.partition_log import PartitionLog
 
-
-def truncate_to(log: "PartitionLog", offset: int, now_ms: int) -> int:
+def truncate_to(log: LogState, offset: int, now_ms: int) -> int:
     if log.failure is not None:
         raise log.failure
     if offset >= log.log_end_offset:
@@ -77,7 +74,7 @@ def truncate_to(log: "PartitionLog", offset: int, now_ms: int) -> int:
     return end_offset
 
 
-def truncate_fully_and_start_at(log: "PartitionLog", offset: int, now_ms: int) -> None:
+def truncate_fully_and_start_at(log: LogState, offset: int, now_ms: int) -> None:
     if log.failure is not None:
         raise log.failure
     files = PreparedFiles(log.directory)
@@ -100,7 +97,7 @@ def truncate_fully_and_start_at(log: "PartitionLog", offset: int, now_ms: int) -
         raise log.give_up(error) from None
 
 
-def _prepare_epochs(log: "PartitionLog", files: PreparedFiles, end_offset: int) -> LeaderEpochs:
+def _prepare_epochs(log: LogState, files: PreparedFiles, end_offset: int) -> LeaderEpochs:
     """As they are once the log ends there; on the disk last, for what the file has too many is cut off by the batches."""
     epochs = LeaderEpochs(log.epochs.entries)
     if epochs.truncate_from_end(end_offset):
@@ -108,9 +105,7 @@ def _prepare_epochs(log: "PartitionLog", files: PreparedFiles, end_offset: int) 
     return epochs
 
 
-def _lower_flushed_point(
-    log: "PartitionLog", offset: int, log_start_offset: int, *, nothing_left: bool
-) -> None:
+def _lower_flushed_point(log: LogState, offset: int, log_start_offset: int, *, nothing_left: bool) -> None:
     """`nothing_left`: should the new segment's name be lost, nothing will say where the log began."""
     if nothing_left:
         offset = 0
@@ -120,7 +115,7 @@ def _lower_flushed_point(
         log.before_cut_below(log, offset, log_start_offset)
 
 
-def delete_records_before(log: "PartitionLog", offset: int) -> int:
+def delete_records_before(log: LogState, offset: int) -> int:
     if log.failure is not None:
         raise log.failure
     if offset > log.log_end_offset:
@@ -138,7 +133,7 @@ def delete_records_before(log: "PartitionLog", offset: int) -> int:
     return log.log_start_offset
 
 
-def replace_segments(log: "PartitionLog", old: Sequence[Segment], cleaned: CleanedSegment) -> bool:
+def replace_segments(log: LogState, old: Sequence[Segment], cleaned: CleanedSegment) -> bool:
     if log.failure is not None:
         raise log.failure
     if not log.segments.can_replace(old, cleaned):
@@ -159,7 +154,7 @@ def replace_segments(log: "PartitionLog", old: Sequence[Segment], cleaned: Clean
     return True
 
 
-def drop_segments_below(log: "PartitionLog", offset: int) -> None:
+def drop_segments_below(log: LogState, offset: int) -> None:
     while len(log.segments) > 1 and 0 <= log.segments[0].end_offset <= offset:
         segment = log.segments.drop_first()
         log.directory.remove(segment.name(SNAPSHOT_SUFFIX))
