@@ -35,12 +35,12 @@ from odradek.model.ids import (
 from odradek.model.settings import BrokerSettings
 from odradek.server import state_change_log
 from odradek.server.controller_runtime import ControllerRuntime
+from odradek.server.environment import Environment
 from odradek.server.journal import Journal
 from odradek.server.log_limits import LimitedLog
 from odradek.server.main import GC_THRESHOLDS
 from odradek.server.metrics import Metrics
 from odradek.server.registration import prepare_tree
-from odradek.server.seams import Seams
 from odradek.store import layout, transactions
 from odradek.store.api import ConditionalOps, Create, Delete, Op, StoreProvider
 from odradek.store.facts import BrokerFacts
@@ -110,11 +110,11 @@ class Cluster:
         self._stores = stores
         loop = asyncio.get_running_loop()
         self._loop = loop
-        self._seams = Seams(SinkLoop(loop, self.told))  # type: ignore[arg-type]
+        self._environment = Environment(SinkLoop(loop, self.told))  # type: ignore[arg-type]
         log = LimitedLog(logging.getLogger("odradek.server"), loop.time)
         files = OsDirectory.create(str(directory))
         self._log = state_change_log.FileHandler(files, log)
-        self._journal = _Journal(files, CONTROLLER, log, self._seams)
+        self._journal = _Journal(files, CONTROLLER, log, self._environment)
         self._limited_log = log
         self._active_at = 0.0
         self._active_cpu = 0.0
@@ -127,7 +127,7 @@ class Cluster:
         """The tree, the brokers, and every topic with a leader for each partition; `is_filled`: they are there."""
         self.world = await self._stores.open_session(SESSION_TIMEOUT_MS)
         if not is_filled:
-            await prepare_tree(self.world, self._seams)
+            await prepare_tree(self.world, self._environment)
             for broker in BROKERS:
                 await self.register(broker)
         share, more = divmod(self.partitions, topics_for(self.partitions))
@@ -149,7 +149,7 @@ class Cluster:
         state_change_log.logger.propagate = True
         for session in (self._store, self.world):
             await session.close()
-        self._seams.close()
+        self._environment.close()
 
     def _log_on(self) -> None:
         state_change_log.logger.addHandler(self._log)
@@ -258,7 +258,7 @@ class Cluster:
         """From the moment nobody is controller to a controller that has told everybody everything."""
         runtime = self._runtime = ControllerRuntime(
             broker=CONTROLLER,
-            seams=self._seams,
+            environment=self._environment,
             settings=BrokerSettings({"auto.leader.rebalance.enable": "false"}),
             pool=BufferPool(),
             inter_broker_listener="PLAINTEXT",

@@ -16,7 +16,7 @@ from benchmarks.controller.kept import Kept
 from benchmarks.controller.memory import Memory
 from benchmarks.controller.works import WORKS
 
-from odradek.server.seams import Seams
+from odradek.server.environment import Environment
 
 T = TypeVar("T")
 PARTITIONS = 60
@@ -55,17 +55,17 @@ def test_a_thousand_partitions_are_waited_for_while_a_thread_steps(
 ) -> None:
     """From `large_step` partitions on a thread has the core. Nothing else moves meanwhile, and it is not done."""
     monkeypatch.setattr(cluster, "QUIET_S", 0.03)
-    run_step = Seams.run_step
+    run_step = Environment.run_step
     steps = 0
 
-    def held_up(self: Seams, work: Callable[[], T]) -> "asyncio.Future[T]":
+    def held_up(self: Environment, work: Callable[[], T]) -> "asyncio.Future[T]":
         nonlocal steps
         steps += 1
         may_go_on = threading.Event()
         self.loop.call_later(5 * cluster.QUIET_S, may_go_on.set)
         return run_step(self, lambda: (may_go_on.wait(), work())[1])
 
-    monkeypatch.setattr(Seams, "run_step", held_up)
+    monkeypatch.setattr(Environment, "run_step", held_up)
     (sample,) = asyncio.run(program.measure("memory", 1_000, ["failover"], 1))
     assert steps and sample.seconds > steps * 5 * cluster.QUIET_S
     assert sample.counts["requests"] == 3 * 3, (

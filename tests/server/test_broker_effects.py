@@ -19,8 +19,8 @@ from odradek.protocol.messages import metadata as mm
 from odradek.replication.purgatory import Waiter
 from odradek.server import state_change_log
 from odradek.server.broker_effects import BrokerEffects
+from odradek.server.environment import Environment
 from odradek.server.log_limits import LimitedLog
-from odradek.server.seams import Seams
 from odradek.store import api, layout
 from odradek.store.memory_session import MemoryEnsemble
 from tests.broker.test_control_queue import NEW_AT_ONCE, told
@@ -46,7 +46,7 @@ class Scene:
         self.effects = BrokerEffects(
             broker=self.broker,
             logs=node.logs,
-            seams=Seams(loop),
+            environment=Environment(loop),
             sessions=SimpleNamespace(store=store),  # type: ignore[arg-type]
             on_broken=self.broken.append,
             log=LimitedLog(logging.getLogger("odradek.server"), loop.time),

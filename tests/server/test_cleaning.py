@@ -142,7 +142,7 @@ def test_a_broker_goes_on_from_its_checkpoint_after_a_restart(cluster: RunningCl
     }
 
 
-class Seams:
+class Environment:
     """What may block is done at once."""
 
     cleaner_slice_bytes = 1 << 20
@@ -175,7 +175,7 @@ def test_a_disk_that_fails_where_the_next_log_is_looked_for_is_said_and_the_clea
 
     cleaning = LogCleaning(
         compacted.manager,
-        Seams(),  # type: ignore[arg-type]
+        Environment(),  # type: ignore[arg-type]
         lambda: settings,
         high_watermark_of=lambda log: log.log_end_offset,
         passed_by_all=by_all,

@@ -33,11 +33,11 @@ from odradek.protocol.headers import decode_request_header, response_header
 from odradek.protocol.messages import request_class, response_class
 from odradek.server import controller_runtime
 from odradek.server.controller_runtime import ControllerRuntime
+from odradek.server.environment import Environment
 from odradek.server.journal import Journal
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
 from odradek.server.registration import prepare_tree, register
-from odradek.server.seams import Seams
 from odradek.store import layout, transactions
 from odradek.store.api import ConditionalOps, Set, StoreUnavailable
 from odradek.store.facts import BrokerFacts
@@ -117,14 +117,14 @@ class Member:
         self.answers: dict[int, ControllerAnswer] = {}
         self.changed = asyncio.Event()
         self.journal = OsDirectory.create(f"{cluster.directory}/{broker.broker_id}")
-        log = LimitedLog(logging.getLogger("odradek.server"), cluster.seams.loop.time)
+        log = LimitedLog(logging.getLogger("odradek.server"), cluster.environment.loop.time)
         self.runtime = ControllerRuntime(
             broker=broker.broker_id,
-            seams=cluster.seams,
+            environment=cluster.environment,
             settings=BrokerSettings({}),
             pool=cluster.pool,
             inter_broker_listener="PLAINTEXT",
-            journal=Journal(self.journal, broker.broker_id, log, cluster.seams),
+            journal=Journal(self.journal, broker.broker_id, log, cluster.environment),
             log=log,
             metrics=Metrics(),
             after_turn=self.changed.set,
@@ -139,13 +139,13 @@ class Member:
         self.changed.set()
 
     async def start(self) -> None:
-        seams = self.cluster.seams
+        environment = self.cluster.environment
         self.broker.registration = await register(
-            self.session, seams, self.broker.broker_id, self.broker.endpoints, None
+            self.session, environment, self.broker.broker_id, self.broker.endpoints, None
         )
         self.tasks = [
-            seams.loop.create_task(self.runtime.run(self.session)),
-            seams.loop.create_task(self._hear()),
+            environment.loop.create_task(self.runtime.run(self.session)),
+            environment.loop.create_task(self._hear()),
         ]
 
     async def _hear(self) -> None:
@@ -176,7 +176,7 @@ class Member:
 class Cluster:
     def __init__(self, directory: str) -> None:
         self.directory = directory
-        self.seams = Seams(asyncio.get_running_loop())
+        self.environment = Environment(asyncio.get_running_loop())
         self.pool = BufferPool()
         self.ensemble = MemoryEnsemble()
         self.operator = self.ensemble.open()
@@ -184,7 +184,7 @@ class Cluster:
         self.members: dict[int, Member] = {}
 
     async def start(self, *ids: int) -> None:
-        await prepare_tree(self.operator, self.seams)
+        await prepare_tree(self.operator, self.environment)
         for broker_id in ids:
             await self.brokers[broker_id].start()
             self.members[broker_id] = Member(self, self.brokers[broker_id])
@@ -274,7 +274,7 @@ def test_a_large_step_is_made_by_a_thread_while_the_loop_goes_on(monkeypatch: py
     async def body(cluster: Cluster) -> None:
         await cluster.start(1, 2)
         await cluster.brokers[2].until(lambda: UPDATE_METADATA in cluster.brokers[2].api_keys())
-        cluster.seams.large_step = 1
+        cluster.environment.large_step = 1
         runtime = next(member.runtime for member in cluster.members.values() if member.runtime.is_leading)
 
         def look() -> None:
@@ -284,7 +284,7 @@ def test_a_large_step_is_made_by_a_thread_while_the_loop_goes_on(monkeypatch: py
         def step(core: ControllerCore, event: Any, now_ms: int) -> Any:
             steps.append((type(event).__name__, threading.current_thread() is threading.main_thread()))
             if isinstance(event, TopicsChanged):
-                cluster.seams.loop.call_soon_threadsafe(look)
+                cluster.environment.loop.call_soon_threadsafe(look)
                 assert loop_goes_on.wait(30), "the loop waits for the step"
             return original(core, event, now_ms)
 
@@ -310,7 +310,7 @@ def test_a_controller_cancelled_within_a_large_step_resigns_when_that_is_over(
     async def body(cluster: Cluster) -> None:
         await cluster.start(1)
         await cluster.brokers[1].until(lambda: UPDATE_METADATA in cluster.brokers[1].api_keys())
-        cluster.seams.large_step = 1
+        cluster.environment.large_step = 1
 
         def step(core: ControllerCore, event: Any, now_ms: int) -> Any:
             if isinstance(event, TopicsChanged):
@@ -504,12 +504,12 @@ def test_an_election_whose_answer_was_lost_is_given_up_and_held_again() -> None:
     async def body(cluster: Cluster) -> None:
         gate = LoseOneMulti()
         cluster.ensemble.gate = gate
-        await prepare_tree(cluster.operator, cluster.seams)
+        await prepare_tree(cluster.operator, cluster.environment)
         broker = cluster.brokers[1]
         await broker.start()
         member = cluster.members[1] = Member(cluster, broker)
         broker.registration = await register(
-            member.session, cluster.seams, broker.broker_id, broker.endpoints, None
+            member.session, cluster.environment, broker.broker_id, broker.endpoints, None
         )
         gate.armed = True
         await member.start()
@@ -714,7 +714,7 @@ def test_a_damaged_controller_epoch_stops_elections_and_no_broker(
     monkeypatch.setattr(controller_runtime, "PAUSE_AFTER_MISTAKE_S", 0.01)
 
     async def body(cluster: Cluster) -> None:
-        await prepare_tree(cluster.operator, cluster.seams)
+        await prepare_tree(cluster.operator, cluster.environment)
         await cluster.operator.set(layout.CONTROLLER_EPOCH, b"seven")
         await cluster.start(1)
         while "no election can be held: /controller_epoch: want a whole number as text" not in caplog.text:

@@ -137,12 +137,14 @@ def positions(cluster: RunningCluster, broker: int, end_offset: int | None = Non
     runtime = cluster.cluster.runtimes[broker]
     log = log_of(cluster, broker)
     asked = ReplicaPositions(
-        links=Links(runtime._seams.loop, runtime._pool, "test", lambda: None, ANSWER_MS),
+        links=Links(runtime._environment.loop, runtime._pool, "test", lambda: None, ANSWER_MS),
         others=runtime._other_replicas_of,
         endpoint=lambda other: runtime.broker.metadata.endpoint(other, runtime._listener),
     )
     end = log.log_end_offset if end_offset is None else end_offset
-    return asyncio.run_coroutine_threadsafe(asked.passed_by_all(log, end), runtime._seams.loop).result(30)
+    return asyncio.run_coroutine_threadsafe(asked.passed_by_all(log, end), runtime._environment.loop).result(
+        30
+    )
 
 
 def test_every_replica_leader_or_not_learns_what_all_have(
@@ -162,12 +164,12 @@ def test_every_replica_leader_or_not_learns_what_all_have(
 def test_a_log_with_one_replica_waits_for_nobody(cluster: RunningCluster) -> None:
     runtime = cluster.cluster.runtimes[LEADER]
     asked = ReplicaPositions(
-        links=Links(runtime._seams.loop, runtime._pool, "test", lambda: None, ANSWER_MS),
+        links=Links(runtime._environment.loop, runtime._pool, "test", lambda: None, ANSWER_MS),
         others=lambda _: [],
         endpoint=lambda _: None,
     )
     unknown = ReplicaPositions(
-        links=Links(runtime._seams.loop, runtime._pool, "test", lambda: None, ANSWER_MS),
+        links=Links(runtime._environment.loop, runtime._pool, "test", lambda: None, ANSWER_MS),
         others=lambda _: None,
         endpoint=lambda _: None,
     )

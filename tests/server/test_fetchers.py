@@ -14,10 +14,10 @@ from odradek.replication.follower import FollowerFetcher
 from odradek.replication.purgatory import Purgatory
 from odradek.replication.waiting import Outbox
 from odradek.server import fetchers as module
+from odradek.server.environment import Environment
 from odradek.server.fetchers import Fetchers
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
-from odradek.server.seams import Seams
 
 LEADER = BrokerId(1)
 
@@ -35,7 +35,7 @@ def test_a_leader_whose_address_is_none_is_tried_again(
         loop = asyncio.get_running_loop()
         metrics = Metrics()
         leaders = Fetchers(
-            seams=Seams(loop),
+            environment=Environment(loop),
             pool=BufferPool(),
             after_turn=lambda: None,
             connect_timeout_ms=1_000,

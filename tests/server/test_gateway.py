@@ -18,10 +18,10 @@ from odradek.model.errors import ProtocolError
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.headers import encode_request
 from odradek.server.connection import Connection
+from odradek.server.environment import Environment
 from odradek.server.gateway import Gateway
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
-from odradek.server.seams import Seams
 from tests.server.memory_transport import MemoryTransport, connect
 
 METADATA = 3
@@ -42,7 +42,7 @@ class Door:
         self.gateway = Gateway(
             throttles=self.throttles,
             settings=BrokerSettings({name.replace("_", "."): value for name, value in settings.items()}),
-            seams=Seams(loop),
+            environment=Environment(loop),
             pool=BufferPool(),
             handle=self.handle,
             drain_effects=self.drain,

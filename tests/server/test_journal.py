@@ -19,14 +19,14 @@ from odradek.model.facts import ControllerChanged, MetadataLoaded
 from odradek.model.ids import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
 from odradek.server import journal as module
 from odradek.server.appended_file import AppendedFile
+from odradek.server.environment import Environment
 from odradek.server.journal import LARGE_STEPS_WAIT_S, MOST_WRITTEN_AT_ONCE, Journal
 from odradek.server.log_limits import LimitedLog
-from odradek.server.seams import Seams
 
 
 def journal_in(path: Path, loop: asyncio.AbstractEventLoop) -> Journal:
     log = LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0)
-    return Journal(OsDirectory.create(str(path)), BrokerId(7), log, Seams(loop))
+    return Journal(OsDirectory.create(str(path)), BrokerId(7), log, Environment(loop))
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:

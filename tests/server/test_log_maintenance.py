@@ -32,7 +32,7 @@ class Logs:
         return ask
 
 
-class Seams:
+class Environment:
     """A clock moved by hand; what may block is done at once."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class NoCleaning:
 
 def test_every_checkpoint_is_written_at_its_own_interval() -> None:
     async def scenario() -> None:
-        logs, seams = Logs(), Seams()
+        logs, environment = Logs(), Environment()
         settings = BrokerSettings(
             {
                 "log.flush.offset.checkpoint.interval.ms": "5000",
@@ -68,7 +68,7 @@ def test_every_checkpoint_is_written_at_its_own_interval() -> None:
         )
         disk = LogMaintenance(
             logs,  # type: ignore[arg-type]
-            seams,  # type: ignore[arg-type]
+            environment,  # type: ignore[arg-type]
             settings,
             on_flushed=lambda effect, error: None,
             high_watermarks=dict,
@@ -76,7 +76,7 @@ def test_every_checkpoint_is_written_at_its_own_interval() -> None:
             log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
         )
         for _ in range(60):
-            seams.time_ms += 1_000
+            environment.time_ms += 1_000
             disk.housekeep()
             await disk.finish()
         counts = {name: logs.asked.count(name) for name in set(logs.asked)}
@@ -100,7 +100,7 @@ def test_a_flush_that_ends_in_a_mistake_of_ours_is_a_flush_that_failed(
         flushed: list[tuple[object, str | None]] = []
         disk = LogMaintenance(
             Logs(),  # type: ignore[arg-type]
-            Seams(),  # type: ignore[arg-type]
+            Environment(),  # type: ignore[arg-type]
             BrokerSettings({}),
             on_flushed=lambda effect, error: flushed.append((effect, error)),
             high_watermarks=dict,
@@ -119,7 +119,7 @@ def test_a_flush_that_ends_in_a_mistake_of_ours_is_a_flush_that_failed(
     assert [record.exc_info is not None for record in caplog.records] == [True]
 
 
-class SlowSeams(Seams):
+class SlowEnvironment(Environment):
     """A thread that takes its time: what may block is done when the test lets it."""
 
     def __init__(self) -> None:
@@ -150,11 +150,11 @@ def test_two_flushes_of_one_log_do_not_count_for_each_other(tmp_path: Path, firs
     async def scenario() -> None:
         log = a_log(tmp_path)
         log.append_as_follower(a_batch(b"a", epoch=1), now_ms=0)
-        logs, seams = Logs(), SlowSeams()
+        logs, environment = Logs(), SlowEnvironment()
         logs.logs = {log.topic_partition: log}
         disk = LogMaintenance(
             logs,  # type: ignore[arg-type]
-            seams,  # type: ignore[arg-type]
+            environment,  # type: ignore[arg-type]
             BrokerSettings({}),
             on_flushed=lambda effect, error: effect.log.commit_flush(effect.plan),
             high_watermarks=dict,
@@ -172,10 +172,10 @@ def test_two_flushes_of_one_log_do_not_count_for_each_other(tmp_path: Path, firs
         for start in begin if first == "for an acknowledgement" else reversed(begin):
             start()
         await settled()
-        await seams.let_one_go()
+        await environment.let_one_go()
         log.assign_epoch(LeaderEpoch(2), log.log_end_offset)  # writes a file anew
-        while seams.held:
-            await seams.let_one_go()
+        while environment.held:
+            await environment.let_one_go()
         state = log.flushed
         assert log.recovery_point == 1
         assert state._changed_names == [LEADER_EPOCHS] or state.names_are_synced

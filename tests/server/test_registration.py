@@ -8,8 +8,8 @@ import pytest
 from odradek.model.cluster import Endpoint
 from odradek.model.ids import BrokerEpoch, BrokerId
 from odradek.server import registration
+from odradek.server.environment import Environment
 from odradek.server.registration import BrokerIdInUse, prepare_tree, register, register_again
-from odradek.server.seams import Seams
 from odradek.store import layout
 from odradek.store.memory_session import MemoryEnsemble
 
@@ -19,10 +19,10 @@ HERE = (Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9092),)
 
 def test_the_first_broker_makes_the_tree_and_the_others_find_it() -> None:
     async def scenario() -> None:
-        ensemble, seams = MemoryEnsemble(), Seams(asyncio.get_running_loop())
+        ensemble, environment = MemoryEnsemble(), Environment(asyncio.get_running_loop())
         first, second = ensemble.open(), ensemble.open()
 
-        ids = await asyncio.gather(prepare_tree(first, seams), prepare_tree(second, seams))
+        ids = await asyncio.gather(prepare_tree(first, environment), prepare_tree(second, environment))
 
         assert ids[0] == ids[1]
         assert len(ids[0]) == 22
@@ -37,12 +37,12 @@ def test_who_registers_again_claims_no_clean_end_of_the_life_before() -> None:
     """A controller that never knew that life would believe it, and count on replicas that are not whole."""
 
     async def scenario() -> None:
-        ensemble, seams = MemoryEnsemble(), Seams(asyncio.get_running_loop())
+        ensemble, environment = MemoryEnsemble(), Environment(asyncio.get_running_loop())
         store = ensemble.open()
-        await prepare_tree(store, seams)
-        made = await register(store, seams, ME, HERE, "rack-1", BrokerEpoch(5))
+        await prepare_tree(store, environment)
+        made = await register(store, environment, ME, HERE, "rack-1", BrokerEpoch(5))
 
-        again = await register_again(store, seams, made)
+        again = await register_again(store, environment, made)
 
         assert again == layout.decode_registration(ME, await store.get(layout.broker_path(ME)))
         assert again.epoch > made.epoch and (again.rack, again.clean_epoch) == ("rack-1", -1)
@@ -52,11 +52,11 @@ def test_who_registers_again_claims_no_clean_end_of_the_life_before() -> None:
 
 def test_the_epoch_of_a_broker_is_the_transaction_that_made_its_node() -> None:
     async def scenario() -> None:
-        ensemble, seams = MemoryEnsemble(), Seams(asyncio.get_running_loop())
+        ensemble, environment = MemoryEnsemble(), Environment(asyncio.get_running_loop())
         store = ensemble.open()
-        await prepare_tree(store, seams)
+        await prepare_tree(store, environment)
 
-        made = await register(store, seams, ME, HERE, "rack-1", BrokerEpoch(5))
+        made = await register(store, environment, ME, HERE, "rack-1", BrokerEpoch(5))
 
         node = await store.get(layout.broker_path(ME))
         assert made == layout.decode_registration(ME, node)
@@ -69,12 +69,12 @@ def test_the_epoch_of_a_broker_is_the_transaction_that_made_its_node() -> None:
 
 def test_an_old_session_of_ours_is_waited_for_and_said(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
-        ensemble, seams = MemoryEnsemble(), Seams(asyncio.get_running_loop())
+        ensemble, environment = MemoryEnsemble(), Environment(asyncio.get_running_loop())
         old, new = ensemble.open(), ensemble.open()
-        await prepare_tree(old, seams)
-        before = await register(old, seams, ME, HERE, None)
+        await prepare_tree(old, environment)
+        before = await register(old, environment, ME, HERE, None)
 
-        waiting = asyncio.ensure_future(register(new, seams, ME, HERE, None))
+        waiting = asyncio.ensure_future(register(new, environment, ME, HERE, None))
         while "still registered" not in caplog.text:
             await asyncio.sleep(0)
         assert not waiting.done()
@@ -92,13 +92,13 @@ def test_an_id_somebody_else_lives_under_is_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(registration, "PATIENCE_MS", 10)
 
     async def scenario() -> None:
-        ensemble, seams = MemoryEnsemble(), Seams(asyncio.get_running_loop())
+        ensemble, environment = MemoryEnsemble(), Environment(asyncio.get_running_loop())
         other, mine = ensemble.open(), ensemble.open(10)
-        await prepare_tree(other, seams)
-        await register(other, seams, ME, HERE, None)
+        await prepare_tree(other, environment)
+        await register(other, environment, ME, HERE, None)
 
         with pytest.raises(BrokerIdInUse, match="by a process that lives"):
-            await register(mine, seams, ME, HERE, None)
+            await register(mine, environment, ME, HERE, None)
 
     asyncio.run(scenario())
 
@@ -107,12 +107,12 @@ def test_an_answer_that_was_lost_is_no_stranger() -> None:
     """Our node is there because our own call made it, though we heard StoreUnavailable."""
 
     async def scenario() -> None:
-        ensemble, seams = MemoryEnsemble(), Seams(asyncio.get_running_loop())
+        ensemble, environment = MemoryEnsemble(), Environment(asyncio.get_running_loop())
         store = ensemble.open()
-        await prepare_tree(store, seams)
-        first = await register(store, seams, ME, HERE, None)
+        await prepare_tree(store, environment)
+        first = await register(store, environment, ME, HERE, None)
 
-        assert await register(store, seams, ME, HERE, None) == first
+        assert await register(store, environment, ME, HERE, None) == first
 
     asyncio.run(scenario())
 
@@ -121,11 +121,11 @@ def test_a_node_that_somebody_made_by_hand_is_not_waited_for() -> None:
     """No session ends that could take it away."""
 
     async def scenario() -> None:
-        ensemble, seams = MemoryEnsemble(), Seams(asyncio.get_running_loop())
+        ensemble, environment = MemoryEnsemble(), Environment(asyncio.get_running_loop())
         store = ensemble.open(600_000)  # whoever waited for it would wait as long
-        await prepare_tree(store, seams)
+        await prepare_tree(store, environment)
         await store.create(layout.broker_path(ME), b"{}")
         with pytest.raises(BrokerIdInUse, match="/brokers/ids/7 is not ephemeral: it was created by hand"):
-            await asyncio.wait_for(register(store, seams, ME, HERE, None), 60)
+            await asyncio.wait_for(register(store, environment, ME, HERE, None), 60)
 
     asyncio.run(scenario())

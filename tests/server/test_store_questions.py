@@ -17,8 +17,8 @@ from odradek.broker.effects import (
 )
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, ControllerEpoch, TopicId
+from odradek.server.environment import Environment
 from odradek.server.registration import prepare_tree
-from odradek.server.seams import Seams
 from odradek.server.store_questions import answer
 from odradek.store import api, layout, transactions
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
@@ -32,7 +32,7 @@ ORDERS = NewTopic("orders", TOPIC_ID, {0: ONE_TWO}, {"retention.ms": "1000"})
 def with_store(body: "Any") -> None:
     async def main() -> None:
         store = MemoryEnsemble().open()
-        await prepare_tree(store, Seams(asyncio.get_running_loop()))
+        await prepare_tree(store, Environment(asyncio.get_running_loop()))
         await body(store)
 
     asyncio.run(main())

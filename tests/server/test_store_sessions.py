@@ -12,10 +12,10 @@ import pytest
 from odradek.model.cluster import Endpoint
 from odradek.model.settings import BrokerSettings
 from odradek.server import store_sessions as module
+from odradek.server.environment import Environment
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
 from odradek.server.registration import prepare_tree
-from odradek.server.seams import Seams
 from odradek.server.store_sessions import StoreSessions
 from odradek.store import api, layout
 from odradek.store.memory_session import MemoryEnsemble
@@ -65,7 +65,7 @@ class Scene:
         self.sessions = StoreSessions(
             store=ensemble.open(),
             stores=ensemble,
-            seams=Seams(loop),
+            environment=Environment(loop),
             settings=BrokerSettings({"broker.id": "1"}),
             endpoints=self.endpoints,
             endpoints_of=lambda settings: self.endpoints,
@@ -83,7 +83,7 @@ class Scene:
 def live(path: Path, body: Callable[[Scene], Awaitable[None]]) -> None:
     async def main() -> None:
         scene = Scene(path, MemoryEnsemble())
-        await prepare_tree(scene.admin, Seams(asyncio.get_running_loop()))
+        await prepare_tree(scene.admin, Environment(asyncio.get_running_loop()))
         await body(scene)
 
     asyncio.run(main())

@@ -10,7 +10,7 @@ from collections import deque
 
 class WindowedSum:
     """`total` of at least the last `window_count - 1` windows, once there were so many. The clock never runs
-    backwards (`server.seams.Clock`)."""
+    backwards (`server.environment.Clock`)."""
 
     __slots__ = ("_windows", "span_ms", "total", "window_count", "window_ms")
 

@@ -20,11 +20,11 @@ from odradek.server import log_levels, state_change_log, store_questions
 from odradek.server.broker_links import BrokerLinks
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.controller_runtime import ControllerRuntime
+from odradek.server.environment import Environment
 from odradek.server.fetchers import Fetchers
 from odradek.server.gateway import Gateway
 from odradek.server.log_limits import LimitedLog
 from odradek.server.log_maintenance import LogMaintenance
-from odradek.server.seams import Seams
 from odradek.server.store_sessions import RETRY_S, StoreSessions
 from odradek.store import api, layout
 
@@ -47,7 +47,7 @@ class BrokerEffects:
         *,
         broker: Broker,
         logs: LogManager,
-        seams: Seams,
+        environment: Environment,
         sessions: StoreSessions,
         controller: ControllerRuntime,
         channel: ControllerChannel,
@@ -60,9 +60,9 @@ class BrokerEffects:
     ) -> None:
         self._broker = broker
         self._logs = logs
-        self._seams = seams
-        self._loop = seams.loop
-        self._now_ms = seams.clock.now_ms
+        self._environment = environment
+        self._loop = environment.loop
+        self._now_ms = environment.clock.now_ms
         self._sessions = sessions
         self._channel = channel
         self._links = links
@@ -74,8 +74,8 @@ class BrokerEffects:
         self._deadline: asyncio.TimerHandle | None = None
         self._deadline_ms = 0
         self._is_going_on = False
-        self._slice_ns = seams.slice_ns
-        self._stopwatch_ns = seams.stopwatch_ns
+        self._slice_ns = environment.slice_ns
+        self._stopwatch_ns = environment.stopwatch_ns
         self._is_stopping = False
         self._does: dict[type, Callable[[Any], None]] = {
             effects.SendToController: self._send_to_controller,
@@ -172,7 +172,7 @@ class BrokerEffects:
         if (
             not self._is_stopping
         ):  # what is not begun stays undone then, as in a crash: the controller tells the next life
-            with self._seams.making_what_stays():
+            with self._environment.making_what_stays():
                 self._next_slice()
         self._end_turn()
 
@@ -195,7 +195,7 @@ class BrokerEffects:
     async def _read_slices(self, effect: effects.ReadSlices) -> None:
         data: bytes | None = None
         try:
-            data = await self._seams.run_blocking(data_of, effect.slices)
+            data = await self._environment.run_blocking(data_of, effect.slices)
         except StorageError as error:  # cut meanwhile; or the directory failed, and has told so
             self._log.warning(f"copy {error}", f"{effect.topic_partition} cannot be copied: {error}")
         self._broker.answered(effect.request_id, data, self._now_ms())
@@ -205,10 +205,10 @@ class BrokerEffects:
         result: Any = None
         # A million offsets are three million values, and one look of the collector at all of them takes longer than any
         # turn of the loop may.
-        stays = self._seams.making_what_stays() if isinstance(effect.work, Piece) else nullcontext()
+        stays = self._environment.making_what_stays() if isinstance(effect.work, Piece) else nullcontext()
         try:
             with stays:
-                result = await self._seams.run_blocking(effect.work.run)
+                result = await self._environment.run_blocking(effect.work.run)
         except Exception as error:
             # A mistake of ours. Whoever asked is told, and what waits behind it goes on.
             what = f"{type(effect.work).__name__} failed: {error!r}"

@@ -33,6 +33,7 @@ from odradek.server.cleaning import LogCleaning
 from odradek.server.controlled_shutdown import hand_over
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.controller_runtime import ControllerRuntime
+from odradek.server.environment import Environment
 from odradek.server.fetchers import Fetchers
 from odradek.server.gateway import Gateway
 from odradek.server.journal import Journal
@@ -43,7 +44,6 @@ from odradek.server.log_maintenance import LogMaintenance
 from odradek.server.metrics import Metrics
 from odradek.server.registration import prepare_tree
 from odradek.server.replica_positions import ReplicaPositions
-from odradek.server.seams import Seams
 from odradek.server.shutdown_refusal import (
     Promised,
     ShutdownRefused,
@@ -90,7 +90,7 @@ class BrokerRuntime:
     def __init__(
         self,
         settings: BrokerSettings,
-        seams: Seams,
+        environment: Environment,
         stores: api.StoreProvider,
         *,
         open_directory: Callable[[str], Directory] = OsDirectory.create,
@@ -104,17 +104,17 @@ class BrokerRuntime:
         self.settings = settings
         self.broker_id = BrokerId(settings.broker_id)
         self.metrics = Metrics()
-        self.broken: asyncio.Future[BaseException] = seams.loop.create_future()
+        self.broken: asyncio.Future[BaseException] = environment.loop.create_future()
         self.endpoints: tuple[Endpoint, ...] = ()
-        self._seams = seams
-        self._loop = seams.loop
-        self._now_ms = seams.clock.now_ms
+        self._environment = environment
+        self._loop = environment.loop
+        self._now_ms = environment.clock.now_ms
         self._stores = stores
         self._open_directory = open_directory
         self._host_name = host_name
         self._pool = pool or BufferPool()
         self._is_alone = is_alone
-        self._log = LimitedLog(logger, seams.loop.time)
+        self._log = LimitedLog(logger, environment.loop.time)
         self._listener = inter_broker_listener(settings)
 
         # Until there are parts, a start that fails has these to let go of.
@@ -183,7 +183,7 @@ class BrokerRuntime:
         self.endpoints = self._listeners.endpoints(settings, self._host_name)
         store = await self._stores.open_session(settings.zookeeper_session_timeout_ms)
         self._first_store = store
-        cluster_id = await prepare_tree(store, self._seams, known_cluster)
+        cluster_id = await prepare_tree(store, self._environment, known_cluster)
         self._logs.write_meta_properties(self.broker_id, cluster_id)
         await self._read_configs(store, topic_configs)
         await self._load_logs(self._logs)
@@ -222,7 +222,7 @@ class BrokerRuntime:
         )
 
     async def _load_logs(self, logs: LogManager) -> None:
-        report = await self._seams.run_blocking(logs.load, self._now_ms())
+        report = await self._environment.run_blocking(logs.load, self._now_ms())
         for note in report.notes:
             logger.warning("%s", note)
         check_directories(logs)
@@ -231,20 +231,20 @@ class BrokerRuntime:
     def _make_parts(
         self, cluster_id: str, topic_configs: TopicConfigs, logs: LogManager, store: api.Store
     ) -> Parts:
-        settings, seams, pool = self.settings, self._seams, self._pool
+        settings, environment, pool = self.settings, self._environment, self._pool
         broker = assemble_broker(
             settings=settings,
             cluster_id=cluster_id,
             logs=logs,
             topic_configs=topic_configs,
             inter_broker_listener=self._listener,
-            seed=seams.random_bytes(32),
+            seed=environment.random_bytes(32),
             now_ms=self._now_ms(),
-            partitions_at_once=seams.partitions_at_once,
+            partitions_at_once=environment.partitions_at_once,
         )
         gateway = Gateway(
             settings=settings,
-            seams=seams,
+            environment=environment,
             pool=pool,
             handle=broker.handle,
             drain_effects=lambda: doing.drain(),
@@ -255,7 +255,7 @@ class BrokerRuntime:
             throttles=broker.throttles,
         )
         fetchers = Fetchers(
-            seams=seams,
+            environment=environment,
             pool=pool,
             after_turn=gateway.end_turn,
             connect_timeout_ms=settings.socket_connection_setup_timeout_ms,
@@ -268,17 +268,17 @@ class BrokerRuntime:
 
         def links_of(client: str) -> Links:
             client_id = f"broker-{self.broker_id}-{client}"
-            return Links(seams.loop, pool, client_id, gateway.end_turn, settings.request_timeout_ms)
+            return Links(environment.loop, pool, client_id, gateway.end_turn, settings.request_timeout_ms)
 
         channel = ControllerChannel(links_of("to-controller"), self._log)
         links = BrokerLinks(links_of("to-broker"), self._log)
         journal_directory = self._open_directory(self.journal_directory)
         if self._is_alone:
             state_change_log.write_to(journal_directory, self._log)
-        journal = Journal(journal_directory, self.broker_id, self._log, seams)
+        journal = Journal(journal_directory, self.broker_id, self._log, environment)
         controller = ControllerRuntime(
             broker=self.broker_id,
-            seams=seams,
+            environment=environment,
             settings=settings,
             pool=pool,
             inter_broker_listener=self._listener,
@@ -291,13 +291,13 @@ class BrokerRuntime:
         )
         disk = LogMaintenance(
             logs,
-            seams,
+            environment,
             settings,
             on_flushed=self._log_flushed,
             high_watermarks=self._high_watermarks,
             cleaning=LogCleaning(
                 logs,
-                seams,
+                environment,
                 lambda: broker.settings,
                 high_watermark_of=self._high_watermark_of,
                 passed_by_all=ReplicaPositions(
@@ -312,7 +312,7 @@ class BrokerRuntime:
         sessions = StoreSessions(
             store=store,
             stores=self._stores,
-            seams=seams,
+            environment=environment,
             settings=settings,
             endpoints=self.endpoints,
             endpoints_of=lambda changed: self._listeners.endpoints(changed, self._host_name),
@@ -328,7 +328,7 @@ class BrokerRuntime:
         doing = BrokerEffects(
             broker=broker,
             logs=logs,
-            seams=seams,
+            environment=environment,
             sessions=sessions,
             controller=controller,
             channel=channel,
@@ -394,7 +394,7 @@ class BrokerRuntime:
         if self._is_stopping:
             return
         self._housekeeping = self._loop.call_later(HOUSEKEEPING_S, self._housekeep, disk, channel, gateway)
-        self._seams.clock.compare_with_wall()
+        self._environment.clock.compare_with_wall()
         disk.housekeep()
         channel.expire_waiting()
         gateway.end_turn()
@@ -456,7 +456,7 @@ class BrokerRuntime:
                 )
             if await hand_over(
                 parts.channel,
-                self._seams,
+                self._environment,
                 settings,
                 self.broker_id,
                 registration.epoch,
@@ -496,7 +496,7 @@ class BrokerRuntime:
         epoch = -1 if self.registration is None else self.registration.epoch
         parts.broker.close(self._now_ms())
         try:
-            await self._seams.run_blocking(self._close_cleanly, logs, self._high_watermarks(), epoch)
+            await self._environment.run_blocking(self._close_cleanly, logs, self._high_watermarks(), epoch)
         except StorageError as error:
             logger.error("the log directories could not be closed in order: %s", error)
             logs.release()

@@ -14,8 +14,8 @@ from odradek.log.errors import CorruptLog, MissingFile, StorageError
 from odradek.log.log_manager import LogManager
 from odradek.log.partition_log import PartitionLog
 from odradek.model.settings import BrokerSettings
+from odradek.server.environment import Environment
 from odradek.server.log_limits import LimitedLog
-from odradek.server.seams import Seams
 
 logger = logging.getLogger("odradek.server")
 
@@ -26,7 +26,7 @@ class LogCleaning:
     def __init__(
         self,
         logs: LogManager,
-        seams: Seams,
+        environment: Environment,
         settings: Callable[[], BrokerSettings],
         *,
         high_watermark_of: Callable[[PartitionLog], int | None],
@@ -35,13 +35,15 @@ class LogCleaning:
     ) -> None:
         """`passed_by_all`: see `ReplicaPositions`."""
         self._logs = logs
-        self._seams = seams
+        self._environment = environment
         self._settings = settings
         self._high_watermark_of = high_watermark_of
         self._passed_by_all = passed_by_all
         self._log = log
         self._is_stopping = False
-        self.cleaner = Cleaner(lambda: list(logs.logs.values()), logs.cleaned_to, seams.random_bytes(16))
+        self.cleaner = Cleaner(
+            lambda: list(logs.logs.values()), logs.cleaned_to, environment.random_bytes(16)
+        )
 
     @property
     def backoff_ms(self) -> int:
@@ -63,7 +65,7 @@ class LogCleaning:
             return False
 
     async def _round(self) -> bool:
-        candidates = await self._seams.run_blocking(self.cleaner.candidates)
+        candidates = await self._environment.run_blocking(self.cleaner.candidates)
         stable = []
         for log in candidates:
             high_watermark = self._high_watermark_of(log)
@@ -71,9 +73,9 @@ class LogCleaning:
                 stable.append((log, log.last_stable_offset(high_watermark)))
         if not stable or self._is_stopping:
             return False
-        now_ms = self._seams.clock.now_ms()
+        now_ms = self._environment.clock.now_ms()
         try:
-            found = await self._seams.run_blocking(self.cleaner.most_dirty, stable, now_ms)
+            found = await self._environment.run_blocking(self.cleaner.most_dirty, stable, now_ms)
         except MissingFile:
             return False  # retention was faster; the next round sees what is left
         if found is None or found.log.failure is not None:
@@ -86,7 +88,7 @@ class LogCleaning:
         if log.failure is not None or self._is_stopping:
             return False
         settings = self._settings()
-        started_ms = self._seams.clock.now_ms()
+        started_ms = self._environment.clock.now_ms()
         patience_ms = settings.odradek_compaction_coordination_timeout_ms
         cleaning = self.cleaner.cleaning_of(
             found,
@@ -110,23 +112,23 @@ class LogCleaning:
                 log.broken(error)
             return True
         if done:
-            await self._seams.run_blocking(self._logs.is_cleaned_to, log, cleaning.end_offset)
-            self._say(cleaning, self._seams.clock.now_ms() - started_ms)
+            await self._environment.run_blocking(self._logs.is_cleaned_to, log, cleaning.end_offset)
+            self._say(cleaning, self._environment.clock.now_ms() - started_ms)
         return done
 
     async def _walk(self, steps: Generator[int]) -> bool:
         """To its end, at the rate of `log.cleaner.io.max.bytes.per.second`. False: the broker stops."""
         while True:
-            started_ms = self._seams.clock.now_ms()
-            count = await self._seams.run_blocking(_slice, steps, self._seams.cleaner_slice_bytes)
+            started_ms = self._environment.clock.now_ms()
+            count = await self._environment.run_blocking(_slice, steps, self._environment.cleaner_slice_bytes)
             if count is None:
                 return True
             rate = max(self._settings().log_cleaner_io_max_bytes_per_second, 1.0)
-            ahead_ms = 1000 * count / rate - (self._seams.clock.now_ms() - started_ms)
+            ahead_ms = 1000 * count / rate - (self._environment.clock.now_ms() - started_ms)
             if ahead_ms >= 1:
                 await asyncio.sleep(ahead_ms / 1000)
             if self._is_stopping:
-                await self._seams.run_blocking(steps.close)
+                await self._environment.run_blocking(steps.close)
                 return False
 
     def _say(self, cleaning: Cleaning, took_ms: int) -> None:

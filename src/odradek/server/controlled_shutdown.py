@@ -13,7 +13,7 @@ from odradek.model.settings import BrokerSettings
 from odradek.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.endpoints import error_of
-from odradek.server.seams import Seams
+from odradek.server.environment import Environment
 
 logger = logging.getLogger("odradek.server")
 
@@ -23,7 +23,7 @@ VERSION = 3
 
 async def hand_over(
     channel: ControllerChannel,
-    seams: Seams,
+    environment: Environment,
     settings: BrokerSettings,
     broker: BrokerId,
     broker_epoch: BrokerEpoch,
@@ -33,7 +33,7 @@ async def hand_over(
     pause_s = settings.controlled_shutdown_retry_backoff_ms / 1000
     attempts = settings.controlled_shutdown_max_retries
     for attempt in range(1, attempts + 1):
-        answer: asyncio.Future[Any] = seams.loop.create_future()
+        answer: asyncio.Future[Any] = environment.loop.create_future()
 
         def answered(message: Any, answer: "asyncio.Future[Any]" = answer) -> None:
             if not answer.done():

@@ -15,10 +15,10 @@ from odradek.model.controller_requests import ControllerAnswer
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, ControllerEpoch
 from odradek.model.settings import BrokerSettings
+from odradek.server.environment import Environment
 from odradek.server.journal import Journal
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
-from odradek.server.seams import Seams
 from odradek.store import api, layout, transactions
 from odradek.store.fields import Unreadable
 
@@ -38,7 +38,7 @@ class ControllerRuntime:
         self,
         *,
         broker: BrokerId,
-        seams: Seams,
+        environment: Environment,
         settings: BrokerSettings,
         pool: BufferPool,
         inter_broker_listener: str,
@@ -50,7 +50,7 @@ class ControllerRuntime:
         on_term: Callable[[ControllerEpoch | None], None],
     ) -> None:
         self._broker = broker
-        self._seams = seams
+        self._environment = environment
         self._settings = settings
         self._pool = pool
         self._listener = inter_broker_listener
@@ -141,7 +141,7 @@ class ControllerRuntime:
                     self._broker,
                     epoch,
                     expected_epoch_version=node.stat.version,
-                    timestamp_ms=self._seams.clock.now_ms(),
+                    timestamp_ms=self._environment.clock.now_ms(),
                 )
             )
         except (api.NodeExists, api.BadVersion, api.NoNode):
@@ -177,7 +177,7 @@ class ControllerRuntime:
             epoch=epoch,
             epoch_version=epoch_version,
             store=store,
-            seams=self._seams,
+            environment=self._environment,
             settings=self._settings,
             pool=self._pool,
             inter_broker_listener=self._listener,

@@ -35,11 +35,11 @@ from odradek.model.ids import BrokerId, ControllerEpoch
 from odradek.model.settings import BrokerSettings
 from odradek.server.controller_requests import EncodedRequest, RequestEncoder
 from odradek.server.controller_writes import decode_answers, encode_writes
+from odradek.server.environment import Environment
 from odradek.server.journal import Journal
 from odradek.server.links import Links
 from odradek.server.log_limits import LimitedLog
 from odradek.server.outboxes import Outboxes
-from odradek.server.seams import Seams
 from odradek.store import api, layout
 from odradek.store.facts import ControllerFacts
 
@@ -79,7 +79,7 @@ class ControllerTerm:
         epoch: ControllerEpoch,
         epoch_version: int,
         store: api.Store,
-        seams: Seams,
+        environment: Environment,
         settings: BrokerSettings,
         pool: BufferPool,
         inter_broker_listener: str,
@@ -96,7 +96,7 @@ class ControllerTerm:
         self._broker = broker
         self._store = store
         self._fence = api.Fence(epoch_version)
-        self._seams = seams
+        self._environment = environment
         self._listener = inter_broker_listener
         self._journal = journal
         self._log = log
@@ -107,7 +107,9 @@ class ControllerTerm:
         self._asked: dict[int, ControllerAsk] = {}  # requests that wait for an answer of this term
         self._facts = ControllerFacts(store, wake=self._wake.set)
         self._outboxes = Outboxes(
-            links=Links(seams.loop, pool, str(broker), after_turn, settings.controller_socket_timeout_ms),
+            links=Links(
+                environment.loop, pool, str(broker), after_turn, settings.controller_socket_timeout_ms
+            ),
             inter_broker_listener=inter_broker_listener,
             on_answer=self._put,
             on_disowned=self._broker_disowned,
@@ -144,8 +146,8 @@ class ControllerTerm:
         self._is_closed = True
         if self.core.is_active and not self.core.is_writing:  # else the last step of the journal says it
             resigned = events.Resigned(reason)
-            effects = self.core.step(resigned, self._seams.clock.now_ms())
-            self._journal.record(self._seams.clock.now_ms(), self.epoch, resigned, effects)
+            effects = self.core.step(resigned, self._environment.clock.now_ms())
+            self._journal.record(self._environment.clock.now_ms(), self.epoch, resigned, effects)
         self._facts.stop()
         if self._tick_timer is not None:
             self._tick_timer.cancel()
@@ -184,7 +186,7 @@ class ControllerTerm:
 
     def _broker_disowned(self, answer: events.Event) -> None:
         """The broker is told again and again, so one look now and then is enough."""
-        now_ms = self._seams.clock.now_ms()
+        now_ms = self._environment.clock.now_ms()
         if self._disowned is None and now_ms >= self._may_look_at_ms and not self._is_closed:
             self._may_look_at_ms = now_ms + LOOK_INTERVAL_MS
             self._disowned = answer
@@ -216,7 +218,7 @@ class ControllerTerm:
         snapshot = await self._facts.load(self._fence)
         self._say_what_cannot_be_read(snapshot)
         self._outboxes.brokers_are(snapshot.brokers)
-        seed = self._seams.random_bytes(16)
+        seed = self._environment.random_bytes(16)
         await self._settle(events.Elected(self._broker, self.epoch, self.epoch_version, snapshot, seed))
 
     def _say_what_cannot_be_read(self, fact: Fact) -> None:
@@ -246,7 +248,7 @@ class ControllerTerm:
     async def _settle(self, event: events.Event) -> None:
         self._journal.hold()
         try:
-            with self._seams.making_what_stays():
+            with self._environment.making_what_stays():
                 await self._settle_all(event)
         finally:
             self._journal.release()
@@ -270,8 +272,8 @@ class ControllerTerm:
 
     async def _step(self, event: events.Event) -> _Stepped:
         """Effects, and the requests among them as bytes, by id: those of a large step."""
-        now_ms = self._seams.clock.now_ms()
-        if self._weight(event) < self._seams.large_step:
+        now_ms = self._environment.clock.now_ms()
+        if self._weight(event) < self._environment.large_step:
             return self.core.step(event, now_ms), {}
         return await self._aside(partial(self._large_step, event, now_ms))
 
@@ -294,12 +296,12 @@ class ControllerTerm:
         )
 
     async def _large_aside(self, size: int, work: Callable[[], T]) -> T:
-        return work() if size < self._seams.large_step else await self._aside(work)
+        return work() if size < self._environment.large_step else await self._aside(work)
 
     async def _aside(self, work: Callable[[], T]) -> T:
         """By a thread, while the loop serves clients and followers. Nobody else touches the core meanwhile: events wait in
         their queue, and whoever cancels us waits for the end of it, for `close` is a step too."""
-        done = self._seams.run_step(work)
+        done = self._environment.run_step(work)
         self.is_aside = True
         cancelled: asyncio.CancelledError | None = None
         while not done.done():
@@ -316,7 +318,7 @@ class ControllerTerm:
         self, event: events.Event, effects: controller_effects.Effects, encoded: dict[int, EncodedRequest]
     ) -> None:
         """Everything but the writes: it depended on none, or on writes that are done."""
-        self._journal.record(self._seams.clock.now_ms(), self.epoch, event, effects)
+        self._journal.record(self._environment.clock.now_ms(), self.epoch, event, effects)
         self._outboxes.send(effects.requests, encoded)
         for answer in effects.answers:
             self._asked.pop(answer.request_id, None)
@@ -336,8 +338,8 @@ class ControllerTerm:
         if self._tick_timer is not None:
             self._tick_timer.cancel()
         self._tick_at_ms = at_ms
-        delay_s = max(0, at_ms - self._seams.clock.now_ms()) / 1000
-        self._tick_timer = self._seams.loop.call_later(delay_s, self._tick)
+        delay_s = max(0, at_ms - self._environment.clock.now_ms()) / 1000
+        self._tick_timer = self._environment.loop.call_later(delay_s, self._tick)
 
     def _tick(self) -> None:
         self._tick_timer = None

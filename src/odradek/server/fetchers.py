@@ -16,9 +16,9 @@ from odradek.model.cluster import Endpoint
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import BrokerId
 from odradek.replication.follower import FollowerFetcher
+from odradek.server.environment import Environment
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
-from odradek.server.seams import Seams
 
 # A leader that died is gone for good in most cases; one that is being started again answers soon.
 RECONNECT_MS = 100
@@ -55,7 +55,7 @@ class Fetching:
         endpoint: Endpoint,
         fetcher: FollowerFetcher,
         *,
-        seams: Seams,
+        environment: Environment,
         pool: BufferPool,
         after_turn: Callable[[], None],
         connect_timeout_ms: int,
@@ -69,8 +69,8 @@ class Fetching:
         self.endpoint = endpoint
         self.fetcher = fetcher
         self.after_turn = after_turn
-        self._loop = seams.loop
-        self._now_ms = seams.clock.now_ms
+        self._loop = environment.loop
+        self._now_ms = environment.clock.now_ms
         self._pool = pool
         self._connect_timeout_s = connect_timeout_ms / 1000
         self._silence_timeout_s = silence_timeout_ms / 1000
@@ -221,7 +221,7 @@ class Fetchers:
     def __init__(
         self,
         *,
-        seams: Seams,
+        environment: Environment,
         pool: BufferPool,
         after_turn: Callable[[], None],
         connect_timeout_ms: int,
@@ -234,7 +234,7 @@ class Fetchers:
         """`on_lost` hears of connections that broke, `on_connected` of those that stand."""
         self._fetch = partial(
             Fetching,
-            seams=seams,
+            environment=environment,
             pool=pool,
             after_turn=after_turn,
             connect_timeout_ms=connect_timeout_ms,

@@ -20,9 +20,9 @@ from odradek.protocol import headers
 from odradek.protocol.api_keys import APIS
 from odradek.server.connection import MOST_LINGERING_S, Connection
 from odradek.server.connection_limits import ConnectionLimits, Refused
+from odradek.server.environment import Environment
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
-from odradek.server.seams import Seams
 
 # Between the look for connections that are idle and their end.
 _LAST_WORDS_S = 0.05
@@ -53,7 +53,7 @@ class Gateway:
         self,
         *,
         settings: BrokerSettings,
-        seams: Seams,
+        environment: Environment,
         pool: BufferPool,
         handle: Callable[[Request, int], Answer],
         drain_effects: Callable[[], bool],
@@ -66,19 +66,19 @@ class Gateway:
         """`address_rate`: new connections a second that an address may open (KIP-612), None: any. `throttles`: to
         whom the time of requests is told, when somebody has a quota of it."""
         self.pool = pool
-        self.monotonic = seams.loop.time
-        self.call_later = seams.loop.call_later
+        self.monotonic = environment.loop.time
+        self.call_later = environment.loop.call_later
         self._settings = settings
-        self._now_ms = seams.clock.now_ms
-        self._stopwatch_ns = seams.stopwatch_ns
-        self._loop = seams.loop
+        self._now_ms = environment.clock.now_ms
+        self._stopwatch_ns = environment.stopwatch_ns
+        self._loop = environment.loop
         self._handle = handle
         self._drain_effects = drain_effects
         self._on_connection_closed = on_connection_closed
         self._log = log
         self._metrics = metrics
         self._throttles = throttles or ClientThrottles(ClientQuotas(), settings)
-        self._limits = ConnectionLimits(settings, address_rate, seams.clock.now_ms)
+        self._limits = ConnectionLimits(settings, address_rate, environment.clock.now_ms)
         self._connections: dict[int, Connection] = {}
         self._per_address: dict[str, int] = {}
         self._next_connection_id = 0

@@ -16,8 +16,8 @@ from odradek.log.files import Directory
 from odradek.model.ids import BrokerId, ControllerEpoch
 from odradek.server import state_change_log
 from odradek.server.appended_file import AppendedFile
+from odradek.server.environment import Environment
 from odradek.server.log_limits import LimitedLog
-from odradek.server.seams import Seams
 
 if TYPE_CHECKING:
     from odradek.controller.effects import Effects
@@ -38,11 +38,13 @@ _Step = tuple[int, ControllerEpoch, "Event", "Effects"]
 
 
 class Journal:
-    def __init__(self, directory: Directory, broker: BrokerId, log: LimitedLog, seams: Seams) -> None:
+    def __init__(
+        self, directory: Directory, broker: BrokerId, log: LimitedLog, environment: Environment
+    ) -> None:
         self._broker = broker
         self._log = log
         self._file = AppendedFile(directory, f"controller-{broker}.jsonl", log)
-        self._seams = seams
+        self._environment = environment
         self._waiting: deque[_Step] = deque()
         self._waiting_values = 0
         self._leaves_out = False
@@ -59,7 +61,7 @@ class Journal:
         self._is_free.set()
 
     def record(self, now_ms: int, epoch: ControllerEpoch, event: "Event", effects: "Effects") -> None:
-        self._seams.controller_stepped(event, effects)
+        self._environment.controller_stepped(event, effects)
         step = (now_ms, epoch, event, effects)
         weight = _weight(event, effects)
         if self._leaves_out and not _is_election(event):
@@ -84,7 +86,7 @@ class Journal:
         self._waiting.append(step)
         self._waiting_values += weight
         if self._writing is None:
-            self._writing = self._seams.loop.create_task(self._write_later())
+            self._writing = self._environment.loop.create_task(self._write_later())
 
     async def finish(self) -> None:
         """Everything recorded so far is written when this returns."""
@@ -123,7 +125,7 @@ class Journal:
         """Each made by a thread while the controller has nothing to do."""
         while True:
             await self._is_free.wait()
-            found = await self._seams.run_blocking(next, made, None)
+            found = await self._environment.run_blocking(next, made, None)
             if found is None:
                 return
             yield found

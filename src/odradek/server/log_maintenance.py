@@ -16,8 +16,8 @@ from odradek.log.partition_log import PartitionLog
 from odradek.model.ids import TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.server.cleaning import LogCleaning
+from odradek.server.environment import Environment
 from odradek.server.log_limits import LimitedLog
-from odradek.server.seams import Seams
 
 logger = logging.getLogger("odradek.server")
 
@@ -29,7 +29,7 @@ class LogMaintenance:
     def __init__(
         self,
         logs: LogManager,
-        seams: Seams,
+        environment: Environment,
         settings: BrokerSettings,
         *,
         on_flushed: Callable[[FlushLog, str | None], None],
@@ -38,7 +38,7 @@ class LogMaintenance:
         log: LimitedLog,
     ) -> None:
         self._logs = logs
-        self._seams = seams
+        self._environment = environment
         self._on_flushed = on_flushed
         self._high_watermarks = high_watermarks
         self._log = log
@@ -49,7 +49,7 @@ class LogMaintenance:
         self._background_done = asyncio.Event()
         self._is_checkpointing = False
         self._pending_high_watermarks: Mapping[TopicPartition, int] | None = None
-        now_ms = seams.clock.now_ms()
+        now_ms = environment.clock.now_ms()
         self._checkpoint_ms: int = settings.log_flush_offset_checkpoint_interval_ms
         self._checkpoint_at_ms = now_ms + self._checkpoint_ms
         self._start_offsets_ms: int = settings.log_flush_start_offset_checkpoint_interval_ms
@@ -107,7 +107,7 @@ class LogMaintenance:
 
     def housekeep(self) -> None:
         """Called about once a second."""
-        now_ms = self._seams.clock.now_ms()
+        now_ms = self._environment.clock.now_ms()
         if now_ms >= self._look_at_ms and not self._is_looking:
             self._look_at_ms = now_ms + LOOK_MS
             self._is_looking = True
@@ -122,7 +122,7 @@ class LogMaintenance:
             while await self._cleaning.round():
                 pass
         finally:
-            self._clean_at_ms = self._seams.clock.now_ms() + self._cleaning.backoff_ms
+            self._clean_at_ms = self._environment.clock.now_ms() + self._cleaning.backoff_ms
             self._is_cleaning = False
 
     async def _look(self, now_ms: int) -> None:
@@ -158,7 +158,7 @@ class LogMaintenance:
                 return
             fault = None if plan.is_empty else await self._run(plan.run)
             if fault is None:
-                log.commit_flush(plan, self._seams.clock.now_ms())
+                log.commit_flush(plan, self._environment.clock.now_ms())
             else:
                 log.broken(fault)  # unless it was deleted meanwhile
         finally:
@@ -172,14 +172,14 @@ class LogMaintenance:
         said.
         """
         try:
-            await self._seams.run_blocking(function, *arguments)
+            await self._environment.run_blocking(function, *arguments)
         except StorageError as error:
             self._log.warning(f"disk {error}", f"{error}")
             return error
         return None
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._seams.loop.create_task(work)
+        task = self._environment.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
 

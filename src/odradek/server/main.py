@@ -72,7 +72,7 @@ async def _serve(
     stop_when_closed: int | None,
 ) -> int:
     from odradek.server.broker_runtime import BrokerRuntime
-    from odradek.server.seams import Seams
+    from odradek.server.environment import Environment
     from odradek.server.warm_up import warm_up
 
     loop = asyncio.get_running_loop()
@@ -82,9 +82,9 @@ async def _serve(
     if stop_when_closed is not None:
         os.set_blocking(stop_when_closed, False)
         loop.add_reader(stop_when_closed, stop.parent_gone, stop_when_closed)
-    seams = Seams(loop)
+    environment = Environment(loop)
     descriptors.keep_spare(loop)
-    runtime = BrokerRuntime(settings, seams, open_provider(settings), is_alone=True)
+    runtime = BrokerRuntime(settings, environment, open_provider(settings), is_alone=True)
     starting = loop.create_task(runtime.start())
     await asyncio.wait({starting, stop.asked}, return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
@@ -100,13 +100,13 @@ async def _serve(
     gc.set_threshold(*GC_THRESHOLDS)
     if on_ready is not None:
         on_ready(runtime)
-    await seams.run_blocking(warm_up)
+    await environment.run_blocking(warm_up)
     # What is here now stays: the collector need not look at it again.
     gc.collect()
     gc.freeze()
     while not await _stopped(runtime, stop):
         stop.forget()
-    seams.close()
+    environment.close()
     return STOPPED_IN_ORDER
 
 

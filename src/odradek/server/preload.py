@@ -9,7 +9,7 @@ from odradek.server.warm_up import warm_up
 _MODULES = (
     "odradek.server.main",
     "odradek.server.broker_runtime",
-    "odradek.server.seams",
+    "odradek.server.environment",
     "odradek.store.embedded",
 )
 

@@ -13,7 +13,7 @@ from odradek.log.errors import WrongDirectory
 from odradek.model.cluster import BrokerRegistration, Endpoint
 from odradek.model.errors import OdradekError
 from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch
-from odradek.server.seams import Seams
+from odradek.server.environment import Environment
 from odradek.store import api, layout, transactions
 from odradek.store.fields import Unreadable
 
@@ -27,7 +27,7 @@ class BrokerIdInUse(OdradekError):
     """Another process that lives is registered under our id."""
 
 
-async def prepare_tree(store: api.Store, seams: Seams, known_cluster: str | None = None) -> str:
+async def prepare_tree(store: api.Store, environment: Environment, known_cluster: str | None = None) -> str:
     """Makes the persistent nodes where they are missing; returns the cluster's id, invented by the first
     broker. `known_cluster`: the one our log directories belong to. Then a store without a cluster is not ours, or has
     been emptied, and none is invented there: WrongDirectory.
@@ -40,7 +40,7 @@ async def prepare_tree(store: api.Store, seams: Seams, known_cluster: str | None
                 "or was emptied. Point the broker at that cluster's store, or restore it with `odradek store import`; for a new "
                 "cluster give the broker another log.dirs"
             )
-        invented = urlsafe_b64encode(seams.random_bytes(16)).rstrip(b"=").decode()
+        invented = urlsafe_b64encode(environment.random_bytes(16)).rstrip(b"=").decode()
         first = (
             (layout.CLUSTER_ID, layout.encode_cluster_id(invented)),
             # Made by whoever stands for election first; here it saves that one a transaction.
@@ -73,7 +73,7 @@ async def _get(store: api.Store, path: str) -> api.Node | None:
 
 async def register(
     store: api.Store,
-    seams: Seams,
+    environment: Environment,
     broker_id: BrokerId,
     endpoints: tuple[Endpoint, ...],
     rack: str | None,
@@ -85,11 +85,11 @@ async def register(
     """
     path = layout.broker_path(broker_id)
     wanted = BrokerRegistration(broker_id, UNKNOWN_BROKER_EPOCH, endpoints, rack, clean_epoch)
-    deadline = seams.loop.time() + (store.session_timeout_ms + PATIENCE_MS) / 1000
+    deadline = environment.loop.time() + (store.session_timeout_ms + PATIENCE_MS) / 1000
     has_told = False
     while True:
         try:
-            await store.multi(transactions.register_broker(wanted, timestamp_ms=seams.clock.now_ms()))
+            await store.multi(transactions.register_broker(wanted, timestamp_ms=environment.clock.now_ms()))
             stat = await store.exists(path)
         except api.NodeExists:
             stat = await store.exists(path)
@@ -111,7 +111,7 @@ async def register(
                 await _where(store, broker_id),
                 stat.ephemeral_owner,
             )
-        if not await _wait_until_gone(store, seams, path, deadline):
+        if not await _wait_until_gone(store, environment, path, deadline):
             raise BrokerIdInUse(
                 f"broker {broker_id} is registered at {await _where(store, broker_id)} by a process that lives; "
                 "stop that one, or give this one another broker.id"
@@ -119,13 +119,16 @@ async def register(
 
 
 async def rewrite(
-    store: api.Store, seams: Seams, registration: BrokerRegistration, endpoints: tuple[Endpoint, ...]
+    store: api.Store,
+    environment: Environment,
+    registration: BrokerRegistration,
+    endpoints: tuple[Endpoint, ...],
 ) -> BrokerRegistration:
     """The same incarnation at other addresses: the node is written, and the controller tells everybody."""
     moved = BrokerRegistration(
         registration.broker_id, registration.epoch, endpoints, registration.rack, registration.clean_epoch
     )
-    value = layout.encode_registration(moved, timestamp_ms=seams.clock.now_ms())
+    value = layout.encode_registration(moved, timestamp_ms=environment.clock.now_ms())
     try:
         await store.set(layout.broker_path(registration.broker_id), value)
     except api.NoNode:
@@ -134,7 +137,7 @@ async def rewrite(
 
 
 async def register_again(
-    store: api.Store, seams: Seams, registration: BrokerRegistration
+    store: api.Store, environment: Environment, registration: BrokerRegistration
 ) -> BrokerRegistration:
     """A new node in place of ours, in one transaction: nobody sees us gone, everybody a new broker epoch.
 
@@ -144,11 +147,11 @@ async def register_again(
     anew = BrokerRegistration(
         registration.broker_id, UNKNOWN_BROKER_EPOCH, registration.endpoints, registration.rack
     )
-    made = transactions.register_broker(anew, timestamp_ms=seams.clock.now_ms())
+    made = transactions.register_broker(anew, timestamp_ms=environment.clock.now_ms())
     try:
         await store.multi((api.Delete(path), *made))
     except api.NoNode:  # somebody deleted it
-        return await register(store, seams, anew.broker_id, anew.endpoints, anew.rack)
+        return await register(store, environment, anew.broker_id, anew.endpoints, anew.rack)
     stat = await store.exists(path)
     if stat is None:
         raise api.SessionExpired(message="our registration is gone")
@@ -157,7 +160,7 @@ async def register_again(
     )
 
 
-async def _wait_until_gone(store: api.Store, seams: Seams, path: str, deadline: float) -> bool:
+async def _wait_until_gone(store: api.Store, environment: Environment, path: str, deadline: float) -> bool:
     changed = asyncio.Event()
 
     def heard(event: api.WatchEvent) -> None:
@@ -170,7 +173,7 @@ async def _wait_until_gone(store: api.Store, seams: Seams, path: str, deadline: 
             changed.clear()
             if await store.exists(path, watch=True) is None:
                 return True
-            left_s = deadline - seams.loop.time()
+            left_s = deadline - environment.loop.time()
             if left_s <= 0:
                 return False
             try:

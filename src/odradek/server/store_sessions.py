@@ -19,11 +19,11 @@ from odradek.model.settings import BrokerSettings
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.controller_runtime import ControllerRuntime
 from odradek.server.endpoints import endpoint_of
+from odradek.server.environment import Environment
 from odradek.server.gateway import Gateway
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
 from odradek.server.registration import register, register_again, rewrite
-from odradek.server.seams import Seams
 from odradek.store import api, layout
 from odradek.store.facts import BrokerFacts
 from odradek.store.fields import Unreadable
@@ -41,7 +41,7 @@ class StoreSessions:
         *,
         store: api.Store,
         stores: api.StoreProvider,
-        seams: Seams,
+        environment: Environment,
         settings: BrokerSettings,
         endpoints: tuple[Endpoint, ...],
         endpoints_of: Callable[[BrokerSettings], tuple[Endpoint, ...]],
@@ -57,10 +57,10 @@ class StoreSessions:
         """`endpoints_of`: what is advertised with other settings. `clean_epoch`: of the incarnation whose clean shutdown our directories speak of, -1 for none."""
         self.store: api.Store | None = store
         self.registration: BrokerRegistration | None = None
-        self.is_registered: asyncio.Future[None] = seams.loop.create_future()
+        self.is_registered: asyncio.Future[None] = environment.loop.create_future()
         self._stores = stores
-        self._seams = seams
-        self._now_ms = seams.clock.now_ms
+        self._environment = environment
+        self._now_ms = environment.clock.now_ms
         self._settings = settings
         self._broker_id = BrokerId(settings.broker_id)
         self._endpoints = endpoints
@@ -134,7 +134,7 @@ class StoreSessions:
             self._broker.registering()
             self.registration = await register(
                 store,
-                self._seams,
+                self._environment,
                 self._broker_id,
                 self._endpoints,
                 self._settings.broker_rack,
@@ -142,7 +142,7 @@ class StoreSessions:
             )
             self._broker.registered(self.registration.epoch, self._now_ms())
             self._gateway.end_turn()
-            controller = self._seams.loop.create_task(self._controller.run(store))
+            controller = self._environment.loop.create_task(self._controller.run(store))
             controller.add_done_callback(lambda task: wake.set())
             for fact in await facts.load():
                 await self._deliver(store, fact)
@@ -158,7 +158,7 @@ class StoreSessions:
                 try:
                     if self._wants_new_epoch:
                         self._broker.registering()
-                        self.registration = await register_again(store, self._seams, self.registration)
+                        self.registration = await register_again(store, self._environment, self.registration)
                         self._wants_new_epoch = False
                         self._broker.registered(self.registration.epoch, self._now_ms())
                         self._gateway.end_turn()
@@ -169,7 +169,7 @@ class StoreSessions:
                     if self._has_moved:
                         self._has_moved = False
                         self.registration = await rewrite(
-                            store, self._seams, self.registration, self._endpoints
+                            store, self._environment, self.registration, self._endpoints
                         )
                 except api.StoreUnavailable as error:
                     self._log.warning("store", f"the store cannot be reached: {error}")

@@ -204,7 +204,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "log/leader_epochs.py LeaderEpochs.clear",
     ),
     "a wire, a clock or threads that only a process has: the world passes its own": (
-        "server/seams.py Seams.*",
+        "server/environment.py Environment.*",
         "server/collector.py resting",
         "server/descriptors.py take_all",
         "server/descriptors.py keep_spare",

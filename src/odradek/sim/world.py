@@ -16,7 +16,7 @@ from odradek.model.errors import OdradekError
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.server.broker_runtime import BrokerRuntime
-from odradek.server.seams import Clock, Seams
+from odradek.server.environment import Clock, Environment
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.replicas import ClusterView
 from odradek.sim.loop import NOBODY, Host, SimLoop
@@ -50,7 +50,7 @@ class NotInTime(OdradekError):
     """The simulated deadline passed."""
 
 
-class SimSeams(Seams):
+class SimEnvironment(Environment):
     """The simulator's time, randomness and blocking work for one host."""
 
     def __init__(self, world: "World", broker: "SimBroker") -> None:
@@ -181,7 +181,7 @@ class SimBroker:
         try:
             runtime = BrokerRuntime(
                 self.settings(),
-                SimSeams(self.world, self),
+                SimEnvironment(self.world, self),
                 self.link,
                 open_directory=self.open_directory,
             )

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from odradek.model.settings import BrokerSettings
 from odradek.server.broker_runtime import BrokerRuntime
-from odradek.server.seams import Seams
+from odradek.server.environment import Environment
 from odradek.store.api import StoreProvider
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 
@@ -75,7 +75,9 @@ class LocalCluster:
         assert broker_id not in self.runtimes, f"broker {broker_id} runs already"
         if broker_id not in self._ports:
             self._ports[broker_id] = self._reserve_port()
-        runtime = BrokerRuntime(self.settings_of(broker_id), Seams(asyncio.get_running_loop()), self.stores)
+        runtime = BrokerRuntime(
+            self.settings_of(broker_id), Environment(asyncio.get_running_loop()), self.stores
+        )
         try:
             await runtime.start()
         except BaseException:

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
+from odradek.server.environment import Clock
 from odradek.server.log_limits import LimitedLog
-from odradek.server.seams import Clock
 
 
 class World:

@@ -48,7 +48,7 @@ class Clock:
         self._origin_ms += max(-limit, min(limit, off))
 
 
-class Seams:
+class Environment:
     """What one process gives its brokers. The simulator passes another object with the same attributes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
