@@ -1,10 +1,23 @@
 """docs/spark.md says what the code knows: every option, and job files that are read as printed."""
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
-from odradek.spark import options, topic_options
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+from odradek.client.sync import SyncClient
+from odradek.model.ids import TopicPartition
+from odradek.records.builder import NewRecord, build_batch
+from odradek.spark import functions, options, topic_options
 from odradek.spark.job_file import jobs_of
+from odradek.testing.process_cluster import ProcessCluster
+from tests.spark.conftest import create_topic
+from tests.spark.formats.registry_server import framed, registry
+from tests.spark.formats.test_avro import SIMPLE, written
+from tests.spark.formats.test_protobuf import message, schema
 
 PAGE = Path("docs/spark.md").read_text(encoding="utf-8")
 
@@ -35,3 +48,66 @@ def test_the_job_file_is_read_as_printed(tmp_path: Path) -> None:
         (("orders",), "json", "10s"),
         (("clicks",), "raw", "1m"),
     ]
+
+
+RECIPES = re.findall(
+    r"^### (\d+)\. (.*?)$.*?```python\n(.*?)```", PAGE.split("## Recipes")[1], flags=re.DOTALL | re.MULTILINE
+)
+
+
+@pytest.fixture(scope="module")
+def kitchen(
+    spark: Any, cluster: ProcessCluster, client: SyncClient, tmp_path_factory: pytest.TempPathFactory
+) -> Any:
+    """What the recipes take for granted: topics, a registry, files; and what becomes of a recipe's text here."""
+    data = tmp_path_factory.mktemp("data")
+    clicks = [(b"a", b"x"), (b"a", b"y"), (b"b", b"x")]
+    topics = {
+        "orders": [(b"a", b'{"id": 1, "name": "ink"}'), (b"b", b'{"id": 2, "name": "pen"}'), (None, b"none")],
+        "avro-orders": [(None, framed(7, written(SIMPLE, {"id": n, "n": ""}))) for n in (1, 2)],
+        "protobuf-orders": [(None, message()(id=7).SerializeToString())],
+        "clicks": clicks,
+        "clicks-copy": clicks,
+    }
+    for topic, records in topics.items():
+        create_topic(client, topic)
+        batch = [NewRecord(key, value, 1_700_000_000_000 + n) for n, (key, value) in enumerate(records)]
+        client.produce(TopicPartition(topic, 0), build_batch(batch))
+    (data / "order.desc").write_bytes(FileDescriptorSet(file=[schema()]).SerializeToString())
+    for kind, text in (("offsets", json.dumps({"clicks": {"0": 2}})), ("commits", "")):
+        (data / "connector-checkpoint" / kind).mkdir(parents=True)
+        (data / "connector-checkpoint" / kind / "0").write_text(f"v1\n{{}}\n{text}")
+    with registry() as server:
+        server.has(7, SIMPLE, subject="avro-orders-value")
+
+        def prepared(recipe: str) -> str:
+            here = recipe.replace("127.0.0.1:9092", cluster.bootstrap).replace("/data", str(data))
+            return here.replace("http://127.0.0.1:8081", server.url)
+
+        begin = re.findall(r"```python\n(.*?)```", PAGE.split("## Recipes")[1], flags=re.DOTALL)[0]
+        names: dict[str, Any] = {"local_session": lambda: spark}
+        exec(prepared(begin.replace("from odradek.spark.session import local_session\n", "")), names)
+        yield lambda recipe: exec(prepared(recipe), dict(names))
+
+
+def test_there_are_ten_recipes_and_more() -> None:
+    assert [int(number) for number, _, _ in RECIPES] == [*range(1, len(RECIPES) + 1)]
+    assert len(RECIPES) >= 10 and all("assert" in text for _, _, text in RECIPES)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("recipe", [text for _, _, text in RECIPES], ids=[name for _, name, _ in RECIPES])
+def test_a_recipe_runs_as_it_is_printed(kitchen: Any, recipe: str) -> None:
+    kitchen(recipe)
+
+
+def test_every_function_stands_in_the_table_and_no_other() -> None:
+    table = PAGE.split("## Functions")[1].split("## Recipes")[0]
+    told = {
+        name
+        for row in table.splitlines()
+        if row.startswith("| `")
+        for name in re.findall(r"`(\w+)\(", row.split("|")[1])
+    }
+
+    assert told == set(functions.__all__)

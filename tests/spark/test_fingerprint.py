@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odradek.spark import fingerprint
 from odradek.spark.fingerprint import EMPTY, Fingerprint, hash_of_record, of_arrow, of_records
 
 field = st.none() | st.binary(max_size=40) | st.binary(min_size=41, max_size=300)
@@ -48,6 +49,29 @@ def test_the_order_and_the_grouping_do_not_matter() -> None:
     assert of_records(shuffled) == of_records(records)
     assert of_records(records[:333]) + of_records(records[333:]) == of_records(records)
     assert of_records(records) + EMPTY == of_records(records)
+
+
+def test_long_values_hash_as_the_definition_says_and_not_word_by_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chance = random.Random(2)
+    sizes = [0, 7, fingerprint._LONG - 1, fingerprint._LONG, fingerprint._LONG + 1, 300_005, 3]
+    records: list[tuple[bytes | None, bytes | None]] = [
+        (chance.randbytes(size), chance.randbytes(n)) for n, size in enumerate(sizes)
+    ]
+    records += [(None, chance.randbytes(size)) for size in sizes]
+    wanted = slowly(records)
+    asked: list[int] = []
+    multiplier = fingerprint._multiplier
+
+    def counted(lane: int, field: int, index: int) -> int:
+        asked.append(index)
+        return multiplier(lane, field, index)
+
+    monkeypatch.setattr(fingerprint, "_multiplier", counted)
+
+    assert of_records(records) == wanted
+    assert max(asked) < fingerprint._LONG // 8, "a word of a long value costs a turn of all"
 
 
 A_RECORD = (b"key", bytes(range(64)))

@@ -18,6 +18,7 @@ from odradek.spark import replay as replay_module
 from odradek.spark import tables
 from odradek.spark.ddl import schema_of, text_of
 from odradek.spark.dead_letters import dead_letters, keep_shape, kept_shape
+from odradek.spark.decode import RecordTooLarge
 from odradek.spark.formats import registry as registry_module
 from odradek.spark.formats.declared import Format
 from odradek.spark.jobs.tables import TablesJob, planned
@@ -415,6 +416,24 @@ def test_a_value_too_large_to_be_parsed_is_a_letter_with_its_bytes(
     )
     assert letter["value"] == values[1]
     assert LARGEST_VALUE == 16 << 20 and job.source_options()["maxRecordBytes"] == str(64 << 20)
+
+
+def test_a_record_of_50_mb_is_a_letter_and_one_beyond_the_bound_stops_the_job(
+    client: SyncClient, job: TablesJob
+) -> None:
+    for number, size in ((6, 50 << 20), (7, 65 << 20)):
+        value = b'{"a": "' + bytes(size) + b'"}'
+        client.produce(TopicPartition(job.topics[0], 0), build_batch([NewRecord(None, value)], codec="zstd"))
+        shape = Shape(schema_of("a STRING"), format=Format("json"))
+        if number == 6:
+            commit(job, shape, 7, begin=6)
+            (letter,) = dead_letters(job.table)
+            assert (letter.offset, letter.stage, letter.value) == (6, "size", value)
+            assert letter.error == "a value of 52,428,809 bytes; 16,777,216 is the most that is parsed"
+            assert replay(job.table, Format("json")).waiting == 1
+        else:
+            with pytest.raises(RecordTooLarge, match=r"offsets 7 to 8: .*67108864 is the most that is read"):
+                task(job, shape, 8, begin=7)
 
 
 def test_a_plain_key_is_a_column_of_its_type(job: TablesJob, server: RegistryServer) -> None:

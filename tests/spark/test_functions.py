@@ -1,0 +1,173 @@
+"""The functions of the library, by their own examples and in a stream."""
+
+import doctest
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.client.sync import SyncClient
+from odradek.model.errors import ConfigurationError
+from odradek.spark import functions
+from odradek.spark.functions import (
+    dead_letters,
+    decoded,
+    deduplicated,
+    fingerprinted,
+    lag_of,
+    readable,
+    windows_of,
+)
+from odradek.spark.verify import verify
+from odradek.testing.process_cluster import ProcessCluster
+from tests.spark.conftest import fill
+from tests.spark.formats.registry_server import framed, registry
+from tests.spark.formats.test_avro import SIMPLE, written
+
+pytestmark = pytest.mark.spark
+MakeTopic = Callable[..., str]
+
+
+def records(spark: Any, *values: bytes) -> Any:
+    """As the source gives them: of one partition of `orders`, a second apart."""
+    from pyspark.sql import functions as F
+
+    rows = [(None, bytearray(value), "orders", 0, n, 1_700_000_000 + n) for n, value in enumerate(values)]
+    frame = spark.createDataFrame(
+        rows, "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, at BIGINT"
+    )
+    return frame.withColumn("timestamp", F.timestamp_seconds("at")).drop("at")
+
+
+def test_every_example_runs_and_every_function_has_one(spark: Any) -> None:
+    found = doctest.DocTestFinder().find(functions, extraglobs={"spark": spark, "records": records})
+    public = set(functions.__all__)
+    runner = doctest.DocTestRunner()
+    for example in found:
+        runner.run(example)
+
+    assert {test.name.rsplit(".", 1)[1] for test in found if test.examples} >= public
+    assert runner.summarize().failed == 0
+    for query in spark.streams.active:
+        query.stop()
+
+
+def topic_of(spark: Any, cluster: ProcessCluster, topic: str, *, stream: bool = False) -> Any:
+    reader = spark.readStream if stream else spark.read
+    options = {
+        "kafka.bootstrap.servers": cluster.bootstrap,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+    }
+    return reader.format("odradek").options(**options).load()
+
+
+def test_avro_of_a_registry_in_a_stream_with_its_letters(
+    spark: Any, cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    good = [framed(7, written(SIMPLE, {"id": n, "n": f"n{n}"})) for n in range(3)]
+    fill(client, topic, 0, [*good, b"no avro", framed(8, b"")])
+    with registry() as server:
+        server.has(7, SIMPLE, subject="orders-value")
+        found = decoded(
+            topic_of(spark, cluster, topic, stream=True),
+            "avro",
+            registry=server.url,
+            subject="orders-value",
+            on_error="dlq",
+        )
+        query = (
+            found.writeStream.format("memory")
+            .queryName("decoded_orders")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    table = spark.table("decoded_orders")
+    assert [(r.id, r.n, r["__offset"]) for r in readable(table).orderBy("id").collect()] == [
+        (0, "n0", 0),
+        (1, "n1", 1),
+        (2, "n2", 2),
+    ]
+    letters = dead_letters(table).orderBy("offset").collect()
+    assert [(r.offset, r.stage, r.schemaId) for r in letters] == [(3, "schema", None), (4, "schema", 8)]
+    assert [(x.topic, x.partition, x.records, x.seconds) for x in lag_of(query)] == [(topic, 0, 0, 0.0)]
+
+
+def test_a_frame_of_another_source_lacks_what_is_ours(spark: Any) -> None:
+    found = decoded(records(spark, b'{"id": 1}').drop("key"), schema="id BIGINT").collect()
+
+    assert (found[0].id, found[0]["__key"], found[0]["__leaderEpoch"]) == (1, None, None)
+    assert "__letter" not in found[0]
+    with pytest.raises(
+        ConfigurationError, match="decoded needs the column timestamp; there are value, topic"
+    ):
+        decoded(records(spark, b"").select("value", "topic", "partition", "offset"), schema="id BIGINT")
+    with pytest.raises(ConfigurationError, match="decoded needs columns"):
+        decoded(records(spark, b""))
+    with pytest.raises(
+        ConfigurationError, match=r"which wants what decoded\(.* gives, needs the column __letter"
+    ):
+        dead_letters(records(spark, b""))
+
+
+def test_a_fingerprint_is_that_of_verify(
+    spark: Any, cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=2)
+    fill(client, topic, 0, [b"%d" % n for n in range(500)])
+    fill(client, topic, 1, [b"%d" % n for n in range(30)])
+    frame = topic_of(spark, cluster, topic)
+
+    rows = fingerprinted(frame.repartition(3)).orderBy("partition").collect()
+    (
+        frame.sparkSession.readStream.format("odradek")
+        .options(**{"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic})
+        .option("startingOffsets", "earliest")
+        .load()
+        .writeStream.format("odradek-delta")
+        .options(table=str(tmp_path / "table"), appId="a", rowsAreRecords="true")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+        .awaitTermination()
+    )
+    report = verify(str(tmp_path / "table"), cluster.bootstrap)
+
+    assert [(r.partition, r.first, r.end, r.records) for r in rows] == [(0, 0, 500, 500), (1, 0, 30, 30)]
+    assert [r.hash for r in rows] == [p.topic.hex for p in report.partitions]
+
+
+def test_windows_and_duplicates_in_a_stream(
+    spark: Any, cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    from pyspark.sql import functions as F
+
+    topic = make_topic()
+    fill(client, topic, 0, [b"a", b"b", b"a", b"a"])
+    frame = topic_of(spark, cluster, topic, stream=True)
+    for name, result in (
+        ("once", deduplicated(frame, "value")),
+        ("windows", windows_of(frame, "1 minute", F.max("offset").alias("last"), by=["topic"])),
+    ):
+        query = (
+            result.writeStream.format("memory")
+            .queryName(name)
+            .outputMode("append" if name == "once" else "update")
+            .option("checkpointLocation", str(tmp_path / name))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    assert sorted(bytes(r.value) for r in spark.table("once").collect()) == [b"a", b"b"]
+    (window,) = spark.table("windows").collect()
+    assert (window.topic, window.last) == (topic, 3)
+    with pytest.raises(ConfigurationError, match="fingerprinted wants a batch"):
+        fingerprinted(frame)
+    with pytest.raises(ConfigurationError, match="deduplicated needs the column colour"):
+        deduplicated(frame, "colour")
