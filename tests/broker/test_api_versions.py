@@ -17,7 +17,7 @@ def test_every_served_key_has_a_handler_and_api_versions_says_so(world: World) -
     listed = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
     assert listed == dict(SERVED)
     assert listed.keys() == HANDLERS.keys()
-    assert listed[0] == (0, 11), "some librdkafka releases compress only when Produce starts at 0"
+    assert listed[0] == (0, 12), "some librdkafka releases compress only when Produce starts at 0"
 
 
 def test_a_handler_that_is_read_when_it_is_asked_for_is_kept_by_its_broker_alone(world: World) -> None:
@@ -43,7 +43,7 @@ def test_api_versions_refuses_a_software_name_that_is_none(world: World, name: s
     assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
-@pytest.mark.parametrize(("key", "version"), [(8, 99), (29, 1), (38, 0), (1000, 0), (1, 3), (0, 12), (22, 6)])
+@pytest.mark.parametrize(("key", "version"), [(8, 99), (29, 1), (38, 0), (1000, 0), (1, 3), (0, 13), (22, 6)])
 @pytest.mark.behaviour("T32")
 def test_a_request_nobody_could_read_an_answer_to_closes_the_connection(
     world: World, key: int, version: int

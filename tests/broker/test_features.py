@@ -123,3 +123,50 @@ def test_the_store_may_fail_and_others_may_keep_changing_the_node(world: World) 
         answer_store(world, fx.FeaturesRead({"theirs": 3}, 7))
         answer_store(world, fx.ConfigsWritten(("conflict",)))
     assert asked.message.error_code == ErrorCode.FEATURE_UPDATE_FAILED
+
+
+@pytest.mark.parametrize(
+    ("members", "refused"),
+    [
+        ({1: {"transaction.version": 2}, 2: {"transaction.version": 3}}, None),
+        (
+            {1: {"transaction.version": 2}, 7: {}, 5: {"transaction.version": 1}},
+            "transaction.version 2: 5, 7.",
+        ),
+    ],
+)
+def test_a_level_is_finalised_when_every_registered_broker_knows_it(
+    world: World, members: dict[int, dict[str, int]], refused: str | None
+) -> None:
+    asked = update(world, uf.FeatureUpdateKey(feature="transaction.version", max_version_level=2))
+
+    answer_store(world, fx.FeaturesRead({}, 7, members))
+    if refused is None:
+        question = answer_store(world, fx.ConfigsWritten(("stored",)))
+        assert question == fx.WriteFeatures({"transaction.version": 2}, 7)
+
+    (row,) = asked.message.results
+    assert row.error_code == (ErrorCode.NONE if refused is None else ErrorCode.INVALID_REQUEST)
+    assert refused is None or row.error_message.endswith(refused)
+
+
+def test_a_level_is_taken_out_whoever_is_registered(world: World) -> None:
+    asked = update(
+        world, uf.FeatureUpdateKey(feature="transaction.version", max_version_level=0, upgrade_type=2)
+    )
+    answer_store(world, fx.FeaturesRead({"transaction.version": 2}, 7, {9: {}}))
+    assert answer_store(world, fx.ConfigsWritten(("stored",))) == fx.WriteFeatures({}, 7)
+    assert asked.message.results[0].error_code == 0
+
+
+@pytest.mark.parametrize(("finalised", "level"), [({}, 0), ({"transaction.version": 2}, 2), ({"x": 2}, 0)])
+def test_what_is_finalised_is_what_counts(world: World, finalised: dict[str, int], level: int) -> None:
+    world[1].broker.features_changed(finalised, 1)
+    assert world[1].broker.transaction_version == level
+
+
+def test_a_level_beyond_the_known_ones_is_told_and_acts_as_the_highest(world: World) -> None:
+    world[1].broker.features_changed({"transaction.version": 7}, 1)
+    (line,) = told(world, fx.LogLine)
+    assert "transaction.version 7" in line.text
+    assert world[1].broker.transaction_version == 2

@@ -233,8 +233,8 @@ def test_a_leader_that_cannot_ask_the_coordinator_says_so_in_words_all_clients_r
     assert write(world, producer, b"a", 0) == ErrorCode.NOT_ENOUGH_REPLICAS
 
 
-def commit_offset(world: World, producer: tuple[int, int], version: int = 3) -> int:
-    request = TxnOffsetCommitRequest(
+def offsets_request(producer: tuple[int, int]) -> TxnOffsetCommitRequest:
+    return TxnOffsetCommitRequest(
         transactional_id=ID,
         group_id="g",
         producer_id=producer[0],
@@ -246,6 +246,10 @@ def commit_offset(world: World, producer: tuple[int, int], version: int = 3) -> 
             )
         ],
     )
+
+
+def commit_offset(world: World, producer: tuple[int, int], version: int = 3) -> int:
+    request = offsets_request(producer)
     return int(world.call(GROUPS, request, version).topics[0].partitions[0].error_code)
 
 

@@ -14,7 +14,7 @@ from odradek.coordinator.transaction_records import TransactionRecord, decode, e
 from odradek.coordinator.transaction_room import Completed
 from odradek.coordinator.transaction_settings import MOST_TAKEN_OVER, TransactionSettings
 from odradek.coordinator.transaction_states import TransactionState
-from odradek.coordinator.transaction_waiting import MOST_PARTITIONS, MOST_WAITING, Waiting
+from odradek.coordinator.transaction_waiting import MOST_OF_ONE_ID, MOST_PARTITIONS, MOST_WAITING, Waiting
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.errors import MalformedMessage
@@ -36,8 +36,9 @@ Stored = TransactionState
 class Bench:
     """A coordinator with a log of its own: what it appends is committed when the test says so."""
 
-    def __init__(self, *, held: bool = False, **settings: int) -> None:
+    def __init__(self, *, held: bool = False, transaction_version: int = 0, **settings: int) -> None:
         self.settings = TransactionSettings(**settings)
+        self.transaction_version = transaction_version
         self.now_ms = START_MS
         self.held = held
         self.log: list[tuple[bytes, bytes | None]] = []
@@ -53,7 +54,14 @@ class Bench:
         loaded = Loaded(StoredTransactions(), decode)
         for position, (key, value) in enumerate(self.log):
             loaded.record(key, value, position, -1)
-        return TransactionCoordinator(self.settings, TOPICS, self.take_id, loaded.stored, self.now_ms)
+        return TransactionCoordinator(
+            self.settings,
+            TOPICS,
+            self.take_id,
+            loaded.stored,
+            self.now_ms,
+            lambda: self.transaction_version,
+        )
 
     def take_id(self) -> int | None:
         return self.ids.pop(0) if self.ids else None
@@ -79,7 +87,8 @@ class Bench:
     def commit(self) -> None:
         append = self.waiting.pop(0)
         base_offset = len(self.log)
-        self.log += [encode(record, 0) for record in append.records]
+        version = 1 if self.transaction_version else 0
+        self.log += [encode(record, version) for record in append.records]
         self.step(Committed(append.append_id, base_offset))
 
     def fail(self, error: ErrorCode = ErrorCode.NOT_ENOUGH_REPLICAS) -> None:
@@ -171,7 +180,7 @@ def test_a_decision_is_told_when_it_is_committed_and_its_markers_follow() -> Non
 
     call = bench.end()
     assert call not in bench.answers and not bench.markers
-    assert bench.error(bench.add()) == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert bench.add() not in bench.answers
     bench.commit()
 
     assert bench.error(call) == 0
@@ -205,7 +214,10 @@ def test_a_record_that_comes_late_counts_and_until_then_the_id_is_not_touched() 
     call = bench.add()
     bench.fail(ErrorCode.REQUEST_TIMED_OUT)
     assert bench.error(call) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert bench.error(bench.add()) == ErrorCode.CONCURRENT_TRANSACTIONS
+    again, other = bench.add(), bench.init()
+    assert bench.error(other) == ErrorCode.CONCURRENT_TRANSACTIONS
+    bench.wait(bench.settings.markers_wait_ms)
+    assert bench.error(again) == ErrorCode.CONCURRENT_TRANSACTIONS
 
     bench.commit()
 
@@ -364,13 +376,47 @@ def test_who_waits_for_markers_goes_on_when_their_end_is_committed_late() -> Non
     assert bench.error(call) == 0
 
 
-def test_one_request_of_an_id_waits_for_markers_and_who_is_fenced_does_not() -> None:
+def test_requests_of_an_id_wait_for_markers_so_many_and_who_is_fenced_does_not() -> None:
     bench = prepared()
-    bench.add()
+    calls = [bench.add(1_000, 0, number % 4) for number in range(MOST_OF_ONE_ID)]
 
     assert bench.error(bench.add()) == ErrorCode.CONCURRENT_TRANSACTIONS
     assert bench.error(bench.add(1_000, 7)) == ErrorCode.PRODUCER_FENCED
     assert bench.error(bench.add(9_999, 0)) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    bench.written(bench.markers[0])
+    assert {bench.error(call) for call in calls} == {0}
+    assert len(bench.coordinator.room.stored.by_id[ID].partitions) == 4
+
+
+@pytest.mark.behaviour("T22")
+def test_leaders_that_add_at_once_are_served_one_after_the_other() -> None:
+    bench = Bench(transaction_version=2)
+    bench.init()
+    bench.held = True
+    calls = [bench.add(1_000, 0, partition) for partition in range(3)]
+    assert not set(calls) & set(bench.answers), "the record of the first is not committed"
+
+    bench.commit()
+    assert [bench.error(call) for call in calls if call in bench.answers] == [0]
+    bench.commit()
+    bench.commit()
+
+    assert [bench.error(call) for call in calls] == [0, 0, 0]
+    assert len(bench.coordinator.room.stored.by_id[ID].partitions) == 3
+
+
+def test_who_waits_for_a_record_that_fails_comes_again() -> None:
+    bench = Bench(markers_wait_ms=50)
+    bench.init()
+    bench.held = True
+    first, second = bench.add(1_000, 0, 0), bench.add(1_000, 0, 1)
+    bench.fail()
+    assert bench.error(first) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    bench.wait(50)
+
+    assert bench.error(second) == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert bench.state is Stored.EMPTY
 
 
 def test_markers_are_waited_for_by_some_with_some_partitions() -> None:
@@ -549,6 +595,67 @@ def test_at_the_last_epoch_an_end_of_version_2_goes_on_under_another_producer_id
     bench.written(bench.markers[0])
     again = bench.answers[bench.end(epoch=32_766, version=5)]
     assert (again.error_code, again.producer_id, again.producer_epoch) == (0, 2_000, 0)
+
+
+def at_the_last_epoch(**settings: int) -> Bench:
+    """Version 2, and a transaction is open in the last epoch that a client is given."""
+    bench = Bench(transaction_version=2, **settings)
+    bench.init()
+    value = bench.coordinator.room.stored.by_id[ID]
+    bench.log.append(encode(TransactionRecord(ID, value._replace(epoch=32_766)), 1))
+    bench.move()
+    assert bench.error(bench.add(1_000, 32_766)) == 0
+    return bench
+
+
+@pytest.mark.behaviour("T31", "T21")
+@pytest.mark.parametrize("goes_on_by", ["InitProducerId", "EndTxn"])
+def test_who_timed_out_in_the_last_epoch_goes_on_under_another_producer_id(goes_on_by: str) -> None:
+    bench = at_the_last_epoch()
+    bench.ids.append(2_000)
+    bench.wait(75_000)
+    assert bench.markers[0][1:4] == (1_000, 32_767, False)
+    bench.written(bench.markers[0])
+
+    if goes_on_by == "InitProducerId":
+        told = bench.answers[bench.init(producer_id=1_000, producer_epoch=32_766)]
+    else:
+        told = bench.answers[bench.end(is_commit=False, epoch=32_766, version=5)]
+
+    assert (told.error_code, told.producer_id, told.producer_epoch) == (0, 2_000, 0)
+    assert bench.error(bench.add(2_000, 0)) == 0
+
+
+@pytest.mark.behaviour("T31")
+def test_the_epoch_behind_the_last_is_given_to_nobody() -> None:
+    """Its transaction is aborted while the broker has no producer id to go on with."""
+    bench = at_the_last_epoch()
+    bench.wait(75_000)
+    bench.written(bench.markers[0])
+    assert bench.state is Stored.COMPLETE_ABORT
+
+    again = bench.end(is_commit=False, epoch=32_766, version=5)
+    assert bench.error(again) == ErrorCode.PRODUCER_FENCED
+    known = {"producer_id": 1_000, "producer_epoch": 32_766}
+    assert bench.error(bench.init(**known)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    bench.ids.append(2_000)
+    told = bench.answers[bench.init(**known)]
+    assert (told.error_code, told.producer_id, told.producer_epoch) == (0, 2_000, 0)
+    told = bench.answers[bench.init(**known)]
+    assert (told.error_code, told.producer_id, told.producer_epoch) == (0, 2_000, 0), "told again"
+
+
+@pytest.mark.behaviour("T31")
+@pytest.mark.parametrize("version", [4, 5])
+def test_an_id_that_another_left_in_the_epoch_behind_the_last_can_be_ended(version: int) -> None:
+    bench = at_the_last_epoch()
+    value = bench.coordinator.room.stored.by_id[ID]._replace(epoch=32_767)
+    bench.log.append(encode(TransactionRecord(ID, value), 1))
+    bench.move()
+    bench.ids.append(2_000)
+
+    assert bench.error(bench.end(is_commit=False, epoch=32_767, version=version)) == 0
+    assert bench.markers[0].producer_epoch == 32_767
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ class TransactionPlayer(Player):
 
     def __post_init__(self) -> None:
         config = self.trace.head["config"]
-        is_4_1 = self.trace.folder.endswith("4.1")
+        self.transaction_version = 2 if self.trace.folder.endswith("4.1") else 0
         self.transaction_settings = TransactionSettings(
             abort_timed_out_interval_ms=config.get(
                 "transaction.abort.timed.out.transaction.cleanup.interval.ms", 10_000
@@ -63,7 +63,6 @@ class TransactionPlayer(Player):
             remove_expired_interval_ms=config.get(
                 "transaction.remove.expired.transaction.cleanup.interval.ms", 3_600_000
             ),
-            transaction_version=2 if is_4_1 else 0,
             markers_wait_ms=0,  # there nobody waits for markers
         )
         self.next_producer_id = FIRST_PRODUCER_ID
@@ -167,7 +166,12 @@ class TransactionPlayer(Player):
         for position, (key, value) in enumerate(self.records):
             loaded.record(key, value, position, -1)
         return TransactionCoordinator(
-            self.transaction_settings, Topics(), self._take_producer_id, loaded.stored, self.now_ms
+            self.transaction_settings,
+            Topics(),
+            self._take_producer_id,
+            loaded.stored,
+            self.now_ms,
+            lambda: self.transaction_version,
         )
 
     def _take_producer_id(self) -> int:
@@ -183,7 +187,7 @@ class TransactionPlayer(Player):
             self.answered[answer.call] = answer.response.to_json(waiting.step["version"])
         for append in effects.appends:
             base_offset = len(self.records)
-            version = 1 if self.transaction_settings.transaction_version else 0
+            version = 1 if self.transaction_version else 0
             self.records += [encode(record, version) for record in append.records]
             self.written.append(append)
             self._step(Committed(append.append_id, base_offset))
@@ -205,7 +209,7 @@ class TransactionPlayer(Player):
         ]
         if "failover" in self.trace.folder:
             return  # its records were not kept
-        version = 1 if self.transaction_settings.transaction_version else 0
+        version = 1 if self.transaction_version else 0
         ours = [_shown(*encode(record, version)) for append in self.written for record in append.records]
         if step.get("do") == "wait" or len(theirs) < len(ours):
             theirs = [one for one in theirs if not _is_complete(one)]

@@ -9,7 +9,7 @@ from odradek.protocol.schema import Message
 from tests.support import golden_lines
 
 # Keys whose newest versions are of 4.1: 3.9.1 writes none of them, and the clients of 4.1 are the oracle.
-OF_4_1 = {26: 5, 28: 5, 68: 1, 69: 1}
+OF_4_1 = {0: 12, 26: 5, 28: 5, 68: 1, 69: 1}
 
 
 class Vector(NamedTuple):

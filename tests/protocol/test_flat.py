@@ -21,7 +21,7 @@ from odradek.protocol.messages.leader_and_isr import (
 )
 from odradek.protocol.primitives import RowShapes
 from odradek.protocol.schema import Field, Message, Struct
-from tests.protocol.golden import message_classes, vectors
+from tests.protocol.golden import OF_4_1, Vector, message_classes, vectors
 from tests.protocol.mutations import mutated
 from tests.protocol.strategies import messages
 
@@ -179,9 +179,15 @@ def test_the_golden_vectors_come_out_the_same() -> None:
     assert (read, written) == (194, 270)
 
 
+def seed_of(flat: Flat, version: int) -> Vector:
+    """Produce 12 is written as 11 is, and has no vectors of its own."""
+    written = min(version, OF_4_1.get(flat.cls.KEY, version + 1) - 1)
+    return next(v for v in vectors() if v.name == f"{flat.cls.__name__}-v{written}-full")
+
+
 @pytest.mark.parametrize(("flat", "version"), DECODED)
 def test_both_agree_on_what_is_malformed_and_why(flat: Flat, version: int) -> None:
-    seed = next(v for v in vectors() if v.name == f"{flat.cls.__name__}-v{version}-full")
+    seed = seed_of(flat, version)
 
     @settings(few, max_examples=150)
     @given(body=mutated(seed.body))
@@ -196,7 +202,7 @@ def test_both_agree_on_what_is_malformed_and_why(flat: Flat, version: int) -> No
 
 @pytest.mark.parametrize(("flat", "version"), DECODED)
 def test_a_message_cut_short_anywhere_is_malformed(flat: Flat, version: int) -> None:
-    seed = next(v for v in vectors() if v.name == f"{flat.cls.__name__}-v{version}-full")
+    seed = seed_of(flat, version)
     for size in range(len(seed.body)):
         with pytest.raises(MalformedMessage):
             decoded(flat, version, seed.body[:size])
@@ -205,7 +211,7 @@ def test_a_message_cut_short_anywhere_is_malformed(flat: Flat, version: int) -> 
 @pytest.mark.parametrize(("flat", "version"), DECODED)
 def test_both_have_one_bound_of_elements(flat: Flat, version: int) -> None:
     """The smallest budget that lets the message through is the general codec's."""
-    seed = next(v for v in vectors() if v.name == f"{flat.cls.__name__}-v{version}-full")
+    seed = seed_of(flat, version)
 
     def refuses(decode: Callable[..., Any], budget: int) -> bool:
         try:

@@ -236,7 +236,9 @@ def test_the_first_broker_is_elected_and_tells_everybody() -> None:
         assert cluster.leading() == [1]
         assert {b.id for b in cluster.brokers[2].last(UPDATE_METADATA).live_brokers} == {1, 2}
         assert (await cluster.operator.get(layout.CONTROLLER_EPOCH)).data == b"1"
-        assert layout.decode_feature((await cluster.operator.get(layout.FEATURE)).data) == {}
+        assert layout.decode_feature((await cluster.operator.get(layout.FEATURE)).data) == {
+            "transaction.version": 2
+        }
 
     scenario(body)
 

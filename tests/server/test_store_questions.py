@@ -15,8 +15,9 @@ from odradek.broker.effects import (
     ReadConfigs,
     WriteConfigs,
 )
+from odradek.model.cluster import BrokerRegistration
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import BrokerId, ControllerEpoch, TopicId
+from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicId
 from odradek.server.environment import Environment
 from odradek.server.registration import prepare_tree
 from odradek.server.store_questions import answer
@@ -194,6 +195,20 @@ def test_features_are_read_and_written_over_the_version_that_was_read() -> None:
         await store.set(layout.FEATURE, old)
         assert await answer(store, effects.ReadFeatures()) == effects.FeaturesRead({"f": 3}, 1)
         await store.set(layout.FEATURE, b"nonsense")
+        assert isinstance(await answer(store, effects.ReadFeatures()), effects.StoreFailed)
+
+    with_store(body)
+
+
+def test_what_registered_brokers_know_is_read_with_the_features() -> None:
+    async def body(store: MemorySession) -> None:
+        ours = BrokerRegistration(BrokerId(2), BrokerEpoch(1), ())
+        await store.create("/brokers/ids/2", layout.encode_registration(ours, timestamp_ms=5))
+        await store.create("/brokers/ids/1", b'{"version":5,"features":{},"endpoints":[]}')
+        await store.create("/brokers/ids/temporary", b"no broker")
+        read = await answer(store, effects.ReadFeatures())
+        assert read == effects.FeaturesRead({}, -1, {1: {}, 2: {"transaction.version": 2}})
+        await store.set("/brokers/ids/1", b'{"version":5,"odradek_features":3}')
         assert isinstance(await answer(store, effects.ReadFeatures()), effects.StoreFailed)
 
     with_store(body)

@@ -33,6 +33,7 @@ from odradek.broker.effects import (
     StoreQuestion,
     StoreRequest,
 )
+from odradek.broker.features import level_of_transactions
 from odradek.broker.fetch_sessions import FetchSessionCache
 from odradek.broker.group_shards import GroupShards
 from odradek.broker.id_generator import IdGenerator
@@ -58,6 +59,7 @@ from odradek.model.controller_requests import ControllerAsk
 from odradek.model.entity_names import escape_entity
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
+from odradek.model.features import HIGHEST_LEVELS
 from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.headers import RequestHeader
@@ -105,7 +107,8 @@ class Broker:
         self.mutation_quotas = MutationQuotas(self.quotas)
         self.throttles = ClientThrottles(self.quotas, settings)
         self.finalized_features: dict[str, int] = {}
-        self.features_epoch = -1  # the version of /feature
+        self.features_epoch = -1  # the version of /feature; -1: not read yet, or not there
+        self.transaction_version = 0
         self.cluster_id = cluster_id
         self.inter_broker_listener = inter_broker_listener
         self.broker_epoch: BrokerEpoch | None = None
@@ -171,6 +174,7 @@ class Broker:
             effects=self.effects,
             producer_ids=self.producer_ids,
             markers=self.markers,
+            transaction_version=lambda: self.transaction_version,
         )
         # In the order in which they are called. The assembly may add others.
         self.organs: list[Organ] = [
@@ -333,13 +337,15 @@ class Broker:
         self.throttles.quotas_changed()
 
     def features_changed(self, features: Mapping[str, int], epoch: int) -> None:
-        """`/feature` as it stands now. What somebody else finalised is reported; nothing of ours acts on it."""
-        if features != self.finalized_features and features:
-            named = ", ".join(f"{name} {level}" for name, level in sorted(features.items()))
+        """`/feature` as it stands now. What this release does not know is reported, and nothing acts on it."""
+        unknown = {name: level for name, level in features.items() if level > HIGHEST_LEVELS.get(name, 0)}
+        if features != self.finalized_features and unknown:
+            named = ", ".join(f"{name} {level}" for name, level in sorted(unknown.items()))
             self.effects.append(
                 LogLine("warning", f"/feature finalises what this broker does not know: {named}")
             )
         self.finalized_features, self.features_epoch = dict(features), epoch
+        self.transaction_version = level_of_transactions(features)
         self._cached_answers.clear()
 
     def broker_settings_changed(self, settings: BrokerSettings, now_ms: int) -> None:

@@ -181,14 +181,16 @@ class ConfigsWritten(NamedTuple):
 
 
 class ReadFeatures(NamedTuple):
-    """The node `/feature`. Answer: `FeaturesRead`."""
+    """The node `/feature`, and what the registered brokers support. Answer: `FeaturesRead`."""
 
 
 class FeaturesRead(NamedTuple):
-    """Finalised features by name, with the level that is in force; `version` is the node's, -1 if there is none."""
+    """Finalised features by name, with the level that is in force; `version` is the node's, -1 if there is none.
+    `members`: of each registered broker the highest level of each feature it says it knows."""
 
     features: Mapping[str, int]
     version: int
+    members: Mapping[int, Mapping[str, int]] = {}
 
 
 class WriteFeatures(NamedTuple):

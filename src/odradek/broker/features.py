@@ -1,15 +1,20 @@
 """Finalised features (KIP-584): levels all members agree on, kept in `/feature`.
 
-This release supports none: with an Apache member in the cluster, a feature that it lacks would make it exit, and
-nothing of ours waits for one. What somebody else finalised there is reported, and can be taken out again.
+`transaction.version` is the one that is known here: 1 writes records of transactions that newer software may extend, 2
+offers clients what raises the epoch at each end of a transaction (KIP-890). A cluster that is made with a store of its
+own begins with 2. In any other it is finalised by UpdateFeatures, and only while every registered broker says that it
+knows the level: an Apache broker of 3.9, which does not, exits on it. What somebody else finalised is reported, and can
+be taken out again.
 """
 
 from collections.abc import Mapping
 
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
+from odradek.model.features import SUPPORTED_FEATURES, TRANSACTION_VERSION
 
-SUPPORTED: Mapping[str, tuple[int, int]] = {}  # name -> lowest and highest level
+# The level from which on the broker adds partitions to a transaction itself, and each end raises the epoch.
+ADDS_AND_BUMPS = 2
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
@@ -25,7 +30,7 @@ def change(
 
     `supported` is this broker's table unless a test brings its own.
     """
-    table = SUPPORTED if supported is None else supported
+    table = SUPPORTED_FEATURES if supported is None else supported
 
     def refused(why: str) -> ProtocolError:
         return ProtocolError(ErrorCode.INVALID_REQUEST, why)
@@ -68,3 +73,21 @@ def change(
             f"maxVersionLevel:{level} without setting the allowDowngrade flag in the request."
         )
     return {**features, name: level}
+
+
+def level_of_transactions(finalised: Mapping[str, int]) -> int:
+    """Of `transaction.version`; what is beyond the highest known here acts as that."""
+    lowest, highest = SUPPORTED_FEATURES[TRANSACTION_VERSION]
+    return min(max(finalised.get(TRANSACTION_VERSION, lowest), lowest), highest)
+
+
+def check_members(name: str, level: int, members: Mapping[int, Mapping[str, int]]) -> None:
+    """ProtocolError if a registered broker does not say that it knows the level. `members`: of each the highest level by
+    feature."""
+    without = sorted(broker for broker, highest in members.items() if highest.get(name, 0) < level)
+    if without:
+        named = ", ".join(map(str, without))
+        raise ProtocolError(
+            ErrorCode.INVALID_REQUEST,
+            f"Could not apply finalized feature update because brokers do not support {name} {level}: {named}.",
+        )

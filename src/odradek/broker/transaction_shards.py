@@ -1,5 +1,6 @@
 """The transaction coordinators of this broker: one for each partition of `__transaction_state` that it leads."""
 
+from collections.abc import Callable
 from typing import Any
 
 from odradek.broker.coordinator_load import Load
@@ -19,15 +20,23 @@ from odradek.model.settings import BrokerSettings
 from odradek.protocol.schema import Request, Response
 from odradek.replication.partition import Partition
 
-# What Apache Kafka 3.9 reads.
-VALUE_VERSION = 0
+# What Apache Kafka 3.9 reads, and where `transaction.version` is finalised.
+VALUE_VERSION, EXTENSIBLE_VALUE_VERSION = 0, 1
 
 
 class TransactionShards(CoordinatorShards[TransactionCoordinator]):
     topic = TRANSACTIONS_TOPIC
 
-    def __init__(self, *, producer_ids: ProducerIds, markers: TransactionMarkers, **common: Any) -> None:
+    def __init__(
+        self,
+        *,
+        producer_ids: ProducerIds,
+        markers: TransactionMarkers,
+        transaction_version: Callable[[], int],
+        **common: Any,
+    ) -> None:
         super().__init__(**common)
+        self._transaction_version = transaction_version
         self._producer_ids = producer_ids
         self._markers = markers
         markers.on_written = self._written
@@ -46,6 +55,7 @@ class TransactionShards(CoordinatorShards[TransactionCoordinator]):
             self._take_producer_id,
             stored,
             now_ms,
+            self._transaction_version,
         )
         return coordinator, f"{len(stored.by_id)} transactional ids"
 
@@ -55,7 +65,7 @@ class TransactionShards(CoordinatorShards[TransactionCoordinator]):
         return taken
 
     def _encoded(self, record: Any) -> tuple[bytes, bytes | None]:
-        return encode(record, VALUE_VERSION)
+        return encode(record, EXTENSIBLE_VALUE_VERSION if self._transaction_version() else VALUE_VERSION)
 
     def _refused(self, request: Request, version: int, error: ErrorCode) -> Response:
         return refuse(request, version, error)

@@ -1,27 +1,30 @@
 """A Produce with a transactional id: what opens a transaction in a log is appended only when the coordinator has the
-partition in it (KIP-890).
+partition in it (KIP-890). From version 12 on it is added there, if need be.
 
 Nothing is asked where the log has the transaction open already, so most requests go on at once. The others wait for
 the coordinator's answer, with records of their own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park
 from odradek.broker.produce_request import ProduceAsked
 from odradek.broker.transaction_questions import Errors, Question, ask_coordinator, told_to_producer
-from odradek.broker.verifications import Admission, Verification, Writer, has_open, writer_of
+from odradek.broker.verifications import Admission, Verification, Writer, writer_of
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicPartition
 from odradek.protocol.flat.produce_request import decode as decode_request
+from odradek.replication.partition import Partition
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker
     from odradek.broker.request import Request
 
 FIRST_THAT_ADDS = 12
+# Of questions, for markers that come in between.
+ATTEMPTS = 3
 Refused = dict[TopicPartition, ProtocolError]
 Writers = dict[TopicPartition, Writer]
 # What a Produce does with its records, once it is known what may be appended.
@@ -31,41 +34,63 @@ AppendAll = Callable[["Broker", "Request", ProduceAsked, Admission | None, int],
 def handle(
     broker: "Broker", request: "Request", produce: ProduceAsked, append_all: AppendAll, now_ms: int
 ) -> Answer:
+    is_adding = request.api_version >= FIRST_THAT_ADDS
+    asks = is_adding or broker.settings.transaction_partition_verification_enable
     writers, refused = _writers(produce)
     verified: dict[TopicPartition, Verification] = {}
     for place, writer in writers.items():
-        partition = broker.replicas.partitions.get(place)
-        if partition is None or not partition.is_leader or has_open(partition, writer):
-            continue
-        if broker.settings.transaction_partition_verification_enable:
-            verified[place] = broker.verifications.begin(partition, writer)
+        partition = _led(broker, place)
+        if asks and partition and not broker.verifications.needs_none(partition, writer, is_adding=is_adding):
+            verified[place] = broker.verifications.begin(partition, writer, is_adding=is_adding)
     if not verified:
-        admission = Admission(broker.verifications, refused, {})
+        admission = Admission(broker.verifications, refused, {}, is_adding=is_adding)
         return append_all(broker, request, produce, admission, now_ms)
     park = Park()
     own = request.kept()
     budget = request.budget
-
-    def told(errors: Errors, later_ms: int) -> None:
-        for place, error in errors.items():
-            if error:
-                refused[place] = _refusal(error, request.api_version)
-                if error == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
-                    broker.verifications.ended(place, writers[place].producer_id)
-        again = ProduceAsked(*decode_request(own.api_version, own.body, budget=budget))
-        admission = Admission(broker.verifications, refused, verified)
-        park.answer(lambda: append_all(broker, own, again, admission, later_ms))
-
     first = writers[next(iter(verified))]
-    question = Question(
-        produce.transactional_id or "",
-        first.producer_id,
-        first.epoch,
-        frozenset(verified),
-        is_adding=request.api_version >= FIRST_THAT_ADDS,
-    )
-    ask_coordinator(broker, question, told, now_ms)
+
+    def ask(places: Iterable[TopicPartition], attempts: int, ask_ms: int) -> None:
+        def told(errors: Errors, later_ms: int) -> None:
+            for place, error in errors.items():
+                if error:
+                    refused[place] = _refusal(error, request.api_version)
+                    if error == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+                        broker.verifications.ended(place, writers[place].producer_id)
+            lost = _overtaken(broker, errors, writers, verified) if is_adding else []
+            if lost and attempts > 1:
+                return ask(lost, attempts - 1, later_ms)
+            again = ProduceAsked(*decode_request(own.api_version, own.body, budget=budget))
+            admission = Admission(broker.verifications, refused, verified, is_adding=is_adding)
+            return park.answer(lambda: append_all(broker, own, again, admission, later_ms))
+
+        question = Question(
+            produce.transactional_id or "", first.producer_id, first.epoch, frozenset(places), is_adding
+        )
+        ask_coordinator(broker, question, told, ask_ms)
+
+    ask(verified, ATTEMPTS, now_ms)
     return park if park.result is None else park.result
+
+
+def _led(broker: "Broker", place: TopicPartition) -> Partition | None:
+    partition = broker.replicas.partitions.get(place)
+    return partition if partition is not None and partition.is_leader else None
+
+
+def _overtaken(
+    broker: "Broker", errors: Errors, writers: Writers, verified: dict[TopicPartition, Verification]
+) -> list[TopicPartition]:
+    """Partitions that were added while a marker came into the log. As a rule that is the marker of the transaction before:
+    the coordinator adds to the next one when it is there, and tells so afterwards. Asked once more it says whether they
+    are in the open one; nothing is written for that."""
+    lost = []
+    for place, error in errors.items():
+        partition = None if error else _led(broker, place)
+        if partition and not broker.verifications.still_holds(partition, writers[place], verified[place]):
+            verified[place] = broker.verifications.begin(partition, writers[place], is_adding=True)
+            lost.append(place)
+    return lost
 
 
 def _writers(produce: ProduceAsked) -> tuple[Writers, Refused]:

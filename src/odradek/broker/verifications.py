@@ -3,6 +3,10 @@
 A log in which the producer has its transaction open, in this epoch, needs no question. Else the coordinator is asked,
 and its word holds for what is appended before the next marker, in the same term of the leader: a batch that comes behind
 the marker of its transaction would open one that nobody ends.
+
+Clients of `transaction.version` 2 have partitions added by their leaders, so an open transaction that one of them writes
+to must be the one it was added for. It may be another: a client that ended its last one the older way, in the same epoch,
+need not wait for the marker of that. So a leader remembers what it had added, and asks where it does not know.
 """
 
 from collections.abc import Mapping
@@ -18,6 +22,7 @@ from odradek.records.batch import (
     MAGIC,
     MAGIC_OFFSET,
     TRANSACTIONAL,
+    BatchHeader,
 )
 from odradek.replication.partition import Partition
 
@@ -53,61 +58,96 @@ class Verification:
     """One question under way, or answered and not used yet. `lowest_sequence`: of all that asked meanwhile, so that a
     batch whose own question failed is not overtaken by the one behind it."""
 
-    __slots__ = ("epoch", "leader_epoch", "lowest_sequence")
+    __slots__ = ("epoch", "is_adding", "leader_epoch", "lowest_sequence")
 
-    def __init__(self, epoch: int, leader_epoch: int, sequence: int) -> None:
+    def __init__(self, epoch: int, leader_epoch: int, sequence: int, *, is_adding: bool) -> None:
         self.epoch = epoch
         self.leader_epoch = leader_epoch
         self.lowest_sequence = sequence
+        self.is_adding = is_adding
 
 
 class Verifications:
     def __init__(self) -> None:
         self._open: dict[tuple[TopicPartition, int], Verification] = {}
+        # The epoch of the producer and of the leader in which a transaction that is open in the log was added.
+        self._added: dict[tuple[TopicPartition, int], tuple[int, int]] = {}
 
-    def begin(self, partition: Partition, writer: Writer) -> Verification:
+    def needs_none(self, partition: Partition, writer: Writer, *, is_adding: bool) -> bool:
+        if not has_open(partition, writer):
+            return False
+        added = self._added.get((partition.topic_partition, writer.producer_id))
+        return not is_adding or added == (writer.epoch, partition.leader_epoch)
+
+    def begin(self, partition: Partition, writer: Writer, *, is_adding: bool) -> Verification:
         key = partition.topic_partition, writer.producer_id
         found = self._open.get(key)
         if found is None or (found.epoch, found.leader_epoch) != (writer.epoch, partition.leader_epoch):
             if len(self._open) >= MOST_OPEN:
                 del self._open[next(iter(self._open))]
-            found = Verification(writer.epoch, partition.leader_epoch, writer.first_sequence)
+            found = Verification(
+                writer.epoch, partition.leader_epoch, writer.first_sequence, is_adding=is_adding
+            )
             self._open[key] = found
         found.lowest_sequence = min(found.lowest_sequence, writer.first_sequence)
         return found
 
+    def opened(self, partition: Partition, writer: Writer, *, is_added: bool) -> None:
+        """A batch of the transaction is in the log."""
+        key = partition.topic_partition, writer.producer_id
+        self._open.pop(key, None)
+        if is_added and has_open(partition, writer):  # else it was a batch that had come before
+            if len(self._added) >= MOST_OPEN and key not in self._added:
+                del self._added[next(iter(self._added))]  # it is asked again
+            self._added[key] = writer.epoch, partition.leader_epoch
+
     def ended(self, topic_partition: TopicPartition, producer_id: int) -> None:
-        """A marker, or the first batch of the transaction, is in the log; or the producer is not the owner."""
+        """A marker is in the log; or the producer is not the owner."""
         self._open.pop((topic_partition, producer_id), None)
+        self._added.pop((topic_partition, producer_id), None)
+
+    def still_holds(self, partition: Partition, writer: Writer, verified: Verification) -> bool:
+        """Whether the coordinator's word counts for what is appended now."""
+        if has_open(partition, writer):
+            return True
+        found = self._open.get((partition.topic_partition, writer.producer_id))
+        return found is verified and found.leader_epoch == partition.leader_epoch
 
     def why_not(self, partition: Partition, writer: Writer, verified: Verification) -> ProtocolError | None:
-        """Whether the coordinator's word still holds, now that the batch is to be appended."""
-        if has_open(partition, writer):
-            return None
-        found = self._open.get((partition.topic_partition, writer.producer_id))
-        if found is not verified or found.leader_epoch != partition.leader_epoch:
+        """Asked when the batch is to be appended."""
+        if not self.still_holds(partition, writer, verified):
             return ProtocolError(
                 ErrorCode.INVALID_TXN_STATE, "its transaction ended while the coordinator was asked about it"
             )
-        if writer.first_sequence > found.lowest_sequence:
+        if not has_open(partition, writer) and writer.first_sequence > verified.lowest_sequence:
             return ProtocolError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {writer.producer_id}: sequence {writer.first_sequence} of a transaction whose first batch has "
-                f"{found.lowest_sequence}",
+                f"{verified.lowest_sequence}",
+            )
+        is_unknown = partition.log.producers.get(writer.producer_id) is None
+        if verified.is_adding and is_unknown and writer.first_sequence:
+            # Each of its transactions has an epoch of its own, in which sequences begin at 0.
+            return ProtocolError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {writer.producer_id}: the first sequence here is {writer.first_sequence}, expected 0",
             )
         return None
 
 
 class Admission:
     """What became of the questions of one transactional Produce. `refused`: told instead of appending; `verified`: by the
-    coordinator, for the partitions that needed it."""
+    coordinator, for the partitions that needed it. `is_adding`: of `transaction.version` 2."""
 
     def __init__(
         self,
         verifications: Verifications,
         refused: Mapping[TopicPartition, ProtocolError],
         verified: Mapping[TopicPartition, Verification],
+        *,
+        is_adding: bool,
     ) -> None:
+        self._is_adding = is_adding
         self._verifications = verifications
         self._refused = refused
         self._verified = verified
@@ -124,6 +164,7 @@ class Admission:
         if refusal is not None:
             raise refusal
 
-    def appended(self, partition: Partition, producer_id: int) -> None:
+    def appended(self, partition: Partition, first: BatchHeader) -> None:
         """The transaction is open in the log now."""
-        self._verifications.ended(partition.topic_partition, producer_id)
+        writer = Writer(first.producer_id, first.producer_epoch, first.base_sequence)
+        self._verifications.opened(partition, writer, is_added=self._is_adding)

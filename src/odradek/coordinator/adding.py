@@ -100,8 +100,6 @@ def _add(
     client_version: int,
     done: Done,
     now_ms: int,
-    *,
-    may_wait: bool = True,
 ) -> None:
     name = asked.transactional_id
     partitions = _partitions(asked.topics)
@@ -116,11 +114,11 @@ def _add(
     value = room.stored.by_id.get(name)
     error = ErrorCode.NONE if name else ErrorCode.INVALID_REQUEST
     error = error or why_not_owner(value, asked.producer_id, asked.producer_epoch)
-    if not error and may_wait and value is not None and value.state in PREPARED:
+    if not error and why_busy(room, name):
         again = AddAgain(asked, client_version, done)
         if room.waiting.add(name, len(partitions), again, now_ms):
             return None
-    error = error or why_busy(room, name)
+        error = ErrorCode.CONCURRENT_TRANSACTIONS
     if error or value is None:
         return done(room, lambda one: error)
     is_open = value.state is TransactionState.ONGOING
@@ -173,14 +171,15 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class AddAgain:
-    """The transaction before is decided, and has no marker yet in some partition."""
+    """A record of the id is on its way; or the transaction before is decided, and has no marker yet in some partition. Of
+    several that waited the first writes the next record, and the others wait for that."""
 
     asked: AddPartitionsToTxnTransaction
     client_version: int
     done: Done
 
     def committed(self, room: Room, now_ms: int) -> None:
-        _add(room, self.asked, self.client_version, self.done, now_ms, may_wait=False)
+        _add(room, self.asked, self.client_version, self.done, now_ms)
 
     def failed(self, room: Room, error: ErrorCode, now_ms: int) -> None:
         told = told_of_transaction(error)

@@ -17,7 +17,7 @@ from odradek.coordinator.transaction_records import (
     StoredTransaction,
 )
 from odradek.coordinator.transaction_room import After, Room
-from odradek.coordinator.transaction_settings import LAST_EPOCH
+from odradek.coordinator.transaction_settings import EPOCH_OF_NOBODY, LAST_EPOCH
 from odradek.coordinator.transaction_states import PREPARED, TransactionState
 from odradek.model.error_codes import ErrorCode
 from odradek.model.values import dataclass
@@ -66,7 +66,7 @@ def _outcome(
         return ErrorCode.NONE if state is result else ErrorCode.INVALID_TXN_STATE
     if is_again:
         if state is result:
-            return ErrorCode.NONE
+            return ErrorCode.PRODUCER_FENCED if value.epoch > LAST_EPOCH else ErrorCode.NONE
         # An epoch behind, and no transaction ended with it: it was taken from its owner.
         is_ended = state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
         return ErrorCode.INVALID_TXN_STATE if is_ended else ErrorCode.PRODUCER_FENCED
@@ -97,7 +97,7 @@ def _decide(
                 return room.answer(asked.call, _refused(asked, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
             next_id = found
         last_epoch = value.epoch
-        decided = decided._replace(epoch=value.epoch + 1, next_producer_id=next_id)
+        decided = decided._replace(epoch=min(value.epoch + 1, EPOCH_OF_NOBODY), next_producer_id=next_id)
     room.write(name, decided, last_epoch, Decided(asked, decided), now_ms)
     return None
 
@@ -105,11 +105,15 @@ def _decide(
 def abort_from_here(room: Room, name: str, value: StoredTransaction, after: After, now_ms: int) -> None:
     """What is open, in the next epoch. With `transaction.version` 2 its owner may go on in that one; below it the epoch
     is nobody's, and the owner is fenced."""
-    owner_goes_on = room.settings.transaction_version >= BUMPING_CLIENT
+    owner_goes_on = room.transaction_version() >= BUMPING_CLIENT
+    next_id = None
+    if owner_goes_on and value.epoch >= LAST_EPOCH:
+        next_id = room.take_producer_id()  # without one the owner is fenced: an abort waits for nothing
     aborted = value._replace(
         state=TransactionState.PREPARE_ABORT,
-        epoch=value.epoch + 1,
+        epoch=min(value.epoch + 1, EPOCH_OF_NOBODY),
         updated_at_ms=now_ms,
+        next_producer_id=NO_PRODUCER_ID if next_id is None else next_id,
         client_version=BUMPING_CLIENT if owner_goes_on else 0,
     )
     room.write(name, aborted, value.epoch if owner_goes_on else NO_EPOCH, after, now_ms)

@@ -112,6 +112,8 @@ def _next(
     if known.epoch == value.epoch:
         return Turn(value.producer_id, value.epoch + 1, value.epoch, before)
     if known.epoch == last_epoch:
+        if value.epoch > LAST_EPOCH:
+            return _under_a_new_id(room, known.epoch, value.producer_id)
         return Turn(value.producer_id, value.epoch, last_epoch, before)
     return ErrorCode.PRODUCER_FENCED
 

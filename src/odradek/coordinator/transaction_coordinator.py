@@ -16,7 +16,7 @@ from odradek.coordinator.initialising import init_producer_id
 from odradek.coordinator.stored_transactions import StoredTransactions
 from odradek.coordinator.transaction_effects import MarkersWritten, TransactionEffects
 from odradek.coordinator.transaction_listing import describe_transactions, list_transactions
-from odradek.coordinator.transaction_room import Room, TakeProducerId
+from odradek.coordinator.transaction_room import Room, TakeProducerId, TransactionVersion
 from odradek.coordinator.transaction_settings import (
     COMPLETE_AGAIN_MS,
     MOST_TAKEN_OVER,
@@ -52,9 +52,10 @@ class TransactionCoordinator:
         take_producer_id: TakeProducerId,
         stored: StoredTransactions,
         now_ms: int,
+        transaction_version: TransactionVersion = lambda: 0,
     ) -> None:
         """`topics`: how many partitions each has, as it is known at any moment. `stored`: what the log holds."""
-        self.room = Room(settings, topics, take_producer_id, stored)
+        self.room = Room(settings, topics, take_producer_id, stored, transaction_version)
         self.time_outs = TimeOuts(self.room, now_ms)
         self.expiry = Expiry(self.room, now_ms)
         self._to_take_over = list(reversed(stored.prepared))

@@ -27,6 +27,8 @@ from odradek.protocol.schema import Response
 
 # A new producer id, or None while the broker has none.
 TakeProducerId = Callable[[], int | None]
+# The finalised level of the feature `transaction.version`, as it is known at any moment.
+TransactionVersion = Callable[[], int]
 
 
 class After(Protocol):
@@ -54,8 +56,10 @@ class Room:
         topics: Mapping[str, int],
         take_producer_id: TakeProducerId,
         stored: StoredTransactions,
+        transaction_version: TransactionVersion,
     ) -> None:
         self.settings = settings
+        self.transaction_version = transaction_version
         self.topics = topics  # topic -> how many partitions it has
         self.take_producer_id = take_producer_id
         self.stored = stored
@@ -153,8 +157,7 @@ class Room:
         """No decision of this id is left to carry out. Not `Completed` says so: of a record whose fate comes late nobody
         is told any more."""
         self.unmarked.pop(transactional_id, None)
-        waiter = self.waiting.take(transactional_id)
-        if waiter is not None:
+        for waiter in self.waiting.take(transactional_id):
             waiter.committed(self, now_ms)
 
     def refuse_waiting(self, waiters: Iterable[After], error: ErrorCode, now_ms: int) -> None:

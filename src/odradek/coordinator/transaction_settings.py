@@ -15,12 +15,11 @@ class TransactionSettings:
     markers_wait_ms: int = 50
     # What one batch of the transactions' topic may have (its max.message.bytes).
     max_append_bytes: int = 1_048_588
-    # The finalised level of the feature `transaction.version`. 0: only what Apache Kafka 3.9 reads is written.
-    transaction_version: int = 0
 
 
 # The last epoch a client is given; the one behind it is for the markers that fence its owner.
 LAST_EPOCH = 32_766
+EPOCH_OF_NOBODY = LAST_EPOCH + 1
 # A Complete record that could not be written is written again.
 COMPLETE_AGAIN_MS = 100
 # Of one turn: a few milliseconds.

@@ -160,6 +160,8 @@ max.connections.per.ip.overrides STRING "" MEDIUM dynamic
     Other limits for single addresses, as address:count pairs.
 max.incremental.fetch.session.cache.slots INT 1000 MEDIUM static [0,...]
     Fetch sessions remembered; a reader that finds no place sends full requests.
+max.request.partition.size.limit INT 2000 MEDIUM static [1,...]
+    Partitions one DescribeTopicPartitions answer may hold.
 message.max.bytes INT 1048588 HIGH dynamic [0,...]
     Largest record batch accepted, its header included.
 min.insync.replicas INT 1 HIGH dynamic [1,...]

@@ -121,8 +121,6 @@ log.message.format.version STRING 3.0-IV1 MEDIUM static $versions
     Record format of the log; always magic 2 here.
 log.preallocate BOOLEAN false MEDIUM dynamic
     New segments get their full size on disk at once.
-max.request.partition.size.limit INT 2000 MEDIUM static [1,...]
-    Partitions one DescribeTopicPartitions answer may hold.
 metadata.log.dir STRING null HIGH static
     KRaft: directory of the metadata log.
 metadata.log.max.record.bytes.between.snapshots LONG 20971520 HIGH static [1,...]

@@ -84,7 +84,7 @@ _NONE_FLEXIBLE = 32767
 APIS: dict[int, Api] = {
     key: Api(ApiKey(key), name, first, last, flexible)
     for key, name, first, last, flexible in (
-        (0, "Produce", 0, 11, 9),
+        (0, "Produce", 0, 12, 9),
         (1, "Fetch", 4, 17, 12),
         (2, "ListOffsets", 1, 9, 6),
         (3, "Metadata", 0, 12, 9),
@@ -147,18 +147,20 @@ APIS: dict[int, Api] = {
 }
 
 # Administration that comes later: the tables stand, no handler does.
-_LATER = frozenset((29, 30, 31, 51, 75))
-# Their later versions are those of `transaction.version` 2, which is not offered.
-_SERVED_UP_TO = {26: 4, 28: 4}
+_LATER = frozenset((29, 30, 31, 51))
 
 # What ApiVersions lists: key -> lowest and highest version.
 #
 # Produce is listed from 0 although 0-2 are only understood well enough to refuse them per partition: some
 # librdkafka releases compress nothing unless the range starts at 0.
 SERVED: dict[int, tuple[int, int]] = {
-    key: (api.first_version, _SERVED_UP_TO.get(key, api.last_version))
-    for key, api in APIS.items()
-    if key not in _LATER
+    key: (api.first_version, api.last_version) for key, api in APIS.items() if key not in _LATER
+}
+# Where `transaction.version` 2 is not finalised, clients are told of no later version: they need not ask which it is.
+BELOW_TRANSACTION_VERSION_2: dict[int, int] = {
+    ApiKey.PRODUCE: 11,
+    ApiKey.END_TXN: 4,
+    ApiKey.TXN_OFFSET_COMMIT: 4,
 }
 # Versions of Produce that append; below them each partition gets UNSUPPORTED_VERSION.
 FIRST_PRODUCE_VERSION = 3

@@ -31,6 +31,7 @@ from odradek.model.facts import (
     MetadataLoaded,
     UnreadableNode,
 )
+from odradek.model.features import HIGHEST_LEVELS
 from odradek.model.ids import BrokerId, ControllerEpoch
 from odradek.model.settings import BrokerSettings
 from odradek.server.controller_requests import EncodedRequest, RequestEncoder
@@ -98,6 +99,7 @@ class ControllerTerm:
         self._fence = api.Fence(epoch_version)
         self._environment = environment
         self._listener = inter_broker_listener
+        self._may_have_others = bool(settings.zookeeper_connect)
         self._journal = journal
         self._log = log
         self._after_turn = after_turn
@@ -238,9 +240,11 @@ class ControllerTerm:
             self._log.warning(f"unreadable {node.path}", f"[Controller id={self._broker}] {what}{out}")
 
     async def _make_feature_node(self) -> None:
-        """Before anything else, and without a feature: an Apache member exits on one it does not know."""
+        """Before anything else. Where nobody but brokers of this release can be a member yet, with every feature; with a
+        ZooKeeper without one, as an Apache member exits on a feature it does not know."""
         if await self._store.exists(layout.FEATURE) is None:
-            create = api.Create(layout.FEATURE, layout.encode_feature({}))
+            features = {} if self._may_have_others else HIGHEST_LEVELS
+            create = api.Create(layout.FEATURE, layout.encode_feature(features))
             (answer,) = await self._store.write([api.ConditionalOps((create,))], self._fence)
             if isinstance(answer, api.Fenced):
                 raise Resigning("another broker was elected")

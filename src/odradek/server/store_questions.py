@@ -125,12 +125,28 @@ async def _entities(store: api.Store, kinds: Sequence[str]) -> list[tuple[str, s
 
 async def _read_features(store: api.Store) -> effects.StoreResult:
     try:
+        members = await _supported_features(store)
         node = await store.get(layout.FEATURE)
-        return effects.FeaturesRead(layout.decode_feature(node.data), node.stat.version)
+        return effects.FeaturesRead(layout.decode_feature(node.data), node.stat.version, members)
     except api.NoNode:
-        return effects.FeaturesRead({}, -1)
+        return effects.FeaturesRead({}, -1, members)
     except Unreadable as error:
         return effects.StoreFailed(str(error))
+
+
+async def _supported_features(store: api.Store) -> dict[int, dict[str, int]]:
+    try:
+        brokers = [
+            BrokerId(int(name)) for name in await store.children(layout.BROKER_IDS) if name.isdecimal()
+        ]
+    except api.NoNode:
+        return {}
+    nodes = await store.get_many([layout.broker_path(broker) for broker in brokers])
+    return {
+        broker: layout.decode_registered_features(broker, node.data)
+        for broker, node in zip(brokers, nodes, strict=True)
+        if node is not None
+    }
 
 
 async def _write_features(store: api.Store, question: effects.WriteFeatures) -> str:

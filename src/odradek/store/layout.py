@@ -20,6 +20,7 @@ from odradek.model.cluster import BrokerRegistration, Endpoint, LeaderAndIsr, Re
 from odradek.model.entity_names import escape_entity as escape_entity
 from odradek.model.entity_names import unescape_entity as unescape_entity
 from odradek.model.facts import ProducerIdBlock, StoredPartitionState, TopicAssignment, UnreadableNode
+from odradek.model.features import HIGHEST_LEVELS
 from odradek.model.ids import (
     NO_LEADER,
     NO_TOPIC_ID,
@@ -116,7 +117,7 @@ _ENDPOINT = re.compile(r"(?P<listener>[^:]*)://(?:\[(?P<ipv6>[^\]]*)\]|(?P<host>
 def encode_registration(registration: BrokerRegistration, *, timestamp_ms: int, jmx_port: int = -1) -> bytes:
     """`host` and `port` are those of a PLAINTEXT listener, null and -1 when there is none.
 
-    `features` stay empty: an Apache member exits on a feature it does not know.
+    `features` stay empty, as those of every member of 3.9 in this mode are: what this release knows stands beside them.
     """
     plaintext = next((e for e in registration.endpoints if e.security_protocol == "PLAINTEXT"), None)
     value: dict[str, object] = {
@@ -128,11 +129,12 @@ def encode_registration(registration: BrokerRegistration, *, timestamp_ms: int, 
         "host": plaintext.host if plaintext else None,
         "version": 5,
         "timestamp": str(timestamp_ms),
+        "odradek_features": dict(HIGHEST_LEVELS),  # ours; readers pick the keys they know
     }
     if registration.rack is not None:
         value["rack"] = registration.rack
     if registration.clean_epoch != UNKNOWN_BROKER_EPOCH:
-        value["odradek_clean_epoch"] = registration.clean_epoch  # ours; readers pick the keys they know
+        value["odradek_clean_epoch"] = registration.clean_epoch  # ours too
     return _dump(value)
 
 
@@ -158,6 +160,15 @@ def decode_registration(broker_id: BrokerId, node: Node) -> BrokerRegistration:
     return BrokerRegistration(
         broker_id, BrokerEpoch(node.stat.czxid), tuple(endpoints), rack, BrokerEpoch(clean_epoch)
     )
+
+
+def decode_registered_features(broker_id: BrokerId, data: bytes) -> dict[str, int]:
+    """The highest level of each feature that a broker says it knows; of an Apache broker none."""
+    fields = Fields(broker_path(broker_id), data, (1, 2, 3, 4, 5))
+    found = fields.value.get("odradek_features", {})
+    if not isinstance(found, dict):
+        raise fields.fail("odradek_features", "a map", found)
+    return {name: fields.as_integer(name, level) for name, level in found.items()}
 
 
 def _endpoint(fields: Fields, text: object, protocols: Mapping[str, str]) -> Endpoint:

@@ -1,6 +1,7 @@
 """ApiVersions (key 18), versions 0-4.
 
-What this broker answers, straight from the table of handlers. A version we do not know is answered in version 0 with
+What this broker answers, straight from the table of handlers. Versions that belong to `transaction.version` 2 are
+listed while that is finalised. A version we do not know is answered in version 0 with
 UNSUPPORTED_VERSION and one entry, our range of this key (KIP-511): the client asks again.
 
 v0 keys and their ranges.
@@ -14,9 +15,10 @@ v4 a supported feature may begin at 0 (KAFKA-17011).
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Reply
-from odradek.broker.features import SUPPORTED
+from odradek.broker.features import ADDS_AND_BUMPS
 from odradek.model.error_codes import ErrorCode
-from odradek.protocol.api_keys import ApiKey
+from odradek.model.features import SUPPORTED_FEATURES
+from odradek.protocol.api_keys import BELOW_TRANSACTION_VERSION_2, ApiKey
 from odradek.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from odradek.broker.request import Request
 
 FIRST_WITH_SOFTWARE = 3
+# A client of version 3 fails at a feature whose lowest level is 0.
+FIRST_WITH_LEVEL_0 = 4
 OF_CONSUMER_GROUPS = frozenset((ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE))
 _INNER = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
 
@@ -46,8 +50,13 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
 
 
 def _encode(broker: "Broker", version: int) -> bytes:
+    # Not known in the first moments of a broker. Whoever is told too few versions then keeps to them for as long as its
+    # connection lives, and one that adds no partition by itself could write to no transaction over it.
+    is_below = broker.features_epoch >= 0 and broker.transaction_version < ADDS_AND_BUMPS
+    held_back = BELOW_TRANSACTION_VERSION_2 if is_below else {}
+    lowest_shown = 0 if version >= FIRST_WITH_LEVEL_0 else 1
     rows = [
-        ApiVersion(api_key=key, min_version=first, max_version=last)
+        ApiVersion(api_key=key, min_version=first, max_version=held_back.get(key, last))
         for key, (first, last) in sorted(broker.handlers.versions.items())
         if key not in OF_CONSUMER_GROUPS or broker.settings.offers_consumer_groups
     ]
@@ -55,11 +64,12 @@ def _encode(broker: "Broker", version: int) -> bytes:
         api_keys=rows,
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
-            for name, (low, high) in sorted(SUPPORTED.items())
+            for name, (low, high) in sorted(SUPPORTED_FEATURES.items())
+            if low >= lowest_shown
         ],
         finalized_features_epoch=broker.features_epoch,
         finalized_features=[
-            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=1)
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
             for name, level in sorted(broker.finalized_features.items())
         ],
     ).encode(version)

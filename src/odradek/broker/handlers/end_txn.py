@@ -1,4 +1,4 @@
-"""EndTxn (key 26), versions 0-4.
+"""EndTxn (key 26), versions 0-5.
 
 Commits or aborts; answered when the decision is committed, while the markers are on their way.
 
@@ -7,6 +7,7 @@ v1 the response leaves before the client is throttled (KIP-219).
 v2 PRODUCER_FENCED (KIP-588).
 v3 flexible.
 v4 TRANSACTION_ABORTABLE (KIP-890).
+v5 each end raises the epoch, and names it (KIP-890).
 """
 
 from typing import TYPE_CHECKING

@@ -127,14 +127,14 @@ def _topic(
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if knows_topics else ErrorCode.LEADER_NOT_AVAILABLE
         return error, name, NO_TOPIC_ID, name in INTERNAL_TOPICS, (), NOT_ASKED
     rows = [
-        _partition(broker, version, listener, index, partition)
+        partition_row(broker, version, listener, index, partition)
         for index, partition in sorted(partitions.items())
     ]
     operations = TOPIC_OPERATIONS if asked.include_topic_authorized_operations else NOT_ASKED
     return ErrorCode.NONE, name, metadata.topic_id(name), name in INTERNAL_TOPICS, rows, operations
 
 
-def _partition(
+def partition_row(
     broker: "Broker", version: int, listener: str, index: int, partition: PartitionMetadata
 ) -> PartitionRow:
     metadata = broker.metadata

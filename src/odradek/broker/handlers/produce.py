@@ -1,4 +1,4 @@
-"""Produce (key 0), versions 3-11; 0-2 are read well enough to be refused.
+"""Produce (key 0), versions 3-12; 0-2 are read well enough to be refused.
 
 Appends batches as they are and answers when `acks` says: 0 never (a failure closes the connection), 1 when the leader
 has them, -1 when the high watermark is past them. Answers of one partition go out in the order of its offsets.
@@ -18,6 +18,7 @@ v8 names the records that were refused (KIP-467).
 v9 flexible.
 v10 names the leader where this broker is not it (KIP-951).
 v11 TRANSACTION_ABORTABLE (KIP-890).
+v12 partitions are added to the transaction by the broker (KIP-890).
 """
 
 from collections.abc import Sequence
@@ -135,7 +136,7 @@ def append_all(
                 else:
                     found = checked(records, config, now_ms=now_ms, is_transactional=True)
                     result = partition.append(found.records, acks=acks, now_ms=now_ms, headers=found.headers)
-                    admission.appended(partition, found.headers[0].producer_id)
+                    admission.appended(partition, found.headers[0])
             except ProtocolError as refusal:
                 rows.append(_refused(broker, version, topic, index, refusal))
                 continue
@@ -244,7 +245,7 @@ class ProduceWait(AckWaiter):
                 self.admission.check(now, found.records)
             result = now.append(found.records, acks=self.acks, now_ms=now_ms, headers=found.headers)
             if self.admission is not None:
-                self.admission.appended(now, found.headers[0].producer_id)
+                self.admission.appended(now, found.headers[0])
         except ProtocolError as refusal:
             rows[at] = _refused(broker, self.version, topic, index, refusal)
             self.complete(slot, ErrorCode.NONE)

@@ -83,6 +83,7 @@ HANDLERS: dict[int, Handler | str] = {
     ApiKey.ALLOCATE_PRODUCER_IDS: "allocate_producer_ids",
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "consumer_group_heartbeat",
     ApiKey.CONSUMER_GROUP_DESCRIBE: "consumer_group_describe",
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
 }
 assert set(map(int, SERVED)) == set(map(int, HANDLERS)), "what is served and what has a handler differ"
 

@@ -1,7 +1,7 @@
 """UpdateFeatures (key 57), versions 0-1. Only the controller answers; others NOT_CONTROLLER.
 
 Raises, lowers or takes out finalised features in `/feature`, each with an answer of its own: those that cannot be are
-refused and the others written.
+refused and the others written. A level that a registered broker does not know is refused.
 
 v0 the first (KIP-584).
 v1 upgrade type in place of the downgrade flag, validate only (KIP-778).
@@ -18,7 +18,7 @@ from odradek.broker.effects import (
     StoreResult,
     WriteFeatures,
 )
-from odradek.broker.features import SAFE_DOWNGRADE, UPGRADE, change
+from odradek.broker.features import SAFE_DOWNGRADE, UPGRADE, change, check_members
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.protocol.messages.update_features import (
@@ -64,7 +64,9 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             if version == 0:
                 upgrade_type = SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
             try:
-                features = change(features, update.feature, update.max_version_level, upgrade_type)
+                changed = change(features, update.feature, update.max_version_level, upgrade_type)
+                check_members(update.feature, update.max_version_level, result.members)
+                features = changed
             except ProtocolError as refusal:
                 row.error_code, row.error_message = refusal.code, refusal.message
             rows.append(row)

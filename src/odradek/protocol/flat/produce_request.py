@@ -1,4 +1,4 @@
-"""ProduceRequest (key 0) as tuples, decoded 3-11.
+"""ProduceRequest (key 0) as tuples, decoded 3-12.
 
 Written by `python docs/generate.py` (protocol/flattening.py) from messages/produce.py: change those.
 """
@@ -115,7 +115,7 @@ def _decode_3_to_8(buffer: memoryview, position: int, budget: int) -> ProduceReq
     return (m_transactional_id, m_acks, m_timeout_ms, m_topic_data)
 
 
-def _decode_9_to_11(buffer: memoryview, position: int, budget: int) -> ProduceRequest:
+def _decode_9_to_12(buffer: memoryview, position: int, budget: int) -> ProduceRequest:
     end = len(buffer)
     m_transactional_id: str | None
     n1 = buffer[position]
@@ -229,7 +229,8 @@ _DECODERS: dict[int, Callable[[memoryview, int, int], ProduceRequest]] = {
     6: _decode_3_to_8,
     7: _decode_3_to_8,
     8: _decode_3_to_8,
-    9: _decode_9_to_11,
-    10: _decode_9_to_11,
-    11: _decode_9_to_11,
+    9: _decode_9_to_12,
+    10: _decode_9_to_12,
+    11: _decode_9_to_12,
+    12: _decode_9_to_12,
 }

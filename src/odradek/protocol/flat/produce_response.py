@@ -1,4 +1,4 @@
-"""ProduceResponse (key 0) as tuples, encoded 3-11.
+"""ProduceResponse (key 0) as tuples, encoded 3-12.
 
 Written by `python docs/generate.py` (protocol/flattening.py) from messages/produce.py: change those.
 """
@@ -205,7 +205,7 @@ def _encode_9(responses: Sequence[TopicProduceResponse], throttle_time_ms: int, 
     return b''.join(parts)
 
 
-def _encode_10_to_11(responses: Sequence[TopicProduceResponse], throttle_time_ms: int, node_endpoints: Sequence[NodeEndpoint]) -> bytes:
+def _encode_10_to_12(responses: Sequence[TopicProduceResponse], throttle_time_ms: int, node_endpoints: Sequence[NodeEndpoint]) -> bytes:
     parts: list[Any] = []
     a1 = responses
     n2 = len(a1)
@@ -336,6 +336,7 @@ _ENCODERS: dict[int, Callable[..., bytes]] = {
     7: _encode_5_to_7,
     8: _encode_8,
     9: _encode_9,
-    10: _encode_10_to_11,
-    11: _encode_10_to_11,
+    10: _encode_10_to_12,
+    11: _encode_10_to_12,
+    12: _encode_10_to_12,
 }

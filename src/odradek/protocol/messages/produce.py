@@ -1,4 +1,4 @@
-"""Produce (key 0), versions 0-11.
+"""Produce (key 0), versions 0-12.
 
 Batches of records for the partitions this broker leads.
 Versions 0-2 carry magic 0 and 1. They are known only so that each partition can be answered
@@ -7,7 +7,7 @@ at 0.
 v1 throttle time. v2 log append time. v3 magic 2, transactional id. v4 may answer KAFKA_STORAGE_ERROR.
 v5 log start offset. v7 may carry zstd (KIP-110). v8 errors per record (KIP-467). v9 flexible. v10 current
 leader and its endpoint in tags, beside NOT_LEADER_OR_FOLLOWER (KIP-951). v11 may answer
-TRANSACTION_ABORTABLE (KIP-890).
+TRANSACTION_ABORTABLE (KIP-890). v12 the broker adds partitions to the transaction itself (KIP-890).
 """
 
 from odradek.protocol.primitives import Buffer
@@ -35,7 +35,7 @@ class TopicProduceData(Struct):
     partition_data: list[PartitionProduceData] = array(PartitionProduceData, "0+")
 
 
-class ProduceRequest(Request, key=0, versions="0-11", flexible="9+"):
+class ProduceRequest(Request, key=0, versions="0-12", flexible="9+"):
     transactional_id: str | None = string("3+", nullable="3+", default=None)
     acks: int = int16("0+")
     timeout_ms: int = int32("0+")
@@ -75,7 +75,7 @@ class NodeEndpoint(Struct):
     rack: str | None = string("10+", nullable="10+", default=None)
 
 
-class ProduceResponse(Response, key=0, versions="0-11", flexible="9+"):
+class ProduceResponse(Response, key=0, versions="0-12", flexible="9+"):
     responses: list[TopicProduceResponse] = array(TopicProduceResponse, "0+")
     throttle_time_ms: int = int32("1+")
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "10+", tag=0)
