@@ -15,6 +15,6 @@ def test_a_busy_thread_gives_way_to_the_loop_soon(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(main, "_serve", seen)
     before = sys.getswitchinterval()
     try:
-        assert main.run_broker(BrokerSettings({"broker.id": "1"})) == 500
+        assert main.run_broker(BrokerSettings({"broker.id": "1"})) == 50
     finally:
         sys.setswitchinterval(before)
