@@ -40,6 +40,7 @@ _KEYS = {
     "app-id": _Key("app_id", str),
     "commit-group": _Key("commit_group", str),
     "checkpoint": _Key("checkpoint", str),
+    "upsert-by": _Key("upsert_by", str),
     "registry": _Key("registry", str),
     "schema-file": _Key("schema_file", str),
     "message": _Key("message", str),

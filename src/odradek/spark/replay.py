@@ -31,6 +31,7 @@ from odradek.spark.formats.declared import Format
 from odradek.spark.parquet import FileWriter, TableFile, file_name
 from odradek.spark.shape import COLUMNS, META, Shape
 from odradek.spark.tables import WrongCheckpoint
+from odradek.spark.upsert import UPSERTS
 
 A_COMMIT = 10_000  # letters whose rows one commit adds: its note names each
 
@@ -60,6 +61,11 @@ def shape_of(table: str, form: Format | None) -> Shape:
     opened = tables.open_table(table)
     if opened is None:
         raise NoTable(f"there is no Delta table at {table}")
+    if any(note.get(UPSERTS, False) for note in tables.notes(opened)):
+        raise ConfigurationError(
+            f"{table} has the last record of each key: a letter would take the place of what came after it; produce the record "
+            f"again instead"
+        )
     there = tables.arrow_schema(opened)
     kept = kept_shape(table)
     if kept is None and form is None:

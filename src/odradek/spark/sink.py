@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 # What the fused source yields instead of rows: the message of one task, as JSON.
 DESCRIPTION = StructType([StructField("odradek_written", StringType())])
-_OWN_OPTIONS = {"table", "appid", "killswitch", "rowsarerecords", "shape"}
+_OWN_OPTIONS = {"table", "appid", "killswitch", "rowsarerecords", "shape", "upserts"}
 
 
 def register(spark: "SparkSession") -> None:
@@ -77,7 +77,12 @@ class DeltaSink(DataSource):
             raise ConfigurationError(
                 f"odradek-delta has no option {unknown[0]}; it has table, appId and rowsAreRecords"
             )
-        return DeltaWriter(table_options(self.options), schema)
+        options = table_options(self.options)
+        if options.upserts and schema != DESCRIPTION:
+            raise ConfigurationError(
+                "upserts is for odradek-fused: of the rows of a query nobody knows which is the last of its key"
+            )
+        return DeltaWriter(options, schema)
 
 
 class DeltaWriter(DataSourceStreamArrowWriter):
@@ -119,20 +124,23 @@ class DeltaWriter(DataSourceStreamArrowWriter):
                     schema=LETTERS,
                     adds_columns=True,
                 )
-            tables.commit(
-                self._options.table,
-                **who,
-                files=whole.files,
-                parts=whole.parts,
-                schema=to_arrow_schema(whole.schema, timezone="UTC"),
-                rows=whole.rows,
-                note={
+            what: dict[str, Any] = {
+                "files": whole.files,
+                "parts": whole.parts,
+                "schema": to_arrow_schema(whole.schema, timezone="UTC"),
+                "note": {
                     "letters": sum(file.records for file in whole.letters),
                     "refused": whole.refused,
                     "newestMs": whole.newest_ms,
                     "files": len(whole.files),
                 },
-            )
+            }
+            if self._options.upserts:
+                from odradek.spark import upsert
+
+                upsert.merge(self._options.table, **who, **what)
+            else:
+                tables.commit(self._options.table, **who, **what, rows=whole.rows)
         switch.at("after-commit", batchId)
         switch.when_gone("before-checkpoint", batchId, self)
 
@@ -148,6 +156,10 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         from odradek.spark import tables
 
         written = _written(messages)
+        if self._options.upserts:
+            from odradek.spark import upsert
+
+            upsert.discard(self._options.table, [file for w in written for file in w.files])
         for table, files in (
             (self._options.table, [file for w in written for file in w.files]),
             (self._options.letters, [file for w in written for file in w.letters]),
@@ -208,7 +220,8 @@ def table_options(given: Mapping[str, str]) -> "TableOptions":
     if are_records not in ("true", "false"):
         raise ConfigurationError(f"rowsAreRecords={are_records!r}: want true or false")
     shape = Shape.from_text(options["shape"]) if options.get("shape") else None
-    return TableOptions(options["table"], options["appid"], switch, are_records == "true", shape)
+    upserts = options.get("upserts", "")
+    return TableOptions(options["table"], options["appid"], switch, are_records == "true", shape, upserts)
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> "list[Written]":

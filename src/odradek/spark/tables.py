@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 # Our key in a commit's metadata.
 METADATA = "odradek"
-_ATTEMPTS = 20
+ATTEMPTS = 20
 
 
 class WrongCheckpoint(OdradekError):
@@ -60,6 +60,7 @@ class CommittedBatch(NamedTuple):
     batch_id: int
     parts: tuple[Part, ...]
     rows: Fingerprint | None = None  # where the rows are not the records of `parts` as they are
+    upserts: bool = False  # of each key the last record was merged
 
 
 def open_table(path: str) -> DeltaTable | None:
@@ -102,12 +103,9 @@ def commit(
     }
     if rows is not None:
         noted["rows"] = {"count": rows.count, "hash": rows.hex}
-    for _ in range(_ATTEMPTS):
+    for _ in range(ATTEMPTS):
         table = open_table(path)
-        done = None if table is None else table.transaction_version(app_id)
-        if table is not None and done is not None and done >= batch_id:
-            _check_same_batch(table, app_id, batch_id, done, found)
-            _remember(table, path, app_id, batch_id)
+        if table is not None and has_batch(table, path, app_id, batch_id, found):
             delete_orphans(path, app_id=app_id, batch_id=batch_id)
             return False
         try:
@@ -120,10 +118,20 @@ def commit(
             # Somebody else has committed, perhaps this very batch, or created the table: look again.
             last = error
             continue
-        batch_notes.keep(path, _id_of(table or DeltaTable(path)), noted)
+        batch_notes.keep(path, id_of(table or DeltaTable(path)), noted)
         delete_orphans(path, app_id=app_id, batch_id=batch_id, just_named={file.name for file in files})
         return True
     raise last
+
+
+def has_batch(table: DeltaTable, path: str, app_id: str, batch_id: int, parts: tuple[Part, ...]) -> bool:
+    """Whether the table has it; WrongCheckpoint if what it has is another one."""
+    done = table.transaction_version(app_id)
+    if done is None or done < batch_id:
+        return False
+    _check_same_batch(table, app_id, batch_id, done, parts)
+    _remember(table, path, app_id, batch_id)
+    return True
 
 
 def abort(path: str, *, app_id: str, batch_id: int, files: Sequence[TableFile]) -> bool:
@@ -153,7 +161,7 @@ def committed_batches(table: DeltaTable, app_id: str | None = None) -> list[Comm
 
 def notes(table: DeltaTable, app_id: str | None = None) -> list[dict[str, Any]]:
     """The commits' notes as they are, in the same order."""
-    kept = batch_notes.every(path_of(table.table_uri), _id_of(table), app_id)
+    kept = batch_notes.every(path_of(table.table_uri), id_of(table), app_id)
     found = {(note["appId"], note["batchId"]): note for note in kept}
     for note in _in_log(table):
         if app_id in (None, note["appId"]):
@@ -168,6 +176,7 @@ def _committed(note: Mapping[str, Any]) -> CommittedBatch:
         note["batchId"],
         parts_of_batch.from_json(note["parts"]),
         None if rows is None else Fingerprint.from_hex(rows["count"], rows["hash"]),
+        note.get("upserts", False),
     )
 
 
@@ -178,14 +187,14 @@ def noted(path: str, app_id: str, batch_id: int) -> dict[str, Any] | None:
 
 
 def _noted(table: DeltaTable, path: str, app_id: str, batch_id: int) -> dict[str, Any] | None:
-    kept = batch_notes.find(path, _id_of(table), app_id, batch_id)
+    kept = batch_notes.find(path, id_of(table), app_id, batch_id)
     if kept is not None:
         return kept
     batches = (note for note in _in_log(table) if (note["appId"], note["batchId"]) == (app_id, batch_id))
     return next(batches, None)
 
 
-def _id_of(table: DeltaTable) -> str:
+def id_of(table: DeltaTable) -> str:
     return str(table.metadata().id)
 
 
@@ -199,7 +208,7 @@ def _in_log(table: DeltaTable) -> Iterator[dict[str, Any]]:
 
 def _remember(table: DeltaTable, path: str, app_id: str, batch_id: int) -> None:
     """Keeps the note of a batch whose driver died before it could."""
-    table_id = _id_of(table)
+    table_id = id_of(table)
     if batch_notes.find(path, table_id, app_id, batch_id) is None:
         note = _noted(table, path, app_id, batch_id)
         if note is not None:
@@ -211,7 +220,7 @@ def remember_all(path: str, app_id: str) -> None:
     table = open_table(path)
     if table is None:
         return
-    table_id = _id_of(table)
+    table_id = id_of(table)
     for note in _in_log(table):
         if note["appId"] == app_id and batch_notes.find(path, table_id, app_id, note["batchId"]) is None:
             batch_notes.keep(path, table_id, note)
@@ -275,7 +284,7 @@ def _add(
         Path(path).mkdir(parents=True, exist_ok=True)
         create_table_with_add_actions(path, delta_schema, actions, commit_properties=properties)
         return
-    _check_fits(table, schema)
+    check_fits(table, schema)
     table.create_write_transaction(
         actions, mode="append", schema=table.schema(), commit_properties=properties
     )
@@ -289,7 +298,7 @@ def _add_columns(table: DeltaTable, schema: pa.Schema) -> None:
         table.update_incremental()
 
 
-def _check_fits(table: DeltaTable, schema: pa.Schema) -> None:
+def check_fits(table: DeltaTable, schema: pa.Schema) -> None:
     if table.metadata().partition_columns:
         raise WrongTable(
             f"{table.table_uri} is partitioned by {', '.join(table.metadata().partition_columns)}; "

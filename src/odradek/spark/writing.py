@@ -24,6 +24,7 @@ from odradek.spark.parts import Part, merged
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.reading import read_one
 from odradek.spark.shape import LETTERS, Shape, newest_ms
+from odradek.spark.upsert import changes_directory, marked, marked_schema, with_keys
 
 
 class TableOptions(NamedTuple):
@@ -34,6 +35,8 @@ class TableOptions(NamedTuple):
     rows_are_records: bool = False
     # What becomes of the values; None: the records as they are.
     shape: Shape | None = None
+    # The table has the last row of each key, and this is what is done about records without one; "": it has them all.
+    upserts: str = ""
 
     @property
     def letters(self) -> str:
@@ -135,7 +138,9 @@ def write_ranges(
             if place < wanted.end:
                 yield pa.RecordBatch.from_pylist([], to_arrow_schema(schema, timezone="UTC")), [rest]
 
-    if options.shape is None:
+    if options.upserts:
+        written = _write_changes(rows(), schema, options, batch_id)
+    elif options.shape is None:
         written = _write(rows(), schema, options, batch_id)
     else:
         written = _write_shaped(rows(), options.shape, options, batch_id)
@@ -167,6 +172,49 @@ def _write_shaped(
         raise
     of_letters = [] if file is None else [file]
     return Written(written.schema, written.files, written.parts, found, of_letters, refused=refused)
+
+
+def _write_changes(
+    batches: Iterable[tuple[pa.RecordBatch, list[Part]]],
+    schema: StructType,
+    options: TableOptions,
+    batch_id: int,
+) -> Written:
+    """A row a record that has a key; which of them is the last of its key the driver finds out."""
+    letters = _writer(options.letters, options.app_id, batch_id, LETTERS)
+    shape = options.shape
+    of_table = to_arrow_schema(schema, timezone="UTC") if shape is None else shape.schema
+    name = file_name(options.app_id, batch_id)
+    writer = FileWriter(changes_directory(options.table), name, marked_schema(of_table))
+    parts: list[Part] = []
+    refused = 0
+    options.kill_switch.at("before-write", batch_id)
+    try:
+        for records, found in batches:
+            keyed, keyless = with_keys(records, options.upserts)
+            letters.write(keyless)
+            refused += records.num_rows - keyed.num_rows
+            rows = keyed
+            if shape is not None:
+                done = shape.applied(keyed)
+                letters.write(done.letters)
+                refused += done.refused
+                rows = done.rows
+            writer.write(marked(rows, keyed))
+            parts.extend(found)
+        file, of_letters = writer.close(), letters.close()
+    except BaseException:
+        writer.discard()
+        letters.discard()
+        raise
+    options.kill_switch.at("after-write", batch_id)
+    return Written(
+        from_arrow_schema(of_table),
+        [] if file is None else [file],
+        merged(parts),
+        letters=[] if of_letters is None else [of_letters],
+        refused=refused,
+    )
 
 
 def write_rows(

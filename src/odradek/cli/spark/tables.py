@@ -44,6 +44,12 @@ from odradek.cli.spark.running import explain, run_until_stopped
     metavar="N|N%",
     help="More in a batch stop the job before any of it is in the table.",
 )
+@click.option(
+    "--upsert-by",
+    default="",
+    metavar="key",
+    help="One row a key, of its last record; a null value deletes it.",
+)
 @click.option("--trigger", default="10s", show_default=True, help="How often a batch is begun.")
 @click.option("--once", "is_once", is_flag=True, help="Stop when all that is there now is in the table.")
 @click.option("--starting-offsets", default="earliest", show_default=True, help="earliest, latest, or JSON.")
@@ -75,6 +81,7 @@ def tables(
     meta: str,
     on_error: str,
     max_dead_letters: str,
+    upsert_by: str,
     trigger: str,
     is_once: bool,
     starting_offsets: str,
@@ -110,6 +117,7 @@ def tables(
         on_error=on_error,
         max_dead_letters=max_dead_letters,
         **of_formats,
+        upsert_by=upsert_by,
         trigger=trigger,
         is_once=is_once,
         starting_offsets=starting_offsets,

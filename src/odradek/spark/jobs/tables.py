@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from odradek.client.sync import SyncClient
 from odradek.model.counted import counted
@@ -21,7 +22,7 @@ from odradek.spark import ddl, dead_letters, tables
 from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.checkpoints import starting_offsets
 from odradek.spark.formats import declared as formats
-from odradek.spark.formats.decoded import RefusedSchema
+from odradek.spark.formats.decoded import KEY, RefusedSchema
 from odradek.spark.formats.registry import RegistryUnavailable, UnknownSchema
 from odradek.spark.json_values import inferred
 from odradek.spark.on_error import actions_of
@@ -33,6 +34,7 @@ from odradek.spark.reading import read_one
 from odradek.spark.sentence import sentence_of
 from odradek.spark.shape import COLUMNS, LARGEST_VALUE, META, KeyShape, Shape
 from odradek.spark.subscription import existing_topic
+from odradek.spark.upsert import UPSERTS
 from odradek.spark.writing import dead_letters_of
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ class TablesJob(NamedTuple):
     app_id: str = ""
     commit_group: str = ""  # a consumer group that shows where the job stands
     checkpoint: str = ""
+    upsert_by: str = ""  # "key": the table has the last record of each key
     registry: str = ""
     schema_file: str = ""
     message: str = ""
@@ -109,6 +112,12 @@ class TablesJob(NamedTuple):
         self._check_formats()
         if self.from_checkpoint and self.starting_offsets != "earliest":
             raise ConfigurationError("--from-checkpoint and --starting-offsets: want one of them")
+        if self.upsert_by not in ("", "key"):
+            raise ConfigurationError(
+                f"--upsert-by {self.upsert_by}: want key, the key of the record: a tombstone has nothing else"
+            )
+        if self.upsert_by and not self.has_meta:
+            raise ConfigurationError("--upsert-by key needs the columns of ours, which --meta off leaves out")
         check_running(self.trigger, self.cores)
         columns = ddl.schema_of(self.schema) if self.schema else formats.PLAIN
         Shape(columns, self.has_meta, self.on_error, most_letters=self.max_dead_letters).check()
@@ -210,6 +219,8 @@ class Plan(NamedTuple):
             "table",
             f"{job.table}: " + ("new" if self.version is None else f"version {self.version}, appended to"),
         )
+        if job.upsert_by:
+            yield "upserts", "one row a key, of its last record; a null value deletes it"
         yield "fused", "yes: no SQL stands in between, so the tasks that fetch also write the files"
         if job.commit_group:
             yield "group", f"{job.commit_group} shows where it stands"
@@ -244,7 +255,25 @@ def planned(job: TablesJob) -> Plan:
             raise ConfigurationError(str(error)) from None
     elif there is not None and "value" not in there.names:
         raise ConfigurationError(f"{job.table} has columns of values; --format json appends to it")
+    _check_upserts(plan, table)
     return plan
+
+
+def _check_upserts(plan: Plan, table: DeltaTable | None) -> None:
+    """Appended to what is upserted, keys would come twice; and a struct is no key that Delta can merge by."""
+    job = plan.job
+    key = None if plan.shape is None else plan.shape.key
+    if job.upsert_by and key is not None and not key.is_plain:
+        raise ConfigurationError(
+            "--upsert-by key needs keys of one value: leave --key-format out to have their bytes"
+        )
+    done = None if table is None else table.transaction_version(job.name)
+    note = None if done is None else tables.noted(job.table, job.name, done)
+    if note is not None and note.get(UPSERTS, False) != bool(job.upsert_by):
+        was = "with" if not job.upsert_by else "without"
+        raise ConfigurationError(
+            f"{job.table} was written {was} --upsert-by so far: run it as before, or give it another --table"
+        )
 
 
 def _told(shape: Shape, letters: str) -> str:
@@ -352,6 +381,8 @@ def start(spark: "SparkSession", plan: Plan) -> "StreamingQuery":
     if plan.shape is not None:
         table["shape"] = plan.shape.to_text()
         dead_letters.keep_shape(job.table, plan.shape)
+    if job.upsert_by:
+        table["upserts"] = actions_of(job.on_error)[KEY]
     when: dict[str, Any] = (
         {"availableNow": True} if job.is_once else {"processingTime": spark_duration(job.trigger)}
     )

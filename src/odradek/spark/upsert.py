@@ -1,0 +1,195 @@
+"""A table that has the last value of each key, as a compacted topic has: `odradek spark tables --upsert-by key`.
+
+Tasks write what changes, a row a record, with a mark where the record is a tombstone (a null value); the driver takes the
+last change of each key and merges them in one commit of Delta, with the same Transaction(app id, batch id) as an append
+(`odradek.spark.tables`): a batch that comes again is seen to be there. Changes stand below the table's own directory,
+
+    TABLE/_odradek/changes/NAME
+
+where no reader and no VACUUM looks, and are deleted once the batch is merged.
+
+The last change is the one of the greatest offset; a key has its partition, where its order is. A later batch is later.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import CommitFailedError
+
+from odradek.spark import batch_notes, tables
+from odradek.spark.formats.decoded import KEY
+from odradek.spark.parquet import OWN_DIRECTORY, TableFile, batch_of
+from odradek.spark.parts import Part, merged
+from odradek.spark.parts import to_json as parts_to_json
+from odradek.spark.shape import LETTERS, BadValue
+
+DELETED = "__deleted"
+UPSERTS = "upserts"  # in a note: the batch was merged, not appended
+_NO_KEY = "no key, and the table has one row a key"
+
+
+def changes_directory(table: str) -> str:
+    return str(Path(table) / OWN_DIRECTORY / "changes")
+
+
+def with_keys(records: pa.RecordBatch, on_null: str) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """The records that have a key, and the dead letters of those that have none; BadValue where they stop the job."""
+    is_keyless = records.column("key").is_null()
+    keyless = records.filter(is_keyless)
+    if not keyless.num_rows:
+        return records, _no_letters()
+    if on_null == "pause":
+        one = keyless.slice(0, 1).select(["topic", "partition", "offset"]).to_pylist()[0]
+        raise BadValue(
+            f"{one['topic']}-{one['partition']}, offset {one['offset']}: {_NO_KEY}; the job stops here: run it with "
+            f"--on-error key=dlq or key=skip, or without --upsert-by"
+        )
+    letters = _no_letters() if on_null == "skip" else _letters(keyless)
+    return records.filter(pc.invert(is_keyless)), letters
+
+
+def _letters(records: pa.RecordBatch) -> pa.RecordBatch:
+    found = dict(zip(records.schema.names, records.columns, strict=True))
+    count = records.num_rows
+    found["stage"] = pa.repeat(pa.scalar(KEY), count)
+    found["error"] = pa.repeat(pa.scalar(_NO_KEY), count)
+    found["schemaId"] = pa.nulls(count, pa.int64())
+    return pa.RecordBatch.from_arrays([found[name] for name in LETTERS.names], schema=LETTERS)
+
+
+def _no_letters() -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], LETTERS)
+
+
+def marked(rows: pa.RecordBatch, records: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows that became of the records of one partition, with a mark on those of tombstones."""
+    if "__offset" in rows.schema.names:
+        tombstones = records.column("offset").filter(records.column("value").is_null())
+        is_deleted = pc.is_in(rows.column("__offset"), value_set=tombstones)
+    else:
+        is_deleted = rows.column("value").is_null()
+    return pa.RecordBatch.from_arrays([*rows.columns, is_deleted], schema=marked_schema(rows.schema))
+
+
+def marked_schema(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([*schema, pa.field(DELETED, pa.bool_())])
+
+
+def merge(
+    path: str,
+    *,
+    app_id: str,
+    batch_id: int,
+    files: Sequence[TableFile],
+    parts: Iterable[Part],
+    schema: pa.Schema,
+    note: Mapping[str, Any],
+) -> bool:
+    """Merges the changes in one commit, unless the batch is in the table already; True if it was merged now.
+
+    `schema` is that of the table. What the driver holds is the changes of one batch.
+    """
+    found = merged(parts)
+    noted = {
+        **note,
+        "appId": app_id,
+        "batchId": batch_id,
+        "parts": parts_to_json(found),
+        "records": sum(file.records for file in files),
+        UPSERTS: True,
+    }
+    properties = CommitProperties(
+        custom_metadata={tables.METADATA: noted}, app_transactions=[Transaction(app_id, batch_id)]
+    )
+    changes: pa.Table | None = None
+    last: Exception | None = None
+    for _ in range(tables.ATTEMPTS):
+        table = tables.open_table(path)
+        if table is None:
+            DeltaTable.create(path, Schema.from_arrow(schema), mode="ignore")
+            continue
+        if tables.has_batch(table, path, app_id, batch_id, found):
+            forget(path, app_id, batch_id)
+            return False
+        tables.check_fits(table, schema)
+        if changes is None:
+            changes = last_changes(path, files, schema)
+        try:
+            _merge(table, changes, properties)
+            if _version(path, app_id) < batch_id:
+                # Nothing had to be changed, and Delta has left the commit out; the batch is to be known all the same.
+                table = DeltaTable(path)
+                table.create_write_transaction(
+                    [], mode="append", schema=table.schema(), commit_properties=properties
+                )
+        except CommitFailedError as error:
+            last = error  # somebody else has committed, perhaps this very batch: look again
+            continue
+        batch_notes.keep(path, tables.id_of(table), noted)
+        forget(path, app_id, batch_id)
+        return True
+    assert last is not None
+    raise last
+
+
+def _version(path: str, app_id: str) -> int:
+    version = DeltaTable(path).transaction_version(app_id)
+    return -1 if version is None else int(version)
+
+
+def _merge(table: DeltaTable, changes: pa.Table, properties: CommitProperties) -> None:
+    if not changes.num_rows:
+        return
+    key = key_of(changes.schema)
+    (
+        table.merge(
+            changes,
+            f"t.`{key}` = s.`{key}`",
+            source_alias="s",
+            target_alias="t",
+            commit_properties=properties,
+        )
+        .when_matched_delete(f"s.`{DELETED}`")
+        .when_matched_update_all(except_cols=[DELETED])
+        .when_not_matched_insert_all(predicate=f"NOT s.`{DELETED}`", except_cols=[DELETED])
+        .execute()
+    )
+
+
+def key_of(schema: pa.Schema) -> str:
+    return "__key" if "__key" in schema.names else "key"
+
+
+def last_changes(path: str, files: Sequence[TableFile], schema: pa.Schema) -> pa.Table:
+    """Of each key the change with the greatest offset."""
+    wanted = marked_schema(schema)
+    pieces = [
+        pq.read_table(Path(changes_directory(path)) / file.name, columns=wanted.names).cast(wanted)
+        for file in files
+    ]
+    whole = pa.concat_tables(pieces) if pieces else wanted.empty_table()
+    prefix = "__" if "__key" in schema.names else ""
+    whole = whole.sort_by([(f"{prefix}offset", "ascending"), (f"{prefix}partition", "ascending")])
+    numbered = pa.table({"key": whole.column(key_of(schema)), "row": np.arange(whole.num_rows)})
+    last = numbered.group_by("key").aggregate([("row", "max")]).column("row_max")
+    return whole.take(last)
+
+
+def forget(path: str, app_id: str, batch_id: int) -> None:
+    """Deletes the changes of batches up to this one: the table has them, and takes them no more."""
+    for file in Path(changes_directory(path)).glob("*.parquet"):
+        batch = batch_of(file.name, app_id)
+        if batch is not None and batch <= batch_id:
+            file.unlink(missing_ok=True)
+
+
+def discard(path: str, files: Iterable[TableFile]) -> None:
+    """Of a batch that failed; of one that is merged nothing is left."""
+    for file in files:
+        (Path(changes_directory(path)) / file.name).unlink(missing_ok=True)

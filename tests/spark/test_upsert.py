@@ -1,0 +1,271 @@
+"""A table with the last row of each key: merged once however often a batch comes again, tombstones, records without a key."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql.types import StructType
+
+from odradek.client.sync import SyncClient
+from odradek.model.errors import ConfigurationError
+from odradek.model.ids import TopicPartition
+from odradek.records.builder import NewRecord, build_batch
+from odradek.spark import tables, upsert
+from odradek.spark.dead_letters import dead_letters
+from odradek.spark.jobs.tables import TablesJob, followed, planned
+from odradek.spark.kill_switch import OFF, STEPS
+from odradek.spark.options import parse
+from odradek.spark.ranges import OffsetRange
+from odradek.spark.replay import replay
+from odradek.spark.shape import BadValue, Shape
+from odradek.spark.sink import DeltaWriter
+from odradek.spark.source import schema_of
+from odradek.spark.verify import CannotVerify, verify
+from odradek.spark.writing import TableOptions, Written, write_ranges
+from odradek.testing.process_cluster import ProcessCluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MakeTopic = Callable[..., str]
+# Batches of (key, value): b comes and goes, c goes before it ever came, a changes twice in a batch.
+BATCHES: list[list[tuple[bytes | None, bytes | None]]] = [
+    [(b"a", b'{"id":1}'), (b"b", b'{"id":2}'), (b"a", b'{"id":3}')],
+    [(b"b", None), (b"c", None), (b"d", b'{"id":4}')],
+    [(b"nobody", None)],
+    [(b"a", b'{"id":5}'), (b"d", None), (b"e", b"{}")],
+]
+LAST = {b"a": 5, b"e": None}
+
+
+class Died(Exception):
+    pass
+
+
+class Upserts:
+    """What Spark does with a job of this kind, without Spark."""
+
+    def __init__(self, job: TablesJob, on_null: str = "dlq") -> None:
+        self.job = job
+        self.shape: Shape | None = planned(job).shape
+        self.on_null = on_null
+
+    def options(self, switch: Any = OFF) -> TableOptions:
+        return TableOptions(self.job.table, self.job.name, switch, shape=self.shape, upserts=self.on_null)
+
+    def run(self, batch_id: int, ranges: list[tuple[int, int]], switch: Any = OFF) -> None:
+        """A task a range."""
+        source = parse(self.job.source_options())
+        done = []
+        for begin, end in ranges:
+            wanted = OffsetRange(self.job.topics[0], 0, begin, end)
+            written = write_ranges(
+                [wanted], source.connection, schema_of(source), self.options(switch), batch_id=batch_id
+            )
+            done.append(Written.from_text(written.to_text()))
+        DeltaWriter(self.options(switch), StructType()).commit(done, batch_id)
+
+    def rows(self) -> dict[bytes, Any]:
+        found = DeltaTable(self.job.table).to_pyarrow_table().to_pylist()
+        assert len({row["__key"] for row in found}) == len(found), "a key is there once"
+        return {row["__key"]: row["id"] for row in found}
+
+
+@pytest.fixture
+def job(cluster: ProcessCluster, make_topic: MakeTopic, client: SyncClient, tmp_path: Path) -> TablesJob:
+    topic = make_topic()
+    for batch in BATCHES:
+        produce(client, topic, *batch)
+    return TablesJob(
+        cluster.bootstrap,
+        (topic,),
+        str(tmp_path / "table"),
+        format="json",
+        schema="id BIGINT",
+        upsert_by="key",
+        is_once=True,
+    )
+
+
+def produce(client: SyncClient, topic: str, *records: tuple[bytes | None, bytes | None]) -> None:
+    batch = [NewRecord(key, value, 1_700_000_000_000 + n) for n, (key, value) in enumerate(records)]
+    client.produce(TopicPartition(topic, 0), build_batch(batch))
+
+
+def ranges_of(batch_id: int) -> list[tuple[int, int]]:
+    first = sum(len(batch) for batch in BATCHES[:batch_id])
+    middle, last = first + 1, first + len(BATCHES[batch_id])
+    return [(start, end) for start, end in ((first, middle), (middle, last)) if start < end]
+
+
+def left_behind(table: str) -> list[Path]:
+    return [*Path(upsert.changes_directory(table)).glob("*")]
+
+
+def test_a_table_has_the_last_row_of_each_key_and_verify_proves_it(job: TablesJob) -> None:
+    told = dict(planned(job).lines())
+    assert told["upserts"] == "one row a key, of its last record; a null value deletes it"
+    upserts = Upserts(job)
+    seen = []
+    for batch_id in range(len(BATCHES)):
+        upserts.run(batch_id, ranges_of(batch_id))
+        upserts.run(batch_id, ranges_of(batch_id))  # comes again
+        seen.append(upserts.rows())
+
+    assert seen == [{b"a": 3, b"b": 2}, {b"a": 3, b"d": 4}, {b"a": 3, b"d": 4}, LAST]
+    assert left_behind(job.table) == []
+    opened = DeltaTable(job.table)
+    assert [batch.batch_id for batch in tables.committed_batches(opened)] == [0, 1, 2, 3]
+    assert opened.transaction_version(job.name) == 3, "also of a batch that changed nothing"
+    report = verify(job.table, job.bootstrap)
+    assert report.is_equal and report.rows is not None and report.rows.table.count == 2
+    opened.optimize.compact()
+    assert verify(job.table, job.bootstrap).is_equal
+    opened.delete("id = 5")
+    assert not verify(job.table, job.bootstrap).is_equal
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("dying", [1, 3])
+def test_wherever_the_driver_dies_the_batch_is_merged_once(job: TablesJob, step: str, dying: int) -> None:
+    class Switch:
+        @staticmethod
+        def at(at: str, batch: int) -> None:
+            if (at, batch) == (step, dying):
+                raise Died
+
+        when_gone = staticmethod(lambda at, batch, holder: Switch.at(at, batch))
+
+    upserts = Upserts(job)
+    for batch_id in range(dying):
+        upserts.run(batch_id, ranges_of(batch_id))
+    with pytest.raises(Died):
+        upserts.run(dying, ranges_of(dying), Switch())
+    for batch_id in range(dying, len(BATCHES)):
+        first, last = ranges_of(batch_id)[0][0], ranges_of(batch_id)[-1][1]
+        upserts.run(batch_id, [(first, last)])  # with other tasks than before
+
+    assert upserts.rows() == LAST
+    assert left_behind(job.table) == []
+    assert verify(job.table, job.bootstrap).is_equal
+
+
+def test_of_two_drivers_one_merges_and_the_other_finds_it_done(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upserts = Upserts(job)
+    upserts.run(0, ranges_of(0))
+    merge = upsert._merge
+    others = []
+
+    def late(*given: Any) -> None:
+        if not others:
+            others.append(1)
+            upserts.run(1, ranges_of(1))
+        merge(*given)
+
+    monkeypatch.setattr(upsert, "_merge", late)
+    upserts.run(1, ranges_of(1))
+
+    assert upserts.rows() == {b"a": 3, b"d": 4}
+    history = [note for note in DeltaTable(job.table).history() if tables.METADATA in note]
+    assert sorted(note[tables.METADATA]["batchId"] for note in history) == [0, 1]
+
+
+def test_a_batch_meets_another_writer_and_is_merged_into_what_that_left(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upserts = Upserts(job)
+    upserts.run(0, ranges_of(0))
+    merge = upsert._merge
+    others = []
+
+    def late(*given: Any) -> None:
+        if not others:
+            others.append(DeltaTable(job.table).optimize.compact())
+            DeltaTable(job.table).delete("id = 2")
+        merge(*given)
+
+    monkeypatch.setattr(upsert, "_merge", late)
+    upserts.run(1, ranges_of(1))
+
+    assert upserts.rows() == {b"a": 3, b"d": 4}
+
+
+def test_records_without_a_key_are_letters_or_left_out_or_stop_the_job(
+    job: TablesJob, client: SyncClient
+) -> None:
+    end = sum(len(batch) for batch in BATCHES)
+    produce(client, job.topics[0], (None, b'{"id":9}'), (b"z", b'{"id":10}'), (b"a", b"no json"))
+    span = [(0, end + 3)]
+
+    with pytest.raises(
+        BadValue, match=f"offset {end}: no key, and the table has one row a key; the job stops"
+    ):
+        Upserts(job, "pause").run(0, span)
+    assert left_behind(job.table) == []
+    Upserts(job).run(0, span)
+    assert Upserts(job).rows() == {**LAST, b"z": 10}, "a letter changes nothing"
+    letters = [(x.offset, x.stage, x.error) for x in dead_letters(job.table)]
+    assert letters[0] == (end, "key", "no key, and the table has one row a key")
+    assert [x[0] for x in letters] == [end, end + 2]
+    assert verify(job.table, job.bootstrap).is_equal
+
+    with pytest.raises(ConfigurationError, match="a letter would take the place of what came after it"):
+        replay(job.table)
+
+    skipping = job._replace(table=f"{job.table}-2")
+    Upserts(skipping, "skip").run(0, [(0, end + 2)])
+    assert Upserts(skipping).rows() == {**LAST, b"z": 10}
+    with pytest.raises(CannotVerify, match="left out by --on-error skip"):
+        verify(skipping.table, job.bootstrap)
+
+
+def test_records_as_they_are_are_upserted_too(job: TablesJob) -> None:
+    raw = Upserts(job._replace(format="raw", schema=""))
+    for batch_id in range(len(BATCHES)):
+        raw.run(batch_id, ranges_of(batch_id))
+
+    found = DeltaTable(job.table).to_pyarrow_table().to_pylist()
+    assert {row["key"]: row["value"] for row in found} == {b"a": b'{"id":5}', b"e": b"{}"}
+    assert verify(job.table, job.bootstrap).is_equal
+
+
+def test_who_upserts_goes_on_upserting(job: TablesJob) -> None:
+    Upserts(job).run(0, ranges_of(0))
+
+    with pytest.raises(ConfigurationError, match="was written with --upsert-by so far"):
+        planned(job._replace(upsert_by=""))
+    for changed, sentence in (
+        ({"upsert_by": "id"}, "--upsert-by id: want key"),
+        ({"has_meta": False}, "needs the columns of ours"),
+        ({"key_format": "json", "key_schema": "id BIGINT"}, "keys of one value"),
+    ):
+        with pytest.raises(ConfigurationError, match=sentence):
+            planned(job._replace(table=f"{job.table}-2", **changed))  # type: ignore[arg-type]
+
+
+def test_a_table_of_other_columns_is_not_merged_into(job: TablesJob) -> None:
+    import pyarrow as pa
+
+    write_deltalake(job.table, pa.table({"other": [1]}))
+    with pytest.raises(tables.WrongTable):
+        Upserts.run(_of_no_plan(job), 0, ranges_of(0))
+
+
+def _of_no_plan(job: TablesJob) -> Upserts:
+    upserts = Upserts(job._replace(table=f"{job.table}-none"))
+    upserts.job = job
+    return upserts
+
+
+@pytest.mark.spark
+def test_a_job_upserts(spark: "SparkSession", job: TablesJob) -> None:
+    plan = planned(job._replace(max_offsets_per_trigger=5))
+    batches = [b for b in followed(plan.start(spark), plan, lambda: False, spark) if b is not None]
+
+    assert [batch.rows for batch in batches] == [5, 5]
+    assert Upserts(job).rows() == LAST
+    assert verify(job.table, job.bootstrap).is_equal
