@@ -150,10 +150,10 @@ def prepare(stage: Stage) -> Section:
 
 def quote(stage: Stage) -> Section:
     return Section(
-        "Before: the quote",
+        "Before: the impact",
         "What would stopping broker 2 cost? The controller's own steps are run on a copy of the metadata. This works "
         "against any Kafka cluster, through `--bootstrap`.",
-        (stage.odradek("shutdown-quote", "--broker", str(VICTIM), "--out", "remedy.json"),),
+        (stage.odradek("shutdown-impact", "--broker", str(VICTIM), "--out", "remedy.json"),),
     )
 
 
@@ -213,15 +213,15 @@ def back(stage: Stage) -> Section:
 
 def heal(stage: Stage) -> Section:
     applied = stage.odradek("reassign", "apply", "remedy.json", "--wait")
-    again = stage.odradek("shutdown-quote", "--broker", str(VICTIM))
+    again = stage.odradek("shutdown-impact", "--broker", str(VICTIM))
     code = stage.cluster.terminate(VICTIM)
     stage.wait(lambda: -1 not in stage.leaders(), "every partition has a leader")
     consumed = stage.odradek("topic", "consume", TOPIC, "--exit", "--format", r"%k %v\n")
     records = sorted(consumed.output.splitlines())
     return Section(
         "The reassignment that heals it",
-        "The quote wrote the remedy. It is applied, the quote has nothing to say any more, and now `kill` is obeyed: exit "
-        "code 0, every partition led, every record there.",
+        "`shutdown-impact` wrote the remedy. It is applied, stopping the broker has no impact any more, and now `kill` is "
+        "obeyed: exit code 0, every partition led, every record there.",
         (
             Command(applied.typed, _without_progress(applied.output), applied.code),
             again,

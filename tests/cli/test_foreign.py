@@ -62,9 +62,9 @@ def test_apaches_cluster_is_explained_predicted_and_moved(
     assert shell.ok("config", "get", "log.cleaner.threads", "--broker", victim) == "2\n"
     shell.ok("config", "delete", "--cluster", "log.cleaner.threads")
 
-    # The quote, the roll plan, and the journal there is not.
+    # The impact, the roll plan, and the journal there is not.
     remedy = tmp_path / "remedy.json"
-    quote = shell.json("shutdown-quote", "--broker", victim, "--out", remedy)
+    quote = shell.json("shutdown-impact", "--broker", victim, "--out", remedy)
     assert [p["partition"] for p in quote["goes_offline"]] == ["s3-0"]
     assert [p["partition"] for p in quote["falls_under_min_isr"]] == ["pair-0"]
     assert not shell.json("roll", "plan")["safe"]
@@ -75,7 +75,7 @@ def test_apaches_cluster_is_explained_predicted_and_moved(
     moved = shell.json("reassign", "apply", remedy, "--throttle", "50MB", "--wait")
     assert moved["refused"] == {} and moved["done"]
     assert shell.ok("reassign", "status") == "No reassignment runs.\n"
-    assert shell.json("shutdown-quote", "--broker", victim)["goes_offline"] == []
+    assert shell.json("shutdown-impact", "--broker", victim)["goes_offline"] == []
     plan = shell.json("reassign", "plan", "--drain", controller)
     assert plan["bytes"] > 0 and "s3-0" in {m["partition"] for m in plan["moves"]}
     assert list(plan["left_out"]) == ["wide-0"], "three replicas need three brokers"

@@ -27,9 +27,9 @@ def test_the_page_is_what_a_cluster_says_when_s3s_outage_happens_to_it(tmp_path:
     outputs = {title: [command.output for command in s.commands] for title, s in sections.items()}
     codes = {title: [command.code for command in s.commands] for title, s in sections.items()}
 
-    (quote,) = outputs["Before: the quote"]
-    assert quote.startswith("Stopping broker 2: 2 partitions go offline, no other live copy is in sync;")
-    assert codes["Before: the quote"] == [1]
+    (impact,) = outputs["Before: the impact"]
+    assert impact.startswith("Stopping broker 2: 2 partitions go offline, no other live copy is in sync;")
+    assert codes["Before: the impact"] == [1]
 
     refused, well = outputs["The refusal"]
     assert (

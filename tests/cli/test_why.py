@@ -155,7 +155,7 @@ def test_what_a_foreign_cluster_does_not_tell_is_said(shell: Shell, monkeypatch:
     assert (
         "min.insync.replicas is taken as 1: DescribeConfigs was answered CLUSTER_AUTHORIZATION_FAILED" in out
     )
-    for verb in (["shutdown-quote", "--broker", "1"], ["roll", "plan"], ["what-if", "--kill", "2"]):
+    for verb in (["shutdown-impact", "--broker", "1"], ["roll", "plan"], ["what-if", "--kill", "2"]):
         assert len(shell.json(*verb)["unknown"]) >= 2, verb
 
 

@@ -13,7 +13,7 @@ README = Path(__file__).parent.parent.parent / "README.md"
 # What changes nothing is typed again until the cluster has come to what is shown.
 LOOKS = (
     *("odradek topic describe", "odradek topic consume", "odradek what-if", "odradek why"),
-    *("odradek shutdown-quote", "odradek roll plan", "odradek reassign plan"),
+    *("odradek shutdown-impact", "odradek roll plan", "odradek reassign plan"),
 )
 PROCESS = re.compile(r"^ *\d+ +[\d.]+:\d+ +(\d+) ", re.M)  # a row of what `up` prints
 

@@ -51,7 +51,7 @@ def test_the_only_replica_keeps_its_broker_up_until_it_was_moved_away(
         three.produce("safe", 3)
         assert three.leader("safe") == 1, "nothing was moved"
         assert three.move("single", 2) is None
-        eventually(lambda: three.settled("single", 2), what="moved as the quote said")
+        eventually(lambda: three.settled("single", 2), what="moved as the impact said")
         stop(three, 1)
         three.cluster.runtimes.pop(1)
         three.produce("single", 1)
@@ -101,7 +101,7 @@ def test_a_broker_that_could_not_hand_over_stays_and_is_one_of_them_again(tmp_pa
         three.create("t", 1, 2)
         before = three.cluster.runtimes[1].registration
         with pytest.MonkeyPatch.context() as patch:
-            # What the quote could not know: between it and the request, broker 2 leaves.
+            # What the impact could not know: between it and the request, broker 2 leaves.
             hand_over = broker_runtime.hand_over
 
             async def late(*args: object) -> bool:

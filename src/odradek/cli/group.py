@@ -1,24 +1,28 @@
 """Groups of verbs, as click sees them. A verb's module is imported when that verb is called, and not before."""
 
 import importlib
+from collections.abc import Mapping
 
 import click
 
-from odradek.cli.verbs import ABOUT, VERBS, Verbs
+from odradek.cli.verbs import ABOUT, ALIASES, VERBS, Verbs
 
 
 class LazyGroup(click.Group):
     """A group that knows its commands by name and imports one only to run it."""
 
-    def __init__(self, *args: object, verbs: Verbs, **options: object) -> None:
+    def __init__(
+        self, *args: object, verbs: Verbs, aliases: Mapping[str, str] | None = None, **options: object
+    ) -> None:
         super().__init__(*args, **options)  # type: ignore[arg-type]
         self.verbs = verbs
+        self.aliases = aliases or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.verbs)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = self.verbs.get(cmd_name)
+        entry = self.verbs.get(self.aliases.get(cmd_name, cmd_name))
         if entry is None:
             return None
         module, attribute, _ = entry
@@ -32,7 +36,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self.verbs and not args[0].startswith("-"):
+        if args and self.aliases.get(args[0], args[0]) not in self.verbs and not args[0].startswith("-"):
             from odradek.model.settings import nearest
 
             guess = nearest(args[0], self.verbs)
@@ -41,7 +45,13 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=LazyGroup, verbs=VERBS, help=ABOUT, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    verbs=VERBS,
+    aliases=ALIASES,
+    help=ABOUT,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name="odradek", message="%(version)s")
 def odradek() -> None:
     """See `odradek.cli.verbs`."""

@@ -22,9 +22,9 @@ VERBS: Verbs = {
     "elect": ("odradek.cli.elect", "elect", "Elect leaders by hand, preferred or unclean."),
     "why": ("odradek.cli.why", "why", "Why is it offline, under-replicated, stuck or slow?"),
     "what-if": ("odradek.cli.what_if", "what_if", "What the controller would do if that happened."),
-    "shutdown-quote": (
-        "odradek.cli.shutdown_quote",
-        "shutdown_quote",
+    "shutdown-impact": (
+        "odradek.cli.shutdown_impact",
+        "shutdown_impact",
         "What stopping a broker would cost, beforehand.",
     ),
     "journal": ("odradek.cli.journal", "journal", "Show, replay and compare the controller's journal."),
@@ -35,6 +35,9 @@ VERBS: Verbs = {
     "spark": ("odradek.cli.spark", "spark", "Topics become tables, exactly once, and proof of it."),
     "wire": ("odradek.cli.wire", "wire", "Decode and encode protocol messages."),
 }
+
+# Former names, which scripts may hold. They are not listed.
+ALIASES: Mapping[str, str] = {"shutdown-quote": "shutdown-impact"}
 
 ABOUT = "A Kafka-compatible replicated log whose controller can be understood."
 OPTIONS = (("--version", "Show the version and exit."), ("-h, --help", "Show this message and exit."))

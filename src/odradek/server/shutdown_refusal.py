@@ -1,7 +1,7 @@
 """`odradek.controlled.shutdown.refuse`: whether this broker may stop, decided before anything is moved.
 
 S3's outage was a graceful stop that took partitions offline in silence. With `offline` or `under-min` the broker
-asks for the quote first: the controller's own steps, run on a copy of what stands in the store. If it says that
+asks for the impact first: the controller's own steps, run on a copy of what stands in the store. If it says that
 partitions would go offline (or fall under min.insync.replicas), the broker waits and asks again, as often and as
 long as for a controlled shutdown (3 times, 5 s); a follower that is just catching up is all it takes. After that it
 stays up and says why, with the reassignment that would heal it. `kill -9` is not asked.
@@ -24,7 +24,7 @@ from odradek.server.controlled_shutdown import was_hurried
 from odradek.store import api
 
 if TYPE_CHECKING:
-    from odradek.advisor.shutdown_quote import ShutdownQuote
+    from odradek.advisor.shutdown_impact import ShutdownImpact
     from odradek.controller.context import ControllerContext
     from odradek.controller.core import ControllerCore
 
@@ -37,7 +37,7 @@ Promised = frozenset[TopicPartition]
 
 
 class ShutdownRefused(OdradekError):
-    """The broker stays up. The message says why; the quote was printed."""
+    """The broker stays up. The message says why; the impact was printed."""
 
 
 async def agree(
@@ -55,8 +55,8 @@ async def agree(
     for attempt in range(1, attempts + 1):
         try:
             context = await _context(store, core, settings)
-            quote = _quote(context, broker)
-            why, sentences = quote.refuses(refuse), quote.sentences()
+            impact = _impact(context, broker)
+            why, sentences = impact.refuses(refuse), impact.sentences()
         except (api.StoreUnavailable, api.SessionExpired) as error:
             why, sentences = f"what stopping would cost cannot be read from the store: {error}", []
         if why is None:
@@ -130,10 +130,10 @@ async def _context(
     return observed_context(await read_metadata(store), ControllerSettings.of(settings))
 
 
-def _quote(context: "ControllerContext", broker: BrokerId) -> "ShutdownQuote":
-    from odradek.advisor.shutdown_quote import shutdown_quote
+def _impact(context: "ControllerContext", broker: BrokerId) -> "ShutdownImpact":
+    from odradek.advisor.shutdown_impact import shutdown_impact
 
-    return shutdown_quote(context, [broker])
+    return shutdown_impact(context, [broker])
 
 
 def only_here(broker: Broker) -> list[TopicPartition]:

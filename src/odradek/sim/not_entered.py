@@ -228,7 +228,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/shutdown_refusal.py agree",
         "server/shutdown_refusal.py _promised",
         "server/shutdown_refusal.py _context",
-        "server/shutdown_refusal.py _quote",
+        "server/shutdown_refusal.py _impact",
         "server/gateway.py Gateway._handle_timed",
         "server/journal.py Journal._write_later",
         "server/journal.py Journal._write_large",

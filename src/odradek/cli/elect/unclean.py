@@ -25,7 +25,7 @@ LEADER_TIMEOUT_S = 10.0
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TOPIC|PARTITION...")
-@click.option("--yes", "-y", is_flag=True, help="Elect. Without it only the quote is shown.")
+@click.option("--yes", "-y", is_flag=True, help="Elect. Without it only the candidates are shown.")
 @bootstrap_option
 @json_option
 def unclean(targets: tuple[str, ...], yes: bool, bootstrap: str, as_json: bool) -> None:

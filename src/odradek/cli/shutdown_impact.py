@@ -1,4 +1,4 @@
-"""`odradek shutdown-quote --broker N`: what taking brokers down would cost, before anybody takes them down.
+"""`odradek shutdown-impact --broker N`: what taking brokers down would cost, before anybody takes them down.
 
 Exit code 0 when nothing goes offline and nothing falls under min.insync.replicas, else 1.
 """
@@ -16,12 +16,12 @@ from odradek.cli.sources import open_source, source_options
 from odradek.model.counted import counted
 
 if TYPE_CHECKING:
-    from odradek.advisor.shutdown_quote import ShutdownQuote
+    from odradek.advisor.shutdown_impact import ShutdownImpact
 
 SHOWN_PARTITIONS = 20
 
 
-@click.command(name="shutdown-quote")
+@click.command(name="shutdown-impact")
 @click.option(
     "--broker", "texts", multiple=True, required=True, metavar="ID[,ID]", help="Brokers to stop, in turn."
 )
@@ -32,7 +32,7 @@ SHOWN_PARTITIONS = 20
 )
 @source_options
 @json_option
-def shutdown_quote(
+def shutdown_impact(
     texts: tuple[str, ...],
     out: Path | None,
     bootstrap: str,
@@ -42,40 +42,40 @@ def shutdown_quote(
     as_json: bool,
 ) -> None:
     """What a controlled shutdown of brokers would cost, and what makes it safe."""
-    from odradek.advisor.shutdown_quote import shutdown_quote as quote_of
+    from odradek.advisor.shutdown_impact import shutdown_impact as impact_of
     from odradek.cli.reassign.files import proposal
 
     source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)
     context = source.decided()
-    quote = quote_of(context, live_brokers(context, texts, "--broker", "stop"))
+    impact = impact_of(context, live_brokers(context, texts, "--broker", "stop"))
     if out is not None:
-        out.write_text(json.dumps(proposal(quote.remedy), indent=1) + "\n", encoding="utf-8")
+        out.write_text(json.dumps(proposal(impact.remedy), indent=1) + "\n", encoding="utf-8")
     if as_json:
-        refusals = {setting: quote.refuses(setting) for setting in ("offline", "under-min")}
+        refusals = {setting: impact.refuses(setting) for setting in ("offline", "under-min")}
         print_json(
             {
-                **quote.as_json(),
+                **impact.as_json(),
                 "refused_by": refusals,
                 "unknown": list(source.unknown),
                 "source": source.where,
             }
         )
     else:
-        show(quote)
+        show(impact)
         for note in source.unknown:
             print(f"not known: {note}")
-        if out is not None and quote.remedy:
+        if out is not None and impact.remedy:
             print(f"the remedy is in {out}: odradek reassign apply {out}")
-    sys.exit(1 if quote.goes_offline or quote.falls_under_min_isr else 0)
+    sys.exit(1 if impact.goes_offline or impact.falls_under_min_isr else 0)
 
 
-def show(quote: "ShutdownQuote") -> None:
-    who = f"broker{'s' if len(quote.brokers) > 1 else ''} {','.join(map(str, quote.brokers))}"
-    print(f"Stopping {who}: {headline(quote)}")
+def show(impact: "ShutdownImpact") -> None:
+    who = f"broker{'s' if len(impact.brokers) > 1 else ''} {','.join(map(str, impact.brokers))}"
+    print(f"Stopping {who}: {headline(impact)}")
     rows = [
-        *((str(o.topic_partition), "goes offline", o) for o in quote.goes_offline),
-        *((str(o.topic_partition), "refuses acks=all", o) for o in quote.falls_under_min_isr),
-        *((str(o.topic_partition), "exactly min ISR left", o) for o in quote.lands_on_min_isr),
+        *((str(o.topic_partition), "goes offline", o) for o in impact.goes_offline),
+        *((str(o.topic_partition), "refuses acks=all", o) for o in impact.falls_under_min_isr),
+        *((str(o.topic_partition), "exactly min ISR left", o) for o in impact.lands_on_min_isr),
     ]
     if rows:
         print_table(
@@ -87,28 +87,28 @@ def show(quote: "ShutdownQuote") -> None:
                     f"{_leader(o.leader_before)} -> {_leader(o.leader_after)}",
                     f"{_ids(o.isr_before)} -> {_ids(o.isr_after)}",
                     o.min_insync_replicas,
-                    _ids(quote.remedy.get(o.topic_partition, ())),
+                    _ids(impact.remedy.get(o.topic_partition, ())),
                 )
                 for name, becomes, o in rows[:SHOWN_PARTITIONS]
             ],
         )
     if len(rows) > SHOWN_PARTITIONS:
         print(f"and {len(rows) - SHOWN_PARTITIONS} more; --json lists all")
-    for where in quote.without_remedy:
+    for where in impact.without_remedy:
         print(f"{where} cannot be made safe: no other live broker can take a replica")
 
 
-def headline(quote: "ShutdownQuote") -> str:
-    offline, under = len(quote.goes_offline), len(quote.falls_under_min_isr)
+def headline(impact: "ShutdownImpact") -> str:
+    offline, under = len(impact.goes_offline), len(impact.falls_under_min_isr)
     bad = []
     if offline:
         bad.append(f"{_count(offline)} offline, no other live copy is in sync")
     if under:
         bad.append(f"{_count(under)} under min.insync.replicas, acks=all is refused")
-    moves = f"another leader for {len(quote.moves_its_leader)}"
+    moves = f"another leader for {len(impact.moves_its_leader)}"
     if bad:
         return f"{'; '.join(bad)}; {moves}."
-    edge = f", exactly min ISR left in {len(quote.lands_on_min_isr)}" if quote.lands_on_min_isr else ""
+    edge = f", exactly min ISR left in {len(impact.lands_on_min_isr)}" if impact.lands_on_min_isr else ""
     return f"safe: nothing goes offline; {moves}{edge}."
 
 

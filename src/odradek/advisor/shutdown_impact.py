@@ -1,7 +1,7 @@
 """What taking brokers down would cost, before it happens (S3's outage, asked beforehand).
 
 The same steps that would run are run on a copy: controlled shutdown of each broker, then the end of its session.
-For each partition the quote says where it lands: offline (nobody else has it), under min.insync.replicas (no
+For each partition it says where it lands: offline (nobody else has it), under min.insync.replicas (no
 acks=all), exactly on it (one more loss and it is), or safely; and the smallest reassignment that would make it
 safe, in the form AlterPartitionReassignments and `/admin/reassign_partitions` take.
 """
@@ -21,7 +21,7 @@ REFUSALS = ("none", "offline", "under-min")  # odradek.controlled.shutdown.refus
 
 
 @dataclass(frozen=True, slots=True)
-class ShutdownQuote:
+class ShutdownImpact:
     brokers: tuple[BrokerId, ...]
     goes_offline: tuple[PartitionOutcome, ...]
     falls_under_min_isr: tuple[PartitionOutcome, ...]
@@ -91,7 +91,7 @@ class ShutdownQuote:
         }
 
 
-def shutdown_quote(context: ControllerContext, brokers: Collection[BrokerId]) -> ShutdownQuote:
+def shutdown_impact(context: ControllerContext, brokers: Collection[BrokerId]) -> ShutdownImpact:
     """The effect of stopping these brokers in order, one after the other."""
     leaving = tuple(sorted(set(brokers)))
     unknown = [b for b in leaving if b not in context.brokers]
@@ -119,7 +119,7 @@ def shutdown_quote(context: ControllerContext, brokers: Collection[BrokerId]) ->
     )
     moved = tuple(o for o in outcomes if NO_LEADER != o.leader_after != o.leader_before)
     remedy, hopeless = _remedy(context, leaving, (*offline, *under))
-    return ShutdownQuote(leaving, offline, under, edge, moved, remedy, hopeless)
+    return ShutdownImpact(leaving, offline, under, edge, moved, remedy, hopeless)
 
 
 def _remedy(

@@ -1,4 +1,4 @@
-"""`shutdown-quote` and `roll plan`: what stopping brokers costs, and an order that costs nothing."""
+"""`shutdown-impact` and `roll plan`: what stopping brokers costs, and an order that costs nothing."""
 
 import json
 from collections.abc import Callable
@@ -19,9 +19,9 @@ def topics(shell: Shell) -> None:
 
 
 @pytest.mark.usefixtures("topics")
-def test_the_quote_names_the_outage_and_writes_the_remedy(shell: Shell, tmp_path: Path) -> None:
+def test_the_impact_names_the_outage_and_writes_the_remedy(shell: Shell, tmp_path: Path) -> None:
     remedy = tmp_path / "remedy.json"
-    code, out, _ = shell("shutdown-quote", "--broker", 2, "--out", remedy)
+    code, out, _ = shell("shutdown-impact", "--broker", 2, "--out", remedy)
     assert code == 1
     first, *rest = out.splitlines()
     assert first == (
@@ -32,13 +32,19 @@ def test_the_quote_names_the_outage_and_writes_the_remedy(shell: Shell, tmp_path
     assert rest[-1] == f"the remedy is in {remedy}: odradek reassign apply {remedy}"
     plan = {p["topic"]: p["replicas"] for p in json.loads(remedy.read_text())["partitions"]}
     assert set(plan) == {"s3", "pair"} and all(2 not in replicas for replicas in plan.values())
-    found = shell.json("shutdown-quote", "--broker", 2)
+    found = shell.json("shutdown-impact", "--broker", 2)
     assert "s3-0" in found["refused_by"]["offline"] and found["refused_by"]["under-min"]
 
 
 @pytest.mark.usefixtures("topics")
+def test_scripts_that_hold_the_former_name_of_the_verb_go_on(shell: Shell) -> None:
+    assert shell("shutdown-quote", "--broker", 4) == shell("shutdown-impact", "--broker", 4)
+    assert "shutdown-quote" not in shell.ok("--help")
+
+
+@pytest.mark.usefixtures("topics")
 def test_a_broker_nobody_needs_is_safe_to_stop(shell: Shell) -> None:
-    code, out, _ = shell("shutdown-quote", "--broker", 4)
+    code, out, _ = shell("shutdown-impact", "--broker", 4)
     assert (code, out) == (0, "Stopping broker 4: safe: nothing goes offline; another leader for 0.\n")
 
 
@@ -114,7 +120,7 @@ def test_a_roll_that_is_safe_has_batches_and_a_checked_certificate(shell: Shell)
 
 
 def test_a_broker_that_is_not_there_cannot_be_stopped(shell: Shell) -> None:
-    for verb, words in ((["shutdown-quote"], "cannot stop"), (["roll", "plan"], "cannot restart")):
+    for verb, words in ((["shutdown-impact"], "cannot stop"), (["roll", "plan"], "cannot restart")):
         code, out, err = shell(*verb, "--broker", 7)
         assert (code, out) == (1, "") and words in err and "brokers alive: 1, 2, 3, 4" in err
         assert shell(*verb, "--broker", "seven")[0] == 2

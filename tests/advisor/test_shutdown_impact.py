@@ -1,9 +1,9 @@
-"""The shutdown quote and the roll plan."""
+"""The impact of a shutdown, and the roll plan."""
 
 import pytest
 
 from odradek.advisor.roll_plan import Moment, RollPlan, check, fragile, roll_plan
-from odradek.advisor.shutdown_quote import shutdown_quote
+from odradek.advisor.shutdown_impact import shutdown_impact
 from odradek.model.ids import BrokerId
 from tests.controller.world import World, three, tp
 
@@ -19,18 +19,18 @@ def names(outcomes: object) -> list[str]:
 def test_a_quote_names_what_goes_offline_what_falls_under_and_what_lands_on_min_isr() -> None:
     world = three("t", [2], [2, 3], [2, 1, 3], [1, 3])
     world.context.topic_configs["t"] = {"min.insync.replicas": "2"}
-    quote = shutdown_quote(world.context, ids(2))
-    assert names(quote.goes_offline) == ["t-0"]
-    assert names(quote.falls_under_min_isr) == ["t-1"]
-    assert names(quote.lands_on_min_isr) == ["t-2"]
-    assert {str(o.topic_partition): o.leader_after for o in quote.moves_its_leader} == {"t-1": 3, "t-2": 1}
+    impact = shutdown_impact(world.context, ids(2))
+    assert names(impact.goes_offline) == ["t-0"]
+    assert names(impact.falls_under_min_isr) == ["t-1"]
+    assert names(impact.lands_on_min_isr) == ["t-2"]
+    assert {str(o.topic_partition): o.leader_after for o in impact.moves_its_leader} == {"t-1": 3, "t-2": 1}
     assert world.leader("t-0")[0] == 2 and world.context.shutting_down_brokers == set(), "only asked"
 
 
 def test_the_quote_is_what_then_happens() -> None:
     world = three("t", [2], [2, 3], [2, 1, 3])
-    quote = shutdown_quote(world.context, ids(2))
-    expected = {o.topic_partition: o.leader_after for o in (*quote.goes_offline, *quote.moves_its_leader)}
+    impact = shutdown_impact(world.context, ids(2))
+    expected = {o.topic_partition: o.leader_after for o in (*impact.goes_offline, *impact.moves_its_leader)}
     world.shut_down(2)
     world.kill(2)
     assert {where: world.states[where].leader_and_isr.leader for where in expected} == expected
@@ -40,17 +40,17 @@ def test_the_remedy_is_the_smallest_reassignment_that_makes_it_safe() -> None:
     world = three("t", [2], [2, 3])
     world.start(4)
     world.context.topic_configs["t"] = {"min.insync.replicas": "2"}
-    quote = shutdown_quote(world.context, ids(2))
-    assert quote.remedy == {tp("t-0"): (1,), tp("t-1"): (4, 3)}, (
+    impact = shutdown_impact(world.context, ids(2))
+    assert impact.remedy == {tp("t-0"): (1,), tp("t-1"): (4, 3)}, (
         "one place changes hands, the least loaded takes it"
     )
-    for where, target in quote.remedy.items():
+    for where, target in impact.remedy.items():
         world.reassign({str(where): target})
         for broker in target:
             if broker not in world.leader(str(where))[1]:
                 world.catch_up(str(where), broker)
         world.stopped(2, str(where))
-    safe = shutdown_quote(world.context, ids(2))
+    safe = shutdown_impact(world.context, ids(2))
     assert safe.goes_offline == () and safe.falls_under_min_isr == ()
 
 
@@ -62,16 +62,16 @@ def test_another_rack_is_preferred_for_the_newcomer() -> None:
         known = context.brokers[BrokerId(broker)]
         context.brokers[BrokerId(broker)] = type(known)(known.broker_id, known.epoch, known.endpoints, rack)
     context.topic_configs["t"] = {"min.insync.replicas": "2"}
-    assert shutdown_quote(context, ids(2)).remedy == {tp("t-0"): (5, 3)}
+    assert shutdown_impact(context, ids(2)).remedy == {tp("t-0"): (5, 3)}
 
 
 def test_without_another_broker_there_is_no_remedy_and_that_is_said() -> None:
     world = World().brokers(1)
     world.elect()
     world.create("t", [1])
-    quote = shutdown_quote(world.context, ids(1))
-    assert quote.remedy == {} and quote.without_remedy == (tp("t-0"),)
-    assert quote.sentences() == [
+    impact = shutdown_impact(world.context, ids(1))
+    assert impact.remedy == {} and impact.without_remedy == (tp("t-0"),)
+    assert impact.sentences() == [
         "taking down broker 1:",
         "  t-0 goes offline: broker 1 is the only one in sync",
         "  another leader for 0 partitions",
@@ -81,35 +81,35 @@ def test_without_another_broker_there_is_no_remedy_and_that_is_said() -> None:
 
 def test_several_brokers_at_once_are_quoted_together() -> None:
     world = three("t", [2, 3], [2, 1])
-    assert names(shutdown_quote(world.context, ids(2)).goes_offline) == []
-    assert names(shutdown_quote(world.context, ids(2, 3)).goes_offline) == ["t-0"]
+    assert names(shutdown_impact(world.context, ids(2)).goes_offline) == []
+    assert names(shutdown_impact(world.context, ids(2, 3)).goes_offline) == ["t-0"]
 
 
 def test_the_refusal_follows_the_setting() -> None:
     world = three("t", [2], [2, 3])
     world.context.topic_configs["t"] = {"min.insync.replicas": "2"}
-    quote = shutdown_quote(world.context, ids(2))
-    assert quote.refuses("none") is None
-    assert quote.refuses("offline") == "1 partition would go offline, first t-0"
-    softer = shutdown_quote(three("t", [2, 3]).context, ids(2))
+    impact = shutdown_impact(world.context, ids(2))
+    assert impact.refuses("none") is None
+    assert impact.refuses("offline") == "1 partition would go offline, first t-0"
+    softer = shutdown_impact(three("t", [2, 3]).context, ids(2))
     assert softer.refuses("offline") is None and softer.refuses("under-min") is None
     world.create("u", [3, 1])
     world.context.topic_configs["u"] = {"min.insync.replicas": "2"}
-    under = shutdown_quote(world.context, ids(1))
+    under = shutdown_impact(world.context, ids(1))
     assert under.refuses("offline") is None
     assert under.refuses("under-min") == "1 partition would fall under min.insync.replicas, first u-0"
 
 
 def test_the_json_twin_says_the_same() -> None:
     world = three("t", [2], [2, 3])
-    told = shutdown_quote(world.context, ids(2)).as_json()
+    told = shutdown_impact(world.context, ids(2)).as_json()
     assert [p["partition"] for p in told["goes_offline"]] == ["t-0"]  # type: ignore[index, attr-defined]
     assert told["remedy"] == [{"topic": "t", "partition": 0, "replicas": [1]}]
 
 
 def test_who_is_not_there_cannot_be_shut_down() -> None:
     with pytest.raises(ValueError, match=r"cannot shut down \[9\]"):
-        shutdown_quote(three().context, ids(9))
+        shutdown_impact(three().context, ids(9))
 
 
 # --------------------------------------------------------------------------------------------------- roll plan
