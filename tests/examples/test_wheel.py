@@ -61,6 +61,7 @@ def test_a_wheel_holds_the_package_and_its_licence_and_nothing_else(wheel: Path)
             "pyspark_odradek",
             "pyspark_odradek_delta",
             "pyspark_odradek_fused",
+            "pyspark_odradek_parquet",
         ),  # by these names Spark finds us
     }
     assert {"odradek/py.typed", "odradek/cli/main.py"} <= set(names)

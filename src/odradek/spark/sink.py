@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 # What the fused source yields instead of rows: the message of one task, as JSON.
 DESCRIPTION = StructType([StructField("odradek_written", StringType())])
+_PARQUET_OPTIONS = {"path", "appid", "rowsarerecords", "killswitch"}
 _OWN_OPTIONS = {"table", "appid", "killswitch", "rowsarerecords", "shape", "upserts"}
 
 
@@ -57,7 +58,7 @@ def register(spark: "SparkSession") -> None:
         ours = str(Path(odradek.__file__).parents[1])
         if ours not in path:
             context.environment["PYTHONPATH"] = os.pathsep.join([*path, ours])
-    for known in (OdradekSource, DeltaSink, FusedSource):
+    for known in (OdradekSource, DeltaSink, ParquetSink, FusedSource):
         spark.dataSource.register(known)
 
 
@@ -165,6 +166,63 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             (self._options.letters, [file for w in written for file in w.letters]),
         ):
             tables.abort(table, app_id=self._options.app_id, batch_id=batchId, files=files)
+
+
+class ParquetSink(DataSource):
+    """`writeStream.format("odradek-parquet")`: the rows of any query into a directory of Parquet files, each batch exactly once."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "odradek-parquet"
+
+    @in_a_sentence
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        if overwrite:
+            raise ConfigurationError("odradek-parquet only appends: outputMode must be append")
+        given = {name.lower(): value for name, value in self.options.items()}
+        unknown = sorted(given.keys() - _PARQUET_OPTIONS - {"checkpointlocation"})
+        if unknown:
+            raise ConfigurationError(
+                f"odradek-parquet has no option {unknown[0]}; it has path, appId and rowsAreRecords"
+            )
+        if not given.get("path"):
+            raise ConfigurationError("the option path is missing: the directory of the files")
+        return ParquetWriter(given["path"], table_options({**given, "table": given["path"]}), schema)
+
+
+class ParquetWriter(DeltaWriter):
+    """Tasks write aside; what differs is the step that shows it."""
+
+    def __init__(self, path: str, options: "TableOptions", schema: StructType) -> None:
+        from odradek.spark.parquet_directory import staged
+
+        super().__init__(options._replace(table=staged(path)), schema)
+        self._path = path
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        from odradek.spark import parquet_directory
+        from odradek.spark.writing import together
+
+        written = _written(messages)
+        switch = self._options.kill_switch
+        switch.at("before-commit", batchId)
+        if written:
+            whole = together(written, written[0].schema)
+            parquet_directory.commit(
+                self._path,
+                app_id=self._options.app_id,
+                batch_id=batchId,
+                files=whole.files,
+                parts=whole.parts,
+                rows=whole.rows,
+            )
+        switch.at("after-commit", batchId)
+        switch.when_gone("before-checkpoint", batchId, self)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        from odradek.spark import parquet_directory
+
+        parquet_directory.abort(self._path, [file for w in _written(messages) for file in w.files])
 
 
 class FusedSource(OdradekSource):

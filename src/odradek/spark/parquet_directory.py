@@ -1,0 +1,138 @@
+"""A directory of Parquet files that takes each batch of an application exactly once, and shows none by halves.
+
+    DIRECTORY/batch=APPLICATION-NUMBER/*.parquet    what readers see; `APPLICATION` is a hash of its name
+    DIRECTORY/_odradek/staged/                      where tasks write
+    DIRECTORY/_odradek/ready/                       where the driver puts a batch together
+
+The step that decides is the renaming of a directory: all files of a batch are there, or none, and of two who try it one wins.
+DuckDB, Polars and Spark read the directory as it is, with a column `batch` that the directories' names give them. A directory
+has nothing above its files, so there is no append to others' tables, no schema that is checked, and a rename that is atomic is
+needed: a file system, not an object store.
+"""
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from odradek.spark import in_work
+from odradek.spark import parts as parts_of_batch
+from odradek.spark.fingerprint import Fingerprint
+from odradek.spark.parquet import OWN_DIRECTORY, TableFile, application_prefix
+from odradek.spark.parts import Part, merged
+from odradek.spark.tables import WrongCheckpoint
+
+NOTE = "_note.json"  # readers pass over names that begin so
+
+
+def staged(path: str) -> str:
+    return str(Path(path) / OWN_DIRECTORY / "staged")
+
+
+def commit(
+    path: str,
+    *,
+    app_id: str,
+    batch_id: int,
+    files: Sequence[TableFile],
+    parts: Iterable[Part],
+    rows: Fingerprint | None = None,
+) -> bool:
+    """Shows the files, unless the batch is there already; True if they were not there before."""
+    last = _last(path, app_id)
+    if last > batch_id:
+        raise WrongCheckpoint(
+            f"{path} already has batch {last} of application {app_id!r}, but this checkpoint is only at batch {batch_id}: "
+            f"it is not the one the files were written from; restore the one that belongs to them, or give the "
+            f"application another id (the rows would then be there twice)"
+        )
+    target = batch_directory(path, app_id, batch_id)
+    found = parts_of_batch.to_json(merged(parts))
+    if not target.exists() and files:
+        note = {
+            "appId": app_id,
+            "batchId": batch_id,
+            "parts": found,
+            "records": sum(f.records for f in files),
+        }
+        if rows is not None:
+            note["rows"] = {"count": rows.count, "hash": rows.hex}
+        is_new = _show(path, target, app_id, batch_id, files, note)
+    else:
+        is_new = False
+    if target.exists() and not is_new:
+        there = json.loads((target / NOTE).read_text(encoding="utf-8"))
+        if there["parts"] != found:
+            raise WrongCheckpoint(
+                f"{path} has batch {batch_id} of application {app_id!r} with other records: this checkpoint is not the "
+                f"one the files were written from"
+            )
+    _remember(path, app_id, batch_id)
+    _tidy(path, app_id, batch_id)
+    return is_new
+
+
+def abort(path: str, files: Sequence[TableFile]) -> None:
+    """Deletes what tasks of a batch that failed have written; what was shown is elsewhere."""
+    for file in files:
+        (Path(staged(path)) / file.name).unlink(missing_ok=True)
+    in_work.forget(staged(path), [file.name for file in files])
+
+
+def batch_directory(path: str, app_id: str, batch_id: int) -> Path:
+    return Path(path) / f"batch={_short(app_id)}-{batch_id:010d}"
+
+
+def _show(
+    path: str, target: Path, app_id: str, batch_id: int, files: Sequence[TableFile], note: dict[str, Any]
+) -> bool:
+    ready = Path(path) / OWN_DIRECTORY / "ready" / f"{_short(app_id)}-{batch_id:010d}-{uuid.uuid4().hex}"
+    ready.mkdir(parents=True)
+    for file in files:
+        os.rename(Path(staged(path)) / file.name, ready / file.name)
+    (ready / NOTE).write_text(json.dumps(note), encoding="utf-8")
+    try:
+        os.rename(ready, target)
+    except OSError:
+        if not target.exists():
+            raise
+        return False  # another driver of the same batch was faster
+    return True
+
+
+def _tidy(path: str, app_id: str, batch_id: int) -> None:
+    """Takes away what is left of batches up to this one, which are there: nobody can show it any more."""
+    left = [name for _, name in in_work.listed(staged(path), app_id, batch_id)]
+    for name in left:
+        (Path(staged(path)) / name).unlink(missing_ok=True)
+    in_work.forget(staged(path), left)
+    for directory in (Path(path) / OWN_DIRECTORY / "ready").glob(f"{_short(app_id)}-*"):
+        if int(directory.name.split("-")[1]) <= batch_id:
+            shutil.rmtree(directory, ignore_errors=True)  # two may be at it
+
+
+def _last(path: str, app_id: str) -> int:
+    try:
+        return int(_last_file(path, app_id).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return -1
+
+
+def _remember(path: str, app_id: str, batch_id: int) -> None:
+    """That a checkpoint is behind shows without looking through all batches."""
+    file = _last_file(path, app_id)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = file.with_name(f"{file.name}.{uuid.uuid4().hex}")
+    new.write_text(str(batch_id), encoding="utf-8")
+    os.replace(new, file)
+
+
+def _last_file(path: str, app_id: str) -> Path:
+    return Path(path) / OWN_DIRECTORY / f"last-{_short(app_id)}"
+
+
+def _short(app_id: str) -> str:
+    return application_prefix(app_id).split("-")[1]

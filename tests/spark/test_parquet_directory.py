@@ -1,0 +1,214 @@
+"""A directory of Parquet files has each batch once, and no reader ever sees half of one."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql.types import StructType
+
+from odradek.client.sync import SyncClient
+from odradek.spark import parquet_directory
+from odradek.spark.checkpoints import starting_offsets
+from odradek.spark.kill_switch import OFF
+from odradek.spark.sink import ParquetWriter
+from odradek.spark.tables import WrongCheckpoint
+from odradek.spark.writing import TableOptions, Written, write_rows
+from odradek.testing.process_cluster import ProcessCluster
+from tests.spark.conftest import fill
+
+MakeTopic = Callable[..., str]
+SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+    ]
+)
+
+
+def rows(begin: int, end: int, partition: int = 0) -> pa.RecordBatch:
+    found = [
+        {"key": None, "value": b"%d" % n, "topic": "orders", "partition": partition, "offset": n}
+        for n in range(begin, end)
+    ]
+    return pa.RecordBatch.from_pylist(found, SCHEMA)
+
+
+class Directory:
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        self.options = TableOptions(self.path, "app", OFF, rows_are_records=True)
+        self.writer = ParquetWriter(self.path, self.options, StructType())
+
+    def task(self, batch_id: int, batch: pa.RecordBatch) -> Written:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        return write_rows([batch], from_arrow_schema(SCHEMA), self.writer._options, batch_id=batch_id)
+
+    def tasks(self, batch_id: int, end: int = 10) -> list[Written]:
+        return [
+            self.task(batch_id, rows(10 * batch_id, 10 * batch_id + end)),
+            self.task(batch_id, rows(0, 5, batch_id + 1)),
+        ]
+
+    def seen(self) -> int:
+        """As a reader that knows nothing of us."""
+        files = sorted(Path(self.path).glob("*/*.parquet"))
+        return sum(pq.read_metadata(file).num_rows for file in files)
+
+    def left(self) -> list[str]:
+        own = Path(self.path) / "_odradek"
+        return sorted(
+            str(p.relative_to(own)) for p in own.rglob("*") if p.is_file() and "last-" not in p.name
+        )
+
+
+def asked_of_duckdb(query: str) -> Any:
+    """In a process of its own: DuckDB 2.0 tells of leaks at its end."""
+    text = "import duckdb, json, sys; print(json.dumps(duckdb.sql(sys.argv[1]).fetchall(), default=int))"
+    done = subprocess.run([sys.executable, "-c", text, query], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Directory:
+    return Directory(tmp_path / "files")
+
+
+def test_a_batch_that_comes_again_is_there_once(directory: Directory) -> None:
+    for batch_id in (0, 1):
+        directory.writer.commit(directory.tasks(batch_id), batch_id)
+        directory.writer.commit(directory.tasks(batch_id), batch_id)
+
+    assert directory.seen() == 30 and directory.left() == []
+    found = asked_of_duckdb(
+        f"SELECT batch, count(*), min(\"offset\") FROM read_parquet('{directory.path}/*/*.parquet') GROUP BY 1 ORDER BY 1"
+    )
+    assert [(name.split("-")[1], count, first) for name, count, first in found] == [
+        ("0000000000", 15, 0),
+        ("0000000001", 15, 0),
+    ]
+
+
+def renames(monkeypatch: pytest.MonkeyPatch, dies_at: int, then: Callable[[], None]) -> list[str]:
+    """What is renamed, with something done before each, and the power gone before number `dies_at`."""
+    real, told = os.rename, []
+
+    def rename(source: Any, target: Any) -> None:
+        then()
+        if len(told) == dies_at:
+            raise OSError("power is gone")
+        told.append(str(target))
+        real(source, target)
+
+    monkeypatch.setattr(parquet_directory.os, "rename", rename)
+    return told
+
+
+@pytest.mark.parametrize("dies_at", range(4))
+def test_a_driver_that_dies_at_any_step_shows_all_or_nothing_and_again_once(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch, dies_at: int
+) -> None:
+    counts: list[int] = []
+    with monkeypatch.context() as patch:
+        told = renames(patch, dies_at, lambda: counts.append(directory.seen()))
+        if dies_at < 3:
+            with pytest.raises(OSError, match="power is gone"):
+                directory.writer.commit(directory.tasks(0), 0)
+        else:  # behind the last step: the note which batch was last is not written
+            patch.setattr(
+                parquet_directory, "_remember", lambda *_: (_ for _ in ()).throw(OSError("power is gone"))
+            )
+            with pytest.raises(OSError, match="power is gone"):
+                directory.writer.commit(directory.tasks(0), 0)
+    assert set(counts) == {0} and len(told) == min(dies_at, 3)
+    assert directory.seen() == (15 if dies_at == 3 else 0)
+
+    directory.writer.commit(directory.tasks(0), 0)
+
+    assert directory.seen() == 15 and directory.left() == []
+
+
+def test_of_two_drivers_of_one_batch_one_wins(directory: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, other = directory.tasks(0), Directory(Path(directory.path))
+    committed: Iterator[bool] = iter([True])
+
+    def another_is_faster() -> None:
+        if next(committed, False):
+            monkeypatch.undo()
+            other.writer.commit(other.tasks(0), 0)
+
+    renames(monkeypatch, 99, another_is_faster)
+    try:
+        directory.writer.commit(mine, 0)
+    except FileNotFoundError:  # its files were tidied away, because the batch was there
+        directory.writer.abort(mine, 0)
+
+    assert directory.seen() == 15 and directory.left() == []
+
+
+def test_a_failed_batch_and_an_old_checkpoint_leave_nothing(directory: Directory) -> None:
+    directory.writer.abort(directory.tasks(0), 0)
+    assert directory.left() == [] and directory.seen() == 0
+    for batch_id in (0, 1):
+        directory.writer.commit(directory.tasks(batch_id), batch_id)
+
+    with pytest.raises(
+        WrongCheckpoint, match=r"already has batch 1 of application 'app', but this .* only at batch 0"
+    ):
+        directory.writer.commit(directory.tasks(0), 0)
+    with pytest.raises(WrongCheckpoint, match="has batch 1 of application 'app' with other records"):
+        directory.writer.commit(directory.tasks(1, end=9), 1)
+
+    assert directory.seen() == 30
+
+
+def test_a_task_that_ran_twice_leaves_nothing(directory: Directory) -> None:
+    directory.task(0, rows(0, 10))  # and nobody heard of it
+
+    directory.writer.commit([directory.task(0, rows(0, 10))], 0)
+
+    assert directory.seen() == 10 and directory.left() == []
+
+
+@pytest.mark.spark
+def test_a_stream_into_files_that_others_read(
+    spark: Any, cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=2)
+    fill(client, topic, 0, [b"%d" % n for n in range(50)])
+
+    def run(**options: str) -> None:
+        (
+            spark.readStream.format("odradek")
+            .options(**{"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic})
+            .option("startingOffsets", "earliest")
+            .load()
+            .selectExpr("offset", "int(string(value)) AS n")
+            .writeStream.format("odradek-parquet")
+            .options(appId="app", checkpointLocation=str(tmp_path / "checkpoint"), **options)
+            .trigger(availableNow=True)
+            .start(str(tmp_path / "files"))
+            .awaitTermination()
+        )
+
+    run()
+    fill(client, topic, 1, [b"7"])
+    run()
+
+    total = asked_of_duckdb(f"SELECT count(*), sum(n) FROM read_parquet('{tmp_path}/files/*/*.parquet')")
+    assert total == [[51, 7 + sum(range(50))]]
+    assert spark.read.parquet(str(tmp_path / "files")).count() == 51
+    assert starting_offsets(str(tmp_path / "checkpoint"), [topic]) == f'{{"{topic}": {{"0": 50, "1": 1}}}}'
+    fill(client, topic, 1, [b"8"])
+    with pytest.raises(Exception, match="odradek-parquet has no option colour"):
+        run(colour="red")
