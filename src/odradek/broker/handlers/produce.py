@@ -39,6 +39,7 @@ from odradek.log.validation import checked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.protocol.api_keys import FIRST_PRODUCE_VERSION
+from odradek.protocol.flat.produce_request import ProduceRequest as Asked
 from odradek.protocol.flat.produce_request import TopicProduceData
 from odradek.protocol.flat.produce_request import decode as decode_request
 from odradek.protocol.flat.produce_response import PartitionProduceResponse as PartitionAnswer
@@ -74,7 +75,8 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     if version < FIRST_PRODUCE_VERSION:
         return _refuse_old(request)
-    transactional_id, acks, timeout_ms, topics = decode_request(version, request.body, budget=request.budget)
+    asked = decode_request(version, request.body, budget=request.budget)
+    transactional_id, acks, _, topics = asked
     if not -1 <= acks <= 1:
         return Reply([_all(version, topics, ErrorCode.INVALID_REQUIRED_ACKS)])
     if transactional_id is not None:
@@ -83,15 +85,15 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         return transactional_produce.handle(
             broker,
             request,
-            ProduceAsked(transactional_id, acks, timeout_ms, topics),
+            ProduceAsked(*asked),
             append_all,
             now_ms,
         )
-    return append_all(broker, request, ProduceAsked(None, acks, timeout_ms, topics), None, now_ms)
+    return append_all(broker, request, asked, None, now_ms)
 
 
 def append_all(
-    broker: "Broker", request: "Request", produce: ProduceAsked, admission: "Admission | None", now_ms: int
+    broker: "Broker", request: "Request", produce: Asked, admission: "Admission | None", now_ms: int
 ) -> Answer:
     """`admission`: of a request with a transactional id."""
     version = request.api_version
