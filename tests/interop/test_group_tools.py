@@ -8,6 +8,7 @@ from odradek.coordinator.partitioning import partition_of
 from tests.interop.apache import Tools
 from tests.interop.cluster import APACHES, OURS
 from tests.interop.transcripts import (
+    DUMP,
     GROUPS,
     TRANSACTIONS,
     Chapter,
@@ -21,7 +22,6 @@ TOPIC = "org.apache.kafka.tools.TopicCommand"
 RESETTER = "org.apache.kafka.tools.StreamsResetter"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
-DUMP = "kafka.tools.DumpLogSegments"
 FORMATTERS = "org.apache.kafka.tools.consumer"
 INTERNAL_PARTITIONS = 4
 
@@ -102,7 +102,6 @@ def transactions(session: Session) -> None:
     for name in ("billing-1", "billing-2", "billing-3", "missing"):
         run(TRANSACTIONS, "describe", "--transactional-id", name)
     run(TRANSACTIONS, "describe-producers", "--topic", "grouped", "--partition", 0)
-    run(TRANSACTIONS, "describe-producers", "--topic", "missing", "--partition", 0)
     run(TRANSACTIONS, "find-hanging", "--topic", "grouped")
     run(TRANSACTIONS, "find-hanging", "--broker-id", 1, "--max-transaction-timeout", 1)
     run(OFFSETS, "--topic", "grouped")
@@ -118,18 +117,26 @@ def transactions(session: Session) -> None:
 
 def internals(session: Session) -> None:
     """What stands in the internal topics, by the tools that read it."""
-    for topic, formatters in (
-        ("__consumer_offsets", ("OffsetsMessageFormatter", "GroupMetadataMessageFormatter")),
-        ("__transaction_state", ("TransactionLogMessageFormatter",)),
-    ):
-        for formatter in formatters:
-            all_of_it = ("--topic", topic, "--from-beginning", "--timeout-ms", 4000)
-            session.run(CONSOLE_CONSUMER, *all_of_it, "--formatter", f"{FORMATTERS}.{formatter}")
-    for topic, key, decoder in (
-        ("__consumer_offsets", "readers", "--offsets-decoder"),
-        ("__transaction_state", "billing-1", "--transaction-log-decoder"),
+    for topic, key, decoder, formatters in (
+        (
+            "__consumer_offsets",
+            "readers",
+            "--offsets-decoder",
+            ("OffsetsMessageFormatter", "GroupMetadataMessageFormatter"),
+        ),
+        (
+            "__transaction_state",
+            "billing-1",
+            "--transaction-log-decoder",
+            ("TransactionLogMessageFormatter",),
+        ),
     ):
         partition = partition_of(key, INTERNAL_PARTITIONS)
+        for formatter in formatters:
+            all_of_it = ("--topic", topic, "--partition", partition, "--offset", "earliest")
+            session.run(
+                CONSOLE_CONSUMER, *all_of_it, "--timeout-ms", 4000, "--formatter", f"{FORMATTERS}.{formatter}"
+            )
         directory = session.cluster.data_of(partition % 3 + 1) / f"{topic}-{partition}"
         (segment,) = directory.glob("*.log")
         session.run_on_files(DUMP, decoder, "--files", str(segment))

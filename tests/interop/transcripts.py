@@ -14,8 +14,7 @@ from tests.interop.cluster import OURS, MixedCluster
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
-# What they print has columns as wide as what stands in them.
-TABLES = (GROUPS, TRANSACTIONS)
+DUMP = "kafka.tools.DumpLogSegments"
 
 Transcript = list[tuple[str, str]]
 
@@ -77,6 +76,7 @@ class Session:
 _OWN_SETTING = re.compile(r"^  odradek\..*\n?", re.MULTILINE)
 _TOPIC_ID = re.compile(r"TopicId: \S{22}")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_PRODUCER_ID = re.compile(r"(\bproducerId\"?: ?)\d+")
 _TIMESTAMP = re.compile(r"\b1[6-9]\d{11}\b")
 
 
@@ -85,12 +85,39 @@ def normalised(text: str, tool: str) -> str:
     text = _TIMESTAMP.sub("TIME", _TOPIC_ID.sub("TopicId: ID", text))
     # Where in a tool an error came up is the tool's matter; what it was is ours.
     text = re.sub(r"^\s+at .*\n|^\s+\.\.\. \d+ more\n", "", text, flags=re.MULTILINE)
-    text = _UUID.sub("UUID", text)
-    if tool in TABLES:
+    text = _PRODUCER_ID.sub(r"\1ID", _UUID.sub("UUID", text))
+    if tool == GROUPS:
         text = "\n".join(" ".join(line.split()) for line in text.splitlines())
+    if tool == TRANSACTIONS:
+        text = _table(text)
+    if text.startswith('{"key"'):
+        text = "\n".join(sorted(re.sub(r'(?={"key")|(?=Processed)', "\n", text).splitlines()))
+    if tool == DUMP:
+        text = _dump(text)
     if tool == LOG_DIRS:
         text = "\n".join(_log_dirs(line) if line.startswith("{") else line for line in text.splitlines())
     return text.strip()
+
+
+# Blocks of producer ids go to whoever asks first.
+_OF_THE_MOMENT = ("ProducerId", "TransactionDurationMs")
+
+
+def _table(text: str) -> str:
+    """Columns are as wide as what stands in them; rows have no order."""
+    if not text:
+        return text
+    head, *rows = (line.split() for line in text.splitlines())
+    kept = [index for index, name in enumerate(head) if name not in _OF_THE_MOMENT]
+    shown, *others = (" ".join(row[i] for i in kept if i < len(row)) for row in (head, *rows))
+    return "\n".join([shown, *sorted(others)])
+
+
+def _dump(text: str) -> str:
+    """The partitions of one commit have no order; a batch without a producer has no sequence, whatever stands there."""
+    for ours_to_choose in (r"crc: \d+", r"\w*[sS]equence: -?\d+", r"(?<=\| )offset: \d+"):
+        text = re.sub(ours_to_choose, "", text)
+    return "\n".join(sorted(text.splitlines()))
 
 
 def _log_dirs(line: str) -> str:
