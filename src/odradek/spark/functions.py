@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 __all__ = [
+    "applied_changes",
     "dead_letters",
     "decoded",
     "deduplicated",
     "fingerprinted",
     "lag_of",
+    "latest_by_key",
     "readable",
     "windows_of",
 ]
@@ -132,6 +134,53 @@ def deduplicated(
         return frame.dropDuplicates(keys)
     _check(frame, (on,), "deduplicated")
     return frame.withWatermark(on, within).dropDuplicatesWithinWatermark(keys)
+
+
+def latest_by_key(frame: "DataFrame", *keys: str, by: str = "") -> "DataFrame":
+    """Of each key the row that is the last by the column `by` (else the offset); rows without a key are left out.
+
+    In a stream Spark remembers a row a key, and gives it again whenever it changes (`outputMode("update")`).
+
+    >>> rows = records(spark, b"a1", b"b1", b"a2").selectExpr("left(string(value), 1) AS key", "value", "offset")
+    >>> sorted(bytes(row.value) for row in latest_by_key(rows).collect())
+    [b'a2', b'b1']
+    """
+    from pyspark.sql import functions as F
+
+    names = list(keys) or ["key" if "key" in frame.columns else "__key"]
+    order = by or ("offset" if "offset" in frame.columns else "__offset")
+    _check(frame, (*names, order), "latest_by_key")
+    last = F.max_by(F.struct(*(F.col(f"`{name}`") for name in frame.columns)), F.col(f"`{order}`"))
+    keyed = frame.dropna(subset=names).groupBy(*(F.col(f"`{name}`") for name in names))
+    return keyed.agg(last.alias("last")).select("last.*")
+
+
+def applied_changes(
+    changes: "DataFrame",
+    *keys: str,
+    onto: "DataFrame | None" = None,
+    by: str = "",
+    deletes: str = "value IS NULL",
+) -> "DataFrame":
+    """What is left once all changes are applied: the last row of each key, and none where that row `deletes` it.
+
+    `onto`: the rows from before, of the same columns; those whose key no change has stay as they are.
+
+    >>> rows = records(spark, b"a1", b"b1", b"a2", b"b0").selectExpr("left(string(value), 1) AS key", "value", "offset")
+    >>> now = applied_changes(rows, deletes="value = 'b0'")
+    >>> [bytes(row.value) for row in now.collect()]
+    [b'a2']
+    >>> later = records(spark, b"c1").selectExpr("left(string(value), 1) AS key", "value", "offset")
+    >>> sorted(bytes(row.value) for row in applied_changes(later, onto=now).collect())
+    [b'a2', b'c1']
+    """
+    names = list(keys) or ["key" if "key" in changes.columns else "__key"]
+    last = latest_by_key(changes, *names, by=by)
+    left = last.where(f"NOT coalesce({deletes}, false)")
+    if onto is None:
+        return left
+    _check(onto, names, "applied_changes")
+    return onto.join(last.select(*names), names, "left_anti").unionByName(left)
 
 
 def windows_of(

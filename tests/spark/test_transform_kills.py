@@ -1,0 +1,78 @@
+"""`kill -9` of a job that writes a topic, at any moment, by real signals: each batch is in the topic once, and whole."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from odradek.client.sync import LATEST, SyncClient
+from odradek.client.sync_records import records
+from odradek.model.ids import TopicPartition
+from odradek.spark import batch_notes
+from odradek.spark.topic_options import PROGRESS_TOPIC
+from odradek.spark.verify_topic import verify_topics
+from odradek.testing.process_cluster import ProcessCluster
+from tests.spark.conftest import fill
+from tests.support import SHORT_LIVED_JAVA, eventually
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+RECORDS = 1_200
+A_BATCH = 300
+KILLS = 2
+
+
+def begin(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
+    with open(log, "ab") as file:
+        return subprocess.Popen(
+            [sys.executable, "-m", "odradek", "spark", "transform", *arguments],
+            stdout=file,
+            stderr=file,
+            env={**os.environ, **SHORT_LIVED_JAVA},
+        )
+
+
+@pytest.mark.timeout(1500)
+def test_no_record_is_lost_or_doubled_whenever_the_job_is_killed(
+    cluster: ProcessCluster, client: SyncClient, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    source, to = make_topic(partitions=2), make_topic(partitions=3)
+    for partition in (0, 1):
+        fill(client, source, partition, [b"%d-%05d" % (partition, n) for n in range(RECORDS // 2)])
+    directory = tmp_path / "job"
+    arguments = [
+        *("--bootstrap", cluster.bootstrap, "--topic", source, "--to", to, "--directory", str(directory)),
+        *("--once", "--memory", "512m", "--max-offsets-per-trigger", str(A_BATCH), "--app-id", to),
+    ]
+    log = tmp_path / "log"
+
+    def written() -> int:
+        return len(list(batch_notes.every(str(directory), PROGRESS_TOPIC, to)))
+
+    for kill in range(KILLS):
+        process = begin(arguments, log)
+        try:
+            eventually(lambda least=kill + 1: written() >= least, 400, "a batch in the topic")  # type: ignore[misc]
+            os.kill(process.pid, signal.SIGKILL)
+        finally:
+            process.kill()
+            process.wait(60)
+        assert process.returncode == -signal.SIGKILL, log.read_text()
+    process = begin(arguments, log)
+    try:
+        assert process.wait(400) == 0, log.read_text()
+    finally:
+        process.kill()
+
+    values = []
+    for number in range(3):
+        where = TopicPartition(to, number)
+        end = client.list_offsets({where: LATEST}, read_committed=True)[where].offset
+        values += [bytes(r.value or b"") for r in records(client, where, 0, end, read_committed=True)]
+    assert sorted(values) == sorted(b"%d-%05d" % (p, n) for p in (0, 1) for n in range(RECORDS // 2))
+    report = verify_topics(str(directory), cluster.bootstrap, progress_topic=PROGRESS_TOPIC)
+    assert (report.is_equal, report.batches) == (True, RECORDS // A_BATCH)
