@@ -241,7 +241,7 @@ def written(broker: int, epoch: int, elected: int, path: str = "/brokers/topics/
 
 
 GOOD = view(leader(1, 3, 2), replica(2, 3, 2))
-Memory = Callable[[], "r.HighWatermarks | r.Leaders | r.Committed"]
+Memory = Callable[[], "r.HighWatermarks | r.StableOffsets | r.Leaders | r.Committed"]
 other_crc = (batch(0), r.BatchView(1, 1, 0, 7), batch(2))
 
 BAD_SNAPSHOTS: list[tuple[str, str, object, list[r.ClusterView]]] = [
@@ -363,6 +363,31 @@ BAD_SNAPSHOTS: list[tuple[str, str, object, list[r.ClusterView]]] = [
         [view(leader(1, 3, 1)), view(leader(1, 3, 3)), view(leader(1, 3, 2))],
     ),
     (
+        "a leader's last stable offset falls",
+        "LastStable",
+        r.StableOffsets,
+        [
+            view(leader(1, 3, 3, last_stable_offset=3)),
+            view(leader(1, 3, 3, last_stable_offset=2)),
+        ],
+    ),
+    (
+        "it falls after a rise",
+        "LastStable",
+        r.StableOffsets,
+        [
+            view(leader(1, 3, 3, last_stable_offset=1)),
+            view(leader(1, 3, 3, last_stable_offset=2)),
+            view(leader(1, 3, 3, last_stable_offset=0)),
+        ],
+    ),
+    (
+        "it is above the high watermark",
+        "LastStable",
+        r.StableOffsets,
+        [view(leader(1, 3, 2, last_stable_offset=3))],
+    ),
+    (
         "it falls to nothing after a restart in the same epoch",
         "I7",
         r.HighWatermarks,
@@ -454,7 +479,7 @@ def test_a_bad_snapshot_is_named(why: str, name: str, checker: object, views: li
 
 @pytest.mark.parametrize(
     "checker",
-    [*r.STEP_CHECKS, r.identical_logs, r.Leaders, r.HighWatermarks, r.Committed],
+    [*r.STEP_CHECKS, r.identical_logs, r.Leaders, r.HighWatermarks, r.StableOffsets, r.Committed],
     ids=lambda c: c.__name__,
 )
 def test_a_good_snapshot_passes(checker: object) -> None:
@@ -485,7 +510,7 @@ def test_there_are_enough_bad_histories() -> None:
     names = [name for _, names, _ in BAD_DELIVERIES for name in set(names)]
     names += [name for _, name, _, _ in BAD_SNAPSHOTS]
     checkers = [checker for _, _, checker, _ in BAD_SNAPSHOTS]
-    all_checkers = (*r.STEP_CHECKS, *r.REST_CHECKS, r.HighWatermarks, r.Committed, r.Leaders)
+    all_checkers = (*r.STEP_CHECKS, *r.REST_CHECKS, r.HighWatermarks, r.StableOffsets, r.Committed, r.Leaders)
     all_checkers += (r.high_watermark_counts_whom_we_asked_for,)
 
     assert len(BAD_DELIVERIES) + len(BAD_SNAPSHOTS) >= 70

@@ -16,6 +16,7 @@ from odradek.sim.plan import (
     GROUP_KINDS,
     KINDS,
     RUDE_KINDS,
+    TRANSACTION_KINDS,
     Fault,
     Plan,
     draw,
@@ -42,6 +43,8 @@ def plan_with(*chosen: Fault, seed: int = 1) -> Plan:
         store_notices_death=True,
         faults=chosen,
         settings={"log.segment.bytes": "1500"},
+        has_sharers=False,
+        has_transactions=False,
     )
 
 
@@ -50,7 +53,16 @@ def notes(outcome: Outcome, text: str) -> list[str]:
 
 
 def test_every_kind_has_its_function() -> None:
-    drawn = [*KINDS, *FURTHER_KINDS, *CLIENT_KINDS, *BATCH_KINDS, *RUDE_KINDS, *CLEANER_KINDS, *GROUP_KINDS]
+    drawn = [
+        *KINDS,
+        *FURTHER_KINDS,
+        *CLIENT_KINDS,
+        *BATCH_KINDS,
+        *RUDE_KINDS,
+        *CLEANER_KINDS,
+        *GROUP_KINDS,
+        *TRANSACTION_KINDS,
+    ]
     assert set(drawn) == set(faults.TABLE)
     assert len({*drawn, *ACTIONS}) == len(drawn) + len(ACTIONS)
 

@@ -57,6 +57,8 @@ def test_a_group_outlives_its_members_and_its_coordinator(kind: str) -> None:
         topic_count=1,
         states={},
         has_group=True,
+        has_sharers=False,
+        has_transactions=False,
         store_notices_death=True,
         settings=_of_groups(3, 2),
         faults=tuple(Fault(3.5 * n, kind, 0.0, 0.5, 1.0) for n in range(1, 4)),

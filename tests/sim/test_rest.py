@@ -76,7 +76,8 @@ def test_a_run_that_never_comes_to_rest_says_what_it_waits_for(monkeypatch: pyte
     monkeypatch.setattr("odradek.sim.run.LIVENESS_S", 5.0)
     monkeypatch.setattr(Partition, "is_in_sync", lambda self, follower, *more: False)
     seed = next(n for n in range(40) if {"kill_leader", "bounce"} & {f.kind for f in draw(n).faults})
-    outcome = run(replace(draw(seed), acks=1, is_idempotent=False))
+    plan = replace(draw(seed), acks=1, is_idempotent=False, has_transactions=False, has_sharers=False)
+    outcome = run(plan)
 
     assert outcome.code == LIVENESS
     assert "5 s after everything was healed: I12: orders-" in outcome.reason
@@ -166,6 +167,8 @@ def test_a_seed_whose_fetches_are_answered_at_once_for_ever_does_not_pass() -> N
         faults=(),
         states={},
         has_group=False,
+        has_sharers=False,
+        has_transactions=False,
     )
     bug = Edit("broker.handlers.fetch:FetchWait._look", "session.id == NO_SESSION", "False")
     assert run(plan).code == OK

@@ -6,8 +6,9 @@ sends again may stand twice, once for each of them, and no more often.
 """
 
 from odradek.sim import targets
+from odradek.sim.client_process import ClientProcess
 from odradek.sim.plan import Fault
-from odradek.sim.workload import ClientProcess, ConsumerProcess, Workload
+from odradek.sim.workload import ConsumerProcess, Workload
 from odradek.sim.world import SimBroker, World
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -118,7 +119,8 @@ def clients_reconnect(world: World, fault: Fault) -> bool:
 def member_killed(world: World, fault: Fault) -> bool:
     """A member of the group: its session ends later, and another one joins."""
     workload = _workload(world)
-    running = [] if workload is None else [m for m in workload.members if m.is_running]
+    members = [] if workload is None else [*workload.members, *workload.sharers]
+    running = [member for member in members if member.is_running]
     if workload is None or not running:
         return False
     member = running[int(fault.target * len(running))]

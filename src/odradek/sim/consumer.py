@@ -14,10 +14,13 @@ from odradek.sim.checkers.history import History, Polled, Value
 from odradek.sim.client import RETRY_S, Address, RequestFailed, SimClient
 
 EARLIEST = -2
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 
 class SimConsumer:
     """Reads one partition by assignment from where it is, and never past what the leader calls committed."""
+
+    isolation_level = READ_UNCOMMITTED
 
     def __init__(
         self,
@@ -42,7 +45,7 @@ class SimConsumer:
         self.partition = partition
         self.history = history
         self.offset = offset
-        self.high_watermark = -1
+        self.high_watermark = self.last_stable_offset = -1
 
     async def poll(self, *, max_wait_ms: int = 500) -> int:
         """One fetch; how many records came, or -1 when nothing could be learnt."""
@@ -58,7 +61,7 @@ class SimConsumer:
             max_wait_ms=max_wait_ms,
             min_bytes=1,
             max_bytes=1 << 20,
-            isolation_level=0,
+            isolation_level=self.isolation_level,
             session_id=0,
             session_epoch=-1,
             topics=[
@@ -91,9 +94,9 @@ class SimConsumer:
         if part.error_code:
             await self._refused()
             return -1
-        self.high_watermark = part.high_watermark
+        self.high_watermark, self.last_stable_offset = part.high_watermark, part.last_stable_offset
         try:
-            records, epochs, next_offset = self._records(part.records)
+            records, epochs, next_offset = self._records(part.records, part.aborted_transactions or [])
         except CorruptBatch:  # as other clients do: what does not fit its checksum is nothing
             await asyncio.sleep(RETRY_S)
             return -1
@@ -144,13 +147,23 @@ class SimConsumer:
             self._start_over(part.offset)
         await asyncio.sleep(RETRY_S)
 
+    @property
+    def is_at_the_end(self) -> bool:
+        """Of what the leader told it last."""
+        is_committed = self.isolation_level == READ_COMMITTED
+        end = self.last_stable_offset if is_committed else self.high_watermark
+        return end >= 0 and self.offset >= end
+
     @staticmethod
     def _text(record: Record) -> Value:
         """What the history calls it by."""
         return record.value or b""
 
-    def _records(self, data: Any) -> tuple[list[tuple[int, Value]], list[int], int]:
-        """Offsets and texts, the leader epoch of each, and where the next fetch begins."""
+    def _records(
+        self, data: Any, aborted: list[fetch.AbortedTransaction]
+    ) -> tuple[list[tuple[int, Value]], list[int], int]:
+        """Offsets and texts, the leader epoch of each, and where the next fetch begins. `aborted` says what a consumer that
+        reads committed records is to leave out."""
         found: list[tuple[int, Value]] = []
         epochs: list[int] = []
         next_offset = self.offset

@@ -17,6 +17,7 @@ from odradek.sim import (
     store_faults,
     strangers,
     targets,
+    transaction_faults,
     wire_faults,
 )  # fmt: skip
 from odradek.sim.plan import ACTIONS, OPERATIONS, Fault
@@ -31,6 +32,7 @@ ENDS_A_LIFE = frozenset(
         "index_bit_flipped", "index_misdirected", "directory_offline", "batch_bit_flipped_cold",
         "batch_bit_flipped_hot", "disks_swapped", "file_operation_fails",
         "segment_missing", "kill_coordinator", "disk_fails_while_cleaning",
+        "kill_transaction_coordinator", "slow_coordinator_load",
     }
 )  # fmt: skip
 
@@ -254,5 +256,6 @@ TABLE: targets.Table = {
     **rude_faults.TABLE,
     **store_faults.TABLE,
     **strangers.TABLE,
+    **transaction_faults.TABLE,
     **wire_faults.TABLE,
 }  # fmt: skip

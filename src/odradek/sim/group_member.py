@@ -12,7 +12,6 @@ from typing import Any
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages import (
-    find_coordinator,
     heartbeat,
     join_group,
     leave_group,
@@ -21,7 +20,8 @@ from odradek.protocol.messages import (
     sync_group,
 )
 from odradek.sim.checkers.groups import Committed, Fetched, GroupHistory, Joined
-from odradek.sim.client import RETRY_S, Address, RequestFailed, SimClient
+from odradek.sim.client import RETRY_S, RequestFailed, SimClient
+from odradek.sim.coordinator_client import OF_GROUPS, CoordinatorClient
 
 GROUP = "readers"
 PROTOCOL_TYPE, PROTOCOL = "consumer", "range"
@@ -33,53 +33,22 @@ class _Anew(Exception):
     """The member has to join again."""
 
 
-class GroupClient:
-    """Who asks the coordinator of one group, wherever that is."""
-
+class GroupClient(CoordinatorClient):
     def __init__(self, client: SimClient, group: str = GROUP) -> None:
-        self._client = client
+        super().__init__(client, group, OF_GROUPS)
         self._group = group
-        self._coordinator: Address | None = None
 
-    @property
-    def now_s(self) -> float:
-        return self._client.loop.time()
-
-    async def ask(self, message: Any) -> Any:
-        """RequestFailed: nobody can say what came of it."""
-        try:
-            return await self._client.ask(await self._found(), message)
-        except RequestFailed:
-            self._coordinator = None
-            raise
-
-    def moved(self) -> None:
-        self._coordinator = None
-
-    async def _found(self) -> Address:
-        request = find_coordinator.FindCoordinatorRequest(key_type=0, coordinator_keys=[self._group])
-        while self._coordinator is None:
-            await self._client.refresh([])
-            for address in list(self._client.brokers.values()):
-                try:
-                    row = (await self._client.ask(address, request)).coordinators[0]
-                except RequestFailed:
-                    continue
-                if row.error_code == ErrorCode.NONE:
-                    self._coordinator = row.host, row.port
-                    break
-            else:
-                await asyncio.sleep(RETRY_S)
-        return self._coordinator
-
-    async def offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int] | None:
-        """As committed, -1 where nothing was. None: not now."""
+    async def offsets(
+        self, partitions: list[TopicPartition], *, are_stable: bool = False
+    ) -> dict[TopicPartition, int] | None:
+        """As committed, -1 where nothing was; `are_stable`: and no open transaction may change them. None: not now."""
         topics = [
             offset_fetch.OffsetFetchRequestTopics(name=p.topic, partition_indexes=[p.partition])
             for p in partitions
         ]
         request = offset_fetch.OffsetFetchRequest(
-            groups=[offset_fetch.OffsetFetchRequestGroup(group_id=self._group, topics=topics)]
+            groups=[offset_fetch.OffsetFetchRequestGroup(group_id=self._group, topics=topics)],
+            require_stable=are_stable,
         )
         try:
             group = (await self.ask(request)).groups[0]

@@ -130,6 +130,13 @@ GROUP_KINDS: dict[str, tuple[str, int, float, float]] = {
     "member_killed": ("F31", 3, 0.1, 4.0),
     "kill_coordinator": ("F31", 2, 0.5, 5.0),
 }
+# Of seeds with transactions (`transaction_faults`), each drawn by itself.
+TRANSACTION_KINDS: dict[str, tuple[str, int, float, float]] = {
+    "transactional_producer_killed": ("F28", 3, 0.1, 3.0),
+    "kill_transaction_coordinator": ("F28", 2, 0.5, 4.0),
+    "move_transaction_coordinator": ("F28", 2, 0.0, 0.0),
+    "slow_coordinator_load": ("F28", 2, 0.5, 4.0),
+}
 # What a seed is about, by the numbers of the fault matrix: `classes_of`.
 CLASSES: dict[str, frozenset[str]] = {
     "processes": frozenset({"F1", "F2", "F3", "F4", "F5"}),
@@ -140,6 +147,7 @@ CLASSES: dict[str, frozenset[str]] = {
     "disks": frozenset({"F15", "F16", "F17", "F18", "F19", "F20", "F21", "F22", "F23"}),
     "administrators": frozenset({"F24", "F25", "F26", "F27", "F29", "-"}),
     "clients": frozenset({"F31"}),
+    "transactions": frozenset({"F28"}),
 }
 TOPICS = ("orders", "returns", "stock")
 COMPACTED = "states"  # beside these
@@ -148,6 +156,8 @@ QUIET_SHARE = 0.25  # of the time of every seed
 UNCLEAN = frozenset({"elect_unclean", "allow_unclean"})
 # Records below the log start are gone because somebody asked for it.
 MOVE_THE_LOG_START = frozenset({"delete_records", "set_retention"})
+# A broker's wall clock is not the others': what a coordinator takes for new may be an hour old for the next.
+CLOCKS = frozenset({"clock_jump", "clock_strobe"})
 # Lose what was not synced: only acknowledged records that were flushed first are promised to survive these.
 NEED_FLUSH = frozenset({"power_cut", "power_cut_all", "fsync_fails", "disk_errors", "disk_full"})
 # An emptied disk has lost what was flushed as well: one a seed, while all others are whole, is survived.
@@ -158,6 +168,7 @@ def classes_of(kinds: Iterable[str]) -> tuple[str, ...]:
     """Of these kinds of fault, in the order of `CLASSES`."""
     tables = (
         KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, RUDE_KINDS, ACTIONS, OPERATIONS, CLEANER_KINDS, GROUP_KINDS,
+        TRANSACTION_KINDS,
     )  # fmt: skip
     numbers = {table[kind][0] for kind in kinds for table in tables if kind in table}
     return tuple(name for name, of_it in CLASSES.items() if not of_it.isdisjoint(numbers))
@@ -186,6 +197,8 @@ class Plan:
     codec: str = "none"
     topic_count: int = 1
     has_group: bool = False  # of consumers that commit
+    has_sharers: bool = False  # a group of KIP-848
+    has_transactions: bool = False
     states: dict[str, str] = field(
         default_factory=dict
     )  # settings of the compacted topic; none: there is none
@@ -274,7 +287,15 @@ def draw(seed: int) -> Plan:
     has_group = random.Random(f"group-{seed}").random() < 0.3
     if has_group:
         settings.update(_of_groups(replication_factor, min_insync_replicas))
+    has_sharers = random.Random(f"sharers-{seed}").random() < 0.25
+    if has_sharers:
+        settings.update(_of_sharers(replication_factor, min_insync_replicas))
+    if has_group or has_sharers:
         faults += _by_themselves(GROUP_KINDS, seed, duration_s, 0.6)
+    has_transactions = random.Random(f"transactions-{seed}").random() < 0.3
+    if has_transactions:
+        settings.update(_of_transactions(replication_factor, min_insync_replicas))
+        faults += _by_themselves(TRANSACTION_KINDS, seed, duration_s, 0.5)
     if states:
         faults += _by_themselves(CLEANER_KINDS, seed, duration_s, 0.5)
     partitions, producers = rng.choice((1, 1, 2, 3)), rng.choice((1, 2, 3))
@@ -298,6 +319,8 @@ def draw(seed: int) -> Plan:
         reads_from_replicas=random.Random(f"readers-{seed}").random() < 0.3,
         states=states,
         has_group=has_group,
+        has_sharers=has_sharers,
+        has_transactions=has_transactions,
         **_producers(seed, is_idempotent=is_idempotent),
     )
 
@@ -339,6 +362,30 @@ def _of_groups(replication_factor: int, min_insync_replicas: int) -> dict[str, s
         "group.initial.rebalance.delay.ms": "200",
         "group.min.session.timeout.ms": "1000",
         "log.cleaner.backoff.ms": "1000",
+    }
+
+
+def _of_sharers(replication_factor: int, min_insync_replicas: int) -> dict[str, str]:
+    """Their sessions are as short as those of the classic group."""
+    return {
+        **_of_groups(replication_factor, min_insync_replicas),
+        "group.coordinator.rebalance.protocols": "classic,consumer",
+        "group.consumer.min.session.timeout.ms": "1000",
+        "group.consumer.session.timeout.ms": "2000",
+        "group.consumer.min.heartbeat.interval.ms": "100",
+        "group.consumer.heartbeat.interval.ms": "300",
+    }
+
+
+def _of_transactions(replication_factor: int, min_insync_replicas: int) -> dict[str, str]:
+    """As safe as the others; what is open for too long is looked for twice a second."""
+    return {
+        **_of_groups(replication_factor, min_insync_replicas),
+        "transaction.state.log.replication.factor": str(replication_factor),
+        "transaction.state.log.min.isr": str(min_insync_replicas),
+        "transaction.state.log.num.partitions": "2",
+        "transaction.state.log.segment.bytes": "2000",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     }
 
 

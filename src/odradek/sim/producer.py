@@ -31,9 +31,11 @@ def without_key(value: bytes, timestamp_ms: int) -> NewRecord:
     return NewRecord(None, value, timestamp_ms)
 
 
-def produce_request(partition: TopicPartition, batch: bytes, acks: int) -> produce.ProduceRequest:
+def produce_request(
+    partition: TopicPartition, batch: bytes, acks: int, transactional_id: str | None = None
+) -> produce.ProduceRequest:
     return produce.ProduceRequest(
-        transactional_id=None,
+        transactional_id=transactional_id,
         acks=acks,
         timeout_ms=3_000,
         topic_data=[

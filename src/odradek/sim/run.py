@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.log.memory_files import Crashed as DiedInTheMidst
 from odradek.model.ids import TopicPartition
 from odradek.sim import faults, liveness
@@ -24,13 +25,17 @@ from odradek.sim.checkers.groups import Fetched, check_groups
 from odradek.sim.checkers.history import Anomaly, History
 from odradek.sim.checkers.measures import measures
 from odradek.sim.checkers.rest import unsettled
+from odradek.sim.checkers.sharers import check_sharing
+from odradek.sim.checkers.transactions import check_transactions
 from odradek.sim.client import RETRY_S
 from odradek.sim.group_member import GroupClient
+from odradek.sim.ledger import LEDGER, PARTITIONS
 from odradek.sim.loop import Host
 from odradek.sim.meter import Meter
 from odradek.sim.mistakes import Mistake, Mistakes, quiet_but_for
 from odradek.sim.plan import (
     BATCH_KINDS,
+    CLOCKS,
     COMPACTED,
     MOVE_THE_LOG_START,
     TOPICS,
@@ -271,6 +276,10 @@ class _Run:
                 )
                 for topic in plan.all_topics
             ]
+            if plan.has_transactions:
+                errors.append(
+                    await self.client.create_topic(LEDGER, len(PARTITIONS), plan.replication_factor, configs)
+                )
             return max(errors)
 
         error = world.call(self.client_host, create())
@@ -296,6 +305,8 @@ class _Run:
     def _heal(self) -> None:
         self.workload.is_over = True
         self.world.heal_all()
+        if self.workload.ledger is not None and self.plan.has(CLOCKS):
+            self.workload.ledger.take_over_all(self.client_host)
 
     def _liveness(self) -> None:
         world = self.world
@@ -305,6 +316,8 @@ class _Run:
         self._be_idle(liveness.quiet_s(world))
         self._come_to_rest(within_s=STAYS_S)
         liveness.goes_on(world, self.workload, self.client_host)
+        if self.workload.ledger is not None:
+            self.workload.ledger.goes_on(self.client_host)
         self._come_to_rest(within_s=STAYS_S)
         view = world.view()
         found = [a for rest in replicas.REST_CHECKS for a in rest(view)]
@@ -360,13 +373,29 @@ class _Run:
         groups = check_groups(
             self.workload.group_history, self._made_again(), is_lossy=self.plan.has(UNCLEAN)
         )
-        return list(groups) + check(
+        clients = check(
             self.history,
             lossy=topics.lossy().keys(),
             gone={event.topic_partition for event in self.history.events} - now,
             log_starts=log_starts,
             compacted={COMPACTED},
         )
+        return [*groups, *self._judge_sharing(), *self._judge_transactions(), *clients]
+
+    def _judge_sharing(self) -> list[Anomaly]:
+        if self._are_lossy({GROUPS_TOPIC}):
+            return []
+        history, clocks = self.workload.sharing_history, self.plan.has(CLOCKS)
+        return list(check_sharing(history, have_clocks_jumped=clocks))
+
+    def _are_lossy(self, topics: set[str]) -> bool:
+        """Nothing is owed by what an unclean election may have lost."""
+        return not topics.isdisjoint(partition.topic for partition in self.world.topics.lossy())
+
+    def _judge_transactions(self) -> list[Anomaly]:
+        if self.workload.ledger is None or self._are_lossy({LEDGER, GROUPS_TOPIC, TRANSACTIONS_TOPIC}):
+            return []
+        return list(check_transactions(self.workload.ledger.history))
 
     def _made_again(self) -> list[TopicPartition]:
         """Partitions of which a topic of the name was deleted."""
@@ -398,6 +427,8 @@ class _Run:
     def _unfinished(self) -> list[str]:
         sending = self.workload.sends_under_way
         found = [f"{sending} sends are"] if sending and self.world.is_ready() else []
+        if self.workload.ledger is not None:
+            found += self.workload.ledger.unfinished()
         administration = self.world.administration
         if administration is not None and administration.working:
             found.append(f"{administration.working} actions of administrators are")
@@ -418,12 +449,14 @@ class _Run:
             consumer = self.workload.consumer(client, f"{FINAL}{partition.partition}", partition)
             while True:
                 count = await consumer.poll(max_wait_ms=0)
-                if count <= 0 and consumer.high_watermark >= 0 and consumer.offset >= consumer.high_watermark:
+                if count <= 0 and consumer.is_at_the_end:
                     return
 
         for partition in self.workload.all_partitions:
             world.call(self.client_host, read(partition))
         self._same_for_every_replica()
+        if self.workload.ledger is not None:
+            self.workload.ledger.read_everything(self.client_host)
         if self.plan.has_group:
             world.call(self.client_host, self._offsets_at_the_end())
 

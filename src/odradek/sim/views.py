@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, TopicId, TopicPartition
-from odradek.records.batch import BatchHeader, iter_batches
+from odradek.records.batch import BATCH_OVERHEAD, BatchHeader, iter_batches
+from odradek.records.control import end_marker_of
 from odradek.records.reader import decode_batch
 from odradek.sim.checkers.batches import Batches, BatchList, BatchView
 from odradek.sim.checkers.keys import Keys
@@ -71,8 +72,17 @@ class KeyReader(LogReader):
 
     def _note(self, header: BatchHeader, batch: memoryview) -> None:
         self.keys.note(header.base_offset, header.next_offset)
+        if header.is_control:
+            marker = end_marker_of(header, batch[BATCH_OVERHEAD:])
+            if marker is not None:
+                self.keys.decide(header.producer_id, header.base_offset, is_commit=marker.is_commit)
+            return
         for record in decode_batch(batch):
-            if record.key is not None:
+            if record.key is None:
+                continue
+            if header.is_transactional:
+                self.keys.put_undecided(header.producer_id, record.key, record.offset, record.value)
+            else:
                 self.keys.put(record.key, record.offset, record.value)
 
 
@@ -337,4 +347,15 @@ def replica_view(
         maximal_isr=replica.state.maximal_isr,
         batches=NO_BATCHES if logs is None or is_compacted else logs.batches(partition, log),
         keys=logs.keys(partition, log) if logs is not None and is_compacted else None,
+        last_stable_offset=_stable_offset(replica) if replica.is_leader else -1,
     )
+
+
+def _stable_offset(replica: Any) -> int:
+    """Whoever asks makes the log forget what is decided for good; whoever only looks does not."""
+    producers = replica.log.producers
+    ended = producers._ended
+    try:
+        return int(replica.last_stable_offset)
+    finally:
+        producers._ended = ended

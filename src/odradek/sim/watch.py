@@ -26,7 +26,13 @@ class Watch:
         self.looks = 0
         self.committed = replicas.Committed()
         self.last_values = LastValues()
-        self._memories = (self.committed, self.last_values, replicas.Leaders(), replicas.HighWatermarks())
+        self._memories = (
+            self.committed,
+            self.last_values,
+            replicas.Leaders(),
+            replicas.HighWatermarks(),
+            replicas.StableOffsets(),
+        )
         self._writes = ControllerWrites(world)
         self._on_broken = on_broken
         world.on_controller_step.append(self._controller_stepped)

@@ -12,54 +12,32 @@ from odradek.model.ids import TopicPartition
 from odradek.sim import states
 from odradek.sim.checkers.groups import GroupHistory
 from odradek.sim.checkers.history import History
+from odradek.sim.checkers.sharers import SharingHistory
 from odradek.sim.client import SimClient
+from odradek.sim.client_process import ClientProcess
 from odradek.sim.consumer import SimConsumer
 from odradek.sim.group_member import GroupMember
+from odradek.sim.ledger_workload import Ledger
 from odradek.sim.loop import Host
 from odradek.sim.pipelined_producer import PipelinedProducer
 from odradek.sim.plan import COMPACTED, MOVE_THE_LOG_START, UNCLEAN, Plan
 from odradek.sim.producer import SimProducer, by_its_name
 from odradek.sim.replica_consumer import ReplicaConsumer
+from odradek.sim.sharer import Sharer
 from odradek.sim.world import PORT, World
 
 MACHINE, NUMBER = "c1", 101
 STATES = TopicPartition(COMPACTED, 0)
 STATE_PRODUCERS = 2  # of the same keys
 MEMBERS = 3
+SHARERS = 3  # of a group of KIP-848
 BY_REPLICA = "replica-"  # names of consumers that read from any copy
-
-
-class ClientProcess:
-    """One process of the clients' machine, started again as another one."""
-
-    def __init__(self, workload: "Workload") -> None:
-        self.workload = workload
-        self.lives = 0
-        self.host: Host | None = None
-
-    @property
-    def is_running(self) -> bool:
-        return self.host is not None and self.host.is_alive
-
-    def start(self) -> None:
-        assert not self.is_running
-        self.host = self.workload.new_host()
-        self.lives += 1
-        self.workload.world.spawn(self.host, self.live(self.host))
-
-    def kill(self) -> None:
-        """kill -9: the kernel closes its sockets, and nobody tells the brokers anything else."""
-        if self.host is not None and self.host.is_alive:
-            self.host.kill()
-            self.workload.world.network.host_killed(self.host)
-
-    async def live(self, host: Host) -> None:
-        raise NotImplementedError
 
 
 class ProducerProcess(ClientProcess):
     """`p0`; who takes its place is `p0.1`, another producer with another producer id."""
 
+    workload: "Workload"
     prefix = "p"
     least_pause_s = 0.0
 
@@ -155,6 +133,8 @@ class StateProducerProcess(ProducerProcess):
 class MemberProcess(ClientProcess):
     """`m0` is a member of the group; who takes its place is another one."""
 
+    workload: "Workload"
+
     def __init__(self, workload: "Workload", number: int) -> None:
         super().__init__(workload)
         self.number = number
@@ -169,8 +149,38 @@ class MemberProcess(ClientProcess):
         await member.live()
 
 
+class SharerProcess(ClientProcess):
+    """`n0` is a member of the group of KIP-848; who takes its place is another one."""
+
+    workload: "Workload"
+
+    def __init__(self, workload: "Workload", number: int) -> None:
+        super().__init__(workload)
+        self.number = number
+        self._sharer: Sharer | None = None
+
+    def kill(self) -> None:
+        if self.is_running and self._sharer is not None:
+            self._sharer.give_up()
+        super().kill()
+
+    async def live(self, host: Host) -> None:
+        workload = self.workload
+        client = await workload.connected()
+        self._sharer = Sharer(
+            client,
+            f"n{self.number}.{self.lives}",
+            workload.sharing_history,
+            list(workload.plan.topics),
+            lambda: workload.is_over,
+        )
+        await self._sharer.live()
+
+
 class ConsumerProcess(ClientProcess):
     """Reads one partition by assignment; its next life goes on behind the last record it has seen."""
+
+    workload: "Workload"
 
     def __init__(self, workload: "Workload", partition: TopicPartition, name: str) -> None:
         super().__init__(workload)
@@ -202,14 +212,19 @@ class Workload:
             self.producers += [StateProducerProcess(self, number) for number in range(STATE_PRODUCERS)]
         self.consumers: list[ConsumerProcess] = []
         self.members = [MemberProcess(self, number) for number in range(MEMBERS if plan.has_group else 0)]
+        self.sharers = [SharerProcess(self, number) for number in range(SHARERS if plan.has_sharers else 0)]
         self.group_history = GroupHistory()
+        self.sharing_history = SharingHistory()
+        self.ledger = Ledger(self) if plan.has_transactions else None
         self._processes = 0
 
     def start(self) -> None:
         for producer in self.producers:
             producer.start()
-        for member in self.members:
+        for member in (*self.members, *self.sharers):
             member.start()
+        if self.ledger is not None:
+            self.ledger.start()
         for partition in self.partitions:
             self._follow(partition)
         if self.plan.has_states:

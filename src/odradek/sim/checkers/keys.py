@@ -1,4 +1,6 @@
-"""The last record of each key of one compacted log, as a checker sees it."""
+"""The last record of each key of one compacted log, as a checker sees it. Records of a transaction count once it is committed,
+from its marker on; those of an aborted one never, and the cleaner takes them out.
+"""
 
 from odradek.sim.checkers.history import Value
 
@@ -6,10 +8,12 @@ Last = tuple[int, Value | None]  # offset, and the value; None: a tombstone
 
 
 class Keys:
-    __slots__ = ("disorder", "end_offset", "last")
+    __slots__ = ("_undecided", "decided_at", "disorder", "end_offset", "last")
 
     def __init__(self) -> None:
         self.last: dict[Value, Last] = {}
+        self.decided_at: dict[Value, int] = {}  # of a record of a transaction: where its marker is
+        self._undecided: dict[int, list[tuple[Value, int, Value | None]]] = {}  # by producer
         self.end_offset = -1
         self.disorder: list[int] = []  # where a batch begins before the end of the one before
 
@@ -22,6 +26,18 @@ class Keys:
     def put(self, key: Value, offset: int, value: Value | None) -> None:
         """A record of it."""
         self.last[key] = offset, value
+        self.decided_at.pop(key, None)
+
+    def put_undecided(self, producer_id: int, key: Value, offset: int, value: Value | None) -> None:
+        """A record of an open transaction."""
+        self._undecided.setdefault(producer_id, []).append((key, offset, value))
+
+    def decide(self, producer_id: int, offset: int, *, is_commit: bool) -> None:
+        """The marker at `offset`."""
+        for key, where, value in self._undecided.pop(producer_id, ()):
+            if is_commit and where > self.last.get(key, (-1, None))[0]:
+                self.last[key] = where, value
+                self.decided_at[key] = offset
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -47,7 +47,8 @@ class LastValues:
             return
         last, at = self._last.setdefault(partition, {}), self._at.setdefault(partition, {})
         for key, (offset, value) in member.keys.last.items():
-            if offset < high_watermark and offset > last.get(key, (-1, None))[0]:
+            known_from = member.keys.decided_at.get(key, offset)
+            if known_from < high_watermark and offset > last.get(key, (-1, None))[0]:
                 last[key] = offset, value
                 at.setdefault(offset, (key, value))
 

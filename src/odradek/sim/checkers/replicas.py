@@ -34,6 +34,7 @@ class ReplicaView:
     batches: Sequence[BatchView] = ()
     # Of a compacted topic, in place of its batches, which each replica compacts by itself.
     keys: Keys | None = None
+    last_stable_offset: int = -1  # -1: nobody asked for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +333,36 @@ class HighWatermarks:
                         f"in epoch {leader.leader_epoch}",
                     )
                 self._highest[key] = max(before, leader.high_watermark)
+
+
+class StableOffsets:
+    """LastStable: a leader's last stable offset never falls within its epoch, and is not above the high watermark. What a reader
+    of committed records has read is decided for good."""
+
+    def __init__(self) -> None:
+        self._highest: dict[tuple[TopicPartition, int, int, BrokerId], int] = {}
+
+    def observe(self, view: ClusterView) -> Iterator[Anomaly]:
+        for partition, state in sorted(view.partitions.items()):
+            for leader in state.replicas:
+                if not (leader.is_leader and leader.is_alive):
+                    continue
+                stable = leader.last_stable_offset
+                if stable > leader.high_watermark:
+                    yield Anomaly(
+                        "LastStable",
+                        partition,
+                        f"leader {leader.broker}: last stable offset {stable} above the high watermark {leader.high_watermark}",
+                    )
+                key = (partition, state.incarnation, leader.leader_epoch, leader.broker)
+                before = self._highest.get(key, -1)
+                if stable < before:
+                    yield Anomaly(
+                        "LastStable",
+                        partition,
+                        f"leader {leader.broker}: last stable offset fell from {before} to {stable} in epoch {leader.leader_epoch}",
+                    )
+                self._highest[key] = max(before, stable)
 
 
 class Committed:

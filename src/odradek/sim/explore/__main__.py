@@ -6,13 +6,16 @@ from pathlib import Path
 import click
 
 from odradek.sim.explore.model import Model, Scope
-from odradek.sim.explore.scopes import SCOPES, parts
+from odradek.sim.explore.scopes import OTHERS_SHARE, SCOPES, parts
 from odradek.sim.explore.search import Exploration
 from odradek.sim.explore.search import explore as search
 from odradek.sim.explore.story import played_as_broken
+from odradek.sim.explore.transaction_model import TransactionModel
+from odradek.sim.explore.transaction_search import explore_transactions
 from odradek.sim.scenario import play
 
 BROKEN = 129
+TRANSACTIONS = "transactions"  # a model of its own
 NUMBERS = (
     "brokers",
     "records",
@@ -48,7 +51,7 @@ def _numbers(command: click.Command) -> click.Command:
 @click.option(
     "--scope",
     "name",
-    type=click.Choice(list(SCOPES)),
+    type=click.Choice([*SCOPES, TRANSACTIONS]),
     default=None,
     help="Search this one alone. Else all, or the first with the numbers that are given.",
 )
@@ -75,7 +78,11 @@ def explore(
             code = told(search(Model(scope), most_states=most), scenario)
             if code:
                 sys.exit(code)
-        return
+        name = TRANSACTIONS
+        states = -(-states // OTHERS_SHARE)
+        click.echo(f"{name}: ", nl=False)
+    if name == TRANSACTIONS:
+        sys.exit(told(explore_transactions(TransactionModel(), most_states=states), None))
     scope = SCOPES[name or "faults"]
     if calm:
         scope = scope._replace(

@@ -1,0 +1,92 @@
+"""Judges what members of a group of KIP-848 were told.
+
+| name | meaning |
+|---|---|
+| owned-twice | two members own a partition at one time |
+| member-epoch-fell | a member is told of an earlier epoch than before |
+| group-epoch-fell | who joins is told of an earlier epoch than somebody had been told of before it asked |
+
+A member owns a partition from the answer that assigns it until it says that it has let go, and no longer than its session: by
+then the coordinator may have given it up, and it has not heard of it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from odradek.sim.checkers.history import Anomaly
+
+# Topic id and number.
+Shared = tuple[Any, int]
+
+
+class Told(NamedTuple):
+    member: str
+    epoch: int
+    asked_s: float
+    told_s: float
+    is_join: bool
+
+
+class Held(NamedTuple):
+    member: str
+    shared: Shared
+    from_s: float
+    until_s: float
+
+
+@dataclass(slots=True)
+class SharingHistory:
+    told: list[Told] = field(default_factory=list)  # in the order in which they were told
+    held: list[Held] = field(default_factory=list)
+
+
+def check_sharing(history: SharingHistory, *, have_clocks_jumped: bool = False) -> Iterator[Anomaly]:
+    """`have_clocks_jumped`: sessions end when a coordinator's clock says so, and nobody knows who owns what then."""
+    yield from _epochs(history.told)
+    if not have_clocks_jumped:
+        yield from _owners(history.held)
+
+
+def _epochs(told: list[Told]) -> Iterator[Anomaly]:
+    last: dict[str, int] = {}
+    highest: list[tuple[float, int]] = [(-1.0, -1)]
+    for one in told:
+        if one.epoch < last.get(one.member, -1):
+            yield Anomaly(
+                "member-epoch-fell",
+                None,
+                f"{one.member} is told of epoch {one.epoch} at {one.told_s:.3f} s, after {last[one.member]}",
+            )
+        last[one.member] = one.epoch
+        if one.is_join:
+            before = max(epoch for at, epoch in highest if at < one.asked_s)
+            if one.epoch < before:
+                yield Anomaly(
+                    "group-epoch-fell",
+                    None,
+                    f"{one.member} joins in epoch {one.epoch}, asked at {one.asked_s:.3f} s; {before} was told before",
+                )
+        if one.epoch > highest[-1][1]:
+            highest.append((one.told_s, one.epoch))
+
+
+def _owners(held: list[Held]) -> Iterator[Anomaly]:
+    by_partition: dict[Shared, list[Held]] = defaultdict(list)
+    for one in held:
+        if one.until_s > one.from_s:
+            by_partition[one.shared].append(one)
+    for (_, number), holders in by_partition.items():
+        holders.sort(key=lambda one: one.from_s)
+        latest = holders[0]
+        for one in holders[1:]:
+            if one.from_s < latest.until_s and one.member != latest.member:
+                yield Anomaly(
+                    "owned-twice",
+                    None,
+                    f"partition {number} is owned by {latest.member} from {latest.from_s:.3f} to {latest.until_s:.3f} s, "
+                    f"and by {one.member} from {one.from_s:.3f} s on",
+                )
+            if one.until_s > latest.until_s:
+                latest = one

@@ -1,0 +1,204 @@
+"""A well-behaved producer with a transactional id, of `transaction.version` 0 and 1: it adds partitions before it writes, and
+asks again whatever may be asked again.
+
+What it cannot know it does not build on: after an attempt without an answer it takes its id over anew before its next
+transaction (`is_in_doubt`), so that what may still be on its way is of an epoch that is over.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from odradek.model.error_codes import INVALID_METADATA, RETRIABLE, ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from odradek.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from odradek.records.builder import NewRecord, build_batch
+from odradek.sim.checkers.history import Value
+from odradek.sim.checkers.transactions import Fate
+from odradek.sim.client import EPOCH_MS, RETRY_S, RequestFailed, SimClient
+from odradek.sim.coordinator_client import OF_GROUPS, OF_TRANSACTIONS, CoordinatorClient
+from odradek.sim.producer import produce_request
+
+INIT, ADD, ADD_OFFSETS, END, COMMIT_OFFSETS, PRODUCE = 4, 3, 3, 3, 3, 11
+
+FENCED = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+# Whoever asked is to ask again; and of these, what was asked for may have been carried out all the same.
+MAY_STAND = frozenset(
+    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT}
+)
+AGAIN = RETRIABLE | {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.OPERATION_NOT_ATTEMPTED}
+
+
+class Fenced(Exception):
+    """Another producer has the id."""
+
+
+class Refused(Exception):
+    """The transaction cannot be committed any more, and is to be aborted."""
+
+
+class TransactionalProducer:
+    def __init__(self, client: SimClient, transactional_id: str, group: str, timeout_ms: int) -> None:
+        self._client = client
+        self._name = transactional_id
+        self._group_name = group
+        self._timeout_ms = timeout_ms
+        self._coordinator = CoordinatorClient(client, transactional_id, OF_TRANSACTIONS)
+        self._group = CoordinatorClient(client, group, OF_GROUPS)
+        self._producer_id, self._epoch = -1, -1
+        self._sequences: dict[TopicPartition, int] = {}
+        self.is_in_doubt = False
+
+    async def take_over(self) -> None:
+        """In the next epoch: of its own, if it has one (KIP-360). Fenced: somebody else has the id by now."""
+        request = InitProducerIdRequest(
+            transactional_id=self._name,
+            transaction_timeout_ms=self._timeout_ms,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+        )
+        self._producer_id, self._epoch = -1, -1
+        answer = await self._asked(self._coordinator, request, INIT, lambda answer: answer.error_code)
+        self._judge(answer.error_code)
+        self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
+        self._sequences.clear()
+        self.is_in_doubt = False
+
+    async def add(self, partitions: Iterable[TopicPartition]) -> None:
+        topics: dict[str, list[int]] = {}
+        for one in partitions:
+            topics.setdefault(one.topic, []).append(one.partition)
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self._name,
+            v3_and_below_producer_id=self._producer_id,
+            v3_and_below_producer_epoch=self._epoch,
+            v3_and_below_topics=[
+                AddPartitionsToTxnTopic(name=topic, partitions=numbers) for topic, numbers in topics.items()
+            ],
+        )
+
+        def worst(answer: Any) -> int:
+            codes = [
+                row.partition_error_code
+                for topic in answer.results_by_topic_v3_and_below
+                for row in topic.results_by_partition
+            ]
+            return next((code for code in codes if code), ErrorCode.NONE)
+
+        self._judge(worst(await self._asked(self._coordinator, request, ADD, worst)))
+
+    async def send(self, partition: TopicPartition, values: list[Value]) -> None:
+        """One batch, again until it is there."""
+        sequence = self._sequences.get(partition, 0)
+        at_ms = EPOCH_MS + int(self._client.loop.time() * 1000)
+        batch = build_batch(
+            [NewRecord(None, value, at_ms) for value in values],
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            base_sequence=sequence,
+            is_transactional=True,
+        )
+        request = produce_request(partition, batch, -1, self._name)
+        while True:
+            address, _ = await self._client.leader_of(partition)
+            assert address is not None, "without an end there is one"
+            try:
+                answer = await self._client.ask(address, request, PRODUCE)
+            except RequestFailed:
+                self.is_in_doubt = True
+                error = ErrorCode.NETWORK_EXCEPTION
+            else:
+                error = ErrorCode(answer.responses[0].partition_responses[0].error_code)
+            if error == ErrorCode.NONE:
+                self._sequences[partition] = sequence + len(values)
+                return
+            if error not in RETRIABLE:
+                return self._judge(error)
+            self.is_in_doubt = True
+            await asyncio.sleep(RETRY_S)
+            if error in INVALID_METADATA:
+                await self._client.refresh([partition.topic])
+
+    async def send_offset(self, partition: TopicPartition, offset: int) -> None:
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self._name,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            group_id=self._group_name,
+        )
+        answer = await self._asked(self._coordinator, request, ADD_OFFSETS, lambda answer: answer.error_code)
+        self._judge(answer.error_code)
+        row = TxnOffsetCommitRequestPartition(
+            partition_index=partition.partition, committed_offset=offset, committed_metadata=""
+        )
+        commit = TxnOffsetCommitRequest(
+            transactional_id=self._name,
+            group_id=self._group_name,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            topics=[TxnOffsetCommitRequestTopic(name=partition.topic, partitions=[row])],
+        )
+
+        def code(answer: Any) -> int:
+            return int(answer.topics[0].partitions[0].error_code)
+
+        self._judge(code(await self._asked(self._group, commit, COMMIT_OFFSETS, code)))
+
+    async def end(self, *, is_commit: bool) -> Fate:
+        request = EndTxnRequest(
+            transactional_id=self._name,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            committed=is_commit,
+        )
+        was_in_doubt, self.is_in_doubt = self.is_in_doubt, False
+        answer = await self._asked(self._coordinator, request, END, lambda answer: answer.error_code)
+        may_stand = is_commit and self.is_in_doubt
+        is_told = answer.error_code == ErrorCode.NONE
+        self.is_in_doubt = was_in_doubt or self.is_in_doubt or not is_told
+        if is_told:
+            return "committed" if is_commit else "aborted"
+        return "unknown" if may_stand else "aborted"
+
+    # --- asking
+
+    async def _asked(
+        self, coordinator: CoordinatorClient, request: Any, version: int, code_of: Callable[[Any], int]
+    ) -> Any:
+        """The first answer that asking again would not change."""
+        while True:
+            try:
+                answer = await coordinator.ask(request, version)
+            except RequestFailed:
+                self.is_in_doubt = True
+            else:
+                code = ErrorCode(code_of(answer))
+                if code not in AGAIN:
+                    return answer
+                if code in MAY_STAND:
+                    self.is_in_doubt = True
+                    coordinator.moved()
+            await asyncio.sleep(RETRY_S)
+
+    def _judge(self, code: int) -> None:
+        if code in FENCED:
+            raise Fenced
+        if code != ErrorCode.NONE:
+            raise Refused(ErrorCode(code).name)

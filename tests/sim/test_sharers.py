@@ -1,0 +1,74 @@
+"""A group of KIP-848 in simulated worlds: what is wrong on purpose is named, and the group outlives its coordinator."""
+
+from dataclasses import replace
+
+import pytest
+
+from odradek.sim.checkers.sharers import Held, SharingHistory, Told, check_sharing
+from odradek.sim.plan import GROUP_KINDS, Fault, _of_sharers, draw
+from odradek.sim.run import OK, describe, run
+from odradek.sim.world import World
+
+P, Q = ("id", 0), ("id", 1)
+
+
+def found(*events: Told | Held) -> list[str]:
+    history = SharingHistory(
+        [event for event in events if isinstance(event, Told)],
+        [event for event in events if isinstance(event, Held)],
+    )
+    return [anomaly.name for anomaly in check_sharing(history)]
+
+
+def test_a_partition_has_one_owner_at_a_time() -> None:
+    assert found(Held("a", P, 1.0, 2.0), Held("b", P, 2.0, 3.0), Held("b", Q, 1.0, 3.0)) == []
+    assert found(Held("a", P, 1.0, 2.0), Held("b", P, 1.5, 3.0)) == ["owned-twice"]
+    assert found(Held("a", P, 1.0, 9.0), Held("b", P, 2.0, 3.0), Held("c", P, 4.0, 5.0)) == [
+        "owned-twice",
+        "owned-twice",
+    ]
+    assert found(Held("a", P, 1.0, 2.0), Held("a", P, 1.5, 3.0)) == [], "it owns it already"
+    assert found(Held("a", P, 3.0, 2.0), Held("b", P, 2.0, 4.0)) == [], "its session was over by then"
+
+
+def test_epochs_rise() -> None:
+    a = Told("a", 1, 0.0, 0.1, True), Told("a", 3, 1.0, 1.1, False)
+    assert found(*a, Told("a", 3, 2.0, 2.1, False), Told("b", 3, 2.0, 2.1, True)) == []
+    assert found(*a, Told("a", 2, 2.0, 2.1, False)) == ["member-epoch-fell"]
+    assert found(*a, Told("b", 2, 2.0, 2.1, True)) == ["group-epoch-fell"]
+    assert found(*a, Told("b", 2, 1.0, 2.1, True)) == [], "asked before it was told"
+    assert found(*a, Told("b", 2, 2.0, 2.1, False)) == [], "it has still to let go of some"
+
+
+@pytest.mark.parametrize("kind", sorted(GROUP_KINDS))
+def test_a_group_outlives_its_members_and_its_coordinator(kind: str) -> None:
+    history = SharingHistory()
+
+    def observe(world: World) -> None:
+        nonlocal history
+        history = world.clients.sharing_history
+
+    plan = replace(
+        draw(1),
+        brokers=3,
+        partitions=3,
+        replication_factor=3,
+        min_insync_replicas=2,
+        duration_s=15.0,
+        flushes=False,
+        topic_count=1,
+        states={},
+        has_group=False,
+        has_sharers=True,
+        has_transactions=False,
+        store_notices_death=True,
+        settings=_of_sharers(3, 2),
+        faults=tuple(Fault(3.5 * n, kind, 0.0, 0.5, 1.0) for n in range(1, 4)),
+    )
+    outcome = run(plan, observe=observe)
+
+    assert outcome.code == OK, describe(outcome)
+    assert len(outcome.injected) == 3
+    after = max(fault.at_s for fault in outcome.injected)
+    assert [one for one in history.told if one.asked_s > after]
+    assert len({one.member for one in history.held}) >= 3

@@ -1,0 +1,171 @@
+"""Transactions in simulated worlds: what is wrong on purpose is named, and transactions outlive whoever makes, coordinates and
+stores them."""
+
+from dataclasses import replace
+
+import pytest
+
+from odradek.model.ids import TopicPartition
+from odradek.sim.checkers.history import Polled
+from odradek.sim.checkers.transactions import (
+    ABORT,
+    COMMIT,
+    DATA,
+    Attempt,
+    Fate,
+    Position,
+    TransactionHistory,
+    Written,
+    check_transactions,
+)
+from odradek.sim.plan import TRANSACTION_KINDS, Fault, Plan, _of_transactions, draw
+from odradek.sim.run import OK, describe, run
+from odradek.sim.world import World
+
+T, OTHER = TopicPartition("ledger", 0), TopicPartition("ledger", 1)
+Records = dict[TopicPartition, tuple[bytes, ...]]
+
+
+def attempt(number: int, fate: Fate, values: Records, told_s: float = 1.0) -> Attempt:
+    return Attempt("pay", number, values, fate, told_s)
+
+
+def read(consumer: str, partition: TopicPartition, *records: tuple[int, bytes]) -> Polled:
+    return Polled(consumer, partition, records)
+
+
+def found(*events: Attempt | Position | Polled | Written) -> list[str]:
+    history = TransactionHistory()
+    for event in events:
+        if isinstance(event, Attempt):
+            history.attempts.append(event)
+        elif isinstance(event, Position):
+            history.positions.append(event)
+        elif isinstance(event, Polled):
+            history.reads.events.append(event)
+        else:
+            history.written.append(event)
+    return [anomaly.name for anomaly in check_transactions(history)]
+
+
+ZERO: Records = {T: (b"pay:0:0:0",), OTHER: (b"pay:0:0:1",)}
+AGAIN: Records = {T: (b"pay:0:1:0",)}
+ONE: Records = {T: (b"pay:1:2:0",)}
+BOTH = read("final-0", T, (0, b"pay:0:0:0")), read("final-1", OTHER, (0, b"pay:0:0:1"))
+
+
+def test_what_is_committed_is_read_as_a_whole_and_once() -> None:
+    committed = attempt(0, "committed", ZERO)
+    assert found(committed, *BOTH) == []
+    assert found(committed, BOTH[0]) == ["lost-transaction"]
+    assert found(committed) == ["lost-transaction"]
+    assert found(committed, read("final-0", T, (0, b"pay:0:0:0"), (4, b"pay:0:0:0")), BOTH[1]) == [
+        "doubled-record"
+    ]
+
+
+def test_what_is_aborted_is_never_read_and_what_is_in_doubt_all_or_not_at_all() -> None:
+    assert found(attempt(0, "aborted", ZERO)) == []
+    assert found(attempt(0, "aborted", ZERO), *BOTH) == ["aborted-read", "aborted-read"]
+    assert found(attempt(0, "aborted", AGAIN), read("committed-0", T, (0, b"pay:0:1:0"))) == [
+        "aborted-read",
+        "reader-skipped",
+    ]
+    assert found(attempt(0, "unknown", ZERO)) == []
+    assert found(attempt(0, "unknown", ZERO), *BOTH) == []
+    assert found(attempt(0, "unknown", ZERO), BOTH[1]) == ["torn-transaction"]
+
+
+def test_of_every_number_one_attempt_counts() -> None:
+    first, again = attempt(0, "unknown", ZERO), attempt(0, "committed", AGAIN)
+    places = (0, b"pay:0:0:0"), (1, b"pay:0:1:0")
+    assert found(first, again, read("final-0", T, places[1])) == []
+    assert found(first, again, read("final-0", T, *places), BOTH[1]) == ["number-twice"]
+    assert found(attempt(1, "committed", ONE), read("final-0", T, (0, b"pay:1:2:0"))) == ["number-skipped"]
+
+
+def test_positions_go_with_the_records() -> None:
+    committed = attempt(0, "committed", ZERO)
+    assert found(committed, *BOTH, Position("pay", 0, 2.0), Position("pay", 0, 9.0, is_final=True)) == []
+    assert found(committed, *BOTH, Position("pay", -1, 2.0)) == ["lost-offset"]
+    assert found(committed, *BOTH, Position("pay", -1, 0.5)) == [], "asked before it was told"
+    assert found(committed, *BOTH, Position("pay", 1, 2.0)) == ["offset-apart"]
+    assert found(attempt(0, "unknown", ZERO), *BOTH, Position("pay", -1, 9.0, is_final=True)) == [
+        "offset-apart"
+    ]
+    assert found(attempt(0, "aborted", ZERO), Position("pay", 0, 9.0)) == ["offset-apart"]
+
+
+def test_a_reader_sees_what_is_read_in_the_end_as_far_as_it_comes() -> None:
+    one = attempt(0, "committed", AGAIN), attempt(1, "committed", ONE)
+    final = read("final-0", T, (0, b"pay:0:1:0"), (2, b"pay:1:2:0"))
+    assert found(*one, final, read("committed-0", T, (0, b"pay:0:1:0"))) == []
+    assert found(*one, final, read("committed-0", T, (2, b"pay:1:2:0"))) == ["reader-skipped"]
+    assert found(*one, final, read("committed-0", T, (0, b"pay:0:1:0"), (1, b"pay:1:2:0"))) == [
+        "reader-skipped"
+    ]
+
+
+def test_logs_hold_one_decision_of_each_transaction_and_nothing_behind_a_fence() -> None:
+    data = Written(T, 0, 7, 0, DATA, (b"pay:0:0:0",))
+    elsewhere = Written(OTHER, 0, 7, 0, DATA, (b"pay:0:0:1",))
+    assert found(data, Written(T, 1, 7, 0, COMMIT), elsewhere, Written(OTHER, 1, 7, 0, COMMIT)) == []
+    assert found(data, Written(T, 1, 7, 0, COMMIT), elsewhere, Written(OTHER, 1, 7, 0, ABORT)) == [
+        "both-markers"
+    ]
+    assert found(data) == ["hanging-transaction"]
+    assert found(
+        data,
+        Written(T, 1, 7, 1, ABORT),
+        Written(T, 2, 7, 0, DATA, (b"pay:0:1:0",)),
+        Written(T, 3, 7, 1, ABORT),
+    ) == ["fenced-write"]
+
+
+def plan_with(*faults: Fault) -> Plan:
+    return replace(
+        draw(1),
+        brokers=3,
+        partitions=1,
+        replication_factor=3,
+        min_insync_replicas=2,
+        acks=-1,
+        duration_s=15.0,
+        flushes=False,
+        topic_count=1,
+        states={},
+        has_group=False,
+        has_sharers=False,
+        has_transactions=True,
+        store_notices_death=True,
+        settings=_of_transactions(3, 2),
+        faults=faults,
+    )
+
+
+def attempts_of(plan: Plan) -> list[Attempt]:
+    told: list[Attempt] = []
+
+    def observe(world: World) -> None:
+        told[:] = world.clients.ledger.history.attempts
+
+    outcome = run(plan, observe=observe)
+    assert outcome.code == OK, describe(outcome)
+    assert len(outcome.injected) == len(plan.faults)
+    return told
+
+
+def test_zombies_take_an_id_from_each_other_and_both_get_on() -> None:
+    attempts = attempts_of(plan_with())
+    fates = [one.fate for one in attempts]
+    assert fates.count("committed") > 50
+    assert fates.count("aborted") > 5
+    assert {one.transactional_id for one in attempts if one.fate == "committed"} == {"pay-0", "pay-1"}
+
+
+@pytest.mark.parametrize("kind", sorted(TRANSACTION_KINDS))
+def test_transactions_outlive_it(kind: str) -> None:
+    faults = tuple(Fault(3.5 * n, kind, 0.3 * n - 0.3, 0.4, 1.0) for n in range(1, 4))
+    attempts = attempts_of(plan_with(*faults))
+    after = max(fault.at_s for fault in faults)
+    assert [one for one in attempts if one.fate == "committed" and one.told_s > after]
