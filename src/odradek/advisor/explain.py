@@ -1,4 +1,4 @@
-"""Why: the unmet preconditions of what one wishes for, as a tree (`why orders-3 offline`).
+"""Why: the unmet preconditions of what one asks for, as a tree (`why orders-3 offline`).
 
 Each line is a condition with a yes or a no; under a no stands what it would take. The leaves name the event
 that would unblock it and the state that would follow, so that an operator knows what to do next.
@@ -47,23 +47,27 @@ class Why:
 def why_offline(context: ControllerContext, topic_partition: TopicPartition) -> Why:
     """What it would take for this partition to have a leader."""
     topic = topic_partition.topic
-    wish = f"{topic_partition} has a leader"
+    condition = f"{topic_partition} has a leader"
     if topic in context.out_of_service:
-        return Why(wish, False, f"topic {topic} is out of service", because=(_unreadable(context, topic),))
+        return Why(
+            condition, False, f"topic {topic} is out of service", because=(_unreadable(context, topic),)
+        )
     assignment = context.assignments.get(topic_partition)
     if assignment is None:
         known = ", ".join(map(str, context.partitions_of(topic))) or "none: the topic is unknown"
-        return Why(wish, False, f"no such partition; partitions of {topic}: {known}")
+        return Why(condition, False, f"no such partition; partitions of {topic}: {known}")
     state = context.leadership(topic_partition)
     status = context.partition_state(topic_partition)
     if status is PartitionState.ONLINE and state is not None:
-        return Why(wish, True, f"broker {state.leader}, epoch {state.leader_epoch}, ISR {list(state.isr)}")
+        return Why(
+            condition, True, f"broker {state.leader}, epoch {state.leader_epoch}, ISR {list(state.isr)}"
+        )
     if context.is_queued_for_deletion(topic):
-        return Why(wish, False, f"topic {topic} is being deleted: its partitions get no leader any more")
+        return Why(condition, False, f"topic {topic} is being deleted: its partitions get no leader any more")
     live = context.online_of(assignment.replicas, topic_partition)
     if state is None:
         return Why(
-            wish,
+            condition,
             False,
             f"{status}: it never had one",
             because=(
@@ -78,7 +82,7 @@ def why_offline(context: ControllerContext, topic_partition: TopicPartition) -> 
     in_sync = tuple(b for b in live if b in state.isr)
     if in_sync:
         return Why(
-            wish,
+            condition,
             False,
             _last(state.leader, state.leader_epoch),
             because=(_not_elected(topic, state.isr, in_sync),),
@@ -98,13 +102,13 @@ def why_offline(context: ControllerContext, topic_partition: TopicPartition) -> 
             because=tuple(_replica(context, topic_partition, b) for b in eligible),
         )
         return Why(
-            wish,
+            condition,
             False,
             _last(state.leader, state.leader_epoch),
             because=(clean, equal, _unclean(context, topic_partition, live)),
         )
     return Why(
-        wish,
+        condition,
         False,
         _last(state.leader, state.leader_epoch),
         because=(clean, _unclean(context, topic_partition, live)),

@@ -80,12 +80,12 @@ def why_group(
 
 
 def _stable(group: Group, history: GroupHistory | None, now_ms: int) -> Why:
-    wish = f"{group.name} is stable"
+    condition = f"{group.name} is stable"
     churn = _churn(history, now_ms)
     if group.state in (STABLE, EMPTY):
         since = _since(history, now_ms)
-        return Why(wish, churn.holds, f"{group.state}{since}", because=() if churn.holds else (churn,))
-    return Why(wish, False, group.state, because=(_awaited(group, history), churn))
+        return Why(condition, churn.holds, f"{group.state}{since}", because=() if churn.holds else (churn,))
+    return Why(condition, False, group.state, because=(_awaited(group, history), churn))
 
 
 def _awaited(group: Group, history: GroupHistory | None) -> Why:
@@ -136,12 +136,14 @@ def _gone(last: Generation | None, group: Group) -> str:
 
 
 def _churn(history: GroupHistory | None, now_ms: int) -> Why:
-    wish = "no member comes and goes"
+    condition = "no member comes and goes"
     if history is None:
-        return Why(wish, True, "not known: the records of the group could not be read")
+        return Why(condition, True, "not known: the records of the group could not be read")
     recent = [one for one in history.generations if one.at_ms >= now_ms - CHURN_MS]
     if len(recent) <= CHURN:
-        return Why(wish, True, f"{counted(len(recent), 'generation')} in the last {CHURN_MS // 60_000} min")
+        return Why(
+            condition, True, f"{counted(len(recent), 'generation')} in the last {CHURN_MS // 60_000} min"
+        )
     changes: Counter[str] = Counter()
     sessions: dict[str, int] = {}
     before = {seat.member_id: seat for seat in recent[0].seats}
@@ -154,7 +156,7 @@ def _churn(history: GroupHistory | None, now_ms: int) -> Why:
         before = after
     if not changes:
         return Why(
-            wish,
+            condition,
             False,
             f"{len(recent)} generations in the last {CHURN_MS // 60_000} min, always with the same members",
             "a member joins again by itself: its subscription or the partitions of its topics change, or it was slower "
@@ -163,7 +165,7 @@ def _churn(history: GroupHistory | None, now_ms: int) -> Why:
     who = "; ".join(f"{person} came or went {counted(n, 'time')}" for person, n in changes.most_common(SHOWN))
     shortest = min(sessions[person] for person, _ in changes.most_common(SHOWN))
     return Why(
-        wish,
+        condition,
         False,
         f"{len(recent)} generations in the last {CHURN_MS // 60_000} min: {who}",
         f"look why it ends or falls silent (session.timeout.ms {shortest}, or poll called less often than "
@@ -172,32 +174,36 @@ def _churn(history: GroupHistory | None, now_ms: int) -> Why:
 
 
 def _subscriptions(context: ControllerContext, group: Group) -> Why:
-    wish = f"every topic {group.name} subscribes to is there"
+    condition = f"every topic {group.name} subscribes to is there"
     topics = sorted({topic for member in group.members for topic in member.topics or ()})
     missing = [topic for topic in topics if topic not in context.topics]
     if not missing:
-        return Why(wish, True, ", ".join(topics[:SHOWN]))
+        return Why(condition, True, ", ".join(topics[:SHOWN]))
     return Why(
-        wish, False, f"there is no {', '.join(missing[:SHOWN])}", "create it, or mend the subscription"
+        condition, False, f"there is no {', '.join(missing[:SHOWN])}", "create it, or mend the subscription"
     )
 
 
 def _owned(context: ControllerContext, group: Group) -> Why:
-    wish = f"every partition {group.name} subscribes to has a reader"
+    condition = f"every partition {group.name} subscribes to has a reader"
     topics = sorted({topic for member in group.members for topic in member.topics or ()})
     every = {where for topic in topics if topic in context.topics for where in context.partitions_of(topic)}
     if group.state != STABLE or not every or any(member.partitions is None for member in group.members):
-        return Why(wish, True, "not known outside of Stable" if group.state != STABLE else "")
+        return Why(condition, True, "not known outside of Stable" if group.state != STABLE else "")
     owners = Counter(where for member in group.members for where in member.partitions or ())
     nobody = sorted(every - owners.keys())
     twice = sorted(where for where, count in owners.items() if count > 1)
     if twice:
-        return Why(wish, False, f"{_named(twice)} has more than one", "a rebalance; the assignor is at fault")
+        return Why(
+            condition, False, f"{_named(twice)} has more than one", "a rebalance; the assignor is at fault"
+        )
     if nobody:
         return Why(
-            wish, False, f"nobody reads {_named(nobody)}", "a rebalance: restart any member of the group"
+            condition, False, f"nobody reads {_named(nobody)}", "a rebalance: restart any member of the group"
         )
-    return Why(wish, True, f"{counted(len(every), 'partition')}, {counted(len(group.members), 'member')}")
+    return Why(
+        condition, True, f"{counted(len(every), 'partition')}, {counted(len(group.members), 'member')}"
+    )
 
 
 def _keeps_up(group: Group, read: Sequence[Position], history: GroupHistory | None, now_ms: int) -> Why:
@@ -212,31 +218,31 @@ def _keeps_up(group: Group, read: Sequence[Position], history: GroupHistory | No
 
 
 def _position(group: Group, one: Position, history: GroupHistory | None, now_ms: int) -> Why:
-    wish = f"{one.partition} is read on"
+    condition = f"{one.partition} is read on"
     if one.committed is not None and one.start is not None and one.committed < one.start:
         return Why(
-            wish,
+            condition,
             False,
             f"committed {one.committed}, and the log begins at {one.start}: what lay between is gone",
             "its reader goes on by auto.offset.reset; longer retention, or a quicker reader",
         )
     if one.committed is not None and one.end is not None and one.committed > one.end:
         return Why(
-            wish,
+            condition,
             False,
             f"committed {one.committed}, beyond the end {one.end}: the log was cut, or the topic made anew",
             f"odradek group seek {group.name} --topic {one.partition.topic} --to-latest, while nobody is in it",
         )
     if not one.lag:
-        return Why(wish, True)
+        return Why(condition, True)
     if one.owner is None and group.state in (STABLE, EMPTY):
         nobody = "the group has no members" if group.state == EMPTY else "no member subscribes to it"
-        return Why(wish, False, f"{one.lag} behind, and {nobody}", "start a reader, or delete the group")
+        return Why(condition, False, f"{one.lag} behind, and {nobody}", "start a reader, or delete the group")
     at_ms = history.committed_at_ms.get(one.partition) if history is not None else None
     if at_ms is None or one.owner is None or now_ms - at_ms <= SILENT_MS:
-        return Why(wish, True)
+        return Why(condition, True)
     return Why(
-        wish,
+        condition,
         False,
         f"{one.lag} behind, and {one.owner.client_id} at {one.owner.host} has committed nothing for "
         f"{(now_ms - at_ms) // 1000} s",

@@ -26,7 +26,7 @@ def why_reassignment_stuck(context: ControllerContext, topic_partition: TopicPar
             )
         return Why(f"{topic_partition} is settled", True, "no reassignment is in progress")
     target = moving.stored.target_replicas
-    wish = f"{topic_partition} is on {list(target)}"
+    condition = f"{topic_partition} is on {list(target)}"
     if moving.phase is ReassignmentPhase.GROWING:
         caught_up = tuple(_caught_up(context, topic_partition, b) for b in target)
         everybody = Why(
@@ -36,10 +36,10 @@ def why_reassignment_stuck(context: ControllerContext, topic_partition: TopicPar
             because=caught_up,
         )
         return Why(
-            wish, False, f"phase {moving.phase}", because=(everybody, _leads(context, topic_partition))
+            condition, False, f"phase {moving.phase}", because=(everybody, _leads(context, topic_partition))
         )
     return Why(
-        wish,
+        condition,
         False,
         f"phase {moving.phase}: the target leads, the leavers delete their data (step 9)",
         because=_leavers(context, topic_partition, now_ms),
@@ -49,7 +49,7 @@ def why_reassignment_stuck(context: ControllerContext, topic_partition: TopicPar
 def why_not_deleted(context: ControllerContext, topic: str, *, knows_answers: bool = True) -> Why:
     """What the deletion of this topic waits for. Who has answered that its copy is gone stands in no node: one who
     looks from outside (`knows_answers` false) can tell only whose broker is away."""
-    wish = f"{topic} is deleted"
+    condition = f"{topic} is deleted"
     if topic in context.out_of_service:
         reason = Why(
             f"the nodes of {topic} can be read",
@@ -57,9 +57,9 @@ def why_not_deleted(context: ControllerContext, topic: str, *, knows_answers: bo
             context.out_of_service[topic],
             "mend or remove the node; nobody knows where its replicas are",
         )
-        return Why(wish, False, "it cannot be read", because=(reason,))
+        return Why(condition, False, "it cannot be read", because=(reason,))
     if topic not in context.topics:
-        return Why(wish, True, "no such topic")
+        return Why(condition, True, "no such topic")
     if topic not in context.topics_to_delete:
         wanted = Why(
             "somebody asked for it",
@@ -67,7 +67,7 @@ def why_not_deleted(context: ControllerContext, topic: str, *, knows_answers: bo
             unblocked_by=f"DeleteTopics, which creates /admin/delete_topics/{topic}",
         )
         enabled = Why("delete.topic.enable", context.settings.delete_topic_enable)
-        return Why(wish, False, "it is not being deleted", because=(wanted, enabled))
+        return Why(condition, False, "it is not being deleted", because=(wanted, enabled))
     replicas = [
         _deleted(context, topic_partition, broker)
         for topic_partition in context.partitions_of(topic)
@@ -82,10 +82,10 @@ def why_not_deleted(context: ControllerContext, topic: str, *, knows_answers: bo
             "its answer; the controller's journal knows of it (--journal)",
         )
         away = f"{len(replicas)} of its replicas are on brokers that are not live"
-        return Why(wish, False, away, because=tuple(replicas) or (live,))
+        return Why(condition, False, away, because=tuple(replicas) or (live,))
     missing = [why for why in replicas if not why.holds]
     done = len(replicas) - len(missing)
-    return Why(wish, not missing, f"{done} of {len(replicas)} replicas are gone", because=tuple(missing))
+    return Why(condition, not missing, f"{done} of {len(replicas)} replicas are gone", because=tuple(missing))
 
 
 def _deleted(context: ControllerContext, topic_partition: TopicPartition, broker: BrokerId) -> Why:

@@ -46,11 +46,11 @@ def why_under_min_isr(
     state = context.leadership(topic_partition)
     isr = state.isr if state is not None else ()
     minimum = context.effective_min_isr(topic_partition)
-    wish = f"{topic_partition} accepts acks=all"
+    condition = f"{topic_partition} accepts acks=all"
     found = f"{len(isr)} in sync, min.insync.replicas {minimum}"
     if len(isr) >= minimum:
-        return Why(wish, True, found)
-    return Why(wish, False, found, because=_missing(context, topic_partition, ends))
+        return Why(condition, True, found)
+    return Why(condition, False, found, because=_missing(context, topic_partition, ends))
 
 
 def why_under_replicated(
@@ -60,12 +60,12 @@ def why_under_replicated(
     state = context.leadership(topic_partition)
     isr = state.isr if state is not None else ()
     replicas = context.assignments[topic_partition].replicas
-    wish = f"every replica of {topic_partition} is in sync"
+    condition = f"every replica of {topic_partition} is in sync"
     missing = [broker for broker in replicas if broker not in isr]
     found = f"replicas {list(replicas)}, ISR {list(isr)}"
     if not missing:
-        return Why(wish, True, found)
-    return Why(wish, False, found, because=_missing(context, topic_partition, ends))
+        return Why(condition, True, found)
+    return Why(condition, False, found, because=_missing(context, topic_partition, ends))
 
 
 def partitions_led(context: ControllerContext) -> Counter[BrokerId]:

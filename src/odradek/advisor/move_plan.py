@@ -1,6 +1,6 @@
-"""Which replicas to move where: the fewest moves that reach a wish, aware of racks, load and leaders.
+"""Which replicas to move where: the fewest moves that reach a goal, aware of racks, load and leaders.
 
-A wish is one of: brokers to drain, brokers to fill (new ones), another replication factor, an even spread. Every
+A goal is one of: brokers to drain, brokers to fill (new ones), another replication factor, an even spread. Every
 replica that need not move stays where it is, and keeps its place in the list. What changes hands goes to the live
 broker with the fewest replicas, in a rack the partition is not in before one it is in (as Apache's assignment wants
 it). Last, the order of the lists that changed anyway - for a rebalance of all - is turned so that every broker is the
@@ -37,7 +37,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
-    """`left_out`: partitions that cannot be given what was wished for, each with the reason."""
+    """`left_out`: partitions that cannot reach the goal, each with the reason."""
 
     moves: tuple[Move, ...]
     left_out: Mapping[TopicPartition, str] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class MovePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class MoveGoal:
     """`replication_factor` None: as it is. `fill`: brokers that take their share from the others."""
 
     drain: frozenset[BrokerId] = frozenset()
@@ -66,64 +66,62 @@ class Wish:
     topics: frozenset[str] | None = None  # None: all
 
 
-def move_plan(context: ControllerContext, wish: Wish) -> MovePlan:
-    """Raises ValueError when the wish cannot be understood; what cannot be moved stands in `left_out`."""
-    _check(context, wish)
-    work = _Work(context, wish)
-    if wish.replication_factor is not None:
-        work.resize(wish.replication_factor)
-    if wish.drain:
+def move_plan(context: ControllerContext, goal: MoveGoal) -> MovePlan:
+    """Raises ValueError when the goal cannot be understood; what cannot be moved stands in `left_out`."""
+    _check(context, goal)
+    work = _Work(context, goal)
+    if goal.replication_factor is not None:
+        work.resize(goal.replication_factor)
+    if goal.drain:
         work.drain()
-    if wish.fill:
-        work.spread(receivers=wish.fill)
-    if wish.rebalance:
+    if goal.fill:
+        work.spread(receivers=goal.fill)
+    if goal.rebalance:
         work.mend_racks()
         work.spread(receivers=None)
-    work.turn_leaders(everywhere=wish.rebalance)
+    work.turn_leaders(everywhere=goal.rebalance)
     return work.result()
 
 
-def _check(context: ControllerContext, wish: Wish) -> None:
-    if not (wish.drain or wish.fill or wish.rebalance or wish.replication_factor is not None):
-        raise ValueError(
-            "nothing is wished for: drain or fill brokers, another replication factor, or rebalance"
-        )
+def _check(context: ControllerContext, goal: MoveGoal) -> None:
+    if not (goal.drain or goal.fill or goal.rebalance or goal.replication_factor is not None):
+        raise ValueError("no goal is given: drain or fill brokers, another replication factor, or rebalance")
     live = sorted(context.brokers)
-    for broker in sorted(wish.fill):
+    for broker in sorted(goal.fill):
         if broker not in context.brokers:
             raise ValueError(
                 f"broker {broker} is not alive, so it cannot take replicas; brokers alive: {live}"
             )
     known = set(context.brokers) | {b for b, held in context.partitions_on.items() if held}
-    for broker in sorted(wish.drain):
+    for broker in sorted(goal.drain):
         if broker not in known:
             raise ValueError(f"nobody knows of broker {broker}; brokers are {sorted(known)}")
-    if both := sorted(wish.drain & wish.fill):
+    if both := sorted(goal.drain & goal.fill):
         raise ValueError(f"broker {both[0]} cannot be drained and filled at once")
-    for topic in sorted(wish.topics or ()):
+    for topic in sorted(goal.topics or ()):
         if topic not in context.topics:
             raise ValueError(f"there is no topic {topic}")
-    if wish.replication_factor is not None:
-        may_take = len(_receivers(context, wish))
-        if not 1 <= wish.replication_factor <= may_take:
+    if goal.replication_factor is not None:
+        may_take = len(_receivers(context, goal))
+        if not 1 <= goal.replication_factor <= may_take:
             raise ValueError(
-                f"replication factor {wish.replication_factor}: want 1 to {may_take}, the live brokers that stay"
+                f"replication factor {goal.replication_factor}: want 1 to {may_take}, the live brokers that stay"
             )
 
 
-def _receivers(context: ControllerContext, wish: Wish) -> list[BrokerId]:
+def _receivers(context: ControllerContext, goal: MoveGoal) -> list[BrokerId]:
     """Live, staying brokers: they may take replicas."""
-    leaving = context.shutting_down_brokers | wish.drain
+    leaving = context.shutting_down_brokers | goal.drain
     return sorted(b for b in context.brokers if b not in leaving)
 
 
 class _Work:
     """The assignment while it is worked on, with its load by broker. Ties are broken by id, so it is repeatable."""
 
-    def __init__(self, context: ControllerContext, wish: Wish) -> None:
+    def __init__(self, context: ControllerContext, goal: MoveGoal) -> None:
         self.context = context
-        self.wish = wish
-        self.receivers = _receivers(context, wish)
+        self.goal = goal
+        self.receivers = _receivers(context, goal)
         self.rack = {b: context.brokers[b].rack for b in context.brokers}
         self.left_out: dict[TopicPartition, str] = {}
         self.now: dict[TopicPartition, list[BrokerId]] = {}
@@ -133,7 +131,7 @@ class _Work:
             replicas = context.stored_assignment(topic_partition).target_replicas
             for broker in replicas:
                 self.held.setdefault(broker, set()).add(topic_partition)
-            if wish.topics is not None and topic_partition.topic not in wish.topics:
+            if goal.topics is not None and topic_partition.topic not in goal.topics:
                 continue
             if context.is_queued_for_deletion(topic_partition.topic):
                 self.left_out[topic_partition] = "its topic is being deleted"
@@ -142,7 +140,7 @@ class _Work:
             else:
                 self.now[topic_partition] = list(replicas)
 
-    # -------------------------------------------------------------------------------------------- wishes
+    # -------------------------------------------------------------------------------------------- goals
 
     def resize(self, factor: int) -> None:
         for topic_partition, replicas in self.now.items():
@@ -159,7 +157,7 @@ class _Work:
 
     def drain(self) -> None:
         for topic_partition, replicas in self.now.items():
-            for broker in [b for b in replicas if b in self.wish.drain]:
+            for broker in [b for b in replicas if b in self.goal.drain]:
                 others = [b for b in replicas if b != broker]
                 newcomer = self._newcomer(topic_partition, others)
                 if newcomer is None:

@@ -1,7 +1,7 @@
 """`odradek why orders-3`, `odradek why orders`, `odradek why billing`: what does not hold of a partition, a topic or a
 group, what would mend it, as a tree of reasons.
 
-Exit code 0 when everything one can wish for holds, else 1.
+Exit code 0 when everything one can ask for holds, else 1.
 """
 
 import sys
@@ -240,15 +240,15 @@ def sentence(topic_partition: "TopicPartition", trees: "tuple[Why, ...]") -> str
 
 
 def _problem(tree: "Why") -> str:
-    wish = tree.condition
+    condition = tree.condition
     for start, words in (("every replica of ", "is under-replicated"),):
-        if wish.startswith(start):
+        if condition.startswith(start):
             return f"{words} ({tree.detail})" if tree.detail else words
     for end, words in (
         (" has a leader", "is offline"),
         (" accepts acks=all", "refuses acks=all"),
     ):
-        if wish.endswith(end):
+        if condition.endswith(end):
             return f"{words} ({tree.detail})"
     return f"is not settled ({tree.detail})"
 

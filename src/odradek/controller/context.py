@@ -470,7 +470,7 @@ class ControllerContext:
     # --------------------------------------------------------------------------------------------- time
 
     def commit_deadline(self, name: str, at_ms: int) -> None:
-        """Do this then; an earlier wish for the same stands."""
+        """Do this then; an earlier request for the same stands."""
         self.deadlines[name] = min(at_ms, self.deadlines.get(name, at_ms))
 
     def commit_due(self, now_ms: int) -> tuple[str, ...]:

@@ -181,15 +181,15 @@ def tasks_of_election_won(context: ControllerContext, event: Elected, now_ms: in
 
 def _deletions_taken_up(context: ControllerContext) -> list[Task]:
     """What a predecessor had begun to delete, and what it had nearly finished."""
-    wished = context.topics_to_delete
-    if not wished:
+    requested = context.topics_to_delete
+    if not requested:
         return []
     if not context.settings.delete_topic_enable:
         context.topics_to_delete = set()
-        return [ForgetDeletions(tuple(sorted(wished)), "delete.topic.enable is false")]
-    context.deletions_requested = frozenset(wished)
-    unfinished = unfinished_names(context, wished)
-    context.topics_to_delete = {topic for topic in wished if topic in context.topics}
+        return [ForgetDeletions(tuple(sorted(requested)), "delete.topic.enable is false")]
+    context.deletions_requested = frozenset(requested)
+    unfinished = unfinished_names(context, requested)
+    context.topics_to_delete = {topic for topic in requested if topic in context.topics}
     tasks: list[Task] = []
     if unfinished:
         tasks.append(ForgetDeletions(unfinished, "its node is gone already", with_config=True))

@@ -1,6 +1,6 @@
 """Reassignment: moving a partition to other brokers without losing a record (KIP-455, S0's twelve steps).
 
-Letters: origin = replicas before, target = replicas wished for, adding = target - origin, removing = origin -
+Letters: origin = replicas before, target = replicas asked for, adding = target - origin, removing = origin -
 target. The topic node holds `target + removing` as replicas, with adding and removing beside (target first).
 
     phase       steps of S0                                                           kept in

@@ -40,7 +40,7 @@ def tasks_of_request(
     context: ControllerContext, request_id: int, asked: AlterReassignmentsAsked
 ) -> list[Task]:
     results: dict[TopicPartition, Refusal] = {}
-    wished: dict[TopicPartition, ReplicaAssignment] = {}
+    requested: dict[TopicPartition, ReplicaAssignment] = {}
     # One value for all that move alike: of 100,000 partitions a few hundred assignments are different.
     alike: dict[tuple[ReplicaAssignment, tuple[BrokerId, ...]], ReplicaAssignment] = {}
     for topic_partition in sorted(asked.targets):
@@ -55,17 +55,17 @@ def tasks_of_request(
                 known = alike.get((stored, goal))
                 if known is None:
                     known = alike[stored, goal] = assignment_towards(stored, goal)
-                wished[topic_partition] = known
-    overridden = [tp for tp in results if tp in context.legacy_reassignments and tp in wished]
-    tasks = _start(context, wished, "reassignment asked for")
+                requested[topic_partition] = known
+    overridden = [tp for tp in results if tp in context.legacy_reassignments and tp in requested]
+    tasks = _start(context, requested, "reassignment asked for")
     if overridden:
         tasks.append(TrimLegacyNode(tuple(overridden), ()))
-    return [*tasks, AnswerReassignments(request_id, results, wished)]
+    return [*tasks, AnswerReassignments(request_id, results, requested)]
 
 
 def tasks_of_node(context: ControllerContext, event: ReassignmentRequested) -> list[Task]:
     """The legacy node as it stands now. What it no longer names goes on: it is in the topic node."""
-    wished: dict[TopicPartition, ReplicaAssignment] = {}
+    requested: dict[TopicPartition, ReplicaAssignment] = {}
     refused: list[StateChange] = []
     done: list[TopicPartition] = []
     context.legacy_reassignments = dict(event.targets)
@@ -80,25 +80,25 @@ def tasks_of_node(context: ControllerContext, event: ReassignmentRequested) -> l
             continue
         stored = context.stored_assignment(topic_partition)
         if target != stored.target_replicas:
-            wished[topic_partition] = assignment_towards(stored, target)
+            requested[topic_partition] = assignment_towards(stored, target)
         elif topic_partition not in context.reassignments:
             done.append(topic_partition)  # it is there already
-    tasks = _start(context, wished, "reassignment asked for in /admin/reassign_partitions")
+    tasks = _start(context, requested, "reassignment asked for in /admin/reassign_partitions")
     return [*tasks, TrimLegacyNode(tuple(done), tuple(refused))] if done else tasks
 
 
 def _start(
-    context: ControllerContext, wished: Mapping[TopicPartition, ReplicaAssignment], why: str
+    context: ControllerContext, requested: Mapping[TopicPartition, ReplicaAssignment], why: str
 ) -> list[Task]:
-    if not wished:
+    if not requested:
         return []
     drops = {
         tp: new
-        for tp, new in wished.items()
+        for tp, new in requested.items()
         if dropped_by(context.stored_assignment(tp), new) or knows_the_target_alone(context, tp)
     }
     tasks: list[Task] = [DropReplicas(drops)] if drops else []
-    return [*tasks, WriteAssignments(dict(wished), why)]
+    return [*tasks, WriteAssignments(dict(requested), why)]
 
 
 def refusal(
@@ -148,11 +148,11 @@ def _invalid_list(
 
 
 def _loses_records(
-    context: ControllerContext, topic_partition: TopicPartition, wished: ReplicaAssignment
+    context: ControllerContext, topic_partition: TopicPartition, requested: ReplicaAssignment
 ) -> Refusal:
     """Dropping replicas that were being added must leave somebody live who is in sync."""
     stored = context.stored_assignment(topic_partition)
-    dropped = dropped_by(stored, wished)
+    dropped = dropped_by(stored, requested)
     current = context.leadership(topic_partition)
     if not dropped or current is None:
         return ACCEPTED
@@ -168,7 +168,7 @@ def _loses_records(
 class AnswerReassignments(Task):
     request_id: int
     results: Mapping[TopicPartition, Refusal] = field(default_factory=dict)
-    wished: Mapping[TopicPartition, ReplicaAssignment] = field(default_factory=dict)
+    requested: Mapping[TopicPartition, ReplicaAssignment] = field(default_factory=dict)
 
     def plan(self, plan: Plan) -> None:
         return
@@ -178,8 +178,8 @@ class AnswerReassignments(Task):
         return (Answer(self.request_id, AlterReassignmentsAnswer(ErrorCode.NONE, "", results)),)
 
     def _now(self, context: ControllerContext, topic_partition: TopicPartition, result: Refusal) -> Refusal:
-        wished = self.wished.get(topic_partition)
-        if wished is None or context.stored_assignment(topic_partition) == wished:
+        requested = self.requested.get(topic_partition)
+        if requested is None or context.stored_assignment(topic_partition) == requested:
             return result
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, "the ISR shrank meanwhile: nobody in sync would be left"
 

@@ -21,9 +21,9 @@ def assignment_towards(stored: ReplicaAssignment, target: tuple[BrokerId, ...]) 
     return ReplicaAssignment((*target, *removing), adding, removing)
 
 
-def dropped_by(stored: ReplicaAssignment, wished: ReplicaAssignment) -> tuple[BrokerId, ...]:
+def dropped_by(stored: ReplicaAssignment, requested: ReplicaAssignment) -> tuple[BrokerId, ...]:
     """Replicas that were being added and are not wanted any more."""
-    return tuple(b for b in stored.adding_replicas if b not in wished.replicas)
+    return tuple(b for b in stored.adding_replicas if b not in requested.replicas)
 
 
 def knows_the_target_alone(context: ControllerContext, topic_partition: TopicPartition) -> bool:

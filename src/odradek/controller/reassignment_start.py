@@ -31,7 +31,7 @@ class DropReplicas(Task):
     is told who leads: the next step of the same event tells it with the new assignment.
     """
 
-    wished: Mapping[TopicPartition, ReplicaAssignment]
+    requested: Mapping[TopicPartition, ReplicaAssignment]
 
     def reason(self) -> str:
         return "reassignment cancelled or replaced"
@@ -39,9 +39,9 @@ class DropReplicas(Task):
     def plan(self, plan: Plan) -> None:
         context = plan.context
         kept: dict[BrokerId, dict[TopicPartition, TopicId]] = {}
-        for topic_partition in plan.pick(self.wished):
-            wished = self.wished[topic_partition]
-            dropped = dropped_by(context.stored_assignment(topic_partition), wished)
+        for topic_partition in plan.pick(self.requested):
+            requested = self.requested[topic_partition]
+            dropped = dropped_by(context.stored_assignment(topic_partition), requested)
             current = plan.leadership(topic_partition)
             if current is not None and loses_records(context, topic_partition, current, dropped):
                 state = plan.partition_state(topic_partition)
@@ -50,7 +50,7 @@ class DropReplicas(Task):
                 continue  # the ISR shrank since it was asked for: nothing is written
             if current is not None and current.leader in dropped:
                 plan_partition_move(
-                    plan, topic_partition, PartitionState.ONLINE, selector_among(wished.replicas)
+                    plan, topic_partition, PartitionState.ONLINE, selector_among(requested.replicas)
                 )
             for broker in dropped:
                 plan_removal(plan, topic_partition, broker)
@@ -70,50 +70,52 @@ class DropReplicas(Task):
         return commit_topic_answer(context, write, answer)
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
-        commit_removals(context, self.wished, outcomes, now_ms)
+        commit_removals(context, self.requested, outcomes, now_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class WriteAssignments(Task):
     """Step 1: the topic nodes, one write a topic."""
 
-    wished: Mapping[TopicPartition, ReplicaAssignment]
+    requested: Mapping[TopicPartition, ReplicaAssignment]
     why: str
 
     def reason(self) -> str:
         return self.why
 
     def plan(self, plan: Plan) -> None:
-        wished = {tp: new for tp, new in self.wished.items() if not _still_in_sync(plan, tp, new)}
-        for topic in sorted({tp.topic for tp in wished}):
-            plan.other_writes.append(topic_write(plan.context, topic, wished))
-        _plan_not_pending_any_more(plan, wished)
-        for topic_partition in sorted(wished):
+        requested = {tp: new for tp, new in self.requested.items() if not _still_in_sync(plan, tp, new)}
+        for topic in sorted({tp.topic for tp in requested}):
+            plan.other_writes.append(topic_write(plan.context, topic, requested))
+        _plan_not_pending_any_more(plan, requested)
+        for topic_partition in sorted(requested):
             plan.outcomes[topic_partition] = GROWING
-            _plan_wanted_again(plan, topic_partition, self.wished[topic_partition])
+            _plan_wanted_again(plan, topic_partition, self.requested[topic_partition])
         plan.telling = Notification()  # the next step tells it, at a new epoch
-        for topic_partition in sorted(wished):
+        for topic_partition in sorted(requested):
             before = plan.context.stored_assignment(topic_partition)
-            plan.note("assignment", str(topic_partition), shown(before), shown(self.wished[topic_partition]))
+            plan.note(
+                "assignment", str(topic_partition), shown(before), shown(self.requested[topic_partition])
+            )
 
     def commit_answer(self, context: ControllerContext, write: Write, answer: WriteAnswer) -> bool:
         return commit_topic_answer(context, write, answer)
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
-        for topic_partition, wished in self.wished.items():
+        for topic_partition, requested in self.requested.items():
             if topic_partition not in outcomes:
                 continue
-            context.commit_assignment(topic_partition, wished)
-            context.reassignments[topic_partition] = Reassignment(wished, GROWING)
-            for broker in wished.target_replicas:
+            context.commit_assignment(topic_partition, requested)
+            context.reassignments[topic_partition] = Reassignment(requested, GROWING)
+            for broker in requested.target_replicas:
                 commit_left(context, topic_partition, broker)
 
     def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
-        started = tuple(tp for tp in sorted(self.wished) if tp in outcomes)
+        started = tuple(tp for tp in sorted(self.requested) if tp in outcomes)
         return (ReassignmentStep(started, announce=True),) if started else ()
 
 
-def _plan_not_pending_any_more(plan: Plan, wished: Mapping[TopicPartition, ReplicaAssignment]) -> None:
+def _plan_not_pending_any_more(plan: Plan, requested: Mapping[TopicPartition, ReplicaAssignment]) -> None:
     """What was to be deleted on a broker, and is to be there again: after the topic node names it, so that there
     is no moment in which nobody does."""
     context = plan.context
@@ -121,8 +123,8 @@ def _plan_not_pending_any_more(plan: Plan, wished: Mapping[TopicPartition, Repli
         back = {
             tp
             for tp, topic_id in kept.items()
-            if tp in wished
-            and broker in wished[tp].target_replicas
+            if tp in requested
+            and broker in requested[tp].target_replicas
             and topic_id == context.topic_id(tp.topic)
         }
         if back:
@@ -131,20 +133,20 @@ def _plan_not_pending_any_more(plan: Plan, wished: Mapping[TopicPartition, Repli
             )
 
 
-def _still_in_sync(plan: Plan, topic_partition: TopicPartition, wished: ReplicaAssignment) -> bool:
+def _still_in_sync(plan: Plan, topic_partition: TopicPartition, requested: ReplicaAssignment) -> bool:
     """Replicas to be dropped could not leave the ISR: the node must go on naming them."""
     current = plan.leadership(topic_partition)
-    dropped = dropped_by(plan.context.stored_assignment(topic_partition), wished)
+    dropped = dropped_by(plan.context.stored_assignment(topic_partition), requested)
     return current is not None and not set(dropped).isdisjoint(current.isr)
 
 
-def _plan_wanted_again(plan: Plan, topic_partition: TopicPartition, wished: ReplicaAssignment) -> None:
+def _plan_wanted_again(plan: Plan, topic_partition: TopicPartition, requested: ReplicaAssignment) -> None:
     """Replicas that were leaving, or had left, and are wanted after all: nobody waits for their farewell, and
     what they delete they fetch again."""
     before = plan.context.stored_assignment(topic_partition).replicas
-    for broker in wished.target_replicas:
+    for broker in requested.target_replicas:
         state = plan.replica_state(topic_partition, broker)
-        if broker in wished.adding_replicas:  # growing makes it new, from nothing
+        if broker in requested.adding_replicas:  # growing makes it new, from nothing
             if broker not in before and state in (STARTED, INELIGIBLE):
                 why = f"broker {broker} is to have {topic_partition} again, and owes no answer any more"
                 plan.forget_replica(topic_partition, broker, why, to="wanted again")

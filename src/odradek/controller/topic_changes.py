@@ -43,7 +43,7 @@ def tasks_of_topics(context: ControllerContext, event: TopicsChanged) -> list[Ta
     if vanished:
         tasks.append(TopicsGone(tuple(vanished)))
     void = tuple(sorted(context.deletions_requested - there))
-    if void:  # somebody took away the node; the wish must not be for the next topic of that name
+    if void:  # somebody took away the node; the request must not be for the next topic of that name
         tasks.append(ForgetDeletions(void, "its node is gone already", with_config=True))
     broken = {node.topic: node for node in event.unreadable if node.topic is not None}
     if broken:

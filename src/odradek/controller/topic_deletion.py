@@ -8,7 +8,7 @@ replica goes its own way, and its state says how far it is:
                                          -> ReplicaDeletionSuccessful    its broker said so
                                          -> ReplicaDeletionIneligible    its broker is dead, or said no
 
-When every replica is Successful, the nodes go: the topic, its configuration, and last the wish itself, so that
+When every replica is Successful, the nodes go: the topic, its configuration, and last the request itself, so that
 a crash between any two is finished by the successor. While a replica is on a dead broker the deletion halts,
 for as long as it takes, and goes on by itself when the broker returns. A running reassignment is cancelled:
 old and new replicas alike are deleted (golden 05c).
@@ -49,7 +49,7 @@ INELIGIBLE = ReplicaState.DELETION_INELIGIBLE
 
 
 def tasks_of_deletions(context: ControllerContext, event: DeleteTopicsRequested) -> list[Task]:
-    """Start what is new. A wish for a topic that is not there, or while deletion is switched off, is removed."""
+    """Start what is new. A request for a topic that is not there, or while deletion is switched off, is removed."""
     if not context.settings.delete_topic_enable:
         return [ForgetDeletions(event.topics, "delete.topic.enable is false")] if event.topics else []
     context.deletions_requested = frozenset(event.topics)
@@ -231,7 +231,7 @@ class CompleteDeletions(Task):
             plan.note("topic", topic, "being deleted", "deleted")
             removals += [RemoveTopic(topic), RemoveTopicConfig(topic), RemoveTopicDeletion(topic)]
             gone += [tp for tp in context.legacy_reassignments if tp.topic == topic]
-        if gone:  # before the wish to delete is removed: a successor must find what is left to do
+        if gone:  # before the request to delete is removed: a successor must find what is left to do
             left = {tp: target for tp, target in context.legacy_reassignments.items() if tp not in gone}
             plan.other_writes.append(WriteReassignmentNode(left))
         for broker, kept in sorted(left_behind.items()):  # while the topic node still says whose data it is
@@ -244,7 +244,7 @@ class CompleteDeletions(Task):
             context.legacy_reassignments = dict(write.targets)
         if isinstance(write, WritePendingDeletions):
             commit_kept(context, write)
-        # The wish is removed last: only then is the topic forgotten.
+        # The request is removed last: only then is the topic forgotten.
         if isinstance(write, RemoveTopicDeletion):
             context.commit_topic_gone(write.topic)
             context.deletions_requested -= {write.topic}
@@ -303,9 +303,9 @@ def why_halted(context: ControllerContext, topic: str) -> str | None:
     return None
 
 
-def unfinished_names(context: ControllerContext, wished: Iterable[str]) -> tuple[str, ...]:
-    """Wishes a predecessor left behind after it had removed the topic's node: finish them."""
-    return tuple(t for t in sorted(wished) if t not in context.topics and t not in context.out_of_service)
+def unfinished_names(context: ControllerContext, requested: Iterable[str]) -> tuple[str, ...]:
+    """Requests a predecessor left behind after it had removed the topic's node: finish them."""
+    return tuple(t for t in sorted(requested) if t not in context.topics and t not in context.out_of_service)
 
 
 def _left_behind(topic_partition: TopicPartition, broker: BrokerId) -> StateChange:

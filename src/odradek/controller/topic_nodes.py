@@ -13,14 +13,14 @@ from odradek.model.ids import TopicPartition
 
 
 def topic_write(
-    context: ControllerContext, topic: str, wished: Mapping[TopicPartition, ReplicaAssignment]
+    context: ControllerContext, topic: str, requested: Mapping[TopicPartition, ReplicaAssignment]
 ) -> WriteTopicAssignment:
     """The whole topic node, with these partitions changed."""
     known = context.topics[topic]
     partitions = {}
     for partition in known.partitions:
         topic_partition = TopicPartition(topic, partition)
-        stored = wished.get(topic_partition) or context.stored_assignment(topic_partition)
+        stored = requested.get(topic_partition) or context.stored_assignment(topic_partition)
         partitions[partition] = stored
     return WriteTopicAssignment(topic, known.topic_id, partitions, known.version)
 

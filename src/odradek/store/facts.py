@@ -425,7 +425,7 @@ class ControllerFacts(_Hints):
                 configs[fact.entity_name] = TopicConfig(dict(fact.config))
         return configs
 
-    # ---- wishes
+    # ---- requests
 
     async def _delete_topics(self) -> tuple[DeleteTopicsRequested]:
         return (DeleteTopicsRequested(tuple(await self.store.children(layout.DELETE_TOPICS, watch=True))),)

@@ -211,8 +211,8 @@ EXHIBITS: tuple[Mutant, ...] = (
         (
             Edit(
                 "controller.reassignment_start:_plan_not_pending_any_more",
-                "wished[tp].target_replicas",
-                "wished[tp].replicas",
+                "requested[tp].target_replicas",
+                "requested[tp].replicas",
             ),
         ),
         commit="1ed6fe7",

@@ -1,6 +1,6 @@
 """AlterPartitionReassignments (key 45), version 0 (KIP-455). Only the controller answers; others NOT_CONTROLLER.
 
-Starts, replaces or, with null replicas, cancels reassignments. Each partition is answered when the wish stands
+Starts, replaces or, with null replicas, cancels reassignments. Each partition is answered when the target assignment stands
 in its topic node; the moving itself takes as long as the copying, and ListPartitionReassignments tells of it.
 
 v0 the only one (KIP-455).

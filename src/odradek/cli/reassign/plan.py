@@ -57,13 +57,13 @@ def plan(
     as_json: bool,
 ) -> None:
     """The fewest moves that reach a goal; nothing is started."""
-    from odradek.advisor.move_plan import Wish, move_plan
+    from odradek.advisor.move_plan import MoveGoal, move_plan
 
     if out is not None and rollback is not None and out.resolve() == rollback.resolve():
         raise click.UsageError("--out and --rollback name one file; the plan and the way back need one each")
     source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)
     names = [*topics, *(read_topics(topics_file) if topics_file is not None else ())]
-    wish = Wish(
+    goal = MoveGoal(
         drain=frozenset(broker_ids(drain, "--drain")),
         fill=frozenset(broker_ids(add, "--add")),
         replication_factor=replication_factor,
@@ -71,7 +71,7 @@ def plan(
         topics=frozenset(names) if names else None,
     )
     try:
-        found = move_plan(source.observed(), wish)
+        found = move_plan(source.observed(), goal)
     except ValueError as error:
         fail(str(error))
     is_live = place is None and journal is None
