@@ -25,7 +25,7 @@ from benchmarks.controller.cluster import BROKERS, Cluster, topics_for
 from benchmarks.controller.figures import QUIET_LOAD, Sample
 from benchmarks.controller.kept import FILE, Kept
 from benchmarks.controller.stores import SAID, STORES, opened, why_not
-from benchmarks.controller.works import STORIES, WORKS, Done
+from benchmarks.controller.works import SCENARIOS, WORKS, Done
 
 DEFAULT_SIZES = (1_000, 10_000, 100_000, 200_000)
 PAGE = Path(__file__).parents[2] / "docs" / "controller-scale.md"
@@ -43,11 +43,11 @@ async def measure(kind: str, partitions: int, works: list[str], repeats: int) ->
         gc.freeze()
         try:
             for _ in range(repeats):
-                for told_of, story in STORIES:
+                for told_of, scenario in SCENARIOS:
                     if set(told_of).isdisjoint(works):
                         continue
                     begun, load = time.monotonic(), os.getloadavg()[0]
-                    async for done in story(cluster, works):
+                    async for done in scenario(cluster, works):
                         if done.work not in works:
                             continue
                         sample = _sample(kind, partitions, done, load)

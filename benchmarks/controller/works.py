@@ -46,7 +46,7 @@ class Done(NamedTuple):
 
 
 Wanted = Collection[str]
-Story = Callable[[Cluster, Wanted], AsyncIterator[Done]]
+Scenario = Callable[[Cluster, Wanted], AsyncIterator[Done]]
 
 
 async def topics_and_shutdown(cluster: Cluster, wanted: Wanted) -> AsyncIterator[Done]:
@@ -184,7 +184,7 @@ def _joining(
 
 # What is measured together: one goes on where the other ended, so that a cluster of 200,000 is put in order four times
 # and not nine.
-STORIES: tuple[tuple[tuple[str, ...], Story], ...] = (
+SCENARIOS: tuple[tuple[tuple[str, ...], Scenario], ...] = (
     (("failover", "creation", "deletion", "shutdown"), topics_and_shutdown),
     (("broker-failure", "startup"), a_broker_dies_and_returns),
     (("failover-dead",), failover_with_dead_broker),

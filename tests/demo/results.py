@@ -2,9 +2,9 @@
 
 import math
 
+from odradek.demo.elections import ControllerElected, Elections, LeaderElected
 from odradek.demo.proof import Census, Proof
 from odradek.demo.result import Aggregate, DemoResult, Group, GroupReading
-from odradek.demo.story import ControllerElected, LeaderElected, Story
 from odradek.demo.timeline import Timeline
 
 
@@ -30,7 +30,7 @@ def a_result(lost: int = 0) -> DemoResult:
         controller_before=1,
         timeline=timeline,
         first_leaders={p: p % 3 + 1 for p in range(6)},
-        story=Story(
+        elections=Elections(
             (ControllerElected(1_002_012, 2, 2),),
             (LeaderElected(1_002_031, "flights-0", 1, 2, 1, (1, 2, 3), (2, 3), "broker 1 <failed>", 2),),
         ),
@@ -69,7 +69,7 @@ def flights_of_a_year() -> DemoResult:
     result.timeline = timeline
     result.records = 336_776
     result.killed = result.controller_before = 3
-    result.story = Story(
+    result.elections = Elections(
         (ControllerElected(1_008_023, 2, 2),),
         tuple(
             LeaderElected(

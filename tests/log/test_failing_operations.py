@@ -41,7 +41,7 @@ LIMITS = {"segment_bytes": SIZE * 5, "index_interval_bytes": SIZE}
 LAST = 23  # batches before the operation
 
 
-class Story:
+class Workload:
     """One log, what was acknowledged of it, and what the operation may take away."""
 
     def __init__(self, log: PartitionLog) -> None:
@@ -115,80 +115,82 @@ def producers(log: PartitionLog) -> dict[int, tuple[int, int, int, int]]:
 # ------------------------------------------------------------------------------------------------ operations
 
 
-def roll(story: Story) -> None:
-    story.log.roll(NOW)
+def roll(workload: Workload) -> None:
+    workload.log.roll(NOW)
 
 
-def append_until_rolled(story: Story) -> None:
+def append_until_rolled(workload: Workload) -> None:
     for _ in range(6):
-        story.append()
+        workload.append()
 
 
-def cut_the_active(story: Story) -> None:
-    end = story.log.log_end_offset - 1
-    story.forget(end)
-    story.log.truncate_to(end, NOW)
+def cut_the_active(workload: Workload) -> None:
+    end = workload.log.log_end_offset - 1
+    workload.forget(end)
+    workload.log.truncate_to(end, NOW)
 
 
-def cut_an_older_one(story: Story) -> None:
-    story.forget(7)
-    story.log.truncate_to(7, NOW)
+def cut_an_older_one(workload: Workload) -> None:
+    workload.forget(7)
+    workload.log.truncate_to(7, NOW)
 
 
-def cut_at_the_beginning_of_a_segment(story: Story) -> None:
-    assert story.log.failure is not None or any(segment.base_offset == 10 for segment in story.log.segments)
-    story.forget(10)
-    story.log.truncate_to(10, NOW)
+def cut_at_the_beginning_of_a_segment(workload: Workload) -> None:
+    assert workload.log.failure is not None or any(
+        segment.base_offset == 10 for segment in workload.log.segments
+    )
+    workload.forget(10)
+    workload.log.truncate_to(10, NOW)
 
 
-def begin_anew(story: Story) -> None:
-    story.forget(0)
-    story.log.truncate_fully_and_start_at(100, NOW)
+def begin_anew(workload: Workload) -> None:
+    workload.forget(0)
+    workload.log.truncate_fully_and_start_at(100, NOW)
 
 
-def begin_anew_below_the_end(story: Story) -> None:
-    story.forget(0)
-    story.log.truncate_fully_and_start_at(12, NOW)
+def begin_anew_below_the_end(workload: Workload) -> None:
+    workload.forget(0)
+    workload.log.truncate_fully_and_start_at(12, NOW)
 
 
-def begin_an_epoch(story: Story) -> None:
-    story.epoch = 4
-    story.log.assign_epoch(4, story.log.log_end_offset)
+def begin_an_epoch(workload: Workload) -> None:
+    workload.epoch = 4
+    workload.log.assign_epoch(4, workload.log.log_end_offset)
 
 
-def cut_an_empty_epoch(story: Story) -> None:
-    story.log.assign_epoch(3, story.log.log_end_offset)
-    story.log.truncate_to(story.log.log_end_offset, NOW)
+def cut_an_empty_epoch(workload: Workload) -> None:
+    workload.log.assign_epoch(3, workload.log.log_end_offset)
+    workload.log.truncate_to(workload.log.log_end_offset, NOW)
 
 
-def delete_records(story: Story) -> None:
-    story.forget(0, 12)
-    story.log.delete_records_before(12)
+def delete_records(workload: Workload) -> None:
+    workload.forget(0, 12)
+    workload.log.delete_records_before(12)
 
 
-def retention(story: Story) -> None:
-    story.forget(0)
-    drop_expired_segments(story.log, NOW + 10**10, story.log.log_end_offset)
+def retention(workload: Workload) -> None:
+    workload.forget(0)
+    drop_expired_segments(workload.log, NOW + 10**10, workload.log.log_end_offset)
 
 
-def end_a_transaction(story: Story) -> None:
-    story.abort()
+def end_a_transaction(workload: Workload) -> None:
+    workload.abort()
 
 
-def flush(story: Story) -> None:
-    story.append()
-    story.log.flush()
+def flush(workload: Workload) -> None:
+    workload.append()
+    workload.log.flush()
 
 
-def read_everything(story: Story) -> None:
-    for segment in story.log.segments[:-1]:
+def read_everything(workload: Workload) -> None:
+    for segment in workload.log.segments[:-1]:
         segment.close_handles()
-    values(story.log)
-    story.log.offset_for_timestamp(NOW)
-    story.log.offset_of_max_timestamp()
+    values(workload.log)
+    workload.log.offset_for_timestamp(NOW)
+    workload.log.offset_of_max_timestamp()
 
 
-OPERATIONS: list[Callable[[Story], None]] = [
+OPERATIONS: list[Callable[[Workload], None]] = [
     roll,
     append_until_rolled,
     cut_the_active,
@@ -207,55 +209,55 @@ OPERATIONS: list[Callable[[Story], None]] = [
 EITHER = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
 
 
-def interrupted(story: Story, operation: Callable[[Story], None], trouble: "Trouble") -> bool:
+def interrupted(workload: Workload, operation: Callable[[Workload], None], trouble: "Trouble") -> bool:
     """The operation meets the trouble, is asked for again once that is over, and the log goes on as it can."""
     met = False
     with trouble.going_on():
         try:
-            operation(story)
+            operation(workload)
         except ProtocolError:
             met = True
     if met:
-        again(story, operation)
+        again(workload, operation)
     for _ in range(7):
-        again(story, Story.append)
-    again(story, Story.follow)
+        again(workload, Workload.append)
+    again(workload, Workload.follow)
     return met or trouble.was_met
 
 
-def again(story: Story, operation: Callable[[Story], None]) -> None:
+def again(workload: Workload, operation: Callable[[Workload], None]) -> None:
     try:
-        operation(story)
+        operation(workload)
     except StorageError:
-        assert story.log.failure is not None, "the trouble is over, and a log in use refuses"
+        assert workload.log.failure is not None, "the trouble is over, and a log in use refuses"
 
 
-def judge(story: Story) -> None:
-    log = story.log
+def judge(workload: Workload) -> None:
+    log = workload.log
     if log.failure is not None:
-        assert story.told or log.directory.health.failure is not None, "nobody was told"
+        assert workload.told or log.directory.health.failure is not None, "nobody was told"
         return
     assert log.segments.active is log.segments[-1] and log.segments.active.end_offset < 0
     assert all(a.end_offset == b.base_offset for a, b in zip(log.segments, log.segments[1:], strict=False))
-    assert values(log) == story.acknowledged
+    assert values(log) == workload.acknowledged
     for segment in log.segments[:-1]:
         segment.close_handles()
-    assert values(log) == story.acknowledged, "as its files say"
+    assert values(log) == workload.acknowledged, "as its files say"
     assert log.offset_of_max_timestamp() is not None
 
 
-def judge_reopened(story: Story, reopened: PartitionLog) -> None:
+def judge_reopened(workload: Workload, reopened: PartitionLog) -> None:
     held = values(reopened)
-    lost = {offset for offset, value in story.acknowledged.items() if held.get(offset) != value}
-    assert not lost, f"{sorted(lost)} of {len(story.acknowledged)} are gone"
-    if story.log.failure is None:
-        assert held == story.acknowledged
-        assert reopened.log_end_offset == story.log.log_end_offset
-        assert reopened.epochs.entries == story.log.epochs.entries
-        assert producers(reopened) == producers(story.log)
-        for start in (story.log.log_start_offset, story.log.log_end_offset // 2):
-            if start >= story.log.log_start_offset:
-                assert reopened.aborted_transactions(start, 1 << 40) == story.log.aborted_transactions(
+    lost = {offset for offset, value in workload.acknowledged.items() if held.get(offset) != value}
+    assert not lost, f"{sorted(lost)} of {len(workload.acknowledged)} are gone"
+    if workload.log.failure is None:
+        assert held == workload.acknowledged
+        assert reopened.log_end_offset == workload.log.log_end_offset
+        assert reopened.epochs.entries == workload.log.epochs.entries
+        assert producers(reopened) == producers(workload.log)
+        for start in (workload.log.log_start_offset, workload.log.log_end_offset // 2):
+            if start >= workload.log.log_start_offset:
+                assert reopened.aborted_transactions(start, 1 << 40) == workload.log.aborted_transactions(
                     start, 1 << 40
                 )
 
@@ -374,18 +376,18 @@ def every_k(play: Callable[[int], bool]) -> None:
 
 @EITHER
 def test_no_descriptor_is_left_from_the_kth_open_on(
-    tmp_path: Path, operation: Callable[[Story], None]
+    tmp_path: Path, operation: Callable[[Workload], None]
 ) -> None:
     def play(k: int) -> bool:
         disk = Disk(tmp_path / str(k), config(**LIMITS))
         disk.path.mkdir()
-        story = Story(disk.create())
+        workload = Workload(disk.create())
         trouble = NoDescriptors(k)
-        met = interrupted(story, operation, trouble)
-        assert story.log.failure is None, "nothing is wrong with the disk"
-        judge(story)
-        point, start = story.log.recovery_point, story.log.log_start_offset
-        judge_reopened(story, disk.open(recovery_point=point, log_start_offset=start).log)
+        met = interrupted(workload, operation, trouble)
+        assert workload.log.failure is None, "nothing is wrong with the disk"
+        judge(workload)
+        point, start = workload.log.recovery_point, workload.log.log_start_offset
+        judge_reopened(workload, disk.open(recovery_point=point, log_start_offset=start).log)
         return met
 
     every_k(play)
@@ -393,18 +395,18 @@ def test_no_descriptor_is_left_from_the_kth_open_on(
 
 @EITHER
 def test_its_directory_is_removed_at_the_kth_look_for_a_name(
-    tmp_path: Path, operation: Callable[[Story], None]
+    tmp_path: Path, operation: Callable[[Workload], None]
 ) -> None:
     def play(k: int) -> bool:
         disk = Disk(tmp_path / str(k), config(**LIMITS))
         disk.path.mkdir()
-        story = Story(disk.create())
+        workload = Workload(disk.create())
         trouble = DirectoryGone(k, disk.log_path)
-        met = interrupted(story, operation, trouble)
+        met = interrupted(workload, operation, trouble)
         if met:
-            again(story, roll)
-            again(story, begin_an_epoch)
-            assert story.log.failure is not None and len(story.told) == 1
+            again(workload, roll)
+            again(workload, begin_an_epoch)
+            assert workload.log.failure is not None and len(workload.told) == 1
             assert disk.root.health.failure is None, "the other logs of the disk go on"
         return met
 
@@ -420,15 +422,15 @@ TROUBLES = [(operation, error) for operation in OPERATIONS for error in ("EIO", 
     [trouble for trouble in TROUBLES if trouble != (read_everything, "short write")],
     ids=lambda value: getattr(value, "__name__", value),
 )
-def test_the_kth_operation_of_the_disk_fails(operation: Callable[[Story], None], error: str) -> None:
+def test_the_kth_operation_of_the_disk_fails(operation: Callable[[Workload], None], error: str) -> None:
     def play(k: int) -> bool:
         disk = MemoryDisk()
-        story = Story(create_log(disk.root, TP, TOPIC_ID, config(**LIMITS), now_ms=NOW))
+        workload = Workload(create_log(disk.root, TP, TOPIC_ID, config(**LIMITS), now_ms=NOW))
         trouble = ShortWrite(k, disk) if error == "short write" else DiskError(k, disk, getattr(errno, error))
-        met = interrupted(story, operation, trouble)
-        judge(story)
-        assert (story.log.failure is not None) is met, "after an error of the disk nothing is tried again"
-        judge_reopened(story, killed_and_opened(story, disk))
+        met = interrupted(workload, operation, trouble)
+        judge(workload)
+        assert (workload.log.failure is not None) is met, "after an error of the disk nothing is tried again"
+        judge_reopened(workload, killed_and_opened(workload, disk))
         return met
 
     every_k(play)
@@ -447,15 +449,15 @@ def test_the_kth_operation_of_the_disk_fails(operation: Callable[[Story], None],
     ids=lambda operation: operation.__name__,
 )
 def test_the_kth_name_is_not_found_and_the_file_is_back_later(
-    operation: Callable[[Story], None], step: str
+    operation: Callable[[Workload], None], step: str
 ) -> None:
     def play(k: int) -> bool:
         disk = MemoryDisk()
-        story = Story(create_log(disk.root, TP, TOPIC_ID, config(**LIMITS), now_ms=NOW))
-        met = interrupted(story, operation, NameNotFound(k, disk, step))
-        judge(story)
+        workload = Workload(create_log(disk.root, TP, TOPIC_ID, config(**LIMITS), now_ms=NOW))
+        met = interrupted(workload, operation, NameNotFound(k, disk, step))
+        judge(workload)
         assert disk.root.health.failure is None, "the other logs of the disk go on"
-        judge_reopened(story, killed_and_opened(story, disk))
+        judge_reopened(workload, killed_and_opened(workload, disk))
         return met
 
     every_k(play)
@@ -469,33 +471,35 @@ def test_what_recovery_cuts_off_is_not_found_and_the_file_is_back_later(begins_a
 
     def play(k: int) -> bool:
         disk = MemoryDisk()
-        story = Story(create_log(disk.root, TP, TOPIC_ID, config(**LIMITS), now_ms=NOW))
-        segment = story.log.segments.holding(7)
+        workload = Workload(create_log(disk.root, TP, TOPIC_ID, config(**LIMITS), now_ms=NOW))
+        segment = workload.log.segments.holding(7)
         disk.flip_bit(f"{TP}/{segment.name()}", (segment.position_of(7) + SIZE - 1) * 8)
-        story.forget(7)
+        workload.forget(7)
         trouble = NameNotFound(k, disk, "remove")
         with trouble.going_on():
             try:
-                log = killed_and_opened(story, disk, recovery_point=0)
+                log = killed_and_opened(workload, disk, recovery_point=0)
             except StorageError:
                 log = None
-        story.log = log or killed_and_opened(story, disk, recovery_point=0)
-        while story.log.log_end_offset < begins_at:
-            story.append()
-        judge(story)
-        judge_reopened(story, killed_and_opened(story, disk))
+        workload.log = log or killed_and_opened(workload, disk, recovery_point=0)
+        while workload.log.log_end_offset < begins_at:
+            workload.append()
+        judge(workload)
+        judge_reopened(workload, killed_and_opened(workload, disk))
         return trouble.was_met
 
     every_k(play)
 
 
-def killed_and_opened(story: Story, disk: MemoryDisk, recovery_point: int | None = None) -> PartitionLog:
+def killed_and_opened(
+    workload: Workload, disk: MemoryDisk, recovery_point: int | None = None
+) -> PartitionLog:
     return open_log(
         disk.restart(),
         TP,
         config(**LIMITS),
         now_ms=NOW,
         was_clean=False,
-        recovery_point=story.log.recovery_point if recovery_point is None else recovery_point,
-        log_start_offset=story.log.log_start_offset,
+        recovery_point=workload.log.recovery_point if recovery_point is None else recovery_point,
+        log_start_offset=workload.log.log_start_offset,
     ).log

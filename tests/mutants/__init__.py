@@ -1,7 +1,7 @@
 """Changes of the production code that tests, scenarios, seeds or the exhaustive search must see: one engine, two sources.
 
 *Chosen*: `table/` lists them, each anchored to a function and a part of its syntax tree (`edit`), with who sees it: a test of a
-numbered behaviour (`tests/behaviours.py`), a story (`museum/`), the exhaustive search (`search`).
+numbered behaviour (`tests/behaviours.py`), a scenario (`museum/`), the exhaustive search (`search`).
 
 *Drawn* by a seed over the syntax trees (`drawing`), and judged by tests and simulator:
 

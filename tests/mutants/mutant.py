@@ -20,7 +20,7 @@ class Mutant(NamedTuple):
     rows: tuple[int, ...] = ()  # of docs/behaviours.md: a test of each turns red
     commit: str = ""  # that mended it, in Apache Kafka or here
     scenario: str = ""  # of tests/scenarios, that comes out otherwise
-    story: str = ""  # told for this one alone; no file holds it
+    own_scenario: str = ""  # written for this one alone; no file holds it
     searched: str = ""  # the mutant whose search sees this one too
     search: Search | None = None
     harmless: str = ""  # why the rest of the code makes it so

@@ -30,7 +30,7 @@ def mutated_model(mutant: Mutant) -> Model:
 @click.option(
     "--scenario",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where the counter-example is written as a story of whole brokers.",
+    help="Where the counter-example is written as a scenario of whole brokers.",
 )
 def search(name: str, states: int, scenario: Path | None) -> None:
     """Every state that the production code can reach with this mutant in it, breadth first, until one is broken."""

@@ -10,16 +10,16 @@ class Parked(Waiter):
         super().__init__()
         self.purgatory = purgatory
         self.can_complete = ready
-        self.story: list[str] = []
+        self.events: list[str] = []
 
     def is_over(self, now_ms: int) -> bool:
-        self.story.append(f"tried at {now_ms}")
+        self.events.append(f"tried at {now_ms}")
         return self.can_complete
 
     def finish(self, now_ms: int, *, is_late: bool) -> None:
         assert self.is_done, "who answers is booked out already"
         if is_late:
-            self.story.append(f"expired at {now_ms}")
+            self.events.append(f"expired at {now_ms}")
 
 
 def test_a_waiter_is_tried_once_however_often_it_is_woken() -> None:
@@ -30,7 +30,7 @@ def test_a_waiter_is_tried_once_however_often_it_is_woken() -> None:
     purgatory.wake_key("b")
     purgatory.wake(waiter)
     purgatory.sweep(7)
-    assert waiter.story == ["tried at 7"]
+    assert waiter.events == ["tried at 7"]
     assert waiter.is_done
     assert len(purgatory) == 0
 
@@ -42,7 +42,7 @@ def test_a_waiter_that_cannot_complete_is_tried_once_for_all_its_keys() -> None:
     purgatory.wake_key("a")
     purgatory.wake_key("b")
     purgatory.sweep(7)
-    assert waiter.story == ["tried at 7"]
+    assert waiter.events == ["tried at 7"]
 
 
 def test_a_waiter_that_cannot_complete_yet_stays_and_is_woken_again() -> None:
@@ -54,10 +54,10 @@ def test_a_waiter_that_cannot_complete_yet_stays_and_is_woken_again() -> None:
     waiter.can_complete = True
     purgatory.wake_key("a")
     purgatory.sweep(2)
-    assert waiter.story == ["tried at 1", "tried at 2"]
+    assert waiter.events == ["tried at 1", "tried at 2"]
     purgatory.wake_key("a")
     purgatory.sweep(3)
-    assert len(waiter.story) == 2
+    assert len(waiter.events) == 2
 
 
 def test_deadlines_fire_not_before_their_time_and_not_a_grain_after_it() -> None:
@@ -69,7 +69,7 @@ def test_deadlines_fire_not_before_their_time_and_not_a_grain_after_it() -> None
     assert 1_001 <= due < 1_001 + DEADLINE_GRAIN_MS
     assert purgatory.expire(1_000) == 0
     assert purgatory.expire(due) == 1
-    assert waiter.story == [f"expired at {due}"]
+    assert waiter.events == [f"expired at {due}"]
     assert purgatory.next_deadline_ms() is None
 
 
@@ -82,7 +82,7 @@ def test_a_waiter_answered_early_leaves_nothing_behind() -> None:
     assert len(purgatory) == 0
     assert purgatory.next_deadline_ms() is None
     assert purgatory.expire(100_000) == 0
-    assert not any(waiter.story for waiter in waiters)
+    assert not any(waiter.events for waiter in waiters)
 
 
 def test_a_deadline_can_only_be_brought_forward() -> None:
@@ -95,7 +95,7 @@ def test_a_deadline_can_only_be_brought_forward() -> None:
     assert purgatory.next_deadline_ms() == 400
     assert purgatory.expire(400) == 1
     assert purgatory.expire(2_000) == 0
-    assert waiter.story == ["expired at 400"]
+    assert waiter.events == ["expired at 400"]
 
 
 def test_whose_deadline_stays_in_its_grain_keeps_its_turn() -> None:
@@ -133,4 +133,4 @@ def test_one_completion_may_wake_another_in_the_same_sweep() -> None:
     purgatory.park(second, deadline_ms=100)
     purgatory.wake(first)
     purgatory.sweep(5)
-    assert second.story == ["tried at 5"]
+    assert second.events == ["tried at 5"]

@@ -6,12 +6,12 @@ from itertools import islice, permutations
 import pytest
 
 from odradek.sim import scenario
+from odradek.sim.explore.as_scenario import played_as_broken
 from odradek.sim.explore.controller_steps import Controllers
 from odradek.sim.explore.invariants import Invariants, anomalies
 from odradek.sim.explore.model import Model, Scope, State
 from odradek.sim.explore.scopes import SCOPES, parts
 from odradek.sim.explore.search import explore
-from odradek.sim.explore.story import played_as_broken
 from odradek.sim.explore.values import ControllerValue, Leadership
 from tests.mutants.mutant import Mutant
 from tests.mutants.patching import applied
@@ -116,18 +116,18 @@ def test_a_known_bug_has_a_shortest_counter_example(mutant: Mutant) -> None:
         result = explore(mutated_model(mutant), most_states=100_000)
         found = result.counter_example
         assert found is not None, result.line
-        story, played = played_as_broken(found.stories, scenario.play)
+        retold, played = played_as_broken(found.scenarios, scenario.play)
     assert mutant.search.breaks in found.broken
     assert len(found.actions) == LENGTHS[mutant.name], found.text
     assert found.text.count("\n") >= len(found.actions)
     # The same in whole brokers: something is broken with the bug, nothing without it.
     broken = {mutant.search.breaks, *SEEN_OTHERWISE.get(mutant.name, ())} & set(broken_in(played))
     assert bool(broken) != (mutant.name in SEEN_NOWHERE_ELSE), played
-    assert broken_in(scenario.play(story)) == []
+    assert broken_in(scenario.play(retold)) == []
 
 
-def broken_in(story: str) -> list[str]:
-    return [line.removeprefix("! ").split(":")[0] for line in story.splitlines() if line.startswith("!")]
+def broken_in(retold: str) -> list[str]:
+    return [line.removeprefix("! ").split(":")[0] for line in retold.splitlines() if line.startswith("!")]
 
 
 def test_a_mutation_is_gone_afterwards() -> None:

@@ -68,8 +68,8 @@ def test_without_the_stores_fence_an_old_one_is_still_told() -> None:
         assert Store().write(Create("/brokers/seqid"), fence=2) == [(2, 4, "/brokers/seqid")]
 
 
-def test_a_store_that_does_not_fence_is_caught_by_the_story_of_a_deposed_controller() -> None:
-    """KAFKA-6082; that the story is clean with fences is test_scenarios.py's."""
+def test_a_store_that_does_not_fence_is_caught_by_the_scenario_of_a_deposed_controller() -> None:
+    """KAFKA-6082; that the scenario is clean with fences is test_scenarios.py's."""
     text = (STORIES / "deposed_while_its_watches_are_late.txt").read_text(encoding="utf-8")
     with applied(UNFENCED.edits):
         played = scenario.play(text)

@@ -1,4 +1,4 @@
-"""Every story of tests/scenarios comes out as written, whatever order the loop runs its callbacks in.
+"""Every scenario of tests/scenarios comes out as written, whatever order the loop runs its callbacks in.
 
 Refresh them with `python -m odradek.sim.scenario --rewrite tests/scenarios/*.txt`, and read the difference.
 """
@@ -9,25 +9,25 @@ import pytest
 
 from odradek.sim import scenario
 
-STORIES = sorted((Path(__file__).parents[1] / "scenarios").glob("*.txt"))
+SCENARIOS = sorted((Path(__file__).parents[1] / "scenarios").glob("*.txt"))
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_story_comes_out_as_written(story: Path, seed: int) -> None:
-    text = story.read_text(encoding="utf-8")
+def test_a_scenario_comes_out_as_written(path: Path, seed: int) -> None:
+    text = path.read_text(encoding="utf-8")
     assert scenario.play(text, seed=seed) == text
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda path: path.stem)
-def test_a_story_says_why_it_is_told_and_breaks_no_invariant(story: Path) -> None:
-    text = story.read_text(encoding="utf-8")
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_a_scenario_says_why_it_is_told_and_breaks_no_invariant(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
     assert text.startswith("# ")
     assert not [line for line in text.splitlines() if line.startswith("!")]
 
 
 def test_there_are_enough_of_them() -> None:
-    assert len(STORIES) >= 25
+    assert len(SCENARIOS) >= 25
 
 
 def test_a_command_nobody_knows_is_an_error_and_not_an_outcome() -> None:

@@ -1,4 +1,4 @@
-"""Single requests and answers between brokers held back by a story, and let go one by one."""
+"""Single requests and answers between brokers held back by a scenario, and let go one by one."""
 
 import pytest
 

@@ -181,7 +181,7 @@ def _lanes(result: DemoResult) -> list[tuple[str, list[tuple[float, float, int]]
     lanes = []
     for partition in range(result.partitions):
         changes = [
-            leader for leader in result.story.leaders if leader.partition == f"{result.topic}-{partition}"
+            leader for leader in result.elections.leaders if leader.partition == f"{result.topic}-{partition}"
         ]
         first = changes[0].leader_before if changes else result.first_leaders.get(partition, 1)
 
@@ -204,7 +204,7 @@ def _elections(result: DemoResult) -> str:
     kill = result.timeline.moment("kill")
     if kill is None:
         return ""
-    elected = result.story.controller_after(kill.at_ms)
+    elected = result.elections.controller_after(kill.at_ms)
     rows = ""
     if elected is not None:
         rows += (
@@ -215,7 +215,7 @@ def _elections(result: DemoResult) -> str:
         )
     restart = result.timeline.moment("restart")
     last = restart.at_ms if restart is not None else float("inf")
-    for leader in result.story.leaders_between(kill.at_ms - 50, last):
+    for leader in result.elections.leaders_between(kill.at_ms - 50, last):
         rows += (
             f"<tr><td class=n>{rounded(leader.at_ms - kill.at_ms, signed=True)}</td><td>{escaped(leader.partition)}</td>"
             f"<td>{leader.leader_before} &rarr; {leader.leader}</td><td>{escaped(leader.reason)} "

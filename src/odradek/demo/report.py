@@ -15,7 +15,7 @@ def facts(result: DemoResult) -> list[tuple[str, str]]:
     if timeline.longest_gap_ms:
         found.append((f"{timeline.longest_gap_ms:.0f} ms", "longest gap without an acknowledgement"))
     if kill is not None:
-        elected = result.story.controller_after(kill.at_ms)
+        elected = result.elections.controller_after(kill.at_ms)
         if elected is not None:
             found.append((f"{max(elected.at_ms - kill.at_ms, 0):.0f} ms", "kill -9 to a new controller"))
         leader = timeline.moment("leader")
@@ -72,7 +72,7 @@ def text_report(result: DemoResult) -> str:
     kill = result.timeline.moment("kill")
     if kill is not None:
         lines += ["", "Who was elected, and why (ms after the kill):"]
-        elected = result.story.controller_after(kill.at_ms)
+        elected = result.elections.controller_after(kill.at_ms)
         if elected is not None:
             lines.append(
                 f"  {rounded(elected.at_ms - kill.at_ms, signed=True):>6}  controller {result.controller_before} -> {elected.broker} "
@@ -80,7 +80,7 @@ def text_report(result: DemoResult) -> str:
             )
         restart = result.timeline.moment("restart")
         last = restart.at_ms if restart is not None else float("inf")
-        for leader in result.story.leaders_between(kill.at_ms - 50, last):
+        for leader in result.elections.leaders_between(kill.at_ms - 50, last):
             lines.append(
                 f"  {rounded(leader.at_ms - kill.at_ms, signed=True):>6}  {leader.partition} {leader.leader_before} -> {leader.leader}: "
                 f"{leader.reason}"
@@ -104,7 +104,7 @@ def as_dict(result: DemoResult) -> dict[str, object]:
     """The same for programs."""
     timeline, proof = result.timeline, result.proof
     kill = timeline.moment("kill")
-    elected = result.story.controller_after(kill.at_ms) if kill is not None else None
+    elected = result.elections.controller_after(kill.at_ms) if kill is not None else None
     return {
         "ok": result.ok,
         "problems": verdict_lines(result) if not result.ok else [],
@@ -134,7 +134,7 @@ def as_dict(result: DemoResult) -> dict[str, object]:
                 "leader_epoch": leader.leader_epoch,
                 "reason": leader.reason,
             }
-            for leader in (result.story.leaders if kill is not None else ())
+            for leader in (result.elections.leaders if kill is not None else ())
             if kill is not None and leader.at_ms >= kill.at_ms
         ],
         "moments": [

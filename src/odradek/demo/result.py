@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from odradek.demo.elections import Elections
 from odradek.demo.proof import Proof
-from odradek.demo.story import Story
 from odradek.demo.timeline import Timeline
 
 
@@ -78,7 +78,7 @@ class DemoResult:
     coordinator_before: int = -1
     coordinator_after: int = -1  # the first after the kill
     coordinator_partition: str = ""
-    story: Story = field(default_factory=lambda: Story((), ()))
+    elections: Elections = field(default_factory=lambda: Elections((), ()))
     driver_killed_at: str = ""
     batches: int = 0
     table_s: float = 0.0

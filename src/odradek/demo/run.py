@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odradek.coordinator.partitioning import GROUPS_TOPIC, partition_of
-from odradek.demo import proof, story
+from odradek.demo import elections, proof
 from odradek.demo.collector import Collector
 from odradek.demo.inputs import InputFile, flights, of_user
 from odradek.demo.readers import Readers, group_coordinated_by
@@ -76,9 +76,9 @@ def run(options: Options, place: Path, screen: Screen) -> DemoResult:
             f"broker {result.controller_before} is controller and leads {result.topic}-0"
         )
         read_meanwhile(cluster, files, options.rate, result, screen)
-        result.story = story.read(journals(cluster), result.topic)
+        result.elections = elections.read(journals(cluster), result.topic)
         mark_elections(result)
-        mark_coordinator(result, story.read(journals(cluster), GROUPS_TOPIC))
+        mark_coordinator(result, elections.read(journals(cluster), GROUPS_TOPIC))
         from odradek.demo import table_job
 
         table_job.run(cluster.bootstrap, files, place, result, screen)
@@ -265,12 +265,12 @@ def mark_elections(result: DemoResult) -> None:
     kill = timeline.moment("kill")
     if kill is None:
         return
-    elected = result.story.controller_after(kill.at_ms)
+    elected = result.elections.controller_after(kill.at_ms)
     if elected is None:
         result.problems.append("no controller was elected after the kill")
         return
     timeline.mark(elected.at_ms, "controller", f"broker {elected.broker} elected controller")
-    led = [leader for leader in result.story.leaders if leader.at_ms >= kill.at_ms and leader.leader >= 0]
+    led = [leader for leader in result.elections.leaders if leader.at_ms >= kill.at_ms and leader.leader >= 0]
     if led:
         first = led[0]
         count = sum(1 for leader in led if leader.at_ms == first.at_ms)
@@ -281,7 +281,7 @@ def mark_elections(result: DemoResult) -> None:
         result.problems.append(f"no new leader was elected for the partitions of broker {result.killed}")
 
 
-def mark_coordinator(result: DemoResult, of_groups: story.Story) -> None:
+def mark_coordinator(result: DemoResult, of_groups: elections.Elections) -> None:
     """Who took the group over: whoever led its partition of the internal topic next."""
     kill = result.timeline.moment("kill")
     if kill is None or result.coordinator_before != result.killed:

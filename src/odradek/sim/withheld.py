@@ -1,6 +1,6 @@
 """Requests between brokers, and the answers to them, that wait until they are told to go.
 
-Cuts and delays hold up whole links; a story that wants one fetch to be answered now and its answer to arrive later
+Cuts and delays hold up whole links; a scenario that wants one fetch to be answered now and its answer to arrive later
 asks for that here. What is kept back keeps up what was written behind it on the same connection: TCP is FIFO. What
 was kept back on a connection that is given up is lost, but for fetches: those may still arrive (`late_fetch`).
 """
@@ -17,7 +17,7 @@ from odradek.sim.network import SimTransport
 from odradek.sim.world import PORT, World
 
 FETCH, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, ALTER_PARTITION = 1, 4, 5, 6, 56
-# (api key, is it an answer) -> what a story calls it. A broker's: what it asks and what it is answered; of
+# (api key, is it an answer) -> what a scenario calls it. A broker's: what it asks and what it is answered; of
 # LeaderAndIsr, StopReplica and UpdateMetadata, what it is told.
 KINDS = {
     (FETCH, False): "fetch",
@@ -50,7 +50,7 @@ class Withheld:
         self._late: list[tuple[str, str, bytes]] = []  # (whose, to whom, fetch)
         world.network.keeps = self._keeps
 
-    # --- what a story asks for
+    # --- what a scenario asks for
 
     def withhold(self, kind: str, whose: str) -> None:
         self._withheld[kind, whose] = None

@@ -11,7 +11,7 @@ from typing import IO
 import click
 
 from tests.mutants.museum import counting
-from tests.mutants.museum.catch import Caught, by_stories
+from tests.mutants.museum.catch import Caught, by_scenarios
 from tests.mutants.museum.counting import Counted
 from tests.mutants.museum.page import tables
 from tests.mutants.mutant import Mutant
@@ -22,7 +22,13 @@ from tests.mutants.table import EXHIBITS
 @click.option("--only", multiple=True, help="A name in the table; may be given several times.")
 @click.option("--seeds", default=60, show_default=True, help="Most seeds from each of three starting points.")
 @click.option("--seeds-for", type=click.Choice(["all", "unseen"]), default="all", show_default=True)
-@click.option("--stories", default="tests/scenarios", show_default=True, help="Folder of the stories.")
+@click.option(
+    "--scenarios",
+    "--scenarios",
+    default="tests/scenarios",
+    show_default=True,
+    help="Folder of the scenarios.",
+)
 @click.option(
     "--counts", type=click.Path(path_type=Path), default=None, help="A file: what is counted is kept in it."
 )
@@ -30,9 +36,14 @@ from tests.mutants.table import EXHIBITS
     "--page", type=click.File(), default=None, help="Print the tables of docs/museum.md with these counts."
 )
 def main(
-    only: tuple[str, ...], seeds: int, seeds_for: str, stories: str, counts: Path | None, page: IO[str] | None
+    only: tuple[str, ...],
+    seeds: int,
+    seeds_for: str,
+    scenarios: str,
+    counts: Path | None,
+    page: IO[str] | None,
 ) -> None:
-    """Puts known bugs back one by one and shows each caught by a story or a seed."""
+    """Puts known bugs back one by one and shows each caught by a scenario or a seed."""
     if page is not None:
         for line in tables(counting.read(page)):
             click.echo(line)
@@ -40,13 +51,13 @@ def main(
     if os.environ.get("PYTHONHASHSEED") != "0":
         os.environ["PYTHONHASHSEED"] = "0"  # seeds are only the same runs with fixed hashes
         os.execv(sys.executable, [sys.executable, "-m", "tests.mutants.museum", *sys.argv[1:]])
-    paths = sorted(Path(stories).glob("*.txt"))
+    paths = sorted(Path(scenarios).glob("*.txt"))
     exhibits = [exhibit for exhibit in EXHIBITS if not only or exhibit.name in only]
     told: dict[str, Caught | None] = {}
-    click.echo("| KAFKA | what users met | first story | as |")
+    click.echo("| KAFKA | what users met | first scenario | as |")
     click.echo("|---|---|---|---|")
     for exhibit in exhibits:
-        caught = told[exhibit.name] = by_stories(exhibit, paths)
+        caught = told[exhibit.name] = by_scenarios(exhibit, paths)
         click.echo(_row(exhibit, "-" if caught is None else caught.by, "" if caught is None else caught.how))
     to_count = [
         e

@@ -1,4 +1,4 @@
-"""Who catches an exhibit: a story that comes out otherwise, or a seed that fails, and after how many."""
+"""Who catches an exhibit: a scenario that comes out otherwise, or a seed that fails, and after how many."""
 
 import signal
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from tests.mutants.edit import Outdated
 from tests.mutants.mutant import Mutant
 from tests.mutants.patching import applied
 
-# Seconds of the processor that a story or a seed may take; the real ones take half a second and two.
+# Seconds of the processor that a scenario or a seed may take; the real ones take half a second and two.
 LONGEST_STORY_S, LONGEST_SEED_S = 2.0, 6.0
 KINDS = {CRASH: "crash", LIVENESS: "liveness", CORRECTNESS: "correctness"}
 
@@ -24,12 +24,12 @@ class TooLong(BaseException):
 
 
 class Caught(NamedTuple):
-    by: str  # name of the story
+    by: str  # name of the scenario
     how: str
 
 
 def by_text(exhibit: Mutant | None, text: str) -> str:
-    """How the outcome of the story differs under the change; empty if it does not. None: nothing is changed.
+    """How the outcome of the scenario differs under the change; empty if it does not. None: nothing is changed.
 
     Raises Outdated: a change that cannot be made shows nothing.
     """
@@ -40,7 +40,9 @@ def by_text(exhibit: Mutant | None, text: str) -> str:
         return "goes round in circles"
     except Outdated:
         raise
-    except Exception as error:  # whatever the changed program raises in the story's own turn shows it as well
+    except (
+        Exception
+    ) as error:  # whatever the changed program raises in the scenario's own turn shows it as well
         return f"{type(error).__name__}: {error}"
     if after == text:
         return ""
@@ -50,16 +52,16 @@ def by_text(exhibit: Mutant | None, text: str) -> str:
     return (broken or new or ["an outcome is missing"])[0]
 
 
-def by_stories(exhibit: Mutant, stories: Sequence[Path]) -> Caught | None:
-    """The first story that comes out otherwise."""
-    if exhibit.story:
-        how = by_text(exhibit, scenario.play(exhibit.story))
+def by_scenarios(exhibit: Mutant, paths: Sequence[Path]) -> Caught | None:
+    """The first scenario that comes out otherwise."""
+    if exhibit.own_scenario:
+        how = by_text(exhibit, scenario.play(exhibit.own_scenario))
         if how:
-            return Caught("its own story", how)
-    for story in stories:
-        how = by_text(exhibit, story.read_text(encoding="utf-8"))
+            return Caught("its own scenario", how)
+    for path in paths:
+        how = by_text(exhibit, path.read_text(encoding="utf-8"))
         if how:
-            return Caught(story.stem, how)
+            return Caught(path.stem, how)
     return None
 
 

@@ -62,8 +62,8 @@ def _first_cells(exhibit: Mutant) -> list[str]:
 
 def caught_by(exhibit: Mutant) -> str:
     ways = []
-    if exhibit.story:
-        ways.append("a story of its own")
+    if exhibit.own_scenario:
+        ways.append("a scenario of its own")
     if exhibit.scenario:
         ways.append(f"`{exhibit.scenario}`")
     if exhibit.searched:

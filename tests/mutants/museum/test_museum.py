@@ -1,4 +1,4 @@
-"""Every bug of the museum, put back: the story or the search that is known to see it sees it.
+"""Every bug of the museum, put back: the scenario or the search that is known to see it sees it.
 
 The whole of it, with many seeds: `python -m tests.mutants.museum`; the table as measured: docs/museum.md.
 """
@@ -20,7 +20,7 @@ STORIES = Path(__file__).parents[2] / "scenarios"
 
 
 @pytest.mark.parametrize("mutant", [m for m in EXHIBITS if m.scenario], ids=lambda mutant: mutant.name)
-def test_a_story_sees_the_bug(mutant: Mutant) -> None:
+def test_a_scenario_sees_the_bug(mutant: Mutant) -> None:
     """That it comes out as written without the bug is test_scenarios.py's."""
     text = (STORIES / f"{mutant.scenario}.txt").read_text(encoding="utf-8")
     assert by_text(mutant, text) != ""
@@ -29,7 +29,7 @@ def test_a_story_sees_the_bug(mutant: Mutant) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "mutant",
-    [m for m in EXHIBITS if m.searched and not m.story and not m.scenario],
+    [m for m in EXHIBITS if m.searched and not m.own_scenario and not m.scenario],
     ids=lambda mutant: mutant.name,
 )
 def test_the_exhaustive_search_sees_the_bug(mutant: Mutant) -> None:
@@ -43,14 +43,14 @@ def test_the_exhaustive_search_sees_the_bug(mutant: Mutant) -> None:
 
 def test_everything_is_shown_or_known_to_be_harmless() -> None:
     for mutant in EXHIBITS:
-        ways = [mutant.scenario, mutant.story, mutant.searched in BY_NAME]
+        ways = [mutant.scenario, mutant.own_scenario, mutant.searched in BY_NAME]
         assert any(ways) != bool(mutant.harmless), mutant.name
     assert sum(not mutant.harmless for mutant in EXHIBITS) >= 50
 
 
-@pytest.mark.parametrize("mutant", [m for m in EXHIBITS if m.story], ids=lambda mutant: mutant.name)
-def test_its_own_story_sees_the_bug_and_breaks_nothing_without_it(mutant: Mutant) -> None:
-    unharmed = scenario.play(mutant.story)
+@pytest.mark.parametrize("mutant", [m for m in EXHIBITS if m.own_scenario], ids=lambda mutant: mutant.name)
+def test_its_own_scenario_sees_the_bug_and_breaks_nothing_without_it(mutant: Mutant) -> None:
+    unharmed = scenario.play(mutant.own_scenario)
     assert not [line for line in unharmed.splitlines() if line.startswith("!")]
     assert by_text(mutant, unharmed) != ""
     assert by_text(None, unharmed) == ""

@@ -88,8 +88,8 @@ def test_the_page_names_every_exhibit() -> None:
         assert not exhibit.scenario or f"`{exhibit.scenario}`" in text, exhibit.name
 
 
-def test_bugs_of_ours_are_told_as_stories_and_put_back() -> None:
-    """All but those that a unit test tells better, and what the table names as a story is one that is seen red."""
+def test_bugs_of_ours_are_told_as_scenarios_and_put_back() -> None:
+    """All but those that a unit test tells better, and what the table names as a scenario is one that is seen red."""
     text = (PAGE.parent / "simulator.md").read_text(encoding="utf-8")
     table = text.partition("## Bugs it found in our own code")[2].partition("### Not mended yet")[0]
     rows = [line for line in table.splitlines() if line.startswith("| ")][1:]

@@ -2,7 +2,7 @@
 
 from tests.mutants.edit import Edit
 from tests.mutants.mutant import Mutant
-from tests.mutants.table import stories
+from tests.mutants.table import own_scenarios
 
 EXHIBITS: tuple[Mutant, ...] = (
     Mutant(
@@ -50,7 +50,7 @@ EXHIBITS: tuple[Mutant, ...] = (
             ),
         ),
         commit="2155c6d54b0",
-        story=stories.RETURNED_UNSEEN,
+        own_scenario=own_scenarios.RETURNED_UNSEEN,
     ),
     Mutant(
         "9539",

@@ -2,7 +2,7 @@
 
 from tests.mutants.edit import Edit
 from tests.mutants.mutant import Mutant
-from tests.mutants.table import stories
+from tests.mutants.table import own_scenarios
 
 EXHIBITS: tuple[Mutant, ...] = (
     Mutant(
@@ -21,7 +21,7 @@ EXHIBITS: tuple[Mutant, ...] = (
             ),
         ),
         commit="KIP-101",
-        story=stories.MARK_ONE_FETCH_LATE,
+        own_scenario=own_scenarios.MARK_ONE_FETCH_LATE,
         searched="cut_to_high_watermark",
     ),
     Mutant(
@@ -48,7 +48,7 @@ EXHIBITS: tuple[Mutant, ...] = (
             ),
         ),
         commit="c7bab99b77b",
-        story=stories.BETWEEN_MARK_AND_END,
+        own_scenario=own_scenarios.BETWEEN_MARK_AND_END,
     ),
     Mutant(
         "2143",

@@ -152,7 +152,7 @@ def _lost_states(
     """Of every key the last acknowledged record, or a later one, is what is read in the end. Not where that deletes it, or
     something later may have: a tombstone goes in time, and a replica that never had it may still have what it deleted."""
     if not any(poll.consumer.startswith(FINAL) for poll in polls):
-        return  # a story, in which nobody reads to the end
+        return  # a scenario, in which nobody reads to the end
     final: dict[Value, tuple[int, Value]] = {}
     deleted: dict[Value, int] = {}  # the last tombstone anyone has read
     for poll in polls:

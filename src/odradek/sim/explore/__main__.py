@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
+from odradek.sim.explore.as_scenario import played_as_broken
 from odradek.sim.explore.model import Model, Scope
 from odradek.sim.explore.scopes import OTHERS_SHARE, SCOPES, parts
 from odradek.sim.explore.search import Exploration
 from odradek.sim.explore.search import explore as search
-from odradek.sim.explore.story import played_as_broken
 from odradek.sim.explore.transaction_model import TransactionModel
 from odradek.sim.explore.transaction_search import explore_transactions
 from odradek.sim.scenario import play
@@ -60,7 +60,7 @@ def _numbers(command: click.Command) -> click.Command:
 @click.option(
     "--scenario",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where a counter-example is written as a story of whole brokers (python -m odradek.sim.scenario FILE).",
+    help="Where a counter-example is written as a scenario of whole brokers (python -m odradek.sim.scenario FILE).",
 )
 def explore(
     states: int,
@@ -98,7 +98,7 @@ def told(result: Exploration, scenario: Path | None) -> int:
     if result.counter_example is not None:
         click.echo(result.counter_example.text)
         if scenario is not None:
-            _, played = played_as_broken(result.counter_example.stories, play)
+            _, played = played_as_broken(result.counter_example.scenarios, play)
             scenario.write_text(played, encoding="utf-8")
             click.echo(f"{scenario}: the same in whole brokers")
     click.echo(result.line)

@@ -5,19 +5,19 @@ from array import array
 from collections.abc import Callable
 from typing import NamedTuple
 
+from odradek.sim.explore.as_scenario import scenarios_of
 from odradek.sim.explore.invariants import Invariants, anomalies
 from odradek.sim.explore.model import Model, State
-from odradek.sim.explore.story import stories_of
 
 
 class CounterExample(NamedTuple):
-    """`text`: the actions, one a line, then what they broke. `stories`: the same for whole brokers (`story`), without
+    """`text`: the actions, one a line, then what they broke. `scenarios`: the same for whole brokers (`as_scenario`), without
     outcomes."""
 
     broken: tuple[str, ...]
     actions: tuple[str, ...]
     text: str
-    stories: tuple[str, ...]
+    scenarios: tuple[str, ...]
 
 
 class Exploration(NamedTuple):
@@ -113,4 +113,4 @@ def _retold(model: Model, path: list[State], broken: tuple[str, ...]) -> Counter
             states.append(state)
         sentences = [f"{a.name}: {a.detail}" for a in anomalies(model, state)]
     text = "\n".join([*actions, "----", *(f"broken {sentence}" for sentence in sentences)])
-    return CounterExample(broken, tuple(actions), text, stories_of(model, actions, states, broken))
+    return CounterExample(broken, tuple(actions), text, scenarios_of(model, actions, states, broken))

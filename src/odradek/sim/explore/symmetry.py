@@ -14,7 +14,7 @@ from odradek.sim.explore.values import (
 class Symmetry(Ground):
     @contextmanager
     def keeping_names(self) -> Iterator[None]:
-        """Broker 1 stays broker 1: for telling a story."""
+        """Broker 1 stays broker 1: for writing a scenario."""
         self._renames = False
         try:
             yield

@@ -1,8 +1,8 @@
-"""Stories in text, told on the same world as the simulator's seeds.
+"""Scenarios in text, played on the same world as the simulator's seeds.
 
 A file is a list of paragraphs: lines with the reason (`#`), commands, a line `----`, and what came of them. The
 outcome is compared; `python -m odradek.sim.scenario --rewrite FILES` writes it anew. Nothing that depends on the
-seed is printed, so a story must come out the same however the callbacks of the loop are shuffled.
+seed is printed, so a scenario must come out the same however the callbacks of the loop are shuffled.
 
 After each command the invariants are looked at, as in a seed; what they say is part of the outcome (`! WeakIsr: ...`).
 

@@ -15,7 +15,7 @@ from odradek.sim.scenario import Wrong, play
 )
 @click.option("--rewrite", is_flag=True, help="Write what came of it into the files.")
 def main(files: tuple[Path, ...], rewrite: bool) -> None:
-    """Plays stories (tests/scenarios) and shows where something else came of them than is written there.
+    """Plays scenarios (tests/scenarios) and shows where something else came of them than is written there.
 
     Exit code: 0 as written, 1 otherwise.
     """

@@ -1,4 +1,4 @@
-"""Verbs of stories that administrators use; `scenario` and `scenario.clients` have the others.
+"""Verbs of scenarios that administrators use; `scenario` and `scenario.clients` have the others.
 
 | command | does, and prints |
 |---|---|
@@ -49,7 +49,7 @@ LATEST = -1
 
 
 class Administrating:
-    """Mixed into the stage of a story."""
+    """Mixed into the stage of a scenario."""
 
     if TYPE_CHECKING:
 

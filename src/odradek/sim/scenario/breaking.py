@@ -1,4 +1,4 @@
-"""Verbs of stories that break things and mend them: brokers, links, the store, control requests by hand."""
+"""Verbs of scenarios that break things and mend them: brokers, links, the store, control requests by hand."""
 
 import errno
 from collections.abc import Callable, Coroutine, Iterator
@@ -20,7 +20,7 @@ def _nothing_survives(count: int) -> int:
 
 
 class Breaking:
-    """Mixed into the stage of a story."""
+    """Mixed into the stage of a scenario."""
 
     if TYPE_CHECKING:
 

@@ -1,4 +1,4 @@
-"""Verbs of stories that produce and read; those of impatient clients do not wait for the answer.
+"""Verbs of scenarios that produce and read; those of impatient clients do not wait for the answer.
 
 | command | does, and prints |
 |---|---|
@@ -29,7 +29,7 @@ from odradek.sim.world import PORT, World
 
 
 class Producing:
-    """Mixed into the stage of a story."""
+    """Mixed into the stage of a scenario."""
 
     if TYPE_CHECKING:
 

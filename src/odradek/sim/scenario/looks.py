@@ -1,4 +1,4 @@
-"""Verbs of stories that look, and that wait until something is so."""
+"""Verbs of scenarios that look, and that wait until something is so."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ PATIENCE_S = 60.0
 
 
 class Looking:
-    """Mixed into the stage of a story."""
+    """Mixed into the stage of a scenario."""
 
     if TYPE_CHECKING:
 

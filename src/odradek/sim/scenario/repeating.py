@@ -1,4 +1,4 @@
-"""Verbs of stories in which what a controller wrote is read a second time, late.
+"""Verbs of scenarios in which what a controller wrote is read a second time, late.
 
 | command | does, and prints |
 |---|---|
@@ -22,7 +22,7 @@ CLOSED = "connection closed"
 
 
 class Repeating:
-    """Mixed into the stage of a story."""
+    """Mixed into the stage of a scenario."""
 
     if TYPE_CHECKING:
 

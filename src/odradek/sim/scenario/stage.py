@@ -1,4 +1,4 @@
-"""The world of one story, and playing it."""
+"""The world of one scenario, and playing it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -39,7 +39,7 @@ def play(text: str, *, seed: int | None = None) -> str:
 
 
 class Stage(Administrating, Breaking, Producing, Looking, Repeating, Withholding):
-    """The world of one story, and what its commands do."""
+    """The world of one scenario, and what its commands do."""
 
     def __init__(self, seed: int | None = None) -> None:
         self._seed = seed

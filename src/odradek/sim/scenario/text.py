@@ -1,4 +1,4 @@
-"""The text of stories: paragraphs, commands, words. Nothing here knows what a command does."""
+"""The text of scenarios: paragraphs, commands, words. Nothing here knows what a command does."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""Verbs of stories that hold single requests and answers between brokers back, and let them go one by one.
+"""Verbs of scenarios that hold single requests and answers between brokers back, and let them go one by one.
 
 | command | does, and prints |
 |---|---|
@@ -28,7 +28,7 @@ SOON_S = 0.05
 
 
 class Withholding:
-    """Mixed into the stage of a story."""
+    """Mixed into the stage of a scenario."""
 
     if TYPE_CHECKING:
 

@@ -1,4 +1,4 @@
-"""Walks of the exhaustive search, told as stories: whole brokers go the same ways, and nothing is broken on them.
+"""Walks of the exhaustive search, told as scenarios: whole brokers go the same ways, and nothing is broken on them.
 
 That counter-examples of known bugs break as much in whole brokers is test_explore.py's.
 """
@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from odradek.sim.explore.__main__ import BROKEN, explore
+from odradek.sim.explore.as_scenario import NO_COUNTERPART, scenarios_of
 from odradek.sim.explore.model import Model, State
 from odradek.sim.explore.scopes import SCOPES
-from odradek.sim.explore.story import NO_COUNTERPART, stories_of
 from odradek.sim.scenario import play
 from odradek.sim.scenario.__main__ import main as play_files
 from tests.mutants.search import search
@@ -38,11 +38,11 @@ def walk(model: Model, seed: int) -> tuple[list[str], list[State]]:
 
 
 def played(model: Model, seed: int) -> tuple[str, int, int]:
-    """The story as it came out, and who leads at the end of the walk: in the search and in the cluster."""
+    """The scenario as it came out, and who leads at the end of the walk: in the search and in the cluster."""
     with model.keeping_names():
         actions, states = walk(model, seed)
-        story = stories_of(model, actions, states, ["nothing"])[0]
-    steps, _, ending = story.rpartition("\n\n# Whatever came of it")
+        retold = scenarios_of(model, actions, states, ["nothing"])[0]
+    steps, _, ending = retold.rpartition("\n\n# Whatever came of it")
     text = play(f"{steps}\n\nstate t-0\n----\n\n# Whatever came of it{ending}")
     leader = re.findall(r"^t-0: leader (-?\d+)", text, re.MULTILINE)[-1]
     return text, model.controller_values.of[states[-1].controller].stored.leader, int(leader)
@@ -61,11 +61,11 @@ def test_whole_brokers_go_the_same_ways_and_break_nothing(name: str) -> None:
     assert alike > WALKS // 2
 
 
-def test_what_has_no_counterpart_is_marked_and_the_story_goes_on() -> None:
+def test_what_has_no_counterpart_is_marked_and_the_scenario_goes_on() -> None:
     model = Model(SCOPES["faults"])
     state = model.first()
-    story = stories_of(model, ["BrokerDreams(1)", "LeaderWrite(1, record=0)"], [state] * 3, ["nothing"])[0]
-    text = play(story)
+    retold = scenarios_of(model, ["BrokerDreams(1)", "LeaderWrite(1, record=0)"], [state] * 3, ["nothing"])[0]
+    text = play(retold)
     assert f"{NO_COUNTERPART}BrokerDreams." in text
     assert "r0@0" in text or "r0: NOT_LEADER_OR_FOLLOWER" in text
 

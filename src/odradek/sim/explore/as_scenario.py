@@ -1,4 +1,4 @@
-"""A counter-example retold as a story of `sim.scenario`: the same steps, taken by whole brokers.
+"""A counter-example retold as a scenario of `sim.scenario`: the same steps, taken by whole brokers.
 
 Every action of the search is a paragraph, its name the comment on top. Replicas of the search are brokers 2 and up; broker
 1 is controller, and the last broker is there to be elected when 1 dies or is deposed. Requests and answers between
@@ -10,7 +10,7 @@ many elections as possible come out as told; before another preferred election t
 told as well and raises the leader epoch, so later epochs are higher than in the comments by as much.
 
 Nor does the search tell brokers apart that have done the same, and looks at what a controller decides under every
-naming of them. Whole brokers have ids, and where the smaller one is asked first it matters which. So there is a story
+naming of them. Whole brokers have ids, and where the smaller one is asked first it matters which. So there is a scenario
 for each naming, and `played_as_broken` finds the one that comes out as the search says.
 """
 
@@ -36,25 +36,25 @@ class Transition(NamedTuple):
     after: State
 
 
-def stories_of(
+def scenarios_of(
     model: Model, actions: Sequence[str], states: Sequence[State], broken: Sequence[str]
 ) -> tuple[str, ...]:
     """One for each naming of the replicas, without outcomes: `scenario.play` adds them."""
     steps = [Transition(a, b, c) for a, b, c in zip(actions, states, states[1:], strict=False)]
     brokers = [b + FIRST_REPLICA for b in model.brokers]
-    return tuple(_Story(model, steps, broken, names).text() for names in permutations(brokers))
+    return tuple(_Retelling(model, steps, broken, names).text() for names in permutations(brokers))
 
 
-def played_as_broken(stories: Sequence[str], play: Callable[[str], str]) -> tuple[str, str]:
-    """(the story, as it came out): the first in which something broke, else the last of all."""
-    for story in stories:
-        played = play(story)
+def played_as_broken(scenarios: Sequence[str], play: Callable[[str], str]) -> tuple[str, str]:
+    """(the scenario, as it came out): the first in which something broke, else the last of all."""
+    for retold in scenarios:
+        played = play(retold)
         if "\n! " in played:
             break
-    return story, played
+    return retold, played
 
 
-class _Story:
+class _Retelling:
     def __init__(
         self, model: Model, steps: Sequence[Transition], broken: Sequence[str], names: Sequence[int]
     ) -> None:
@@ -69,7 +69,7 @@ class _Story:
         self.cut_off: list[int] = []  # from the store
         self.first_leader = self._controller(steps[0].before).stored.leader
         self.order = self._best_order()
-        self.epochs_ahead = 0  # of the story's leader epochs
+        self.epochs_ahead = 0  # of the scenario's leader epochs
 
     # --- the whole
 
@@ -326,7 +326,7 @@ class _Story:
             found = 0
             for leader, could in elections:
                 if next(b for b in order if b in could) != leader:
-                    break  # what comes after it is another story
+                    break  # what comes after it is another scenario
                 found += 1
             return found, order[0] == self.first_leader
 

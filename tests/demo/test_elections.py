@@ -2,7 +2,7 @@
 
 import json
 
-from odradek.demo import story
+from odradek.demo import elections
 from odradek.demo.timeline import SLOT_MS, Timeline
 
 
@@ -28,7 +28,7 @@ def write(path, *lines, tail=""):
     return path
 
 
-def test_journals_of_several_controllers_become_one_story(tmp_path):
+def test_journals_of_several_controllers_are_read_as_one(tmp_path):
     first = write(
         tmp_path / "controller-1.jsonl",
         line(10, 1, 1, "Elected"),
@@ -49,7 +49,7 @@ def test_journals_of_several_controllers_become_one_story(tmp_path):
         ),
         line(106, 2, 2, "WritesAnswered", change("flights-0", 2, 1, "ISR grows", (2, 3, 1))),
     )
-    told = story.read([second, first], "flights")
+    told = elections.read([second, first], "flights")
     assert [(c.broker, c.epoch) for c in told.controllers] == [(1, 1), (2, 2)]
     assert told.controller_after(100).broker == 2
     assert told.controller_after(103) is None

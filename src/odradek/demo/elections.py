@@ -30,7 +30,7 @@ class LeaderElected:
 
 
 @dataclass(frozen=True)
-class Story:
+class Elections:
     controllers: tuple[ControllerElected, ...]
     leaders: tuple[LeaderElected, ...]
 
@@ -41,7 +41,7 @@ class Story:
         return [leader for leader in self.leaders if first_ms <= leader.at_ms < last_ms]
 
 
-def read(journals: Iterable[Path], topic: str) -> Story:
+def read(journals: Iterable[Path], topic: str) -> Elections:
     """The journals of all brokers, merged by time."""
     lines = sorted(_lines(journals), key=lambda line: line["at_ms"])
     controllers: list[ControllerElected] = []
@@ -68,7 +68,7 @@ def read(journals: Iterable[Path], topic: str) -> Story:
                         line["controller"],
                     )
                 )
-    return Story(tuple(controllers), tuple(leaders))
+    return Elections(tuple(controllers), tuple(leaders))
 
 
 def _settled(changes: list[dict[str, Any]], topic: str) -> dict[str, tuple[dict[str, Any], str]]:

@@ -1,4 +1,4 @@
-"""Stories told for one exhibit. They have no outcome written down: they are played without the bug and with it."""
+"""Scenarios told for one exhibit. They have no outcome written down: they are played without the bug and with it."""
 
 RETURNED_UNSEEN = """
 # Dead and back while the controller's watches are late.
