@@ -21,13 +21,14 @@ from odradek.spark.dead_letters import dead_letters, keep_shape, kept_shape
 from odradek.spark.decode import RecordTooLarge
 from odradek.spark.formats import registry as registry_module
 from odradek.spark.formats.declared import Format
+from odradek.spark.formats.rows import LARGEST
 from odradek.spark.jobs.tables import TablesJob, planned
 from odradek.spark.kill_switch import OFF
 from odradek.spark.on_error import Most, TooManyLetters, actions_of
 from odradek.spark.options import parse
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.replay import REPLAY_APP, Replayed, replay
-from odradek.spark.shape import LARGEST_VALUE, BadValue, Shape
+from odradek.spark.shape import BadValue, Shape
 from odradek.spark.sink import DeltaWriter
 from odradek.spark.source import schema_of as columns_of_source
 from odradek.spark.verify import verify
@@ -415,7 +416,7 @@ def test_a_value_too_large_to_be_parsed_is_a_letter_with_its_bytes(
         "a value of 25 bytes; 12 is the most that is parsed",
     )
     assert letter["value"] == values[1]
-    assert LARGEST_VALUE == 16 << 20 and job.source_options()["maxRecordBytes"] == str(64 << 20)
+    assert LARGEST == 16 << 20 and job.source_options()["maxRecordBytes"] == str(64 << 20)
 
 
 def test_a_record_of_50_mb_is_a_letter_and_one_beyond_the_bound_stops_the_job(

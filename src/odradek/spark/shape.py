@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.spark.formats.declared import Format, decoder
 from odradek.spark.formats.decoded import KEY, REGISTRY, SCHEMA, SIZE, Bad, Decoded
+from odradek.spark.formats.rows import LARGEST as LARGEST_VALUE
 from odradek.spark.on_error import Most, actions_of
 
 META = {
@@ -29,8 +30,6 @@ META = {
 }
 # What is read of a topic for a table; `headers` of a dead letter are kept too where they are asked for.
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "leaderEpoch")
-# The largest value that is parsed: Python and Arrow hold ten times its bytes meanwhile.
-LARGEST_VALUE = 16 << 20
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _OF_RECORD = ("topic", "partition", "offset", "timestamp", "key", "value")
 LETTERS = pa.schema(

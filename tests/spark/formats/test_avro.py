@@ -13,7 +13,7 @@ import pytest
 
 from odradek.model.errors import ConfigurationError
 from odradek.spark.ddl import schema_of, text_of
-from odradek.spark.formats import declared
+from odradek.spark.formats import declared, rows
 from odradek.spark.formats.avro import avro_of
 from odradek.spark.formats.declared import Format, decoder, learnt
 from odradek.spark.formats.decoded import Bad, Decoded, RefusedSchema
@@ -150,6 +150,93 @@ def test_a_value_cut_anywhere_is_never_a_row(tmp_path: Path) -> None:
     done = decoded(form, columns, *(whole[:end] for end in range(len(whole))))
 
     assert not len(done.good) and len(done.bad) == len(whole)
+
+
+def long(number: int) -> bytes:
+    """As Avro writes it."""
+    number, found = number << 1, bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])
+
+
+def test_decimals_are_read_up_to_38_digits_and_long_ones_cost_nothing(tmp_path: Path) -> None:
+    kinds = [
+        {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 3},
+        {"type": "fixed", "name": "F", "size": 3, "logicalType": "decimal", "precision": 5, "scale": 2},
+        {"type": "fixed", "name": "G", "size": 2, "logicalType": "decimal", "precision": 99},
+    ]
+    schema = {
+        "type": "record",
+        "name": "D",
+        "fields": [{"name": n, "type": k} for n, k in zip("abc", kinds, strict=True)],
+    }
+    form = file_of(tmp_path, schema)
+    columns = learnt(form, "", lambda: pa.array([])).columns
+    assert text_of(columns) == "a DECIMAL(38, 3), b DECIMAL(5, 2), c BINARY"
+    most = -(10**38) + 1
+    of_most = most.to_bytes(17, "big", signed=True)
+
+    done = decoded(
+        form,
+        columns,
+        long(17) + of_most + b"\xff\xff\xfe" + b"xy",
+        long(900_000) + b"\x11" * 900_000 + b"\0\0\0" + b"xy",
+        long(1) + b"\1" + b"\x7f\xff\xff" + b"xy",
+    )
+
+    assert done.columns.to_pylist() == [
+        {"a": Decimal("-" + "9" * 35 + ".999"), "b": Decimal("-0.02"), "c": b"xy"}
+    ]
+    assert done.bad[1].error == "a decimal of 900,000 bytes"
+    assert done.good.tolist() == [0], "8388607 has more than five digits"
+
+
+def test_lists_of_many_small_things_are_read_within_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = {"type": "record", "name": "I", "fields": [{"name": "b", "type": "boolean"}]}
+    for kind, most in (
+        ({"type": "array", "items": item}, rows.LARGEST_OF_NESTED_LISTS),
+        ({"type": "map", "values": "int"}, rows.LARGEST_OF_NESTED_LISTS),
+        ({"type": "array", "items": "int"}, rows.LARGEST_OF_LISTS),
+        (
+            {
+                "type": "record",
+                "name": "R",
+                "fields": [{"name": "c", "type": {"type": "array", "items": item}}],
+            },
+            1 << 20,
+        ),
+        ("string", rows.LARGEST),
+    ):
+        columns = avro_of(
+            json.dumps({"type": "record", "name": "B", "fields": [{"name": "a", "type": kind}]})
+        ).columns
+        assert rows.largest_of(columns) == most
+    assert rows.largest_of(columns, ("left", "out")) == rows.LARGEST_OF_NESTED_LISTS
+
+    form = file_of(
+        tmp_path,
+        {"type": "record", "name": "B", "fields": [{"name": "a", "type": {"type": "array", "items": item}}]},
+    )
+    columns = learnt(form, "", lambda: pa.array([])).columns
+    held: list[int] = []
+    built = rows._built
+    monkeypatch.setattr(
+        rows,
+        "_built",
+        lambda found, *more: held.append(sum(len(r["a"]) for r in found)) or built(found, *more),
+    )
+    values = [long(n) + bytes(n) + b"\0" for n in (1000,) * 600 + ((1 << 20) - 4, 1 << 20)]
+    done = decoded(form, columns, *values)
+
+    assert len(done.good) == 601
+    assert done.bad == {
+        601: Bad("a value of 1,048,581 bytes; 1,048,576 is the most that is read of this schema", "size")
+    }
+    assert max(held[:-1]) <= rows.BLOCK_BYTES and len(held) == 4
 
 
 def test_schemas_of_a_registry_each_by_its_id(server: RegistryServer) -> None:

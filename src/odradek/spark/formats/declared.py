@@ -23,6 +23,7 @@ from odradek.spark.formats.registry import (
     registry_at,
     shown_url,
 )
+from odradek.spark.formats.rows import TooLarge
 from odradek.spark.formats.wire_format import FRAME, message_path, unframed
 
 FORMATS = ("string", "json", "avro", "protobuf")
@@ -139,7 +140,7 @@ def _decoder(form: Format, columns: pa.Schema) -> Decoder:
     if form.schema_file:
         found = _of_file(form)
         check_fits(found.columns, columns)
-        return _OfFile(found.read, columns, form.is_framed)
+        return _OfFile(_reader_of(found), columns, form.is_framed)
     reader = _avro_reader if form.name == "avro" else _protobuf_reader
     return _OfRegistry(reader(registry_at(form.registry), columns), columns)
 
@@ -166,15 +167,16 @@ class _Text:
             none = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))
             parts = [arrow_rows.nulls(none, self._columns)]
             name = self._columns.names[0]
-            parts += arrow_rows.read_rows(values, every, self._columns, lambda v: {name: v.decode()}, bad)
+            read = arrow_rows.Reader(lambda v: {name: v.decode()})
+            parts += arrow_rows.read_rows(values, every, self._columns, read, bad)
             return arrow_rows.whole(parts, self._columns, bad)
         columns = pa.RecordBatch.from_arrays([texts], schema=self._columns)
         return Decoded(columns, np.arange(len(values)), {})
 
 
 class _OfFile:
-    def __init__(self, read: Callable[[bytes], Any], columns: pa.Schema, is_framed: bool) -> None:
-        self._read, self._columns, self._is_framed = read, columns, is_framed
+    def __init__(self, reader: arrow_rows.Reader, columns: pa.Schema, is_framed: bool) -> None:
+        self._reader, self._columns, self._is_framed = reader, columns, is_framed
 
     def decoded(self, values: pa.Array) -> Decoded:
         if self._is_framed:
@@ -186,17 +188,17 @@ class _OfFile:
             nulls = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))
             rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
         parts = [arrow_rows.nulls(nulls, self._columns)]
-        parts += arrow_rows.read_rows(values, rows, self._columns, self._read, bad, begin=begin)
+        parts += arrow_rows.read_rows(values, rows, self._columns, self._reader, bad, begin=begin)
         return arrow_rows.whole(parts, self._columns, bad)
 
 
 # What reads the values of a schema into rows, by its id.
-_Reader = Callable[[int], Callable[[bytes], Any]]
+_Readers = Callable[[int], arrow_rows.Reader]
 
 
 class _OfRegistry:
-    def __init__(self, reader: _Reader, columns: pa.Schema) -> None:
-        self._reader = reader
+    def __init__(self, readers: _Readers, columns: pa.Schema) -> None:
+        self._readers = readers
         self._columns = columns
 
     def decoded(self, values: pa.Array) -> Decoded:
@@ -205,24 +207,24 @@ class _OfRegistry:
         parts = [arrow_rows.nulls(framed.nulls, self._columns)]
         for schema_id, rows in framed.by_id.items():
             try:
-                read = self._reader(schema_id)
+                reader = self._readers(schema_id)
             except (UnknownSchema, RefusedSchema, RegistryUnavailable) as error:
                 stage = REGISTRY if isinstance(error, RegistryUnavailable) else SCHEMA
                 bad |= dict.fromkeys(rows.tolist(), Bad(str(error), stage, schema_id))
                 continue
-            parts += arrow_rows.read_rows(values, rows, self._columns, read, bad, schema_id, FRAME)
+            parts += arrow_rows.read_rows(values, rows, self._columns, reader, bad, schema_id, FRAME)
         return arrow_rows.whole(parts, self._columns, bad)
 
 
-def _avro_reader(registry: Registry, columns: pa.Schema) -> _Reader:
-    known: dict[int, Callable[[bytes], Any]] = {}
+def _avro_reader(registry: Registry, columns: pa.Schema) -> _Readers:
+    known: dict[int, arrow_rows.Reader] = {}
 
-    def reader(schema_id: int) -> Callable[[bytes], Any]:
+    def reader(schema_id: int) -> arrow_rows.Reader:
         if schema_id not in known:
             schema = registry.schema(schema_id, "AVRO")
             found = avro_of(schema.text, _avro_references(registry, schema))
             check_fits(found.columns, columns)
-            known[schema_id] = found.read
+            known[schema_id] = _reader_of(found)
         return known[schema_id]
 
     return reader
@@ -232,10 +234,10 @@ def _avro_references(registry: Registry, schema: Schema) -> list[Schema]:
     return [found for _, found in _references(registry, schema, "AVRO")]
 
 
-def _protobuf_reader(registry: Registry, columns: pa.Schema) -> _Reader:
-    known: dict[int, Callable[[bytes], Any]] = {}
+def _protobuf_reader(registry: Registry, columns: pa.Schema) -> _Readers:
+    known: dict[int, arrow_rows.Reader] = {}
 
-    def reader(schema_id: int) -> Callable[[bytes], Any]:
+    def reader(schema_id: int) -> arrow_rows.Reader:
         if schema_id not in known:
             known[schema_id] = _by_path(_protobuf(registry, registry.schema(schema_id, "PROTOBUF")), columns)
         return known[schema_id]
@@ -243,23 +245,30 @@ def _protobuf_reader(registry: Registry, columns: pa.Schema) -> _Reader:
     return reader
 
 
-def _by_path(found: Protobuf, columns: pa.Schema) -> Callable[[bytes], Any]:
+def _by_path(found: Protobuf, columns: pa.Schema) -> arrow_rows.Reader:
     """Reads values that say which message of the schema they are."""
-    messages: dict[tuple[int, ...], Message] = {}
+    messages: dict[tuple[int, ...], arrow_rows.Reader] = {}
 
     def read(value: bytes) -> Any:
         path, at = message_path(value)
         if path not in messages:
             message = found.at(path)
             check_fits(message.columns, columns)
-            messages[path] = message
-        return messages[path].read(value[at:])
+            messages[path] = _reader_of(message)
+        reader = messages[path]
+        if len(value) > reader.largest:
+            raise TooLarge(len(value), reader.largest)
+        return reader.read(value[at:])
 
-    return read
+    return arrow_rows.Reader(read)
 
 
 def _protobuf(registry: Registry, schema: Schema) -> Protobuf:
     return of_registry(schema, _references(registry, schema, "PROTOBUF"))
+
+
+def _reader_of(found: Avro | Message) -> arrow_rows.Reader:
+    return arrow_rows.Reader(found.read, arrow_rows.largest_of(found.columns, found.left_out))
 
 
 def _references(registry: Registry, schema: Schema, kind: str) -> list[tuple[str, Schema]]:

@@ -24,6 +24,7 @@ from odradek.spark.checkpoints import starting_offsets
 from odradek.spark.formats import declared as formats
 from odradek.spark.formats.decoded import KEY, RefusedSchema
 from odradek.spark.formats.registry import RegistryUnavailable, UnknownSchema
+from odradek.spark.formats.rows import LARGEST
 from odradek.spark.json_values import inferred
 from odradek.spark.on_error import actions_of
 from odradek.spark.options import ConnectionOptions, parse
@@ -32,7 +33,7 @@ from odradek.spark.progress import lag_of, lag_s_of, offsets_in
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.reading import read_one
 from odradek.spark.sentence import sentence_of
-from odradek.spark.shape import COLUMNS, LARGEST_VALUE, META, KeyShape, Shape
+from odradek.spark.shape import COLUMNS, META, KeyShape, Shape
 from odradek.spark.subscription import existing_topic
 from odradek.spark.upsert import UPSERTS
 from odradek.spark.writing import dead_letters_of
@@ -171,7 +172,7 @@ class TablesJob(NamedTuple):
         if self.format != "raw":
             options["columns"] = ",".join(COLUMNS)
             # What is too large to be parsed is a dead letter, so it has to be read.
-            options["maxRecordBytes"] = str(4 * LARGEST_VALUE)
+            options["maxRecordBytes"] = str(4 * LARGEST)
         return options
 
 
