@@ -116,11 +116,11 @@ def survivors(mutant: Mutant) -> list[int]:
     """Rows of a mutant none of whose tests turned red."""
     with tempfile.TemporaryDirectory() as scratch:
         source = with_change(copied(Path(scratch)), *map(site_of, mutant.edits))
-        red = _red_tests({test for row in mutant.rows for test in ticked().get(row, ())}, source)
+        red = red_tests({test for row in mutant.rows for test in ticked().get(row, ())}, source)
         return [row for row in mutant.rows if not red.intersection(ticked().get(row, ()))]
 
 
-def _red_tests(tests: set[str], source: Path) -> set[str]:
+def red_tests(tests: set[str], source: Path) -> set[str]:
     """Those of `tests` that fail on the code in `source`."""
     environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-rf", "--tb=no", "-p", "no:cacheprovider"]

@@ -9,6 +9,7 @@ from odradek.protocol.messages import init_producer_id as ip
 from tests.broker.world import Pending, World, told
 
 
+@pytest.mark.behaviour("T1", "T5")
 def test_producer_ids_come_from_blocks_asked_for_when_they_run_low(world: World) -> None:
     def init() -> Pending:
         return world.send(2, ip.InitProducerIdRequest(transactional_id=None), 4)

@@ -1,26 +1,43 @@
 """The numbered behaviours of groups (G, K), committed offsets (O), transactions (T) and producers (P), the traces that show them, and the tests.
 
-    python -m tests.coordinator.rows             write docs/coordinator-behaviours.md
+    python -m tests.coordinator.rows                 write docs/coordinator-behaviours.md
+    python -m tests.coordinator.rows --mutations     which mutation of tests/mutants/table turns nothing of its row red
 
 A trace ticks off the rows it shows, for it is played as a whole; a test does with `@pytest.mark.behaviour("G37")`.
 """
 
 import ast
 import json
+import sys
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.behaviours import rows_of
+from tests.behaviours import red_tests, rows_of
+from tests.mutants.edit import site_of
+from tests.mutants.mutant import Mutant
+from tests.mutants.table.coordinators import OF_COORDINATORS
+from tests.mutants.trial import copied, with_change
 
 TESTS = Path(__file__).parents[1]
 PAGE = TESTS.parent / "docs" / "coordinator-behaviours.md"
 DATA = TESTS / "golden" / "coordinators" / "behaviours.json"
 
 
+PLAYED = "::test_a_trace_is_answered_as_it_was_recorded"
+
+
 class Row(NamedTuple):
     text: str
     traces: tuple[str, ...]
     tests: tuple[str, ...]
+
+    @property
+    def shown_by(self) -> set[str]:
+        """The tests that tick it off, and its traces as tests."""
+        players = {trace: "transaction_" if trace.startswith("transactions") else "" for trace in self.traces}
+        played = {f"coordinator/test_{kind}traces.py{PLAYED}[{trace}]" for trace, kind in players.items()}
+        return {*self.tests, *played}
 
 
 def rows() -> dict[str, Row]:
@@ -56,15 +73,35 @@ def page() -> str:
         "[differences](differences.md) says where ours answers otherwise. E, P, C, S are the states Empty, PreparingRebalance,",
         "CompletingRebalance and Stable; numbers are error codes of the protocol.",
         "",
-        "| # | behaviour | traces | tests |",
-        "|---|---|---|---|",
+        "",
+        "A mutation is a change of the code that turns a test or a trace of its row red (`python -m tests.coordinator.rows --mutations`",
+        "runs them all).",
+        "",
+        "| # | behaviour | traces | tests | mutation |",
+        "|---|---|---|---|---|",
     ]
+    mutants = {row: mutant for mutant in OF_COORDINATORS for row in mutant.rows}
     for name, row in rows().items():
         tests = "<br>".join(f"`{test}`" for test in row.tests)
-        lines.append(f"| {name} | {row.text} | {', '.join(row.traces)} | {tests} |")
+        mutant = mutants.get(name)
+        mutation = f"{mutant.what} (`{mutant.edits[0].at}`)" if mutant else ""
+        lines.append(f"| {name} | {row.text} | {', '.join(row.traces)} | {tests} | {mutation} |")
     return "\n".join(lines) + "\n"
 
 
-if __name__ == "__main__":
+def survives(mutant: Mutant) -> bool:
+    """Whether everything that shows its row stays green."""
+    shown_by = {test for name in mutant.rows for test in rows()[str(name)].shown_by}
+    with tempfile.TemporaryDirectory() as scratch:
+        source = with_change(copied(Path(scratch)), *map(site_of, mutant.edits))
+        return not red_tests(shown_by, source)
+
+
+if __name__ == "__main__" and "--mutations" in sys.argv:
+    wanted = sys.argv[sys.argv.index("--mutations") + 1 :]
+    for one in OF_COORDINATORS:
+        if not wanted or set(wanted) & set(one.rows):
+            print("SURVIVES" if survives(one) else "red     ", one.name, one.what, sep="  ", flush=True)
+elif __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
     print(f"wrote {PAGE}")

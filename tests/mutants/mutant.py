@@ -17,7 +17,8 @@ class Mutant(NamedTuple):
     name: str
     what: str  # what the changed code does, or what users met
     edits: tuple[Edit, ...]
-    rows: tuple[int, ...] = ()  # of docs/behaviours.md: a test of each turns red
+    # Of docs/behaviours.md, or of docs/coordinator-behaviours.md: a test of each turns red.
+    rows: tuple[int | str, ...] = ()
     commit: str = ""  # that mended it, in Apache Kafka or here
     scenario: str = ""  # of tests/scenarios, that comes out otherwise
     own_scenario: str = ""  # written for this one alone; no file holds it

@@ -4,6 +4,7 @@ from tests.mutants.table import kafka_controller, kafka_replication, kafka_stora
 from tests.mutants.table.controller_operations import OF_OPERATIONS
 from tests.mutants.table.controller_partitions import OF_PARTITIONS
 from tests.mutants.table.controller_replicas import OF_REPLICAS
+from tests.mutants.table.coordinators import OF_COORDINATORS
 from tests.mutants.table.other_rooms import OF_OTHER_ROOMS
 from tests.mutants.table.searched import SEARCHED
 
@@ -17,4 +18,4 @@ EXHIBITS = (
     *own.EXHIBITS,
     *once_unseen.EXHIBITS,
 )
-TABLE = OF_BEHAVIOURS + EXHIBITS + SEARCHED
+TABLE = OF_BEHAVIOURS + OF_COORDINATORS + EXHIBITS + SEARCHED
