@@ -510,7 +510,14 @@ def test_there_are_enough_bad_histories() -> None:
     names = [name for _, names, _ in BAD_DELIVERIES for name in set(names)]
     names += [name for _, name, _, _ in BAD_SNAPSHOTS]
     checkers = [checker for _, _, checker, _ in BAD_SNAPSHOTS]
-    all_checkers = (*r.STEP_CHECKS, *r.REST_CHECKS, r.HighWatermarks, r.StableOffsets, r.Committed, r.Leaders)
+    all_checkers = (
+        *r.STEP_CHECKS,
+        *r.QUIESCENCE_CHECKS,
+        r.HighWatermarks,
+        r.StableOffsets,
+        r.Committed,
+        r.Leaders,
+    )
     all_checkers += (r.high_watermark_counts_whom_we_asked_for,)
 
     assert len(BAD_DELIVERIES) + len(BAD_SNAPSHOTS) >= 70

@@ -155,7 +155,7 @@ def directory_offline(world: World, fault: Fault) -> bool:
             return
         disk.heal()
         if world.is_healed and has_all_directories(broker):
-            return  # it was started again since, and may be at rest by now: nothing is left to be ended
+            return  # it was started again since, and may be quiescent by now: nothing is left to be ended
         if broker.is_running:
             broker.kill()
         broker.start()

@@ -181,7 +181,7 @@ def _disk_fails(world: World, fault: Fault, fail: Callable[[MemoryDisk], None]) 
         """Somebody mended the disk and starts the broker again, whatever it thought of itself."""
         broker.disk.heal()
         if world.is_healed and disk_faults.has_all_directories(broker):
-            return  # it may be at rest by now: nothing is left to be ended
+            return  # it may be quiescent by now: nothing is left to be ended
         if broker.is_running:
             broker.kill()
         broker.start()

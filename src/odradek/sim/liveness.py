@@ -1,6 +1,6 @@
-"""What a healed cluster owes: it stays at rest, takes writes, and readers that wait are woken. And why it does not, if so.
+"""What a healed cluster owes: it stays quiescent, takes writes, and readers that wait are woken. And why it does not, if so.
 
-Being at rest once is not enough. What a leader believes of its followers may be wrong without anybody noticing, until the
+Being quiescent once is not enough. What a leader believes of its followers may be wrong without anybody noticing, until the
 lag time is over; and where nothing is produced any more nobody mends it by accident.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # A follower that lags has left the ISR by then: members are looked at every half of the lag time.
 LAG_TIMES = 1.6
-# Of a send to a cluster at rest with acks=all, and of a poll that waits for it: a round trip to every follower, and one
+# Of a send to a quiescent cluster with acks=all, and of a poll that waits for it: a round trip to every follower, and one
 # attempt more for a client that has not heard who leads.
 PROMPT_S = 5.0
 MOST_EXPLAINED = 3

@@ -1,8 +1,8 @@
 """One seed from beginning to end: safety with faults, then heal and demand liveness.
 
 The world must be right at every look (invariants over snapshots), the clients' history must be right at the end, and
-once everything is healed all of it must come to rest within bounded simulated time: every acknowledged record readable,
-every ISR full, every replica identical. `rest.pending` says why it is not at rest yet.
+once everything is healed all of it must become quiescent within bounded simulated time: every acknowledged record readable,
+every ISR full, every replica identical. `quiescence.pending` says why it is not quiescent yet.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from odradek.sim.checkers.deliveries import FINAL, check
 from odradek.sim.checkers.groups import Fetched, check_groups
 from odradek.sim.checkers.history import Anomaly, History
 from odradek.sim.checkers.measures import measures
-from odradek.sim.checkers.rest import unsettled
+from odradek.sim.checkers.quiescence import unsettled
 from odradek.sim.checkers.sharers import check_sharing
 from odradek.sim.checkers.transactions import check_transactions
 from odradek.sim.client import RETRY_S
@@ -45,7 +45,7 @@ from odradek.sim.plan import (
     classes_of,
     draw,
 )
-from odradek.sim.rest import IDLE_S, pending, restless
+from odradek.sim.quiescence import IDLE_S, not_quiescent, pending
 from odradek.sim.restart import would_not_restart
 from odradek.sim.watch import Watch
 from odradek.sim.workload import MACHINE, NUMBER, Workload
@@ -76,7 +76,7 @@ class Outcome:
     reason: str = ""
     error: str = ""  # of a crash: the type of the exception
     traceback: str = ""
-    why: list[str] = field(default_factory=list)  # of a cluster that does not come to rest
+    why: list[str] = field(default_factory=list)  # of a cluster that does not become quiescent
     events: int = 0
     faults: int = 0
     acked_batches: int = 0
@@ -236,7 +236,7 @@ class _Run:
             self._crashed(crashed.mistake)
         except Exception as error:  # of a checker, of a client, of the world itself
             self._crashed(Mistake("the simulator itself", error))
-        # Who never came to rest, and made a mistake before that, did not come to rest for its sake.
+        # Who never became quiescent, and made a mistake before that, did not become quiescent for that reason.
         if self.outcome.code == LIVENESS:
             self.outcome.why = list(liveness.explained(self.world, self.outcome.anomalies))
         if self.outcome.code in (OK, LIVENESS):
@@ -310,7 +310,7 @@ class _Run:
 
     def _liveness(self) -> None:
         world = self.world
-        # Whoever stood still does now what has waited for it; before that a cluster may only look as if it were at rest.
+        # Whoever stood still does now what has waited for it; before that a cluster may only look quiescent.
         self._advance_to(world.loop.time() + GOES_ON_S)
         self._come_to_rest()
         self._be_idle(liveness.quiet_s(world))
@@ -320,7 +320,7 @@ class _Run:
             self.workload.ledger.goes_on(self.client_host)
         self._come_to_rest(within_s=STAYS_S)
         view = world.view()
-        found = [a for rest in replicas.REST_CHECKS for a in rest(view)]
+        found = [a for check in replicas.QUIESCENCE_CHECKS for a in check(view)]
         found += would_not_restart(world)
         if found:
             raise Broken(CORRECTNESS, str(found[0]), found)
@@ -336,7 +336,7 @@ class _Run:
         end = world.loop.time() + seconds
         before = world.view(with_batches=False).partitions
         while world.loop.time() < end:
-            found = restless(world)
+            found = not_quiescent(world)
             if found:
                 raise Broken(LIVENESS, str(found[0]), found)
             self._advance_to(world.loop.time())
@@ -345,7 +345,7 @@ class _Run:
             raise Broken(LIVENESS, str(found[0]), found)
 
     def _come_to_rest(self, within_s: float = 0.0) -> None:
-        """`within_s`: of a cluster that was at rest and was asked for nothing that takes longer."""
+        """`within_s`: of a cluster that was quiescent and was asked for nothing that takes longer."""
         world = self.world
         patience_s = within_s or LIVENESS_S
         since = "it was at rest" if within_s else "everything was healed"
@@ -469,7 +469,7 @@ class _Run:
             self.workload.group_history.events.append(Fetched(partition, offset, asked_s, group.now_s))
 
     def _same_for_every_replica(self) -> None:
-        """What the leader served is what every replica holds: by offset, count and checksum (I9 at rest)."""
+        """What the leader served is what every replica holds: by offset, count and checksum (I9, quiescent)."""
         found = list(replicas.identical_logs(self.world.view()))
         if found:
             raise Broken(CORRECTNESS, str(found[0]), found)

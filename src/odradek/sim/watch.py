@@ -55,14 +55,14 @@ class Watch:
             return
         found = self.look()
         if not (effects.writes or effects.follow_up):
-            found += controller_at_rest(broker)
+            found += quiescent_controller(broker)
         if found:
             self.found = found
             if self._on_broken is not None:
                 self._on_broken()
 
 
-def controller_at_rest(broker: SimBroker) -> Iterator[Anomaly]:
+def quiescent_controller(broker: SimBroker) -> Iterator[Anomaly]:
     """What `controller.invariants` promises between two events, of a controller that has read everything."""
     term = None if broker.runtime is None else broker.runtime.controller._term
     if term is not None and term.is_loaded and term.core.context is not None:

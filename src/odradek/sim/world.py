@@ -466,7 +466,7 @@ class World:
         self.note("heal everything")
         self.is_healed = True
         for connection in self.strangers:
-            connection.abort()  # the end of what they began would else come when all is at rest
+            connection.abort()  # the end of what they began would else come when all is quiescent
         self.network.heal_all()
         for broker in self.brokers.values():
             self.heal_store(broker)

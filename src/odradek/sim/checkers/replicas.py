@@ -288,7 +288,7 @@ def converged(view: ClusterView) -> Iterator[Anomaly]:
 
 
 def identical_logs(view: ClusterView) -> Iterator[Anomaly]:
-    """I9 at rest: all replicas hold the same batches up to the leader's high watermark.
+    """I9, quiescent: all replicas hold the same batches up to the leader's high watermark.
 
     All that are assigned: what a broker keeps after its replica was taken away from it follows nobody.
     """
@@ -507,4 +507,4 @@ STEP_CHECKS = (
     type_ok, leader_in_isr, valid_high_watermark, weak_isr, strong_isr, one_leader_and_one_controller,
     stale_writes_fenced,
 )  # fmt: skip
-REST_CHECKS = (converged, identical_logs)
+QUIESCENCE_CHECKS = (converged, identical_logs)

@@ -151,7 +151,7 @@ class Looking:
     def do_settle(self, words: Words) -> Iterator[str]:
         end = self.world.loop.time() + PATIENCE_S
         while True:
-            reason = self._why_not_at_rest()
+            reason = self._why_not_quiescent()
             if reason is None:
                 yield "at rest"
                 return
@@ -162,13 +162,13 @@ class Looking:
             yield from self._look()
 
     def do_idle(self, words: Words) -> Iterator[str]:
-        from odradek.sim.rest import restless
+        from odradek.sim.quiescence import not_quiescent
 
-        found = restless(self.world, float(words.plain[0]))
+        found = not_quiescent(self.world, float(words.plain[0]))
         yield "! something goes round in circles" if found else "nothing happens"
 
-    def _why_not_at_rest(self) -> str | None:
-        from odradek.sim.rest import pending
+    def _why_not_quiescent(self) -> str | None:
+        from odradek.sim.quiescence import pending
 
         found = pending(self.world) or list(checkers.identical_logs(self.world.view()))
         return str(found[0]) if found else None

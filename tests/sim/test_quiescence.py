@@ -1,4 +1,4 @@
-"""I12: every reason not to be at rest is named, and the run says it when its patience is over."""
+"""I12: every reason not to be quiescent is named, and the run says it when its patience is over."""
 
 from dataclasses import replace
 
@@ -6,8 +6,8 @@ import pytest
 
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
+from odradek.sim.checkers.quiescence import Quiescence, not_quiescent, pending, unsettled
 from odradek.sim.checkers.replicas import ClusterView, PartitionView, ReplicaView
-from odradek.sim.checkers.rest import Rest, pending, restless, unsettled
 from odradek.sim.plan import Plan, draw
 from odradek.sim.run import LIVENESS, OK, describe, run
 from odradek.sim.shrink import signature
@@ -37,29 +37,29 @@ def view(
     return ClusterView({T: state}, **known)  # type: ignore[arg-type]
 
 
-GOOD = Rest(view())
-BAD: list[tuple[str, Rest, str]] = [
-    ("one has left the ISR", Rest(view(isr=(A,))), "ISR is [1] of [1, 2]"),
-    ("nobody leads", Rest(view(replica(A), leader=-1)), "no leader"),
-    ("a follower is behind", Rest(view(replica(A), replica(B, end=2, mark=2))), "differ"),
-    ("a follower does not know that all is committed", Rest(view(replica(A), replica(B, mark=2))), "differ"),
-    ("the last record is not committed", Rest(view(replica(A, mark=2), replica(B, mark=2))), "differ"),
-    ("a replica has no log", Rest(view(replica(A))), "no replica at [2]"),
+GOOD = Quiescence(view())
+BAD: list[tuple[str, Quiescence, str]] = [
+    ("one has left the ISR", Quiescence(view(isr=(A,))), "ISR is [1] of [1, 2]"),
+    ("nobody leads", Quiescence(view(replica(A), leader=-1)), "no leader"),
+    ("a follower is behind", Quiescence(view(replica(A), replica(B, end=2, mark=2))), "differ"),
+    ("a follower does not know that all is committed", Quiescence(view(replica(A), replica(B, mark=2))), "differ"),
+    ("the last record is not committed", Quiescence(view(replica(A, mark=2), replica(B, mark=2))), "differ"),
+    ("a replica has no log", Quiescence(view(replica(A))), "no replica at [2]"),
     ("a broker stays away", GOOD._replace(not_running=["b2 (None)"]), "b2 (None) does not run"),
     ("a disk stays away", GOOD._replace(directories_offline=["/b2/d0 of b2"]), "/b2/d0 of b2 is offline"),
     ("two have not met", GOOD._replace(is_acquainted=False), "knows the others"),
-    ("nobody is controller", Rest(view(controllers=())), "nobody acts as controller"),
+    ("nobody is controller", Quiescence(view(controllers=())), "nobody acts as controller"),
     ("a send hangs", GOOD._replace(unfinished=["1 sends are"]), "1 sends are not finished"),
     ("records are in doubt", GOOD._replace(in_doubt=[(B, T)]), "counts on broker 2"),
-    ("a topic is not gone", Rest(view(topics_to_delete=("x",))), "topic x is still to be deleted"),
+    ("a topic is not gone", Quiescence(view(topics_to_delete=("x",))), "topic x is still to be deleted"),
     ("a broker has not stopped yet", GOOD._replace(stopping=["b1"]), "shutdown of b1 is not finished"),
-    ("a broker tells of an old leader", Rest(view(metadata={(A, T): (1, 0), (B, T): (2, 0)})), "broker 2 tells"),
+    ("a broker tells of an old leader", Quiescence(view(metadata={(A, T): (1, 0), (B, T): (2, 0)})), "broker 2 tells"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("why", "rest", "says"), BAD, ids=[why for why, *_ in BAD])
-def test_what_keeps_it_from_rest_is_named(why: str, rest: Rest, says: str) -> None:
-    found = list(pending(rest))
+@pytest.mark.parametrize(("why", "state", "says"), BAD, ids=[why for why, *_ in BAD])
+def test_what_keeps_it_from_quiescence_is_named(why: str, state: Quiescence, says: str) -> None:
+    found = list(pending(state))
 
     assert {anomaly.name for anomaly in found} == {"I12"}
     assert any(says in str(anomaly) for anomaly in found), found
@@ -155,7 +155,7 @@ def test_an_isr_that_changes_while_nothing_happens_is_named(epochs: tuple[int, i
     ],
 )
 def test_who_is_busy_with_nothing_is_named(events: int, seconds: float, brokers: int, is_right: bool) -> None:
-    found = [anomaly.name for anomaly in restless(events, seconds, brokers)]
+    found = [anomaly.name for anomaly in not_quiescent(events, seconds, brokers)]
     assert found == ([] if is_right else ["I12"])
 
 

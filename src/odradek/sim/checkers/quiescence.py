@@ -1,6 +1,6 @@
-"""I12: once everything is healed the cluster comes to rest within bounded time. What keeps it from that, by name.
+"""I12: once everything is healed the cluster becomes quiescent within bounded time. What keeps it from that, by name.
 
-`Rest` is a plain value that `sim.rest` fills from a world. Nothing here says how long to wait: the run asks again and
+`Quiescence` is a plain value that `sim.quiescence` fills from a world. Nothing here says how long to wait: the run asks again and
 again, and what is pending when its patience is over is what it failed for.
 """
 
@@ -15,7 +15,7 @@ from odradek.sim.checkers.replicas import ClusterView, PartitionView, converged
 MOST_EVENTS_OF_A_LINK = 100
 
 
-class Rest(NamedTuple):
+class Quiescence(NamedTuple):
     view: ClusterView
     not_running: Sequence[str] = ()  # brokers, and what ended them
     directories_offline: Sequence[str] = ()  # mended by then, and back when their broker is started again
@@ -25,21 +25,21 @@ class Rest(NamedTuple):
     stopping: Sequence[str] = ()  # brokers that were asked to stop in order and have not yet
 
 
-def pending(rest: Rest) -> Iterator[Anomaly]:
+def pending(seen: Quiescence) -> Iterator[Anomaly]:
     """Why it is not done; nothing when everybody runs, every ISR is whole, and every replica knows and has all."""
-    for what in rest.unfinished:
+    for what in seen.unfinished:
         yield _anomaly(f"{what} not finished")
-    for what in rest.not_running:
+    for what in seen.not_running:
         yield _anomaly(f"{what} does not run")
-    for what in rest.directories_offline:
+    for what in seen.directories_offline:
         yield _anomaly(f"{what} is offline")
-    if not rest.is_acquainted:
+    if not seen.is_acquainted:
         yield _anomaly("not every broker knows the others and the controller")
-    if not rest.view.controllers:
+    if not seen.view.controllers:
         yield _anomaly("nobody acts as controller")
-    for broker, partition in rest.in_doubt:
+    for broker, partition in seen.in_doubt:
         yield _anomaly(f"its ISR counts on broker {broker}, which has lost its records", partition)
-    for partition, state in sorted(rest.view.partitions.items()):
+    for partition, state in sorted(seen.view.partitions.items()):
         if state.stored is None or state.stored.leader < 0:
             yield _anomaly(f"it has no leader: {state.stored}", partition)
             continue
@@ -52,15 +52,15 @@ def pending(rest: Rest) -> Iterator[Anomaly]:
         ends = {r.broker: (r.log_end_offset, r.high_watermark) for r in assigned}
         if len(set(ends.values())) > 1 or any(end != mark for end, mark in ends.values()):
             yield _anomaly(f"log ends and high watermarks differ: {ends}", partition)
-    for anomaly in converged(rest.view):
+    for anomaly in converged(seen.view):
         yield _anomaly(anomaly.detail, anomaly.topic_partition)
-    for what in rest.stopping:
+    for what in seen.stopping:
         yield _anomaly(f"the controlled shutdown of {what} is not finished")
 
 
-def restless(events: int, seconds: float, brokers: int) -> Iterator[Anomaly]:
-    """A cluster that nobody asks for anything has fetches that wait, and timers. What goes round in circles is at rest by
-    all that it says, and keeps a core busy."""
+def not_quiescent(events: int, seconds: float, brokers: int) -> Iterator[Anomaly]:
+    """A cluster that nobody asks for anything has fetches that wait, and timers. What loops looks quiescent by
+    its state, and keeps a core busy."""
     most = MOST_EVENTS_OF_A_LINK * brokers * (brokers - 1) * seconds
     if events > most:
         yield _anomaly(

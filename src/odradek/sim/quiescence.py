@@ -1,23 +1,23 @@
-"""What a world still waits for, for `checkers.rest`."""
+"""What a world still waits for, for `checkers.quiescence`."""
 
 from collections.abc import Sequence
 
 from odradek.sim.checkers.history import Anomaly
-from odradek.sim.checkers.rest import Rest
-from odradek.sim.checkers.rest import pending as pending_of
-from odradek.sim.checkers.rest import restless as restless_of
+from odradek.sim.checkers.quiescence import Quiescence
+from odradek.sim.checkers.quiescence import not_quiescent as not_quiescent_of
+from odradek.sim.checkers.quiescence import pending as pending_of
 from odradek.sim.world import World
 
 IDLE_S = 1.0
 
 
-def restless(world: World, seconds: float = IDLE_S) -> list[Anomaly]:
+def not_quiescent(world: World, seconds: float = IDLE_S) -> list[Anomaly]:
     """Lets time pass in which nothing is to happen, but for a compaction that is due by then."""
     before, compacted = world.loop.events, _compacted(world)
     world.run_for(seconds)
     if compacted is None or compacted != _compacted(world):
         return []
-    return list(restless_of(world.loop.events - before, seconds, len(world.brokers)))
+    return list(not_quiescent_of(world.loop.events - before, seconds, len(world.brokers)))
 
 
 def _compacted(world: World) -> list[int | None] | None:
@@ -37,7 +37,7 @@ def pending(world: World, unfinished: Sequence[str] = ()) -> list[Anomaly]:
     brokers = world.brokers.values()
     return list(
         pending_of(
-            Rest(
+            Quiescence(
                 world.view(with_batches=False),
                 [f"{b.name} ({b.exit_reason!r})" for b in brokers if not b.is_running],
                 [
