@@ -93,7 +93,7 @@ def test_a_thread_that_looks_at_the_segments_meanwhile_calls_none_of_them_damage
 
     def looked_at_meanwhile(segment: Segment) -> list[str]:
         names = mark_deleted(segment)
-        scrubber.look(1 << 30)
+        scrubber.scrub(1 << 30)
         looks.append(scrubber.rounds)
         return names
 
@@ -102,7 +102,7 @@ def test_a_thread_that_looks_at_the_segments_meanwhile_calls_none_of_them_damage
     scrubber.judge()
     assert log.failure is None and len(looks) >= 3
     monkeypatch.undo()
-    scrubber.look(1 << 30)
+    scrubber.scrub(1 << 30)
     scrubber.judge()
     assert log.failure is None
 

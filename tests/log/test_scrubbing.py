@@ -32,7 +32,7 @@ def log_of(count: int, *, records: int = 1, **overrides: object) -> tuple[Memory
 def found_by(scrubber: Scrubber, log: PartitionLog) -> list[StorageError]:
     found: list[StorageError] = []
     log.on_broken = lambda _, error: found.append(error)
-    scrubber.look(EVERYTHING)
+    scrubber.scrub(EVERYTHING)
     scrubber.judge()
     return found
 
@@ -89,7 +89,7 @@ def test_thousands_of_idle_logs_are_not_all_looked_at_at_once(monkeypatch: pytes
     scrubber = Scrubber(lambda: logs)
     counts = []
     while not scrubber.rounds:
-        scrubber.look(EVERYTHING)
+        scrubber.scrub(EVERYTHING)
         scrubber.judge()
         counts.append(len(looked_at))
     most = MOST_BATCHES // BATCHES_A_SEGMENT
@@ -102,15 +102,15 @@ def test_a_look_does_as_much_as_it_may_and_the_next_one_goes_on() -> None:
     scrubber = Scrubber(lambda: [log])
     positions = []
     for _ in range(9):
-        scrubber.look(1)
+        scrubber.scrub(1)
         scrubber.judge()
         positions.append((scrubber._base_offset, scrubber._position // len(SMALL)))
     assert positions == [(base, n) for base in (0, 3, 6) for n in (1, 2, 3)]
     assert scrubber.rounds == 0
-    scrubber.look(EVERYTHING)
+    scrubber.scrub(EVERYTHING)
     scrubber.judge()
     assert scrubber.rounds == 1
-    scrubber.look(EVERYTHING)
+    scrubber.scrub(EVERYTHING)
     scrubber.judge()
     assert scrubber.rounds == 2, "a whole round in one look"
 
@@ -118,7 +118,7 @@ def test_a_look_does_as_much_as_it_may_and_the_next_one_goes_on() -> None:
 def test_small_batches_count_as_more_than_their_bytes() -> None:
     _, log = log_of(MOST_BATCHES + 5, segment_bytes=1 << 20)
     scrubber = Scrubber(lambda: [log])
-    scrubber.look(EVERYTHING)
+    scrubber.scrub(EVERYTHING)
     scrubber.judge()
     assert scrubber._expected == MOST_BATCHES
 
@@ -130,10 +130,10 @@ def test_a_cold_segment_stays_cold_also_half_way_through() -> None:
         segment.close_handles()
     scrubber = Scrubber(lambda: [log])
     for _ in range(7):
-        scrubber.look(len(SMALL))  # a batch at a time
+        scrubber.scrub(len(SMALL))  # a batch at a time
         scrubber.judge()
         assert [segment.is_cold for segment in log.segments] == [True, True, False]
-    scrubber.look(EVERYTHING)
+    scrubber.scrub(EVERYTHING)
     scrubber.judge()
     assert scrubber.rounds == 1 and [segment.is_cold for segment in log.segments] == [True, True, False]
 
@@ -154,7 +154,7 @@ def test_a_log_that_lives_meanwhile_is_never_called_damaged(seed: int) -> None:
             log.delete_records_before(chance.randint(log.log_start_offset, log.log_end_offset))
         else:
             log.roll(NOW)
-        scrubber.look(chance.choice((1, 100, 1000)))
+        scrubber.scrub(chance.choice((1, 100, 1000)))
         scrubber.judge()
         assert log.failure is None
     assert scrubber.rounds > 1
@@ -219,7 +219,7 @@ def test_a_segment_whose_name_is_gone_is_noticed_though_its_descriptor_is_held()
     told: list[StorageError] = []
     log.on_broken = lambda _, error: told.append(error)
     scrubber = Scrubber(lambda: [log])
-    scrubber.look(EVERYTHING)
+    scrubber.scrub(EVERYTHING)
     scrubber.judge()
     (error,) = told
     assert (

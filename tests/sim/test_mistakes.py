@@ -82,7 +82,7 @@ def test_a_client_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_run_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Watch, "look", now_and_then(Watch.look, every=40))
+    monkeypatch.setattr(Watch, "check", now_and_then(Watch.check, every=40))
     outcome = run(draw(14))
 
     assert outcome.code == CRASH and "OurMistake" in outcome.reason

@@ -374,7 +374,7 @@ class LogManager:
         """About once a second, in a thread: see `purge` and `scrubbing`."""
         self.purge(now_ms)
         if scrub_bytes:
-            self.scrubber.look(scrub_bytes)
+            self.scrubber.scrub(scrub_bytes)
 
     def purge(self, now_ms: int) -> int:
         """Removes files and directories whose time has come; returns how many. Blocks: for a thread."""

@@ -76,9 +76,9 @@ class Suspect(NamedTuple):
 
 
 class Scrubber:
-    """Walks over all logs, segment by segment, for ever; `look` goes on where the last one ended.
+    """Walks over all logs, segment by segment, for ever; `scrub` goes on where the last one ended.
 
-    `look` runs in a thread, and a change of the log (a cut, retention, the files of a cleaned segment that take the names of
+    `scrub` runs in a thread, and a change of the log (a cut, retention, the files of a cleaned segment that take the names of
     others) may be half done then. So it calls nothing damaged: `judge` does, which whoever changes logs calls afterwards.
     """
 
@@ -101,7 +101,7 @@ class Scrubber:
             if log.failure is None and _is_still(log, segment, limit):
                 log.broken(error)
 
-    def look(self, most_bytes: int) -> None:
+    def scrub(self, most_bytes: int) -> None:
         """Blocks, so for a thread; the logs go on meanwhile."""
         if self._log is None and not self._round:
             self._round = sorted(self._logs(), key=lambda log: log.topic_partition, reverse=True)

@@ -43,15 +43,15 @@ class Mistakes(logging.Handler):
         world.on_broker_stopped.append(self._stopped)
 
     def first(self, *, grace_s: float = GRACE_S) -> Mistake | None:
-        self.look(grace_s=grace_s)
+        self.check(grace_s=grace_s)
         return self.found[0] if self.found else None
 
-    def look(self, *, grace_s: float = GRACE_S) -> None:
+    def check(self, *, grace_s: float = GRACE_S) -> None:
         """`found` holds what there is by now."""
         for context in self._loop.unhandled:
             self.found.append(Mistake(str(context.get("message")), context.get("exception")))
         self._loop.unhandled.clear()
-        self._look_for_failed_tasks(grace_s)
+        self._check_failed_tasks(grace_s)
 
     def emit(self, record: logging.LogRecord) -> None:
         """The handler of the package's logger: what is said with a trace was not expected."""
@@ -62,7 +62,7 @@ class Mistakes(logging.Handler):
         if not isinstance(error, OdradekError):
             self.found.append(Mistake(f"{broker.host} stopped", error))
 
-    def _look_for_failed_tasks(self, grace_s: float) -> None:
+    def _check_failed_tasks(self, grace_s: float) -> None:
         now = self._loop.time()
         failed = self._loop.unasked_failures()
         self._unasked = {task: self._unasked.get(task, now) for task in failed}

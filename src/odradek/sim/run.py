@@ -414,10 +414,10 @@ class _Run:
             raise Crashed(mistake)
         if world.loop.events > MOST_EVENTS:
             raise Broken(LIVENESS, f"more than {MOST_EVENTS} events: something goes round in circles")
-        self._look()
+        self._check_invariants()
 
-    def _look(self) -> None:
-        found = self.watch.found or self.watch.look()
+    def _check_invariants(self) -> None:
+        found = self.watch.found or self.watch.check()
         if self.observe is not None:
             self.observe(self.world)
         found = found or self.world.let_in or [a for b in burdens(self.world) for a in overburdened(b)]

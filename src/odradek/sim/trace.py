@@ -58,7 +58,7 @@ class Recorder:
         self._notes = 0
         self._events = 0
         self._brokers = {broker.name: broker for broker in world.brokers.values()}
-        world.loop.after_event = self.look
+        world.loop.after_event = self.record
 
     def write(self, file: TextIO) -> None:
         for action in self.actions:
@@ -68,15 +68,15 @@ class Recorder:
         loop = self._world.loop
         self.actions.append({"at_s": round(loop.time(), 6), "event": loop.events, "action": action, **values})
 
-    def look(self, host: Host) -> None:
+    def record(self, host: Host) -> None:
         self._notes_of_the_world()
-        self._look_at_store()
+        self._record_store()
         broker = self._brokers.get(host.name)
         if broker is not None:
-            self._look_at(broker)
+            self._record_broker(broker)
         elif host is NOBODY:
             for each in self._brokers.values():
-                self._look_at(each)
+                self._record_broker(each)
         events = self._history.events
         while self._events < len(events):
             self._client(events[self._events])
@@ -107,7 +107,7 @@ class Recorder:
 
     # --- the store
 
-    def _look_at_store(self) -> None:
+    def _record_store(self) -> None:
         tree = self._world.store.ensemble.tree
         if tree.zxid == self._zxid:
             return
@@ -135,7 +135,7 @@ class Recorder:
 
     # --- one broker
 
-    def _look_at(self, broker: SimBroker) -> None:
+    def _record_broker(self, broker: SimBroker) -> None:
         broker_id = broker.broker_id
         is_running = broker.is_running
         if self._running.get(broker_id, False) != is_running:
@@ -159,12 +159,12 @@ class Recorder:
             return
         hosted = broker.runtime.broker.replicas.partitions
         for partition, replica in hosted.items():
-            self._look_at_replica(broker_id, partition, replica)
+            self._record_replica(broker_id, partition, replica)
         for key in [k for k in self._replicas if k[0] == broker_id and k[1] not in hosted]:
             del self._replicas[key]
             self.say("ReplicaGone", broker=broker_id, partition=str(key[1]))
 
-    def _look_at_replica(self, broker_id: BrokerId, partition: TopicPartition, replica: Any) -> None:
+    def _record_replica(self, broker_id: BrokerId, partition: TopicPartition, replica: Any) -> None:
         state = replica.state
         now = ReplicaState(
             replica.leader,

@@ -42,7 +42,7 @@ class Watch:
         self.committed.forget(partition)
         self.last_values.forget(partition)
 
-    def look(self) -> list[Anomaly]:
+    def check(self) -> list[Anomaly]:
         self.looks += 1
         view = replace(self.world.view(), controller_writes=self._writes.take())
         found = [anomaly for check in replicas.STEP_CHECKS for anomaly in check(view)]
@@ -53,7 +53,7 @@ class Watch:
     def _controller_stepped(self, broker: SimBroker, event: Any, effects: Any) -> None:
         if self.found:
             return
-        found = self.look()
+        found = self.check()
         if not (effects.writes or effects.follow_up):
             found += quiescent_controller(broker)
         if found:

@@ -14,7 +14,7 @@ from odradek.sim.mistakes import Mistakes, quiet_but_for
 from odradek.sim.scenario.admin import Administrating
 from odradek.sim.scenario.breaking import Breaking
 from odradek.sim.scenario.clients import Producing
-from odradek.sim.scenario.looks import PATIENCE_S, Looking
+from odradek.sim.scenario.queries import PATIENCE_S, Querying
 from odradek.sim.scenario.repeating import Repeating
 from odradek.sim.scenario.text import SHORT, Words, Wrong, listed, parse, render, words_of
 from odradek.sim.scenario.withholding import Withholding
@@ -38,7 +38,7 @@ def play(text: str, *, seed: int | None = None) -> str:
     return render(paragraphs)
 
 
-class Stage(Administrating, Breaking, Producing, Looking, Repeating, Withholding):
+class Stage(Administrating, Breaking, Producing, Querying, Repeating, Withholding):
     """The world of one scenario, and what its commands do."""
 
     def __init__(self, seed: int | None = None) -> None:
@@ -89,7 +89,7 @@ class Stage(Administrating, Breaking, Producing, Looking, Repeating, Withholding
             said = list(act(words) or ())
         except NotInTime as late:
             said = [f"! not in time: {late}"]
-        return said + self._look()
+        return said + self._anomalies()
 
     def end(self) -> list[str]:
         """What clients saw, judged. Where everybody is up at the end, all that was acknowledged must be readable."""
@@ -103,11 +103,11 @@ class Stage(Administrating, Breaking, Producing, Looking, Repeating, Withholding
         compacted = {s.topic_partition.topic for s in self.history.sends() if any(map(has_key, s.values))}
         return [f"! {anomaly}" for anomaly in check(self.history, compacted=compacted)]
 
-    def _look(self) -> list[str]:
+    def _anomalies(self) -> list[str]:
         watch = self.watch
-        found = [str(anomaly) for anomaly in (*watch.found, *watch.look())]
+        found = [str(anomaly) for anomaly in (*watch.found, *watch.check())]
         watch.found = []
-        self._mistakes.look()
+        self._mistakes.check()
         found += [f"crash: {mistake}" for mistake in self._mistakes.found]
         for broker in self.world.brokers.values():
             if broker.exit_reason is not None:

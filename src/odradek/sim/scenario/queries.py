@@ -1,4 +1,4 @@
-"""Verbs of scenarios that look, and that wait until something is so."""
+"""Verbs of scenarios that query the cluster, and that wait until something is so."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from odradek.store import layout
 PATIENCE_S = 60.0
 
 
-class Looking:
+class Querying:
     """Mixed into the stage of a scenario."""
 
     if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Looking:
     _until: Callable[[Callable[[], bool], str], None]
     _broker: Callable[[str], SimBroker]
     _is_led: Callable[[TopicPartition], bool]
-    _look: Callable[[], list[str]]
+    _anomalies: Callable[[], list[str]]
 
     def _stored(self, partition: TopicPartition) -> Any:
         path = layout.state_path(partition)
@@ -159,7 +159,7 @@ class Looking:
                 yield f"! not at rest: {reason}"
                 return
             self.world.run_for(0.1)
-            yield from self._look()
+            yield from self._anomalies()
 
     def do_idle(self, words: Words) -> Iterator[str]:
         from odradek.sim.quiescence import not_quiescent
