@@ -4,7 +4,8 @@ Partitions of topics in the order of their names, page by page: at most `max.req
 or fewer if the client wishes so. The cursor of an answer names the partition that comes next; whoever sends it back goes
 on there, among the topics that it names again. Topics that came or went in between come or go.
 
-Which replicas are eligible outside the ISR is known to controllers and leaders alone, so those lists are null.
+Which replicas are eligible outside the ISR is known to controllers and leaders alone, so those lists are empty. They are not
+null, as the protocol allows: Java's AdminClient (3.9.1, 4.1.2) ends with a NullPointerException then.
 
 v0 the first (KIP-966).
 """
@@ -85,6 +86,8 @@ def _page(
                     leader_epoch=epoch,
                     replica_nodes=list(replicas),
                     isr_nodes=list(isr),
+                    eligible_leader_replicas=[],
+                    last_known_elr=[],
                     offline_replicas=list(offline),
                 )
             )
