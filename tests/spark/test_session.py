@@ -126,7 +126,7 @@ def test_every_source_and_sink_is_found_without_a_registration() -> None:
         if module.name.startswith("pyspark_odradek")
     }
 
-    assert found == {"odradek", "odradek-delta", "odradek-fused"}
+    assert found == {"odradek", "odradek-delta", "odradek-fused", "odradek-parquet"}
     packaged = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"][
         "wheel"
     ]["packages"]
@@ -153,3 +153,27 @@ def test_sparks_python_takes_pyspark_from_where_it_is_compiled() -> None:
 
     assert answer.stdout.startswith(f"{sys.executable} {home / '__init__.py'} ")
     assert "/somewhere else" in answer.stdout and "pyspark.zip" not in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("master", "cores", "settings"),
+    [
+        ("", 2, {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}),
+        ("local[*]", "2", {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}),
+        ("spark://a:7077", "8", {"spark.cores.max": "8"}),
+        ("spark://a:7077", "*", {}),
+        (
+            "spark://127.0.0.1:7077",
+            "1",
+            {
+                "spark.driver.host": "127.0.0.1",
+                "spark.driver.bindAddress": "127.0.0.1",
+                "spark.cores.max": "1",
+            },
+        ),
+    ],
+)
+def test_a_master_elsewhere_finds_the_driver_by_its_own_address(
+    master: str, cores: int | str, settings: dict[str, str]
+) -> None:
+    assert session._of_master(master, cores) == settings

@@ -1,6 +1,6 @@
 """Jobs in TOML: a `[[tables]]` or a `[[transform]]` each, with the options of the verb as keys, dashes as on the command line.
 
-bootstrap = "127.0.0.1:9092"        # of all that name none of their own; so are cores and memory
+bootstrap = "127.0.0.1:9092"        # of all that name none of their own; so are cores, memory and master
 
 [[tables]]
 topic = "orders"
@@ -55,12 +55,13 @@ _KEYS = {
     "max-dead-letters": _Key("max_dead_letters", str),
     "cores": _Key("cores", str),
     "memory": _Key("memory", str),
+    "master": _Key("master", str),
 }
 _OF_TOPICS = {
     name: _KEYS[name]
     for name in (
         *("bootstrap", "topic", "trigger", "once", "starting-offsets", "max-offsets-per-trigger"),
-        *("allow-data-loss", "app-id", "commit-group", "cores", "memory"),
+        *("allow-data-loss", "app-id", "commit-group", "cores", "memory", "master"),
     )
 } | {
     "to": _Key("to", str),
@@ -68,7 +69,7 @@ _OF_TOPICS = {
     "sql": _Key("sql", str),
     "compression": _Key("compression", str),
 }
-_OF_ALL = ("bootstrap", "cores", "memory")  # one session has one of the last two
+_OF_ALL = ("bootstrap", "cores", "memory", "master")  # one session has one of the last three
 
 
 class _Kind(NamedTuple):

@@ -108,10 +108,14 @@ def local_session(
     *,
     cores: int | str = 2,
     memory: str = "1g",
+    master: str = "",
     settings: dict[str, str] | None = None,
     log: Path | None = None,
 ) -> "SparkSession":
     """A session in this process: no web page, loopback only, quiet. Takes 4 to 5 s: keep one per command.
+
+    With a `master` such as spark://HOST:PORT the tasks run there, on so many cores in all: its workers need this Python
+    (PYSPARK_PYTHON names another) with this package, and the directories of tables and sinks.
 
     What the JVM and its Python processes say goes into `log`, where one is given: a failed task is 200 lines of Java.
     """
@@ -120,16 +124,18 @@ def local_session(
     # Executors must be this Python, with the packages that are installed here.
     require_pyspark()
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["PYSPARK_PYTHON"] = str(_python())
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if is_local(master):
+        os.environ["PYSPARK_PYTHON"] = str(_python())
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if is_on_loopback(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
 
     builder = (
-        SparkSession.builder.master(f"local[{cores}]")
+        SparkSession.builder.master(master or f"local[{cores}]")
         .appName(name)
         .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", memory)
         .config("spark.sql.shuffle.partitions", str(cores if isinstance(cores, int) else 4))
         .config("spark.sql.session.timeZone", "UTC")
@@ -137,12 +143,30 @@ def local_session(
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
     )
-    for key, value in (settings or {}).items():
+    for key, value in (_of_master(master, cores) | (settings or {})).items():
         builder = builder.config(key, value)
     with _said_into(log):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def is_local(master: str) -> bool:
+    return not master or master.startswith("local")
+
+
+def is_on_loopback(master: str) -> bool:
+    """Whether driver and workers can talk by the loopback address: elsewhere Spark finds the driver's own."""
+    return is_local(master) or master.startswith(("spark://127.", "spark://localhost:"))
+
+
+def _of_master(master: str, cores: int | str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if is_on_loopback(master):
+        found |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    if not is_local(master) and cores != "*":
+        found["spark.cores.max"] = str(cores)
+    return found
 
 
 @contextmanager

@@ -68,8 +68,15 @@ from odradek.cli.spark.running import explain, run_until_stopped
     help="Of a query of Spark's own connector: a new job begins where it stands.",
 )
 @click.option("--checkpoint", default="", type=click.Path(), help="Its directory; else below the table.")
-@click.option("--cores", default="2", show_default=True, help="Cores of this machine, * for all.")
+@click.option(
+    "--cores", default="2", show_default=True, help="Cores of this machine (of a cluster: in all), * for all."
+)
 @click.option("--memory", default="1g", show_default=True, help="Of Spark's JVM.")
+@click.option(
+    "--master",
+    default="",
+    help="local[*], or spark://HOST:PORT of a standalone cluster; else this machine's cores.",
+)
 @click.option("--explain", "is_explained", is_flag=True, help="Say what would happen, and start nothing.")
 @bootstrap_option
 @json_option
@@ -93,6 +100,7 @@ def tables(
     checkpoint: str,
     cores: str,
     memory: str,
+    master: str,
     is_explained: bool,
     bootstrap: str,
     as_json: bool,
@@ -129,6 +137,7 @@ def tables(
         checkpoint=checkpoint,
         cores=cores,
         memory=memory,
+        master=master,
     )
     plans = [planned(job)]
     if is_explained:

@@ -38,8 +38,15 @@ from odradek.cli.spark.running import explain, run_until_stopped
 @click.option(
     "--commit-group", default="", metavar="GROUP", help="A consumer group that shows where the job stands."
 )
-@click.option("--cores", default="2", show_default=True, help="Cores of this machine, * for all.")
+@click.option(
+    "--cores", default="2", show_default=True, help="Cores of this machine (of a cluster: in all), * for all."
+)
 @click.option("--memory", default="1g", show_default=True, help="Of Spark's JVM.")
+@click.option(
+    "--master",
+    default="",
+    help="local[*], or spark://HOST:PORT of a standalone cluster; else this machine's cores.",
+)
 @click.option("--explain", "is_explained", is_flag=True, help="Say what would happen, and start nothing.")
 @bootstrap_option
 @json_option
@@ -58,6 +65,7 @@ def transform(
     commit_group: str,
     cores: str,
     memory: str,
+    master: str,
     is_explained: bool,
     bootstrap: str,
     as_json: bool,
@@ -87,6 +95,7 @@ def transform(
         commit_group=commit_group,
         cores=cores,
         memory=memory,
+        master=master,
     )
     plans = [planned(job)]
     if is_explained:

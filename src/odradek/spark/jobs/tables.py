@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 FORMATS = ("raw", *formats.FORMATS)
 POLL_S = 0.2
 SAMPLE = 1_000  # values that columns are learnt from
+_MASTER = re.compile(r"local\[([1-9]\d*|\*)\]|spark://[^/:]+:\d+(,[^/:]+:\d+)*")
 _TRIGGER = re.compile(r"\d+\s*(ms|s|m|min|h)")
 
 
@@ -80,6 +81,7 @@ class TablesJob(NamedTuple):
     from_checkpoint: str = ""  # of a query of Spark's connector, whose offsets a new job begins at
     cores: str = "2"
     memory: str = "1g"
+    master: str = ""  # "": as many cores of this machine
 
     @property
     def name(self) -> str:
@@ -119,7 +121,7 @@ class TablesJob(NamedTuple):
             )
         if self.upsert_by and not self.has_meta:
             raise ConfigurationError("--upsert-by key needs the columns of ours, which --meta off leaves out")
-        check_running(self.trigger, self.cores)
+        check_running(self.trigger, self.cores, self.master)
         columns = ddl.schema_of(self.schema) if self.schema else formats.PLAIN
         Shape(columns, self.has_meta, self.on_error, most_letters=self.max_dead_letters).check()
         parse(self.source_options())
@@ -227,7 +229,7 @@ class Plan(NamedTuple):
             yield "group", f"{job.commit_group} shows where it stands"
         yield "commits", f"one a batch, by {job.name!r}; checkpoint in {job.checkpoint_directory}"
         when = "until all is in, then it stops" if job.is_once else f"every {job.trigger}, until Ctrl-C"
-        yield "runs", f"{when}; on local[{job.cores}]; what Spark says is in {job.log}"
+        yield "runs", f"{when}; on {place_of(job)}; what Spark says is in {job.log}"
 
     def start(self, spark: "SparkSession") -> "StreamingQuery":
         return start(spark, self)
@@ -400,12 +402,21 @@ def start(spark: "SparkSession", plan: Plan) -> "StreamingQuery":
     )
 
 
-def check_running(trigger: str, cores: str) -> None:
+def check_running(trigger: str, cores: str, master: str) -> None:
     """What all kinds of jobs have."""
+    if master and not _MASTER.fullmatch(master):
+        raise ConfigurationError(f"--master {master}: want local[4], local[*] or spark://HOST:PORT")
     if not _TRIGGER.fullmatch(trigger):
         raise ConfigurationError(f"--trigger {trigger}: want a duration as in 500ms, 10s, 5m")
     if not re.fullmatch(r"[1-9]\d*|\*", cores):
         raise ConfigurationError(f"--cores {cores}: want a number, or * for all of them")
+
+
+def place_of(job: "Job") -> str:
+    """Where tasks run, as Spark names it."""
+    if not job.master:
+        return f"local[{job.cores}]"
+    return job.master if job.master.startswith("local") else f"{job.master}, {job.cores} cores"
 
 
 def spark_duration(text: str) -> str:
@@ -428,6 +439,8 @@ class Job(Protocol):
     def cores(self) -> str: ...
     @property
     def memory(self) -> str: ...
+    @property
+    def master(self) -> str: ...
     @property
     def log(self) -> Path: ...
 
@@ -473,7 +486,9 @@ def run(
     from odradek.spark.session import local_session
 
     first = plans[0].job
-    spark = local_session("odradek", cores=first.cores, memory=first.memory, log=first.log)
+    spark = local_session(
+        "odradek", cores=first.cores, memory=first.memory, master=first.master, log=first.log
+    )
     failed: dict[str, str] = {}
     running: dict[Job, Generator[Batch | None, None, None]] = {}
     try:
