@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.coordinator.committed_together import committed_together
+from odradek.coordinator.committed_together import MOST_IN_A_RUN, committed_together
 from odradek.coordinator.loading import Loaded
 from odradek.coordinator.offsets import NO_PRODUCER
 from odradek.coordinator.records import CommittedOffset, OffsetKey, OffsetRecord, decode, encode
@@ -45,6 +45,17 @@ def test_a_commit_of_many_partitions_is_read_at_once(count: int) -> None:
 
     assert len(stored.offsets.by_group["g"]) == count
     assert stored.offsets.by_group == one_by_one(header, data).offsets.by_group
+
+
+def test_no_run_keeps_the_interpreter_for_long() -> None:
+    """What is done for a run gives no other thread a chance."""
+    runs = committed_together(*batch([record(partition) for partition in range(3 * MOST_IN_A_RUN)]))
+
+    assert runs is not None
+    assert max(len(run.values) for run in runs) == MOST_IN_A_RUN
+    assert [position for run in runs for position in run.positions] == list(
+        range(900, 900 + 3 * MOST_IN_A_RUN)
+    )
 
 
 def test_with_metadata_of_one_length_too() -> None:

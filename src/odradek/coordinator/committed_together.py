@@ -24,6 +24,8 @@ from odradek.records.reader import varint
 
 # The records of a batch whose offset deltas, as zigzag varints, take one, two, three bytes.
 _DELTAS_OF_WIDTH = {1: range(64), 2: range(64, 8192), 3: range(8192, 1 << 20)}
+# Records of a run: about a millisecond, in which no other thread has the interpreter.
+MOST_IN_A_RUN = 2_000
 _PARTITION_SIZE = 4
 _VALUE_HEAD = Struct(">hqih")  # version, offset, leader epoch, length of the metadata
 _VERSION_SIZE, _TIME_SIZE = 2, 8
@@ -63,7 +65,7 @@ def committed_together(header: BatchHeader, data: bytes) -> list[Run] | None:
             deltas = _DELTAS_OF_WIDTH[shape.width]
             if index not in deltas:
                 return None
-            count = min(header.record_count, deltas.stop) - index
+            count = min(header.record_count, deltas.stop, index + MOST_IN_A_RUN) - index
             table = data[position : position + count * shape.size]
             run = _run(table, shape, count, header.base_offset, index)
             if run is None:
