@@ -1,14 +1,17 @@
 """Avro and Protobuf through a job: what is planned, what tasks make of it, how many errors are too many, and letters fed again."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from deltalake import DeltaTable
 from pyspark.sql.types import StructType
 
+from odradek.cli.spark import spark as spark_commands
 from odradek.client.sync import SyncClient
 from odradek.model.errors import ConfigurationError
 from odradek.model.ids import TopicPartition
@@ -280,8 +283,6 @@ def test_how_values_are_read_may_be_told_anew_and_is_kept_without_a_password(
     kept = kept_shape(job.table)
     assert kept is not None and "secret" not in kept.to_text() and kept.format.registry == job.registry
     file = tmp_path / "newer.avsc"
-    import json
-
     file.write_text(json.dumps(NEWER))
 
     assert replay(job.table, Format("avro", schema_file=str(file), is_framed=True)).rows == 1
@@ -446,3 +447,52 @@ def test_a_plain_key_is_a_column_of_its_type(job: TablesJob, server: RegistrySer
     assert of_text.key is not None and of_text.key.is_plain
     commit(kept, of_text._replace(on_error="skip"), 5)
     assert [row["__key"] for row in rows(kept)] == ["\x00\x00\x00\x00\x01\n", None, "k"]
+
+
+def said(*arguments: str) -> str:
+    done = CliRunner().invoke(spark_commands, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_the_command_shows_letters_and_feeds_them_again(job: TablesJob, server: RegistryServer) -> None:
+    shape = shape_of(job)
+    commit(job, shape)
+    keep_shape(job.table, shape)
+    shown = said("dlq", "show", "--table", job.table).splitlines()
+    assert shown[0].split() == ["PARTITION", "OFFSET", "STAGE", "SCHEMA", "WHY", "VALUE"]
+    assert shown[1].split()[:4] == [f"{job.topics[0]}-0", "2", "schema", "8"]
+    assert shown[3].split()[:4] == [f"{job.topics[0]}-0", "4", "key", "-"]
+    assert shown[-1] == "3 dead letters"
+    server.has(8, NEWER)
+
+    again = said("dlq", "replay", "--table", job.table).splitlines()
+    assert again[0] == "1 row added, 2 dead letters left" and len(again) == 3
+    assert said("dlq", "show", "--table", job.table).splitlines()[-1] == "2 dead letters; 1 replayed"
+    assert said("dlq", "show", "--all", "--table", job.table).splitlines()[-1] == "3 dead letters; 1 replayed"
+    of_registry = json.loads(said("dlq", "replay", "--table", job.table, "--registry", server.url, "--json"))
+    assert (of_registry["rows"], of_registry["waiting"]) == (0, 2)
+
+
+def test_the_command_takes_what_a_job_takes(job: TablesJob, server: RegistryServer, tmp_path: Path) -> None:
+    explained = said(
+        *("tables", "--bootstrap", job.bootstrap, "--topic", job.topics[0], "--table", job.table),
+        *("--format", "avro", "--registry", server.url, "--key-format", "string", "--explain"),
+        *("--on-error", "schema=pause", "--max-dead-letters", "1%"),
+    )
+    assert "columns  id BIGINT, n STRING (of subject" in explained
+    assert "errors   values that do not fit, by kind: key dlq, value dlq, schema pause" in explained
+    assert "more than 1% of a batch stop the job" in explained
+    checkpoint = tmp_path / "theirs"
+    for kind in ("offsets", "commits"):
+        (checkpoint / kind).mkdir(parents=True)
+        (checkpoint / kind / "3").write_text(f'v1\n{{}}\n{{"{job.topics[0]}":{{"0":4}}}}')
+    moved = planned(job._replace(from_checkpoint=str(checkpoint)))
+    assert json.loads(moved.job.starting_offsets) == {job.topics[0]: {"0": 4}}
+    assert f"begins where {checkpoint} stands" in dict(moved.lines())["topics"]
+    with pytest.raises(
+        ConfigurationError, match="--from-checkpoint and --starting-offsets: want one of them"
+    ):
+        planned(job._replace(from_checkpoint=str(checkpoint), starting_offsets="latest"))
+    Path(job.checkpoint_directory).mkdir(parents=True)
+    assert planned(job._replace(from_checkpoint="gone")).job.starting_offsets == "earliest"
