@@ -17,6 +17,7 @@ from odradek.spark.formats import declared, rows
 from odradek.spark.formats.avro import avro_of
 from odradek.spark.formats.declared import Format, decoder, learnt
 from odradek.spark.formats.decoded import Bad, Decoded, RefusedSchema
+from odradek.spark.formats.kinds import misfit
 from tests.spark.formats.registry_server import RegistryServer, framed
 
 ORDER: dict[str, Any] = {
@@ -395,3 +396,31 @@ def test_text_is_a_column_and_what_is_no_utf8_is_not() -> None:
 
     assert done.good.tolist() == [0, 1, 3] and done.columns.column(0).to_pylist() == ["a", None, "é"]
     assert "can't decode byte 0xff" in done.bad[2].error
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "fits"),
+    [
+        ("INT", "BIGINT", True),
+        ("INT", "DOUBLE", True),
+        ("BIGINT", "INT", False),
+        ("FLOAT", "DOUBLE", True),
+        ("DOUBLE", "FLOAT", False),
+        ("STRING", "BINARY", False),
+        ("DECIMAL(9, 2)", "DECIMAL(12, 3)", True),
+        ("DECIMAL(9, 2)", "DECIMAL(9, 3)", False),
+        ("DECIMAL(9, 2)", "DECIMAL(12, 1)", False),
+        ("DECIMAL(9, 2)", "DOUBLE", False),
+        ("ARRAY<INT>", "ARRAY<BIGINT>", True),
+        ("ARRAY<INT>", "ARRAY<STRING>", False),
+        ("MAP<STRING, INT>", "MAP<STRING, BIGINT>", True),
+        ("MAP<STRING, STRING>", "MAP<STRING, INT>", False),
+        ("STRUCT<a: INT, b: INT>", "STRUCT<a: BIGINT, c: STRING>", True),
+        ("STRUCT<a: INT>", "STRUCT<a: STRING>", False),
+        ("STRUCT<a: INT>", "INT", False),
+    ],
+)
+def test_which_types_a_column_holds(found: str, wanted: str, fits: bool) -> None:
+    kinds = [schema_of(f"x {text}").field("x").type for text in (found, wanted)]
+
+    assert (misfit(*kinds) is None) == fits
