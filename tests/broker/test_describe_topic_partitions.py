@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages import api_versions as av
 from odradek.protocol.messages import describe_topic_partitions as dtp
 from tests.broker.world import World
 
@@ -123,3 +124,16 @@ def test_a_broker_that_was_told_of_nobody_says_of_no_topic_that_it_is_not_there(
     world[1].broker.metadata.brokers = {}
 
     assert page(world, "none").topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize(("given", "is_offered"), [({}, True), ({"zookeeper.connect": "z:2181"}, False)])
+def test_it_is_offered_where_no_apache_broker_can_be_a_neighbour(
+    tmp_path: Path, given: dict[str, str], is_offered: bool
+) -> None:
+    """Its tools print what they heard by it otherwise, and would print now this and now that."""
+    world = World(tmp_path, **given)
+    world.lead(1)
+
+    answer = world.call(1, av.ApiVersionsRequest(client_software_name="x", client_software_version="1"), 3)
+
+    assert (75 in {row.api_key for row in answer.api_keys}) is is_offered

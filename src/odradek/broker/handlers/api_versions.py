@@ -18,6 +18,7 @@ from odradek.broker.answers import Answer, Reply
 from odradek.broker.features import ADDS_AND_BUMPS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.features import SUPPORTED_FEATURES
+from odradek.model.settings import BrokerSettings
 from odradek.protocol.api_keys import BELOW_TRANSACTION_VERSION_2, ApiKey
 from odradek.protocol.messages.api_versions import (
     ApiVersion,
@@ -58,7 +59,7 @@ def _encode(broker: "Broker", version: int) -> bytes:
     rows = [
         ApiVersion(api_key=key, min_version=first, max_version=held_back.get(key, last))
         for key, (first, last) in sorted(broker.handlers.versions.items())
-        if key not in OF_CONSUMER_GROUPS or broker.settings.offers_consumer_groups
+        if _is_offered(broker.settings, key)
     ]
     return ApiVersionsResponse(
         api_keys=rows,
@@ -73,6 +74,14 @@ def _encode(broker: "Broker", version: int) -> bytes:
             for name, level in sorted(broker.finalized_features.items())
         ],
     ).encode(version)
+
+
+def _is_offered(settings: BrokerSettings, key: int) -> bool:
+    if key in OF_CONSUMER_GROUPS:
+        return settings.offers_consumer_groups
+    # Apache's brokers with ZooKeeper do not serve it, and a client that asks now one kind and now the other is to hear
+    # the same.
+    return key != ApiKey.DESCRIBE_TOPIC_PARTITIONS or settings.store_file is not None
 
 
 def unsupported_version(broker: "Broker") -> Reply:
