@@ -1,5 +1,6 @@
 """Topics into a topic through Spark: batch, stream, the job, and what verify says of it."""
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -204,6 +205,22 @@ def test_columns_that_make_no_records_are_refused(
 def test_options_that_cannot_be_meant_are_refused(options: dict[str, str], sentence: str) -> None:
     with pytest.raises(ConfigurationError, match=sentence):
         parse_topic_options(options, is_stream=True)
+
+
+def test_a_batch_write_leaves_its_files_where_nobody_else_can_change_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    given = {"kafka.bootstrap.servers": "a:1", "topic": "t"}
+
+    made = Path(parse_topic_options(given, is_stream=False).directory)
+    assert made.parent == tmp_path and made.stat().st_mode & 0o777 == 0o700
+    made.rmdir()
+    made.symlink_to(tmp_path)
+    with pytest.raises(
+        ConfigurationError, match="belongs to somebody else; name another with the option directory"
+    ):
+        parse_topic_options(given, is_stream=False)
 
 
 def test_a_sink_looks_at_topic_and_columns_before_a_task_starts(cluster: ProcessCluster) -> None:

@@ -1,9 +1,11 @@
 """The options of the sink into topics, under the names of Spark's own Kafka connector where it has them."""
 
 import os
+import tempfile
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
+from stat import S_ISDIR
 from typing import NamedTuple
 
 from odradek.client.sync_connection import parse_addresses
@@ -83,9 +85,7 @@ def _directory(options: OptionReader, *, is_stream: bool) -> str:
     if given := options.text("directory"):
         return os.path.abspath(given)
     if not is_stream:
-        import tempfile
-
-        return str(Path(tempfile.gettempdir()) / f"odradek-sink-{os.getuid()}")
+        return _of_this_user()
     checkpoint = (options.text("checkpointLocation") or "").removeprefix("file:")
     if not checkpoint or ":" in checkpoint.partition("/")[0]:
         raise ConfigurationError(
@@ -93,6 +93,16 @@ def _directory(options: OptionReader, *, is_stream: bool) -> str:
             "(with a checkpointLocation on a file system that is mounted it stands below that)"
         )
     return os.path.abspath(Path(checkpoint) / "odradek-sink")
+
+
+def _of_this_user() -> str:
+    """Where everybody may write, nobody else may read or change what is on its way into a topic."""
+    path = Path(tempfile.gettempdir()) / f"odradek-sink-{os.getuid()}"
+    path.mkdir(mode=0o700, exist_ok=True)
+    found = path.lstat()
+    if found.st_uid != os.getuid() or not S_ISDIR(found.st_mode):
+        raise ConfigurationError(f"{path} belongs to somebody else; name another with the option directory")
+    return str(path)
 
 
 def _batch_id(options: OptionReader, *, is_stream: bool) -> int:
