@@ -7,8 +7,8 @@ import sys
 
 import click
 
-from odradek.cli.outcomes import outcome, print_outcomes
-from odradek.cli.output import bootstrap_option, fail, json_option, print_table
+from odradek.cli.outcomes import outcome, show_deletions
+from odradek.cli.output import bootstrap_option, json_option
 
 
 @click.command()
@@ -55,21 +55,11 @@ def delete(names: tuple[str, ...], yes: bool, if_exists: bool, bootstrap: str, a
                 entry["done"] = code in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND)
                 if not entry["done"]:
                     entry["error"] = code.name
-    failed = [entry for entry in report if entry["error"]]
-    exit_code = 1 if failed or (report and not yes) else 0
-    if as_json:
-        print_outcomes(report, exit_code=exit_code)
-    elif len(report) == len(failed) == 1:
-        fail(f"{report[0]['target']}: {report[0]['error']}")
-    elif not report:
-        print("none of them is there, so nothing was deleted")
-    else:
-        print("Deleted." if yes else "Nothing is deleted yet; --yes deletes, for good:")
-        print_table(
-            ("group", "state", "offsets", ""),
-            [
-                (e["target"], e["state"], e["offsets"], e["error"] or ("deleted" if e["done"] else ""))
-                for e in report
-            ],
-        )
+    exit_code = show_deletions(
+        report,
+        yes=yes,
+        as_json=as_json,
+        headings=("group", "state", "offsets"),
+        cells=lambda entry: (entry["state"], entry["offsets"]),
+    )
     sys.exit(exit_code)

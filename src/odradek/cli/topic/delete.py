@@ -5,13 +5,12 @@ copy until it returns: `odradek why NAME` names it.
 """
 
 import sys
-from typing import Any
 
 import click
 
 from odradek.cli.controller_calls import ask_controller
-from odradek.cli.outcomes import outcome, print_outcomes
-from odradek.cli.output import bootstrap_option, fail, json_option, print_table
+from odradek.cli.outcomes import Outcome, outcome, show_deletions
+from odradek.cli.output import bootstrap_option, json_option
 
 
 @click.command()
@@ -35,7 +34,7 @@ def delete(names: tuple[str, ...], yes: bool, if_exists: bool, bootstrap: str, a
             if name not in view.topics and not if_exists:
                 no_such_topic(client, name)
         there = [name for name in dict.fromkeys(names) if name in view.topics]
-        report: list[dict[str, Any]] = []
+        report: list[Outcome] = []
         counted = [TopicPartition(name, index) for name in there for index in view.topics[name].partitions]
         found = offset_ranges(client, view, counted)
         for name in there:
@@ -65,35 +64,16 @@ def delete(names: tuple[str, ...], yes: bool, if_exists: bool, bootstrap: str, a
                 entry["done"] = code == ErrorCode.NONE
                 if code != ErrorCode.NONE:
                     entry["error"] = (answer.error_message or code.name).rstrip(".")
-    failed = [entry for entry in report if entry["error"]]
-    exit_code = 1 if failed or (there and not yes) else 0
-    if as_json:
-        print_outcomes(report, exit_code=exit_code)
-    elif len(report) == len(failed) == 1:
-        fail(f"{report[0]['target']}: {report[0]['error']}")
-    else:
-        show(report, yes)
+    exit_code = show_deletions(
+        report, yes=yes, as_json=as_json, headings=("topic", "partitions", "records"), cells=cells
+    )
+    if not as_json:
+        for entry in report:
+            if entry["done"] and entry["absent_brokers"]:
+                absent = ", ".join(map(str, entry["absent_brokers"]))
+                print(f"{entry['target']}: what broker {absent} has of it goes when that one is back")
     sys.exit(exit_code)
 
 
-def show(report: list[dict[str, Any]], yes: bool) -> None:
-    if not report:
-        print("none of them is there, so nothing was deleted")
-        return
-    print("Deleted." if yes else "Nothing is deleted yet; --yes deletes, for good:")
-    print_table(
-        ("topic", "partitions", "records", ""),
-        [
-            (
-                entry["target"],
-                entry["partitions"],
-                "unknown" if entry["records"] is None else entry["records"],
-                entry["error"] or ("deleted" if entry["done"] else ""),
-            )
-            for entry in report
-        ],
-    )
-    for entry in report:
-        if entry["done"] and entry["absent_brokers"]:
-            absent = ", ".join(map(str, entry["absent_brokers"]))
-            print(f"{entry['target']}: what broker {absent} has of it goes when that one is back")
+def cells(entry: Outcome) -> tuple[object, object]:
+    return entry["partitions"], "unknown" if entry["records"] is None else entry["records"]
