@@ -20,6 +20,7 @@ from odradek.records.errors import CorruptBatch, InvalidRecord
 
 Buffer = bytes | bytearray | memoryview
 Header = tuple[str, bytes | None]
+_new = tuple.__new__
 
 
 class Record(NamedTuple):
@@ -69,11 +70,13 @@ def decode_records(header: BatchHeader, block: Buffer) -> list[Record]:
             end = position + size
             if size < 0 or end > len(data):
                 raise InvalidRecord(f"{size} bytes long where {len(data) - position} are left")
-            timestamp_delta, at = varint(data, position + 1)
-            offset_delta, at = varint(data, at)
+            # A single zero is what most deltas and counts of headers are: looked at before anything is called.
+            at = position + 1
+            timestamp_delta, at = varint(data, at) if data[at] else (0, at + 1)
+            offset_delta, at = varint(data, at) if data[at] else (0, at + 1)
             key, at = _bytes(data, at, end)
             value, at = _bytes(data, at, end)
-            headers, at = _headers(data, at, end)
+            headers, at = _headers(data, at, end) if data[at] else ((), at + 1)
         except IndexError:
             raise InvalidRecord(f"record {index}: the block ends inside it", index) from None
         except InvalidRecord as error:
@@ -84,16 +87,10 @@ def decode_records(header: BatchHeader, block: Buffer) -> list[Record]:
         sequence = header.base_sequence
         if sequence != NO_SEQUENCE:
             sequence = (sequence + offset_delta) & MAX_SEQUENCE
-        records.append(
-            Record(
-                header.base_offset + offset_delta,
-                wrapped(base_timestamp + timestamp_delta) if append_time is None else append_time,
-                key,
-                value,
-                headers,
-                sequence,
-            )
-        )
+        timestamp = wrapped(base_timestamp + timestamp_delta) if append_time is None else append_time
+        offset = header.base_offset + offset_delta
+        # The constructor of a named tuple is one frame more.
+        records.append(_new(Record, (offset, timestamp, key, value, headers, sequence)))
     if position != len(data):
         raise InvalidRecord(f"{len(data) - position} bytes behind the last of {header.record_count} records")
     return records
