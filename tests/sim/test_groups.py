@@ -39,6 +39,32 @@ def test_generations_rise_and_have_one_leader() -> None:
     assert found(Joined(2, "a", "a", 0.0, 0.3), Joined(1, "b", "b", 0.2, 0.4)) == [], "asked before"
 
 
+def test_a_leader_stores_no_generation_once_a_later_one_was_told() -> None:
+    later = Joined(2, "b", "b", 0.0, 0.2, 0.1)
+    assert found(later, Joined(1, "a", "a", 0.0, 0.5, 0.3)) == ["generation-twice"], "asked to join before"
+    assert found(later, Joined(1, "a", "b", 0.0, 0.5, 0.3)) == [], "a follower, of what was stored before"
+    assert found(later, Joined(1, "a", "a", 0.0, 0.5, 0.15)) == [], "under way at the same time"
+    assert found(later, Joined(2, "b", "b", 0.0, 0.5, 0.3)) == [], "its first answer was lost"
+
+
+def test_in_a_generation_a_partition_is_one_members_and_a_member_has_one_share() -> None:
+    one, other = frozenset({T}), frozenset({OTHER})
+
+    def told(generation: int, member: str, share: frozenset[TopicPartition]) -> Joined:
+        return Joined(generation, "a", member, 0.0, 0.2, 0.1, share)
+
+    assert found(told(1, "a", one), told(1, "b", other), told(2, "b", one), told(1, "a", one)) == []
+    assert found(told(1, "a", one), told(1, "b", one | other)) == ["share-twice"]
+    assert found(told(1, "a", one), told(1, "a", other)) == ["share-twice"]
+
+
+def test_a_commit_is_not_taken_once_a_later_generation_was_told() -> None:
+    joined = Joined(2, "a", "a", 0.0, 0.2)
+    assert found(joined, Committed(T, 1, 0.3, 0.4, generation=2), Committed(T, 2, 0.3, 0.4)) == []
+    assert found(joined, Committed(T, 1, 0.1, 0.4, generation=1)) == [], "under way at the same time"
+    assert found(joined, Committed(T, 1, 0.3, 0.4, generation=1)) == ["fenced-commit"]
+
+
 @pytest.mark.parametrize("kind", sorted(GROUP_KINDS))
 def test_a_group_outlives_its_members_and_its_coordinator(kind: str) -> None:
     told: list[Joined | Committed | Fetched] = []

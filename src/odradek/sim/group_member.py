@@ -146,6 +146,7 @@ class GroupMember:
         self._member, self._generation = joined.member_id, joined.generation_id
         members = sorted(member.member_id for member in joined.members)  # of the leader alone
         numbers = range(len(self._partitions))
+        synced_s = self._group.now_s
         synced = await self._ask(
             sync_group.SyncGroupRequest(
                 group_id=GROUP,
@@ -163,11 +164,20 @@ class GroupMember:
             )
         )
         self._judge(synced.error_code)
-        self._history.events.append(
-            Joined(joined.generation_id, joined.leader, joined.member_id, asked_s, self._group.now_s)
-        )
         known = self._partitions
-        return [known[number] for number in bytes(synced.assignment) if number < len(known)]
+        share = [known[number] for number in bytes(synced.assignment) if number < len(known)]
+        self._history.events.append(
+            Joined(
+                joined.generation_id,
+                joined.leader,
+                joined.member_id,
+                asked_s,
+                self._group.now_s,
+                synced_s,
+                frozenset(share),
+            )
+        )
+        return share
 
     async def _beat(self) -> None:
         answer = await self._ask(
@@ -190,7 +200,8 @@ class GroupMember:
         )
         code = answer.topics[0].partitions[0].error_code
         if code == ErrorCode.NONE:
-            self._history.events.append(Committed(partition, offset, asked_s, self._group.now_s))
+            told_s = self._group.now_s
+            self._history.events.append(Committed(partition, offset, asked_s, told_s, self._generation))
         self._judge(code)
 
     async def _leave(self) -> None:

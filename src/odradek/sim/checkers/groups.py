@@ -4,9 +4,17 @@
 |---|---|
 | lost-commit | an offset is told that is smaller than one that had been committed before it was asked for |
 | generation-fell | who asks to join later is in an earlier generation than somebody was told of before |
-| generation-twice | one generation with two leaders |
+| generation-twice | one generation with two leaders, or a leader stores one after a later one was told |
+| share-twice | in one generation a partition is two members', or a member has two shares |
+| fenced-commit | a commit of one generation is acknowledged that was asked for after a later one had been told |
 
 Offsets of a partition are committed in rising order by whoever owns it, so whatever is told later is larger.
+
+What is told of a share has been written, and is on the whole ISR: so is a commit that is acknowledged. A broker that has been deposed
+and does not know it can do neither. It can hand out generations, which are in its memory alone until the leader of the group sends the
+shares (`SyncGroup`): the same number may come again from its successor, for other members. So a generation counts from the first
+share that was told of it. A generation that nobody is told a share of is none; between handing one out and storing it Apache promises
+nothing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,6 +24,8 @@ from typing import NamedTuple
 from odradek.model.ids import TopicPartition
 from odradek.sim.checkers.history import Anomaly
 
+NO_GENERATION = 1 << 31  # a commit that names none is fenced by none
+
 
 class Joined(NamedTuple):
     """Told its share: from then on the generation is stored. One that nobody has told of a share of may come again, with a
@@ -24,8 +34,10 @@ class Joined(NamedTuple):
     generation: int
     leader: str
     member: str
-    asked_s: float
+    asked_s: float  # JoinGroup
     told_s: float
+    synced_s: float = -1.0  # SyncGroup was asked for; unknown: before everything
+    share: frozenset[TopicPartition] = frozenset()
 
 
 class Committed(NamedTuple):
@@ -35,6 +47,7 @@ class Committed(NamedTuple):
     offset: int
     asked_s: float
     told_s: float
+    generation: int = NO_GENERATION  # of the member
 
 
 class Fetched(NamedTuple):
@@ -80,23 +93,67 @@ def _commits(history: GroupHistory, gone: frozenset[TopicPartition]) -> Iterator
 
 def _generations(history: GroupHistory) -> Iterator[Anomaly]:
     leaders: dict[int, str] = {}
-    highest: list[tuple[float, int]] = [(-1.0, -1)]
+    owners: dict[tuple[int, TopicPartition], str] = {}
+    shares: dict[tuple[int, str], frozenset[TopicPartition]] = {}
+    highest: list[tuple[float, int]] = [(-1.0, -1)]  # when, and the latest generation told by then
     for event in history.events:
-        if not isinstance(event, Joined):
+        if isinstance(event, Fetched):
             continue
-        first = leaders.setdefault(event.generation, event.leader)
-        if first != event.leader:
-            yield Anomaly(
-                "generation-twice",
-                None,
-                f"generation {event.generation} has leaders {first} and {event.leader}",
-            )
-        before = max(generation for at, generation in highest if at < event.asked_s)
+        before = max((generation for at, generation in highest if at < event.asked_s), default=-1)
+        if isinstance(event, Committed):
+            if event.generation < before:
+                yield Anomaly(
+                    "fenced-commit",
+                    event.topic_partition,
+                    f"{event.offset} of generation {event.generation} is taken, asked at {event.asked_s:.3f} s; "
+                    f"{before} was told before",
+                )
+            continue
+        yield from _one_leader(event, leaders)
+        yield from _one_owner(event, owners, shares)
         if event.generation < before:
             yield Anomaly(
                 "generation-fell",
                 None,
                 f"{event.member} is in generation {event.generation}, asked at {event.asked_s:.3f} s; {before} was told before",
             )
+        # The leader stores the shares. Whoever was told of a later generation by then was told by a coordinator that came after.
+        stored = max((generation for at, generation in highest if at < event.synced_s), default=-1)
+        if event.member == event.leader and event.generation < stored:
+            yield Anomaly(
+                "generation-twice",
+                None,
+                f"{event.leader} stores generation {event.generation} at {event.synced_s:.3f} s; {stored} was told before",
+            )
         if event.generation > highest[-1][1]:
             highest.append((event.told_s, event.generation))
+
+
+def _one_leader(event: Joined, leaders: dict[int, str]) -> Iterator[Anomaly]:
+    first = leaders.setdefault(event.generation, event.leader)
+    if first != event.leader:
+        yield Anomaly(
+            "generation-twice", None, f"generation {event.generation} has leaders {first} and {event.leader}"
+        )
+
+
+def _one_owner(
+    event: Joined,
+    owners: dict[tuple[int, TopicPartition], str],
+    shares: dict[tuple[int, str], frozenset[TopicPartition]],
+) -> Iterator[Anomaly]:
+    for partition in sorted(event.share):
+        first = owners.setdefault((event.generation, partition), event.member)
+        if first != event.member:
+            yield Anomaly(
+                "share-twice",
+                partition,
+                f"in generation {event.generation} it is of {first} and of {event.member}",
+            )
+    told = shares.setdefault((event.generation, event.member), event.share)
+    if told != event.share:
+        yield Anomaly(
+            "share-twice",
+            None,
+            f"in generation {event.generation} {event.member} has {sorted(told)} and {sorted(event.share)}",
+        )
