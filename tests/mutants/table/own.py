@@ -371,4 +371,11 @@ EXHIBITS: tuple[Mutant, ...] = (
         commit="0bb9cb6",
         scenario="an_epoch_begins_where_compaction_was",
     ),
+    Mutant(
+        "seed 919",
+        "a segment whose file was not found when it was to be let go counts as gone, and the log goes on without it",
+        (Edit("log.segment:Segment.mark_deleted", "suffix == LOG_SUFFIX", "False"),),
+        commit="9a9b036",
+        scenario="a_segment_is_not_found_when_it_is_let_go",
+    ),
 )

@@ -20,6 +20,7 @@ After each command the invariants are looked at, as in a seed; what they say is 
 | `kill B [power]`, `start B`, `bounce B`, `stop B`, `pause B SECONDS`, `wipe B`, `expire B` | the lives of brokers; `power` loses what was not synced, in any combination, `power=all-lost` all of it |
 | `slow-disk B SECONDS` | what blocks that broker, flushes above all, takes so much longer |
 | `break-disk B of=P`, `mend-disk B` | the directory of B that holds P fails; mended, B is started again |
+| `fails-once B OPERATION ERRNO of=P [name=FILE] [after=0]` | one operation on files of P fails on the disk of B, after so many that work: `rename ENOENT`, `open EMFILE`, `short ENOSPC` |
 | `flip B P offset=N` | a bit of the batch that holds N turns on the disk of B |
 | `take-disk B of=P`, `give-disk B` | B is started again without that directory in its `log.dirs`; and with it |
 | `cut A B`, `cut A > B`, `cut A store`, `heal [...]` | links, both ways or one way; `heal` alone heals everything |

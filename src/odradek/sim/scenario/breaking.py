@@ -95,6 +95,13 @@ class Breaking:
         for operation in ("append", "read", "sync", "replace", "truncate"):
             disk.inject(operation, errno.EIO, name=disk.path)
 
+    def do_fails_once(self, words: Words) -> None:
+        """The disk is well before and after: one operation fails on it."""
+        broker_id, operation, error = words.plain
+        disk, named = self._disk_of(self._broker(broker_id), words.named["of"]), words.named
+        name = f"{words.named['of']}/{named.get('name', '')}"
+        disk.inject(operation, getattr(errno, error), name=name, after=int(named.get("after", "0")), times=1)
+
     def do_mend_disk(self, words: Words) -> None:
         broker = self._broker(words.plain[0])
         for disk in broker.disks:
