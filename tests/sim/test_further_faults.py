@@ -16,9 +16,11 @@ from odradek.sim.plan import (
     GROUP_KINDS,
     KINDS,
     RUDE_KINDS,
+    TABLES,
     TRANSACTION_KINDS,
     Fault,
     Plan,
+    _of_groups,
     draw,
 )
 from odradek.sim.run import OK, Outcome, describe, run
@@ -75,6 +77,27 @@ def test_it_acts_and_is_survived(kind: str, target: float) -> None:
     assert outcome.code == OK, describe(outcome)
     assert [fault.kind for fault in outcome.injected] == [kind]
     assert outcome.acked_batches > 50
+
+
+@pytest.mark.parametrize("number", range(len(TABLES)))
+def test_what_is_gone_is_passed_over_and_what_goes_meanwhile_ends_no_run(number: int) -> None:
+    """Each kind twice: while no broker runs, and just before all of them die, so that it ends with nothing there to be mended."""
+    kinds = list(TABLES[number])
+    nobody = [Fault(2.0 + n / 50, kind, 0.3, 0.5, 0.5) for n, kind in enumerate(kinds)]
+    dying = [Fault(8.0 + n / 50, kind, 0.3, 0.5, 2.0) for n, kind in enumerate(kinds)]
+    plan = replace(
+        plan_with(
+            Fault(1.0, "kill_all", 0.0, 0.0, 4.0), *nobody, *dying, Fault(9.0, "kill_all", 0.0, 0.0, 3.0)
+        ),
+        flushes=True,
+        has_group=True,
+        states={"cleanup.policy": "compact", "segment.bytes": "400", "min.cleanable.dirty.ratio": "0.01"},
+        settings={"log.segment.bytes": "1500", "log.cleaner.backoff.ms": "500", **_of_groups(3, 2)},
+        duration_s=14.0,
+    )
+    outcome = run(plan)
+
+    assert outcome.code == OK, describe(outcome)
 
 
 def test_a_controller_dies_with_what_it_had_decided_undone() -> None:

@@ -12,6 +12,9 @@ from odradek.sim.world import World
 # Of the files a compaction makes, puts in place and takes out.
 MARKS = (".cleaned", ".swap", ".deleted", "cleaner-offset-checkpoint")
 MOST_STEPS = 60
+# The moment in which neither the old segments nor the new one are whole: a handful of steps of each compaction.
+SWAPS = (".swap",)
+MOST_SWAP_STEPS = 6
 # How long one waits for the cleaner to begin.
 ARMED_S = 10.0
 
@@ -22,11 +25,13 @@ def killed_while_cleaning(world: World, fault: Fault) -> bool:
     if broker is None:
         return False
     disk = broker.disks[int(fault.amount * 7) % len(broker.disks)]
-    host, left = broker.host, 1 + int(fault.amount * MOST_STEPS)
+    swaps_only = fault.target * 1_000 % 1.0 < 0.3
+    marks, most = (SWAPS, MOST_SWAP_STEPS) if swaps_only else (MARKS, MOST_STEPS)
+    host, left = broker.host, 1 + int(fault.amount * most)
 
     def dies_at(step: str) -> bool:
         nonlocal left
-        if broker.host is not host or not broker.is_running or not any(mark in step for mark in MARKS):
+        if broker.host is not host or not broker.is_running or not any(mark in step for mark in marks):
             return False
         left -= 1
         if left > 0 or world.excused or world.is_healed:

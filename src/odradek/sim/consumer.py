@@ -7,7 +7,7 @@ from typing import Any
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages import fetch, list_offsets
-from odradek.records.batch import iter_batches
+from odradek.records.batch import iter_whole_batches
 from odradek.records.errors import CorruptBatch
 from odradek.records.reader import Record, decode_batch
 from odradek.sim.checkers.history import History, Polled, Value
@@ -32,11 +32,14 @@ class SimConsumer:
         *,
         named: Callable[[TopicPartition, Any], TopicPartition] | None = None,
         may_start_over: bool = False,
+        fetch_bytes: int = 1 << 20,
     ) -> None:
         """`named` tells what the history calls the topic with this id. `may_start_over`: out of range is no bug,
-        because somebody deletes records or elects from outside the ISR: go on at the log start."""
+        because somebody deletes records or elects from outside the ISR: go on at the log start. `fetch_bytes`: of
+        one answer, at most, but for a first batch that is larger."""
         self._named = named
         self._may_start_over = may_start_over
+        self._fetch_bytes = fetch_bytes
         self._topic_id: Any = None
         self._times_started_over = 0
         self._first_name = name
@@ -72,7 +75,7 @@ class SimConsumer:
                             partition=self.partition.partition,
                             current_leader_epoch=epoch,
                             fetch_offset=self.offset,
-                            partition_max_bytes=1 << 20,
+                            partition_max_bytes=self._fetch_bytes,
                         )
                     ],
                 )
@@ -170,7 +173,7 @@ class SimConsumer:
         if not data:
             return found, epochs, next_offset
         view = memoryview(data)
-        for position, header in iter_batches(view):
+        for position, header in iter_whole_batches(view):
             for record in decode_batch(view[position : position + header.size_bytes]):
                 if record.offset >= self.offset:
                     found.append((record.offset, self._text(record)))

@@ -87,6 +87,28 @@ def index_misdirected(world: World, fault: Fault) -> bool:
     return True
 
 
+def index_torn(world: World, fault: Fault) -> bool:
+    """A killed broker finds one index too short for its entries, or not at all."""
+    broker = pick(world, fault)
+    if broker is None:
+        return False
+    files = [found for disk in broker.disks for found in _files(disk, INDEXES) if found[2].data]
+    if not files:
+        return False
+    disk, path, inode = files[int(fault.amount * len(files))]
+    broker.kill()
+    if fault.amount * len(files) % 1.0 < 0.5:
+        directory, _, name = path.rpartition("/")
+        disk.root.child(directory).remove(name)
+        world.note(f"{path} is gone")
+    else:
+        for content in (inode.data, inode.durable):
+            del content[len(inode.data) // 2 + 1 :]
+        world.note(f"{path} is cut to {len(inode.data)} bytes")
+    start_again(world, broker, fault.lasts_s)
+    return True
+
+
 def _batch_bit_flipped(world: World, fault: Fault, *, cold: bool) -> bool:
     """A bit of a batch is not what was written, while the other members of the ISR have the batch as it was.
 
@@ -182,6 +204,6 @@ def _files(disk: MemoryDisk, endings: tuple[str, ...]) -> Iterator[tuple[MemoryD
 
 
 TABLE = table_of(
-    power_cut_unflushed, torn_tail, index_bit_flipped, index_misdirected, batch_bit_flipped_cold,
+    power_cut_unflushed, torn_tail, index_bit_flipped, index_misdirected, index_torn, batch_bit_flipped_cold,
     batch_bit_flipped_hot, directory_offline,
 )  # fmt: skip

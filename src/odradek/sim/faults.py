@@ -29,7 +29,7 @@ ENDS_A_LIFE = frozenset(
         "kill_leader", "kill_controller", "kill_all", "stop_in_order", "pause", "bounce", "expire_session",
         "cut_leader_from_store", "power_cut", "power_cut_all", "fsync_fails", "disk_errors", "disk_full",
         "kill_controller_between_steps", "pause_controller_between_steps", "power_cut_unflushed", "torn_tail",
-        "index_bit_flipped", "index_misdirected", "directory_offline", "batch_bit_flipped_cold",
+        "index_bit_flipped", "index_misdirected", "index_torn", "directory_offline", "batch_bit_flipped_cold",
         "batch_bit_flipped_hot", "disks_swapped", "file_operation_fails",
         "segment_missing", "kill_coordinator", "disk_fails_while_cleaning",
         "kill_transaction_coordinator", "slow_coordinator_load",

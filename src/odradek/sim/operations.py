@@ -12,11 +12,15 @@ from odradek.protocol.messages import (
     alter_client_quotas,
     alter_replica_log_dirs,
     describe_client_quotas,
+    describe_cluster,
     describe_configs,
+    describe_groups,
     describe_log_dirs,
+    list_groups,
     offset_for_leader_epoch,
 )
 from odradek.sim.client import EPOCH_MS, Address, RequestFailed, SimClient
+from odradek.sim.group_member import GROUP
 from odradek.sim.plan import Fault
 from odradek.sim.targets import serving
 from odradek.sim.world import PORT, World
@@ -37,37 +41,47 @@ class Operations:
     _offset_at: Callable[[Address, TopicPartition, int], Any]
 
     async def _move_log_dir(self, fault: Fault) -> str:
-        """One replica, into the other directory of its broker."""
+        """One replica, into the other directory of its broker. Now and then it is called back on its way; and now and then a
+        broker is asked that does not host it, which is to keep in mind where the replica belongs should it come."""
         partition = self._partition(fault)
-        hosts = [
+        is_hosting = fault.amount >= 0.2
+        asked = [
             broker
             for broker in serving(self.world)
-            if broker.runtime is not None and partition in broker.runtime.broker.replicas.partitions
+            if broker.runtime is not None
+            and (partition in broker.runtime.broker.replicas.partitions) is is_hosting
         ]
-        if partition is None or not hosts:
-            return "nobody hosts it"
-        broker = hosts[int(fault.amount * len(hosts))]
+        if partition is None or not asked:
+            return "there is nobody to ask"
+        broker = asked[int(fault.amount * len(asked))]
         assert broker.runtime is not None
-        here = broker.runtime.logs.directory_of(partition)
-        there = [disk.path for disk in broker.disks if disk.path != here]
-        if not there:
+        paths = [disk.path for disk in broker.disks]
+        here = broker.runtime.logs.directory_of(partition) if is_hosting else paths[0]
+        there = next((path for path in paths if path != here), None)
+        if there is None or here is None:
             return "there is one directory"
-        wanted = alter_replica_log_dirs.AlterReplicaLogDirTopic(
-            name=partition.topic, partitions=[partition.partition]
-        )
-        request = alter_replica_log_dirs.AlterReplicaLogDirsRequest(
-            dirs=[alter_replica_log_dirs.AlterReplicaLogDir(path=there[0], topics=[wanted])]
-        )
+        wanted = [there, here] if is_hosting and fault.target * 1_000 % 1.0 < 0.4 else [there]
         try:
-            answer = await self._client.ask((broker.name, PORT), request)
-            code = ErrorCode(answer.results[0].partitions[0].error_code)
+            codes = [await self._moved(broker.name, partition, path) for path in wanted]
             seen = await self._client.ask(
                 (broker.name, PORT), describe_log_dirs.DescribeLogDirsRequest(topics=None)
             )
         except RequestFailed:
             return "no answer"
         moving = sum(row.is_future_key for d in seen.results for t in d.topics for row in t.partitions)
-        return f"{partition} of {broker.name} to {there[0]}: {code.name}, {moving} on their way"
+        return (
+            f"{partition} of {broker.name} to {', '.join(wanted)}: {', '.join(codes)}, {moving} on their way"
+        )
+
+    async def _moved(self, broker: str, partition: TopicPartition, path: str) -> str:
+        wanted = alter_replica_log_dirs.AlterReplicaLogDirTopic(
+            name=partition.topic, partitions=[partition.partition]
+        )
+        request = alter_replica_log_dirs.AlterReplicaLogDirsRequest(
+            dirs=[alter_replica_log_dirs.AlterReplicaLogDir(path=path, topics=[wanted])]
+        )
+        answer = await self._client.ask((broker, PORT), request)
+        return ErrorCode(answer.results[0].partitions[0].error_code).name
 
     async def _set_quota(self, fault: Fault) -> str:
         """Of all clients together, for a while. It is taken away again, however long that takes."""
@@ -133,4 +147,7 @@ def _questions(topic: str) -> list[Any]:
         describe_configs.DescribeConfigsRequest(resources=[resource], include_synonyms=True),
         describe_client_quotas.DescribeClientQuotasRequest(components=[], strict=False),
         describe_log_dirs.DescribeLogDirsRequest(topics=None),
+        describe_cluster.DescribeClusterRequest(),
+        list_groups.ListGroupsRequest(states_filter=[], types_filter=[]),
+        describe_groups.DescribeGroupsRequest(groups=[GROUP]),
     ]

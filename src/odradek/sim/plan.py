@@ -87,6 +87,7 @@ RUDE_KINDS: dict[str, tuple[str, int, float, float]] = {
     "late_client_bytes": ("F10", 3, 0.2, 12.0),
     "file_operation_fails": ("F19", 3, 0.5, 6.0),
     "segment_missing": ("F19", 2, 0.5, 6.0),
+    "index_torn": ("F21", 1, 0.5, 5.0),
     "loop_hangs": ("F5", 3, 0.3, 14.0),
     "deaf_clients": ("F31", 1, 0.5, 8.0),
     "half_frames": ("F31", 1, 0.5, 12.0),
@@ -98,7 +99,7 @@ RUDE_KINDS: dict[str, tuple[str, int, float, float]] = {
 ALSO: set[str] = set()  # drawn in this process whatever their weight
 # One broker may lose what others have, while all others are well: not where one copy may be all there is.
 LOSE_ONE = frozenset({"power_cut_unflushed", "torn_tail", *BATCH_KINDS})
-WANT_INDEXES = frozenset({"index_bit_flipped", "index_misdirected"})
+WANT_INDEXES = frozenset({"index_bit_flipped", "index_misdirected", "index_torn"})
 # What administrators do (`administration`), in the same terms. Half of the seeds have administrators.
 ACTIONS: dict[str, tuple[str, int, float, float]] = {
     "reassign": ("F24", 3, 0.0, 0.0),
@@ -137,6 +138,11 @@ TRANSACTION_KINDS: dict[str, tuple[str, int, float, float]] = {
     "move_transaction_coordinator": ("F28", 2, 0.0, 0.0),
     "slow_coordinator_load": ("F28", 2, 0.5, 4.0),
 }
+TABLES = (
+    KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, RUDE_KINDS, ACTIONS, OPERATIONS, CLEANER_KINDS, GROUP_KINDS,
+    TRANSACTION_KINDS,
+)  # fmt: skip
+ALL_KINDS = frozenset().union(*TABLES)
 # What a seed is about, by the numbers of the fault matrix: `classes_of`.
 CLASSES: dict[str, frozenset[str]] = {
     "processes": frozenset({"F1", "F2", "F3", "F4", "F5"}),
@@ -150,6 +156,7 @@ CLASSES: dict[str, frozenset[str]] = {
     "transactions": frozenset({"F28"}),
 }
 TOPICS = ("orders", "returns", "stock")
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 COMPACTED = "states"  # beside these
 QUIET_SHARE = 0.25  # of the time of every seed
 # May lose acknowledged records, with everybody's consent: few seeds, so that most can demand everything.
@@ -166,11 +173,7 @@ SINGLE = frozenset({"disk_emptied"})
 
 def classes_of(kinds: Iterable[str]) -> tuple[str, ...]:
     """Of these kinds of fault, in the order of `CLASSES`."""
-    tables = (
-        KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, RUDE_KINDS, ACTIONS, OPERATIONS, CLEANER_KINDS, GROUP_KINDS,
-        TRANSACTION_KINDS,
-    )  # fmt: skip
-    numbers = {table[kind][0] for kind in kinds for table in tables if kind in table}
+    numbers = {table[kind][0] for kind in kinds for table in TABLES if kind in table}
     return tuple(name for name, of_it in CLASSES.items() if not of_it.isdisjoint(numbers))
 
 
@@ -199,6 +202,7 @@ class Plan:
     has_group: bool = False  # of consumers that commit
     has_sharers: bool = False  # a group of KIP-848
     has_transactions: bool = False
+    fetch_bytes: int = 1 << 20  # of a partition, at most, in one answer to a consumer
     states: dict[str, str] = field(
         default_factory=dict
     )  # settings of the compacted topic; none: there is none
@@ -272,14 +276,15 @@ def draw(seed: int) -> Plan:
     )
     if replication_factor == 3 and min_insync_replicas == 2:
         further += _flips(seed, duration_s)
-    kinds = frozenset(chosen) | {fault.kind for fault in further}
+    rude = _by_themselves(RUDE_KINDS, seed, duration_s, 0.4)
+    kinds = frozenset(chosen) | {fault.kind for fault in (*further, *rude)}
     actions, settings = _administration(seed, duration_s, kinds)
     if not kinds.isdisjoint(WANT_INDEXES | BATCH_KINDS.keys()):
         settings.setdefault("log.segment.bytes", "2000")  # an index is written when its segment ends
     settings.update(_impatience(seed))
     faults += _deposals(seed, duration_s)
     faults += _client_faults(seed, duration_s)
-    faults += _by_themselves(RUDE_KINDS, seed, duration_s, 0.4)
+    faults += rude
     faults += _by_themselves(OPERATIONS, seed, duration_s, 0.15)
     settings.update(_records(seed))
     states, of_cleaner = _states(seed)
@@ -321,6 +326,7 @@ def draw(seed: int) -> Plan:
         has_group=has_group,
         has_sharers=has_sharers,
         has_transactions=has_transactions,
+        fetch_bytes=random.Random(f"fetches-{seed}").choice((1 << 20,) * 3 + (250,)),
         **_producers(seed, is_idempotent=is_idempotent),
     )
 
@@ -397,7 +403,7 @@ def _producers(seed: int, *, is_idempotent: bool) -> dict[str, Any]:
     return {
         "in_flight": 5 if has_several else 1,
         "leaves_gaps": rng.random() < 0.5 and has_several,
-        "codec": rng.choice((*["none"] * 6, "gzip", "snappy", "lz4", "zstd")),
+        "codec": rng.choice(("none",) * 5 + CODECS),
         "topic_count": rng.choice((1, 1, 1, 2, 3)),
     }
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from odradek.model.ids import TopicPartition
 from odradek.sim import states
+from odradek.sim.checkers.deliveries import FINAL
 from odradek.sim.checkers.groups import GroupHistory
 from odradek.sim.checkers.history import History
 from odradek.sim.checkers.sharers import SharingHistory
@@ -31,6 +32,7 @@ STATES = TopicPartition(COMPACTED, 0)
 STATE_PRODUCERS = 2  # of the same keys
 MEMBERS = 3
 SHARERS = 3  # of a group of KIP-848
+WHOLE_LOG = 1 << 20  # bytes
 BY_REPLICA = "replica-"  # names of consumers that read from any copy
 
 
@@ -286,4 +288,5 @@ class Workload:
             self.history,
             named=self.world.topics.named if plan.is_administered else None,
             may_start_over=plan.has(UNCLEAN | MOVE_THE_LOG_START) or plan.forgets_states,
+            fetch_bytes=WHOLE_LOG if name.startswith(FINAL) else plan.fetch_bytes,
         )
