@@ -54,8 +54,7 @@ sim: $(VENV)/.dev
 	+$(MAKE) --no-print-directory -j 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=line) sim-states sim-seeds
 
 sim-seeds: $(VENV)/.dev
-	$(BIN)/python -m odradek.sim $(or $(SIM),--seeds 0:2000) --jobs 2 --count-faults --coverage
-	$(BIN)/python -m odradek.sim --seeds 0:200 --twice --jobs 2
+	$(BIN)/python -m odradek.sim $(or $(SIM),--seeds 0:2000 --again 200) --jobs 2 --count-faults --coverage
 
 sim-states: $(VENV)/.dev
 	$(BIN)/python -m odradek.sim.explore --states 1000000

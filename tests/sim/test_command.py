@@ -159,7 +159,7 @@ def test_two_runs_that_differ_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(sweep, "_run_all", run_all)
     said: list[str] = []
-    code = sweep.sweep(range(2), jobs=1, twice=True, count_faults=False, say=said.append)
+    code = sweep.sweep(range(2), jobs=1, again=2, count_faults=False, say=said.append)
 
     assert code == CORRECTNESS
     assert sum("two runs differ" in line for line in said) == 2

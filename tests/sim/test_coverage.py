@@ -8,7 +8,17 @@ import pytest
 
 from odradek.replication.partition import Partition
 from odradek.sim import coverage, sweep
-from odradek.sim.coverage import Key, merged, modules, never_entered, shown, table, watched, without_reason
+from odradek.sim.coverage import (
+    Key,
+    entered_with_reason,
+    merged,
+    modules,
+    never_entered,
+    shown,
+    table,
+    watched,
+    without_reason,
+)
 from odradek.sim.not_entered import NOT_ENTERED, reason
 from odradek.sim.plan import draw
 from odradek.sim.run import run
@@ -93,6 +103,19 @@ def test_a_function_that_none_of_64_seeds_enters_needs_a_reason(monkeypatch: pyt
     parts = [(run(draw(5)), 1.0, seen)] * sweep.MOST_WATCHED
     monkeypatch.setattr(sweep, "_run_all", lambda *arguments, **options: iter(parts))
     said: list[str] = []
-    code = sweep.sweep(range(64), jobs=1, twice=False, count_faults=False, say=said.append, coverage=True)
+    code = sweep.sweep(range(64), jobs=1, count_faults=False, say=said.append, coverage=True)
     assert code == sweep.UNREACHED
     assert set(named) <= set(said)
+
+
+def test_a_reason_of_a_function_that_is_entered_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = reached_by(5)
+    assert entered_with_reason(seen) == []
+    monkeypatch.setitem(NOT_ENTERED, "nobody writes", ("replication/partition.py Partition.append",))
+    reason.cache_clear()
+    try:
+        (line,) = entered_with_reason(seen)
+        assert line.startswith("entered, and has a reason not to be: replication/partition.py:")
+        assert line.endswith(" Partition.append") and line in list(table(seen))
+    finally:
+        reason.cache_clear()

@@ -1,4 +1,4 @@
-"""`python -m odradek.sim --seed 42`, and `odradek sim`: one seed, or many.
+"""`python -m odradek.sim --seed 42`, and `odradek sim`: one seed, many, or a plan in a file.
 
 Exit code: 0 ok, 127 crash, 128 liveness, 129 correctness. The last line of a run says what it was.
 """
@@ -79,9 +79,21 @@ def _writable(ctx: click.Context, parameter: click.Parameter, value: Path | None
 
 
 NO_FAULTS = "none"
+MOST_JOBS = 64  # processes of about 100 MB
 OUTPUT = click.Path(dir_okay=False, writable=True, path_type=Path)
-FOR_ONE = ("only", "duration", "partitions", "producers", "shrink", "trace", "html", "profile", "as_json")
-FOR_MANY = ("jobs", "count_faults", "coverage")
+FOR_ONE = (
+    "only",
+    "duration",
+    "partitions",
+    "producers",
+    "shrink",
+    "trace",
+    "html",
+    "profile",
+    "as_json",
+    "save_plan",
+)
+FOR_MANY = ("jobs", "count_faults", "coverage", "again")
 
 
 @click.command(cls=_Reproducible)
@@ -89,7 +101,13 @@ FOR_MANY = ("jobs", "count_faults", "coverage")
 @click.option("--seeds", metavar="FIRST:LAST", callback=_range, help="Run all seeds from FIRST to LAST - 1.")
 @click.option("--twice", is_flag=True, help="Run each seed twice and compare the traces.")
 @click.option(
-    "--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="With --seeds: processes."
+    "--again",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --seeds: run the first N twice and compare the traces.",
+)
+@click.option(
+    "--jobs", type=click.IntRange(1, MOST_JOBS), default=2, show_default=True, help="With --seeds: processes."
 )
 @click.option("--count-faults", is_flag=True, help="With --seeds: how often each fault was injected.")
 @click.option(
@@ -100,9 +118,21 @@ FOR_MANY = ("jobs", "count_faults", "coverage")
 @click.option(
     "--only", metavar="N,N,...", callback=_numbers, help="With --seed: only these of its faults, or none."
 )
-@click.option("--duration", type=click.FloatRange(min=0.1), help="With --seed: seconds with faults.")
-@click.option("--partitions", type=click.IntRange(min=1), help="With --seed: so many, not as drawn.")
-@click.option("--producers", type=click.IntRange(min=1), help="With --seed: so many, not as drawn.")
+@click.option("--duration", type=click.FloatRange(0.1, 600), help="With --seed: seconds with faults.")
+@click.option("--partitions", type=click.IntRange(1, 200), help="With --seed: so many, not as drawn.")
+@click.option("--producers", type=click.IntRange(1, 50), help="With --seed: so many, not as drawn.")
+@click.option(
+    "--plan",
+    "plan_file",
+    type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
+    help="Run the plan in this file, in place of the one that a seed draws.",
+)
+@click.option(
+    "--save-plan",
+    type=OUTPUT,
+    callback=_writable,
+    help="Write down as JSON what ran, or what shrinking has left of it: for --plan.",
+)
 @click.option(
     "--trace",
     type=OUTPUT,
@@ -135,6 +165,7 @@ def sim(
     seed: int | None,
     seeds: range | None,
     twice: bool,
+    again: int | None,
     jobs: int,
     count_faults: bool,
     shrink: bool,
@@ -142,6 +173,8 @@ def sim(
     duration: float | None,
     partitions: int | None,
     producers: int | None,
+    plan_file: Path | None,
+    save_plan: Path | None,
     trace: Path | None,
     html: Path | None,
     profile: bool,
@@ -154,8 +187,10 @@ def sim(
 
     Exit code: 0 ok, 127 crash, 128 liveness, 129 correctness.
     """
-    if (seed is None) == (seeds is None):
-        raise click.UsageError("one of --seed and --seeds is wanted, e.g. --seed 42 or --seeds 0:100")
+    if [seed is None, seeds is None, plan_file is None].count(False) != 1:
+        raise click.UsageError(
+            "one of --seed, --seeds and --plan is wanted, e.g. --seed 42, --seeds 0:100 or --plan FILE"
+        )
     _refuse(ctx, FOR_ONE if seeds is not None else FOR_MANY, "--seed" if seeds is not None else "--seeds")
     from odradek.sim.plan import ALSO
 
@@ -168,7 +203,7 @@ def sim(
             sweep(
                 seeds,
                 jobs=jobs,
-                twice=twice,
+                again=len(seeds) if twice else again or 0,
                 count_faults=count_faults,
                 say=_say_at_once,
                 hashes=hashes,
@@ -177,8 +212,8 @@ def sim(
         )
     from odradek.sim.run import CORRECTNESS, OK, describe
 
-    assert seed is not None
-    plan = _chosen(seed, only, duration, partitions, producers)
+    whole, source = _whole(seed, plan_file)
+    plan = _chosen(whole, source, only, duration, partitions, producers)
     outcome = _profiled(plan) if profile else run_plan(plan)
     if twice and run_plan(plan).trace_hash != outcome.trace_hash:
         outcome.code, outcome.reason = CORRECTNESS, "two runs of this seed differ"
@@ -188,13 +223,19 @@ def sim(
         from odradek.sim.shrink import shrunk
 
         plan, outcome, _ = shrunk(plan, outcome)
-        click.echo(f"left of it: {command_of(plan)}\n", err=True)
+        click.echo(f"left of it: {command_of(plan, whole, source)}\n", err=True)
+    if save_plan is not None:
+        from odradek.sim.plan_file import write
+
+        write(plan, save_plan)
+        click.echo(f"{save_plan}: the plan; odradek sim --plan {save_plan} runs it", err=True)
     if trace is not None or html is not None:
         _draw(plan, trace, html)
     if as_json:
         click.echo(json.dumps(outcome.as_dict()))
     else:
-        click.echo(describe(outcome, changes=_changes(plan) if outcome.code != OK else ()))
+        changes = _changes(plan) if outcome.code != OK else ()
+        click.echo(describe(outcome, faults=whole.faults, changes=changes))
     sys.exit(outcome.code)
 
 
@@ -205,22 +246,36 @@ def _refuse(ctx: click.Context, names: tuple[str, ...], belongs_to: str) -> None
             raise click.UsageError(f"{parameter.opts[0]} goes with {belongs_to}")
 
 
+def _whole(seed: int | None, file: Path | None) -> "tuple[Plan, str]":
+    """What the seed draws or the file says, and the words of the command for it."""
+    if file is None:
+        from odradek.sim.plan import draw
+
+        assert seed is not None
+        return draw(seed), f"--seed {seed}"
+    from odradek.sim.plan_file import Unusable, read
+
+    try:
+        return read(file), f"--plan {file}"
+    except Unusable as error:
+        raise click.UsageError(f"--plan {file}: {error}") from error
+
+
 def _chosen(
-    seed: int,
+    whole: "Plan",
+    source: str,
     only: tuple[int, ...] | None,
     duration: float | None,
     partitions: int | None,
     producers: int | None,
 ) -> "Plan":
-    """What the seed draws, with what is given in its place."""
-    from odradek.sim.plan import draw
-
-    plan = draw(seed)
+    """The plan with what is given in place of its own."""
+    plan = whole
     if only is not None:
         count = len(plan.faults)
         unknown = sorted(set(only) - set(range(count)))
         if unknown:
-            raise click.UsageError(f"--only {unknown[0]}: seed {seed} has {count} faults, numbered from 0")
+            raise click.UsageError(f"--only {unknown[0]}: {source} has {count} faults, numbered from 0")
         plan = plan.without(set(range(count)) - set(only))
     return replace(
         plan,
@@ -230,18 +285,17 @@ def _chosen(
     )
 
 
-def command_of(plan: "Plan") -> str:
-    """What runs this plan again, which is drawn but for what was left out."""
-    from odradek.sim.plan import ALSO, draw
+def command_of(plan: "Plan", whole: "Plan", source: str) -> str:
+    """What runs this plan again, which is `whole` but for what was left out."""
+    from odradek.sim.plan import ALSO
 
-    drawn = draw(plan.seed)
-    kept = [str(number) for number, fault in enumerate(drawn.faults) if fault in plan.faults]
-    words = ["odradek sim --seed", str(plan.seed), "--only", ",".join(kept) or NO_FAULTS]
+    kept = [str(number) for number, fault in enumerate(whole.faults) if fault in plan.faults]
+    words = ["odradek sim", source, "--only", ",".join(kept) or NO_FAULTS]
     for name in ("duration_s", "partitions", "producers"):
         value = getattr(plan, name)
-        if value != getattr(drawn, name):
+        if value != getattr(whole, name):
             words += [f"--{name.removesuffix('_s')}", str(value)]
-    if ALSO:
+    if ALSO and source.startswith("--seed"):
         words += ["--also", ",".join(sorted(ALSO))]
     return " ".join(words)
 

@@ -106,6 +106,17 @@ def without_reason(seen: Mapping[str, bytes | bytearray]) -> list[str]:
     ]
 
 
+def entered_with_reason(seen: Mapping[str, bytes | bytearray]) -> list[str]:
+    """A reason that is not true any more."""
+    never = set(never_entered(seen))
+    return [
+        f"entered, and has a reason not to be: {shown(key)[0]}:{key[1]} {key[2]}"
+        for module in modules().values()
+        for key in module.functions
+        if reason(*shown(key)) is not None and key not in never
+    ]
+
+
 def table(seen: Mapping[str, bytes | bytearray]) -> Iterator[str]:
     for room in ROOMS:
         counts: Counter[str] = Counter()
@@ -128,6 +139,7 @@ def table(seen: Mapping[str, bytes | bytearray]) -> Iterator[str]:
     for why, count in sorted((why, count) for why, count in reasons.items() if why):
         yield f"{count:4} functions never entered: {why}"
     yield from without_reason(seen)
+    yield from entered_with_reason(seen)
 
 
 def _percent(part: int, whole: int) -> str:

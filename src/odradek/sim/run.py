@@ -7,6 +7,7 @@ every ISR full, every replica identical. `quiescence.pending` says why it is not
 
 import asyncio
 import gc
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -412,8 +413,9 @@ class _Run:
         mistake = self.mistakes.first()
         if mistake is not None:
             raise Crashed(mistake)
-        if world.loop.events > MOST_EVENTS:
-            raise Broken(LIVENESS, f"more than {MOST_EVENTS} events: something goes round in circles")
+        most = most_events(self.plan)
+        if world.loop.events > most:
+            raise Broken(LIVENESS, f"more than {most} events: something goes round in circles")
         self._check_invariants()
 
     def _check_invariants(self) -> None:
@@ -475,10 +477,18 @@ class _Run:
             raise Broken(CORRECTNESS, str(found[0]), found)
 
 
-def describe(outcome: Outcome, *, changes: Sequence[str] = (), last: int = 50) -> str:
+def most_events(plan: Plan) -> int:
+    """Of a run that goes on. What is drawn has at most so many of each; somebody who asks for more gets as much more."""
+    larger = (plan.duration_s / 16.0, plan.partitions / 3, plan.producers / 3)
+    return int(MOST_EVENTS * math.prod(max(share, 1.0) for share in larger))
+
+
+def describe(
+    outcome: Outcome, *, faults: Sequence[Fault] | None = None, changes: Sequence[str] = (), last: int = 50
+) -> str:
     """What somebody who has to find the bug wants to see, and what it was in the last line.
 
-    `changes`: the state changes of the run (`trace`), where somebody wrote them down; else what the world was told.
+    `faults`: of the plan, by which they are numbered; None: as the seed draws them. `changes`: the state changes of the run (`trace`), where somebody wrote them down; else what the world was told.
     """
     lines: list[str] = []
     if outcome.code != OK:
@@ -487,7 +497,8 @@ def describe(outcome: Outcome, *, changes: Sequence[str] = (), last: int = 50) -
         lines += [f"  {line}" for line in outcome.traceback.splitlines()]
         if outcome.why:
             lines += ["", "why:"] + [f"  {line}" for line in outcome.why]
-        numbers = {fault: number for number, fault in enumerate(draw(outcome.seed).faults)}
+        planned = draw(outcome.seed).faults if faults is None else faults
+        numbers = {fault: number for number, fault in enumerate(planned)}
         lines += ["", "faults:"] + [f"  {numbers.get(f, '-')}: {f}" for f in outcome.injected]
         told = changes or [f"{at:9.4f} {text}" for at, text in outcome.notes]
         lines += ["", f"the last {last} changes:"]

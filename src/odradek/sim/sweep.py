@@ -1,4 +1,4 @@
-"""Many seeds, in several processes; each twice if wanted, the second time in other processes with other hashes."""
+"""Many seeds, in several processes; some or all of them twice if wanted, the second time in other processes with other hashes."""
 
 import gc
 import multiprocessing
@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from odradek.controller import bulk_moves
-from odradek.sim.coverage import Seen, merged, table, watched, without_reason
+from odradek.sim.coverage import Seen, entered_with_reason, merged, table, watched, without_reason
 from odradek.sim.plan import ALSO, draw
 from odradek.sim.run import CORRECTNESS, OK, Outcome
 from odradek.sim.run import run as run_plan
@@ -29,7 +29,7 @@ def sweep(
     seeds: Sequence[int],
     *,
     jobs: int,
-    twice: bool,
+    again: int = 0,
     count_faults: bool,
     say: Say,
     hashes: Path | None = None,
@@ -37,8 +37,8 @@ def sweep(
 ) -> int:
     """Runs all; the exit code is that of the first that failed. The last line is the sum of the lines of all.
 
-    `hashes`: a file to be written, a line for every seed. `coverage`: of the first `MOST_WATCHED`. A function that none of 64
-    enters and that has no reason (`not_entered`) is a failure.
+    `again`: so many of them run once more and must come to the same. `hashes`: a file to be written, a line for every seed. `coverage`: of the first `MOST_WATCHED`. A function that none of 64
+    enters and that has no reason (`not_entered`) is a failure, and so is one that has a reason and is entered.
     """
     begun, cpu = time.perf_counter(), 0.0
     outcomes: list[Outcome] = []
@@ -51,16 +51,19 @@ def sweep(
         outcomes.append(outcome)
         if outcome.code != OK:
             say(f"{outcome.line}: {outcome.reason}")
-    if twice:
-        first = {o.seed: o for o in outcomes}
+    first = {o.seed: o for o in outcomes}
+    ran = sum(o.events for o in outcomes)
+    compared = list(seeds[:again])
+    if compared:
         # Backwards, with other hashes of strings, and with every event of a controller taken for a large one, which is
         # to make no difference (`controller.bulk_moves`): what depends on any of these shows.
-        for again, seconds, _ in _run_all(list(reversed(seeds)), jobs, hash_seed="1", is_large=True):
+        for second, seconds, _ in _run_all(compared[::-1], jobs, hash_seed="1", is_large=True):
             cpu += seconds
-            before = first[again.seed]
-            if (again.trace_hash, again.events) != (before.trace_hash, before.events):
+            ran += second.events
+            before = first[second.seed]
+            if (second.trace_hash, second.events) != (before.trace_hash, before.events):
                 say(
-                    f"seed {again.seed}: two runs differ, {before.trace_hash:016x} and {again.trace_hash:016x}"
+                    f"seed {second.seed}: two runs differ, {before.trace_hash:016x} and {second.trace_hash:016x}"
                 )
                 before.code = before.code or CORRECTNESS
     if hashes is not None:
@@ -75,17 +78,21 @@ def sweep(
         seen = merged(parts)
         for line in table(seen):
             say(line)
-        unreached = len(parts) == MOST_WATCHED and bool(without_reason(seen))
-    events = sum(o.events for o in outcomes)
-    ran = events * (2 if twice else 1)
+        unreached = len(parts) == MOST_WATCHED and bool(without_reason(seen) or entered_with_reason(seen))
     say(
-        f"{len(outcomes)} seeds{' twice, equal traces' if twice and not failed else ''}: {len(failed)} failed, "
-        f"{events} events, {sum(o.faults for o in outcomes)} faults, "
+        f"{len(outcomes)} seeds{_compared(len(compared), len(outcomes)) if not failed else ''}: {len(failed)} failed, "
+        f"{sum(o.events for o in outcomes)} events, {sum(o.faults for o in outcomes)} faults, "
         f"{sum(o.acked_batches for o in outcomes)} acknowledged batches, "
         f"{sum(o.simulated_s for o in outcomes) / 3600:.2f} logical hours; "
         f"{took:.1f} s, {ran / took:.0f} events/s, {ran / cpu:.0f} per second of a core"
     )
     return failed[0].code if failed else UNREACHED if unreached else OK
+
+
+def _compared(count: int, of: int) -> str:
+    if not count:
+        return ""
+    return " twice, equal traces" if count == of else f", {count} of them twice, equal traces"
 
 
 def fault_table(outcomes: Sequence[Outcome]) -> Iterator[str]:
