@@ -1,5 +1,7 @@
 """What a seed draws before anything runs."""
 
+from dataclasses import replace
+
 import pytest
 
 from odradek.sim.plan import QUIET_SHARE, Fault, draw, with_a_quiet_quarter
@@ -17,6 +19,14 @@ def test_a_quarter_of_the_time_of_every_seed_is_free_of_faults() -> None:
     for seed in range(500):
         plan = draw(seed)
         assert longest_quiet_s(plan.faults, plan.duration_s) >= QUIET_SHARE * plan.duration_s - 1e-9, seed
+
+
+def test_what_waits_until_everybody_is_well_does_not_strike_in_the_quiet_time() -> None:
+    plan = replace(
+        draw(5), duration_s=10.0, faults=(Fault(1.0, "pause", 0, 0, 1.0), Fault(7.0, "pause", 0, 0))
+    )
+
+    assert [plan.not_quiet(at_s) for at_s in (1.5, 2.0, 6.9, 7.0, 8.0)] == [1.5, 7.0, 7.0, 7.0, 8.0]
 
 
 def test_no_fault_is_left_out_for_it() -> None:

@@ -88,15 +88,26 @@ def index_misdirected(world: World, fault: Fault) -> bool:
 
 
 def index_torn(world: World, fault: Fault) -> bool:
-    """A killed broker finds one index too short for its entries, or not at all."""
+    """A broker that was killed or stopped finds one index too short for its entries, or not at all. After a stop in order it
+    trusts what it finds; after a kill it makes the indexes anew from the recovery point on."""
     broker = pick(world, fault)
     if broker is None:
         return False
+    if fault.target * 1_000 % 1.0 < 0.5:
+        broker.kill()
+        _tear_an_index(world, broker, fault)
+        return True
+    broker.stop()
+    world.when_stopped(broker, lambda: _tear_an_index(world, broker, fault))
+    return True
+
+
+def _tear_an_index(world: World, broker: SimBroker, fault: Fault) -> None:
+    start_again(world, broker, fault.lasts_s)
     files = [found for disk in broker.disks for found in _files(disk, INDEXES) if found[2].data]
     if not files:
-        return False
+        return
     disk, path, inode = files[int(fault.amount * len(files))]
-    broker.kill()
     if fault.amount * len(files) % 1.0 < 0.5:
         directory, _, name = path.rpartition("/")
         disk.root.child(directory).remove(name)
@@ -105,8 +116,6 @@ def index_torn(world: World, fault: Fault) -> bool:
         for content in (inode.data, inode.durable):
             del content[len(inode.data) // 2 + 1 :]
         world.note(f"{path} is cut to {len(inode.data)} bytes")
-    start_again(world, broker, fault.lasts_s)
-    return True
 
 
 def _batch_bit_flipped(world: World, fault: Fault, *, cold: bool) -> bool:

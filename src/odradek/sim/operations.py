@@ -22,11 +22,12 @@ from odradek.protocol.messages import (
 from odradek.sim.client import EPOCH_MS, Address, RequestFailed, SimClient
 from odradek.sim.group_member import GROUP
 from odradek.sim.plan import Fault
-from odradek.sim.targets import serving
+from odradek.sim.targets import serving, start_again
 from odradek.sim.world import PORT, World
 
 TOPIC_RESOURCE = 2
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+DIES_MOVING = 0.5  # how often its broker dies while a replica is on its way
 CLIENTS = "c1"  # the client id of every producer and consumer (`workload.MACHINE`)
 
 
@@ -69,9 +70,16 @@ class Operations:
         except RequestFailed:
             return "no answer"
         moving = sum(row.is_future_key for d in seen.results for t in d.topics for row in t.partitions)
-        return (
+        said = (
             f"{partition} of {broker.name} to {', '.join(wanted)}: {', '.join(codes)}, {moving} on their way"
         )
+        world = self.world
+        may_die = broker.is_running and not (world.excused or world.is_healed)
+        if moving and may_die and fault.amount * 1_000 % 1.0 < DIES_MOVING:
+            broker.kill()
+            start_again(world, broker, 1.0)
+            return f"{said}, and it dies"
+        return said
 
     async def _moved(self, broker: str, partition: TopicPartition, path: str) -> str:
         wanted = alter_replica_log_dirs.AlterReplicaLogDirTopic(

@@ -242,6 +242,17 @@ class Plan:
         """The steps of each turn are counted, which takes several times as long: one seed of fifty."""
         return self.seed % 50 == 0
 
+    def not_quiet(self, at_s: float) -> float:
+        """When that is not in the time that is free of faults: `at_s`, or the end of that time."""
+        begin = end = until = 0.0
+        for fault in sorted(self.faults):
+            if fault.at_s - until > end - begin:
+                begin, end = until, fault.at_s
+            until = max(until, fault.at_s + fault.lasts_s)
+        if self.duration_s - until > end - begin:
+            begin, end = until, self.duration_s
+        return end if begin <= at_s < end else at_s
+
     def without(self, faults: set[int]) -> "Plan":
         return replace(self, faults=tuple(f for n, f in enumerate(self.faults) if n not in faults))
 
@@ -285,7 +296,9 @@ def draw(seed: int) -> Plan:
     faults += _deposals(seed, duration_s)
     faults += _client_faults(seed, duration_s)
     faults += rude
-    faults += _by_themselves(OPERATIONS, seed, duration_s, 0.15)
+    operations = _by_themselves(OPERATIONS, seed, duration_s, 0.15)
+    faults += operations
+    settings.update(_disks(seed, moves=any(fault.kind == "move_log_dir" for fault in operations)))
     settings.update(_records(seed))
     states, of_cleaner = _states(seed)
     settings.update(of_cleaner)
@@ -464,9 +477,9 @@ def _client_faults(seed: int, duration_s: float) -> list[Fault]:
 
 
 def _records(seed: int) -> dict[str, str]:
-    """What brokers do with the records themselves: one seed of five has something of it."""
+    """What brokers do with the records themselves: one seed of three has something of it."""
     rng = random.Random(f"records-{seed}")
-    if rng.random() >= 0.2:
+    if rng.random() >= 0.33:
         return {}
     name, value = rng.choice(
         (
@@ -477,6 +490,18 @@ def _records(seed: int) -> dict[str, str]:
         )
     )
     return {name: value}
+
+
+def _disks(seed: int, *, moves: bool) -> dict[str, str]:
+    """One seed of four has segments of a few batches. In two of three of those with `moves` a replica takes seconds to move, so
+    that others come in between."""
+    rng = random.Random(f"disks-{seed}")
+    settings = {}
+    if rng.random() < 0.25:
+        settings["log.segment.bytes"] = str(rng.choice((300, 600, 1_500)))
+    if rng.random() < 2 / 3 and moves:
+        settings["replica.alter.log.dirs.io.max.bytes.per.second"] = str(rng.choice((1_000, 3_000)))
+    return settings
 
 
 def _by_themselves(

@@ -9,6 +9,7 @@ import asyncio
 import gc
 import math
 import sys
+from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ from odradek.sim.plan import (
     BATCH_KINDS,
     CLOCKS,
     COMPACTED,
+    LOSE_ONE,
     MOVE_THE_LOG_START,
     TOPICS,
     UNCLEAN,
@@ -56,6 +58,7 @@ TOPIC = TOPICS[0]
 # As a broker's process has them: what a world makes lives to its end, and is let go at once then.
 GC_THRESHOLDS = (50_000, 50, 100)
 LOOK_EVERY_S = 0.25
+AGAIN_S = 0.5
 LIVENESS_S = 180.0
 STAYS_S = 3.0  # the controller may be moving leaders to where they belong just then
 GOES_ON_S = 0.5
@@ -292,16 +295,18 @@ class _Run:
     def _safety(self) -> None:
         world, plan = self.world, self.plan
         begun = world.loop.time()
-        to_come = sorted(plan.faults)
+        to_come = [(fault.at_s, fault) for fault in sorted(plan.faults)]
         end = begun + plan.duration_s
         while world.loop.time() < end:
-            due = begun + to_come[0].at_s if to_come else end
+            due = begun + to_come[0][0] if to_come else end
             self._advance_to(min(due, end, world.loop.time() + LOOK_EVERY_S))
-            while to_come and world.loop.time() >= begun + to_come[0].at_s:
-                fault = to_come.pop(0)
+            while to_come and world.loop.time() >= begun + to_come[0][0]:
+                at_s, fault = to_come.pop(0)
                 if faults.inject(world, fault):
                     self.outcome.faults += 1
                     self.outcome.injected.append(fault)
+                elif fault.kind in LOSE_ONE:  # it waits until everybody is well
+                    insort(to_come, (plan.not_quiet(at_s + AGAIN_S), fault))
 
     def _heal(self) -> None:
         self.workload.is_over = True
