@@ -25,7 +25,7 @@ from odradek.spark.decode import RecordTooLarge
 from odradek.spark.formats import registry as registry_module
 from odradek.spark.formats.declared import Format
 from odradek.spark.formats.rows import LARGEST
-from odradek.spark.jobs.tables import TablesJob, planned
+from odradek.spark.jobs.tables import TablesJob, followed, planned, start
 from odradek.spark.kill_switch import OFF
 from odradek.spark.on_error import Most, TooManyLetters, actions_of
 from odradek.spark.options import parse
@@ -496,3 +496,18 @@ def test_the_command_takes_what_a_job_takes(job: TablesJob, server: RegistryServ
         planned(job._replace(from_checkpoint=str(checkpoint), starting_offsets="latest"))
     Path(job.checkpoint_directory).mkdir(parents=True)
     assert planned(job._replace(from_checkpoint="gone")).job.starting_offsets == "earliest"
+
+
+@pytest.mark.spark
+def test_a_whole_job_of_avro_and_its_letters_fed_again(
+    spark: Any, job: TablesJob, server: RegistryServer
+) -> None:
+    plan = planned(job._replace(is_once=True))
+
+    batches = [b for b in followed(start(spark, plan), plan, lambda: False, spark) if b is not None]
+    server.has(8, NEWER)
+
+    assert [(b.rows, b.dead_letters, b.lag_records) for b in batches] == [(3, 3, 0)]
+    assert replay(job.table).rows == 1
+    assert [row["__offset"] for row in rows(job)] == [0, 1, 2, 5]
+    assert verify(job.table, job.bootstrap).is_equal
