@@ -31,6 +31,7 @@ SOURCE, TARGET, GROUP, NAME = "orders", "invoices", "billing", "billing-1"
 PARTITIONS = 3
 RECORDS_PER_SECOND = 300
 BETWEEN_KILLS = 150  # records that come out
+DEATHS = 5  # of the loop, where it is killed
 PATIENCE_S = 120.0
 OF_GROUPS, OF_TRANSACTIONS = 0, 1
 INTERNAL = ("__consumer_offsets", "__transaction_state")
@@ -164,7 +165,10 @@ class Trial:
         self.goes_on_until(lambda: self.audit.count >= wanted, f"{more} more records come out")
 
     def kill_loop(self) -> None:
-        self.loop.kill()
+        """Some times in a row, for it is to die in a certain moment: offsets are in the transaction, and it is open."""
+        for _ in range(DEATHS):
+            self.comes_out(1)
+            self.loop.kill()
 
     def kill_leader(self) -> None:
         self.kill_broker(leader_of(self.cluster, TARGET))
