@@ -1,0 +1,112 @@
+"""Bugs of coordinators that a small world shows (`tests.mutants.worlds`): who judges it names them."""
+
+from typing import NamedTuple
+
+from tests.mutants.edit import Edit
+from tests.mutants.worlds import TRANSACTIONS
+
+
+class WorldMutant(NamedTuple):
+    name: str
+    source: str  # a bug of Apache Kafka, or the proposal whose rule is broken
+    what: str
+    edits: tuple[Edit, ...]
+    breaks: str  # the first anomaly
+    world: str = TRANSACTIONS
+    plan: int = 0  # of the world
+
+
+SHOWN_BY_WORLDS = (
+    WorldMutant(
+        "nobody_is_asked",
+        "KAFKA-14402",
+        "a batch that comes behind the marker of its transaction opens one that nobody ends",
+        (
+            Edit(
+                "broker.verifications:Verifications.needs_none",
+                "not has_open(partition, writer)",
+                "False",
+            ),
+        ),
+        "I12",
+    ),
+    WorldMutant(
+        "a_repeated_marker_is_refused",
+        "KAFKA-19999",
+        "a marker that is sent again, with no transaction open, is refused, and the transaction is never complete",
+        (
+            Edit(
+                "log.producers:Producers.check_marker",
+                "header.producer_epoch < producer.producer_epoch",
+                "producer.transaction_first_offset < 0",
+            ),
+        ),
+        "I12",
+    ),
+    WorldMutant(
+        "a_marker_without_its_offsets",
+        "KAFKA-17507",
+        "a marker is told to be written, and the group's coordinator never makes its offsets visible",
+        (Edit("broker.marker_writes:OffsetsMarkerWait.finish", "not self._error", "False"),),
+        "I12",
+    ),
+    WorldMutant(
+        "stable_without_the_open",
+        "KIP-98",
+        "the last stable offset passes over transactions that are open",
+        (
+            Edit(
+                "log.producers:Producers.last_stable_offset",
+                "min(stable, next(iter(self._open.values())))",
+                "stable",
+            ),
+        ),
+        "aborted-read",
+    ),
+    WorldMutant(
+        "offsets_of_an_open_transaction",
+        "KIP-98",
+        "offsets of a transaction are visible before it is committed",
+        (
+            Edit(
+                "coordinator.offsets:Offsets.apply",
+                "producer_id != NO_PRODUCER and value is not None",
+                "False",
+            ),
+        ),
+        "number-skipped",
+    ),
+    WorldMutant(
+        "offsets_of_an_aborted_transaction",
+        "KIP-98",
+        "an abort marker makes offsets visible as a commit does",
+        (Edit("coordinator.offsets:Offsets.end_transaction", "not is_commit", "False"),),
+        "number-skipped",
+    ),
+    WorldMutant(
+        "markers_are_not_loaded",
+        "KIP-98",
+        "whoever loads a group's partition passes over its markers: offsets stay pending",
+        (
+            Edit(
+                "coordinator.loading:Loaded.batch",
+                "self.stored.end_transaction(header.producer_id, is_commit=marker.is_commit)",
+                "None",
+            ),
+        ),
+        "I12",
+    ),
+    WorldMutant(
+        "the_last_partitions_alone",
+        "KIP-98",
+        "partitions that are added take the place of those that were",
+        (
+            Edit(
+                "coordinator.adding:_add",
+                "value.partitions | partitions",
+                "partitions",
+            ),
+        ),
+        "I12",
+    ),
+)

@@ -1,0 +1,55 @@
+"""Small worlds in which coordinators have something to lose: what the museum of coordinators puts its bugs back in."""
+
+from dataclasses import replace
+
+from odradek.sim.plan import Fault, Plan, _of_sharers, _of_transactions, draw
+
+TRANSACTIONS, SHARERS, GROUP = "transactions", "sharers", "group"
+
+
+def _plan(world: str, seed: int, faults: tuple[Fault, ...]) -> Plan:
+    return replace(
+        draw(seed),
+        brokers=3,
+        partitions=3 if world != TRANSACTIONS else 1,
+        replication_factor=3,
+        min_insync_replicas=2,
+        producers=1,
+        acks=-1,
+        pause_between_sends_s=0.2,
+        duration_s=15.0,
+        flushes=False,
+        topic_count=1,
+        states={},
+        reads_from_replicas=False,
+        has_group=world == GROUP,
+        has_sharers=world == SHARERS,
+        has_transactions=world == TRANSACTIONS,
+        store_notices_death=True,
+        settings={**_of_sharers(3, 2), **_of_transactions(3, 2)},
+        faults=faults,
+    )
+
+
+def _often(kind: str, every_s: float, lasts_s: float) -> tuple[Fault, ...]:
+    count = int(14 / every_s)
+    return tuple(
+        Fault(1.0 + every_s * n, kind, (n * 0.37) % 1, (n * 0.61) % 1, lasts_s) for n in range(count)
+    )
+
+
+WORLDS: dict[str, tuple[Plan, ...]] = {
+    TRANSACTIONS: (
+        _plan(TRANSACTIONS, 1, _often("kill_transaction_coordinator", 3.5, 1.0)),
+        _plan(TRANSACTIONS, 2, _often("transactional_producer_killed", 1.2, 0.4)),
+        _plan(TRANSACTIONS, 3, _often("late_client_bytes", 1.5, 1.5) + _often("kill_coordinator", 4.5, 1.0)),
+    ),
+    SHARERS: (
+        _plan(SHARERS, 1, _often("member_killed", 2.0, 0.8)),
+        _plan(SHARERS, 2, _often("kill_coordinator", 4.0, 1.0) + _often("member_killed", 3.0, 0.5)),
+    ),
+    GROUP: (
+        _plan(GROUP, 1, _often("member_killed", 2.0, 0.8)),
+        _plan(GROUP, 2, _often("kill_coordinator", 3.0, 1.0)),
+    ),
+}
