@@ -69,8 +69,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "for tests": ("replication/waiting.py AckQueue.__len__",),
     "no world throttles replication": (
         "replication/throttle.py ReplicationThrottle.holds_back",
-        "replication/throttle.py ReplicationThrottle.free_at_ms",
-        "replication/windowed_sum.py WindowedSum.oldest_ends_ms",
         "replication/follower.py FollowerFetcher._hold_back",
     ),
     "for leaders before version 12 of Fetch": (
@@ -111,7 +109,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "replication/partition.py Partition.image",
         "replication/partition.py Partition.take",
         "broker/metadata_cache.py MetadataCache.partition_count",
-        "broker/producer_ids.py ProducerIds.forget",
         "broker/topic_configs.py TopicConfigs.overrides_of",
         "server/broker_runtime.py BrokerRuntime.crash",
         "server/broker_runtime.py BrokerRuntime.hurry",
@@ -223,8 +220,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/connection.py Connection._wait_muted",
         "server/connection.py Connection._unmute",
         "server/connection.py Connection.size_refused",
-        "server/connection.py Connection._leave_at_once",
-        "server/connection.py Connection.abort",
         "server/connection.py Connection.is_idle",
         "server/connection_limits.py ConnectionLimits._taken",
         "server/fetchers.py _LeaderConnection.size_refused",
@@ -261,6 +256,9 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "a bit has to turn in the length or the magic of a batch that is read before the walk over all logs comes by": (
         "log/segment.py Segment.corrupt",
         "log/compaction/cleaning.py Cleaning._uncleanable",
+    ),
+    "a producer has to be fenced while one of its batches waits to be admitted": (
+        "broker/transactional_produce.py _overtaken",
     ),
     "no administrator of a world takes compaction from a topic": ("log/segment.py Segment.has_gaps",),
     "a follower of an empty log has to be told of later offsets than it asked for": (
