@@ -257,7 +257,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "log/segment.py Segment.corrupt",
         "log/compaction/cleaning.py Cleaning._uncleanable",
     ),
-    "a producer has to be fenced while one of its batches waits to be admitted": (
+    "a marker has to come into a log between the answer of the coordinator and the append": (
         "broker/transactional_produce.py _overtaken",
     ),
     "no administrator of a world takes compaction from a topic": ("log/segment.py Segment.has_gaps",),
