@@ -47,6 +47,7 @@ def plan_with(*chosen: Fault, seed: int = 1) -> Plan:
         settings={"log.segment.bytes": "1500"},
         has_sharers=False,
         has_transactions=False,
+        fetch_bytes=1 << 20,
     )
 
 

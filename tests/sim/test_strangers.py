@@ -59,7 +59,7 @@ def test_no_leader_epoch_that_is_claimed_comes_true_before_the_claim_is_read(
 
 def test_what_is_granted_to_a_stranger_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validation, "check_header", lambda *args, **options: None)
-    outcome = run(plan_with(Fault(4.0, "hostile_batches", 0.1, 0.4, 0.0)))
+    outcome = run(plan_with(Fault(4.0, "hostile_batches", 0.9, 0.4, 0.0)))
 
     assert outcome.code == CORRECTNESS
     assert outcome.reason.startswith("StrangerIsRefused: b")

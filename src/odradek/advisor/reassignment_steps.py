@@ -10,7 +10,7 @@ from odradek.model.values import dataclass
 
 STEPS = (
     "the topic node lists target and origin",
-    "everybody learns of the larger set, at a new leader epoch",
+    "every replica is sent the larger set, with a new leader epoch",
     "the newcomers are created",
     "wait until every target replica is in the ISR",
     "the newcomers count as started",
@@ -20,7 +20,7 @@ STEPS = (
     "the leavers delete their data, and answer",
     "the topic node lists the target alone",
     "the legacy node forgets the partition",
-    "every broker hears of it",
+    "every broker is sent the new assignment",
 )
 WAITS, LEADER, LEAVE, DELETE = 4, 7, 8, 9
 DONE, OPEN, TO_COME = "done", "now", "to come"

@@ -24,7 +24,6 @@ from tests.mutants.table import EXHIBITS
 @click.option("--seeds-for", type=click.Choice(["all", "unseen"]), default="all", show_default=True)
 @click.option(
     "--scenarios",
-    "--scenarios",
     default="tests/scenarios",
     show_default=True,
     help="Folder of the scenarios.",

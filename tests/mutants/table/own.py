@@ -360,6 +360,8 @@ EXHIBITS: tuple[Mutant, ...] = (
                 "await self._read_configs(store, topic_configs)",
                 "pass",
             ),
+            # As logs were that nothing beside them told of their gaps.
+            Edit("log.log_state:LogState.note_gaps", "self.directory.open(OFFSET_GAPS, create=True)", "pass"),
         ),
         commit="0bb9cb6",
         scenario="a_compacted_log_after_everybody_was_killed",
