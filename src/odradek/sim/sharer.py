@@ -129,7 +129,7 @@ class Sharer:
         }
         for shared in [one for one in self._owned if one not in assigned]:
             self._let_go(shared)
-        for shared in assigned:
+        for shared in sorted(assigned):
             if shared not in self._owned:
                 self._owned[shared] = now_s
                 if now_s < self._in_doubt_until_s and shared not in self._said:
