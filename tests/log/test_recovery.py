@@ -566,21 +566,76 @@ def test_a_compacted_log_may_have_gaps_and_others_may_not(disk: Disk) -> None:
     assert recovered(disk).log.log_end_offset == 1
 
 
-@pytest.mark.parametrize("gap", ["within a segment", "between two segments"])
-def test_gaps_outlive_the_day_on_which_compaction_was_turned_off(disk: Disk, gap: str) -> None:
+WIDE = 2**31 + 1  # behind offset 0, more than a segment takes
+
+
+@pytest.mark.parametrize(
+    ("gap", "next_offset"),
+    [("within a segment", 5), ("at the begin of a segment", 5), ("between two segments", WIDE)],
+)
+def test_gaps_outlive_the_day_on_which_compaction_was_turned_off(
+    disk: Disk, gap: str, next_offset: int
+) -> None:
     log = disk.create()
     log.config = config(cleanup_policy="compact")
     follow(log, batch(base_offset=0, leader_epoch=0))
-    if gap == "between two segments":
-        log.roll(NOW, 5)
-    follow(log, batch(base_offset=5, leader_epoch=0))
+    if gap == "at the begin of a segment":
+        log.roll(NOW)
+    follow(log, batch(base_offset=next_offset, leader_epoch=0))
+    assert log.segments.active.base_offset == {"within": 0, "at": 1, "between": WIDE}[gap.split()[0]]
 
     again = disk.open()  # killed; its topic is not compacted any more
 
     assert again.notes == []
-    assert offsets(again.log) == [0, 5]
-    read = again.log.read(1, max_bytes=1 << 20, upper_bound_offset=6)
-    assert next(iter(iter_batches(read.slices[0].read())))[1].base_offset == 5
+    assert offsets(again.log) == [0, next_offset]
+    read = again.log.read(1, max_bytes=1 << 20, upper_bound_offset=next_offset + 1)
+    assert next(iter(iter_batches(read.slices[0].read())))[1].base_offset == next_offset
+
+
+@pytest.mark.parametrize("left", [0, 3])
+def test_a_log_with_gaps_ends_where_a_power_cut_took_the_end_of_a_segment(disk: Disk, left: int) -> None:
+    """Each file loses what was not synced by itself: of the segment behind it more may be left."""
+    log = disk.create()
+    log.config = config(segment_bytes=SIZE * 10, cleanup_policy="compact")
+    follow(log, batch(base_offset=0, leader_epoch=0))
+    follow(log, b"".join(batch(base_offset=offset, leader_epoch=0) for offset in range(4, 30)))
+    assert [segment.base_offset for segment in log.segments] == [0, 13, 23] and log.has_gaps
+    os.truncate(disk.file(file_name(13, ".log")), SIZE * left)
+
+    end = 13 + left
+    again = recovered(disk, recovery_point=9)
+
+    assert again.log.log_end_offset == end
+    assert offsets(again.log) == [0, *range(4, end)]
+    assert again.notes == [f"cut at offset {end}: the records before segment 23 are lost"]
+
+
+def test_a_wide_gap_is_no_excuse_for_a_segment_that_lost_its_begin(disk: Disk) -> None:
+    log = disk.create()
+    log.config = config(cleanup_policy="compact")
+    follow(log, batch(base_offset=0, leader_epoch=0))
+    follow(log, batch(base_offset=WIDE, leader_epoch=0))
+    os.truncate(disk.file(file_name(WIDE, ".log")), 0)
+
+    assert disk.open().log.log_end_offset == 1
+
+
+@pytest.mark.parametrize("cut", [9, 14])
+def test_a_log_cut_in_a_gap_ends_with_a_batch_and_a_crash_takes_nothing_of_what_follows(
+    disk: Disk, cut: int
+) -> None:
+    log = disk.create()
+    log.config = config(cleanup_policy="compact", index_interval_bytes=1)
+    for offset in (0, 1, 2, 3, 10):
+        follow(log, batch(base_offset=offset, leader_epoch=0))
+    log.roll(NOW)
+    follow(log, batch(base_offset=20, leader_epoch=0))
+
+    end = 4 if cut == 9 else 11
+    assert log.truncate_to(cut, NOW) == log.log_end_offset == log.segments.active.base_offset == end
+    follow(log, batch(base_offset=cut, leader_epoch=1))
+
+    assert offsets(disk.open().log) == [*range(4), *[10] * (cut == 14), cut]
 
 
 def test_a_gap_that_was_said_twice_is_kept_by_the_next_start(disk: Disk) -> None:

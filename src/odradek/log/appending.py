@@ -9,6 +9,7 @@ from typing import NamedTuple
 from odradek.log import truncation
 from odradek.log.errors import StorageError
 from odradek.log.files import File
+from odradek.log.indexes import MAX_RELATIVE_OFFSET
 from odradek.log.log_state import PRODUCER_MARK_BYTES, LogState
 from odradek.log.validation import STALE_CRC, leader_batches, recompressed
 from odradek.model.error_codes import ErrorCode
@@ -181,7 +182,9 @@ class AppendableLog(LogState):
                 self._write_pending(records[begin:end], pending, now_ms)
                 pending = []
                 begin = end
-                self.roll(now_ms, header.base_offset)
+                # The leader's gap comes into the new segment: see `roll`.
+                is_too_wide = header.last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET
+                self.roll(now_ms, header.base_offset if is_too_wide else None)
             if header.leader_epoch > self.epochs.latest:
                 if header.leader_epoch > leader_epoch:
                     self._write_pending(records[begin:end], pending, now_ms)

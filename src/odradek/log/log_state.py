@@ -101,7 +101,9 @@ class LogState:
         )
 
     def roll(self, now_ms: int, base_offset: int | None = None) -> None:
-        """Begins a new segment at the end of the log (or at a later offset, where the leader has a gap).
+        """Begins a new segment at the end of the log, so that a segment ends with a batch and gaps are within segments: between
+        two of them a start takes a gap for records that a power cut took. Only behind a gap that is wider than the offsets
+        of a segment it begins later, at `base_offset`.
 
         First the producers' snapshot, then the new segment: a crash in between leaves a snapshot too many, which
         nobody minds; the other way round a segment would lack the one it is replayed from.

@@ -25,7 +25,7 @@ from odradek.log.cleaned_segment import CLEANED_SUFFIX, SWAP_SUFFIX
 from odradek.log.config import LogConfig
 from odradek.log.errors import CorruptLog, MissingFile
 from odradek.log.files import TEMPORARY_SUFFIX, Directory
-from odradek.log.indexes import AbortedTransaction
+from odradek.log.indexes import MAX_RELATIVE_OFFSET, AbortedTransaction
 from odradek.log.leader_epochs import EpochEntry, LeaderEpochs
 from odradek.log.lookups import replay
 from odradek.log.partition_log import PartitionLog
@@ -348,9 +348,7 @@ class _Opening:
         cut = False
         while at < len(self.segments) and not cut:
             segment = self.segments[at]
-            if segment.base_offset != expected and not (
-                segment.base_offset > expected and self._may_have_gaps
-            ):
+            if segment.base_offset != expected and not self._is_behind_a_wide_gap(segment, expected):
                 # The end of the segment before was lost, and this one's beginning was not.
                 cut = True
                 self._refuse_if_flushed(expected, f"segment {segment.base_offset} should begin at {expected}")
@@ -482,6 +480,14 @@ class _Opening:
         if header.leader_epoch < self.scanned_epoch:
             return f"leader epoch {header.leader_epoch} after {self.scanned_epoch}"
         return ""
+
+    def _is_behind_a_wide_gap(self, segment: Segment, expected: int) -> bool:
+        """Above the recovery point gaps are within segments, but for those that no segment is wide enough for."""
+        if segment.base_offset < expected or not self._may_have_gaps:
+            return False
+        for _, header, _ in scan_batches(segment.file, 0, segment.file.size_bytes):
+            return not isinstance(header, str) and header.last_offset - expected > MAX_RELATIVE_OFFSET
+        return False
 
     @property
     def _may_have_gaps(self) -> bool:

@@ -304,6 +304,25 @@ class Segment:
             and position + length + LOG_OVERHEAD <= self.file.size_bytes
         )
 
+    def end_of_batches_before(self, position: int, offset: int) -> int:
+        """The offset behind the last batch before `position`, where the first batch that reaches up to `offset` begins or the
+        file ends; the base offset if there is none.
+        """
+        if position == 0:
+            return self.base_offset
+        first = offset
+        for _, header in self.headers(position):
+            first = min(header.base_offset, offset)
+            break
+        relative, _ = self._floor(first - 1 - self.base_offset)
+        start = self.position_of(self.base_offset + max(relative, 0))
+        end_offset = self.base_offset
+        for at, header in self.headers(start if start < position else 0):
+            if at >= position:
+                break
+            end_offset = header.next_offset
+        return end_offset
+
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         """Position and header of each batch from `position` on; bodies are not looked at."""
         return scan_headers(self.file, position, self.file.size_bytes)

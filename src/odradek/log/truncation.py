@@ -37,10 +37,8 @@ def truncate_to(log: LogState, offset: int, now_ms: int) -> int:
         return log.log_end_offset
     target = log.segments.holding(offset)
     position = target.position_of(offset)
-    end_offset = offset
-    for _, header in target.headers(position):
-        end_offset = min(header.base_offset, offset)
-        break
+    # Where its last batch ends, in a gap too: see `roll`.
+    end_offset = target.end_of_batches_before(position, offset)
     if end_offset <= log.log_start_offset:
         # Its first batch reaches below its start (DeleteRecords cuts anywhere), and that one goes.
         truncate_fully_and_start_at(log, log.log_start_offset, now_ms)
