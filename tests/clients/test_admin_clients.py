@@ -167,7 +167,8 @@ def test_kafka_python_changes_settings_of_brokers_that_run(cluster: ProcessClust
             limit(None)
         retrying(lambda: not is_too_large(cluster, "k-sizes"), "the limit is gone")
         admin.create_partitions({"k-sizes": 4})
-        assert admin.describe_features() == {}
+        features = {"supported": (0, 2), "finalized": (2, 2), "finalized_epoch": 0}
+        assert admin.describe_features() == {"transaction.version": features}
         assert "not supported" in admin.update_features({"no.such": 1})["no.such"]
         admin.delete_topics(["k-sizes"])
     finally:
