@@ -12,6 +12,7 @@ from benchmarks.clusters import Cluster
 from benchmarks.figures import Figure
 from benchmarks.group_client import SESSION_MS, Member, Members, coordinator
 from benchmarks.raw_load import percentile
+from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -26,6 +27,8 @@ from odradek.protocol.messages.offset_fetch import (
 
 OFFSET_COMMIT, OFFSET_FETCH, API_VERSIONS = 8, 9, 18
 COMMIT_VERSION, FETCH_VERSION = 7, 5
+# Of a coordinator whose topic has just been made.
+COMES_UP = {ErrorCode.NOT_COORDINATOR.value, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.value}
 # Joins at once, and one partition of the internal topic, so that all its groups have one coordinator.
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
 # The cleaner looks ten times a second, or what is measured is how long it waits (15 s by default) to look again.
@@ -145,11 +148,16 @@ def load(cluster: Cluster, offsets: int, partitions: int = 1000) -> tuple[Figure
     address = coordinator(cluster.bootstrap, "c4-0")
     client = raw_frames.RawClient(*address)
     every = list(range(partitions))
+    end = time.monotonic() + 30
     for number in range(max(offsets // partitions, 1)):
-        answer = client.ask(_commit(f"c4-{number}", topic, every, 11))
-        told = OffsetCommitResponse.decode(COMMIT_VERSION, answer)
-        if any(row.error_code for one in told.topics for row in one.partitions):
-            return (refused := Figure(0.0, problem="a commit was refused")), refused
+        errors = set(COMES_UP)
+        while errors & COMES_UP and time.monotonic() < end:
+            answer = client.ask(_commit(f"c4-{number}", topic, every, 11))
+            told = OffsetCommitResponse.decode(COMMIT_VERSION, answer)
+            errors = {row.error_code for one in told.topics for row in one.partitions}
+        if errors != {0}:
+            refused = Figure(0.0, problem=f"a commit was refused: error {max(errors)}")
+            return refused, refused
     client.close()
     dead = next(n for n, port in enumerate(cluster.ports, 1) if port == address.port)
     cluster.kill(dead)
