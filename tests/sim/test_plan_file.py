@@ -150,25 +150,6 @@ def test_a_file_that_is_not_there_and_two_sources_at_once_are_refused(file: Path
     assert "--save-plan goes with --seed" in called("--seeds", "0:2", "--save-plan", "x.json").stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ("--seed 1 --partitions 1000000", "1000000 is not in the range"),
-        ("--seed 1 --producers 1000000", "1000000 is not in the range"),
-        ("--seed 1 --duration 1e9", "is not in the range"),
-        ("--seeds 0:2 --jobs 100000", "100000 is not in the range"),
-    ],
-)
-def test_what_no_machine_would_finish_is_refused_before_anything_runs(
-    arguments: str, says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(command, "run_plan", lambda plan, **_: pytest.fail("it ran"))
-    answer = called(*arguments.split())
-
-    assert answer.exit_code == 2
-    assert says in answer.stderr
-
-
 def test_a_run_that_somebody_made_larger_does_not_pass_for_one_that_goes_round_in_circles() -> None:
     drawn = draw(5)
 

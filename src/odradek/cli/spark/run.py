@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from odradek.cli.output import json_option
-from odradek.cli.spark.running import explain, run_until_stopped
+from odradek.cli.spark.running import explain_or_run
 
 
 @click.command()
@@ -29,7 +29,4 @@ def run(file: Path, is_once: bool, is_explained: bool, as_json: bool) -> None:
             plans.append(transform.planned(job._replace(is_once=is_ending)))
         else:
             plans.append(tables.planned(job._replace(is_once=is_ending)))
-    if is_explained:
-        explain(plans, as_json=as_json)
-    else:
-        run_until_stopped(plans, as_json=as_json)
+    explain_or_run(plans, is_explained=is_explained, as_json=as_json)

@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from odradek.spark.jobs.tables import Batch, Job, Planned
 
 
+def explain_or_run(plans: "Sequence[Planned]", *, is_explained: bool, as_json: bool) -> None:
+    if is_explained:
+        explain(plans, as_json=as_json)
+    else:
+        run_until_stopped(plans, as_json=as_json)
+
+
 def explain(plans: "Sequence[Planned]", *, as_json: bool) -> None:
     if as_json:
         print_json([dict(plan.lines()) for plan in plans])

@@ -6,7 +6,7 @@ import click
 
 from odradek.cli.output import bootstrap_option, json_option
 from odradek.cli.spark.formats import format_options
-from odradek.cli.spark.running import explain, run_until_stopped
+from odradek.cli.spark.running import explain_or_run
 
 
 @click.command()
@@ -140,7 +140,4 @@ def tables(
         master=master,
     )
     plans = [planned(job)]
-    if is_explained:
-        explain(plans, as_json=as_json)
-    else:
-        run_until_stopped(plans, as_json=as_json)
+    explain_or_run(plans, is_explained=is_explained, as_json=as_json)
