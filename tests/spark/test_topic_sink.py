@@ -181,22 +181,28 @@ def test_a_coordinator_that_loses_patience_takes_the_whole_batch_back(sink: Sink
     assert read(client, sink) == whole(0, 1, 1)
 
 
-def test_a_batch_whose_answers_are_lost_is_sent_again_and_there_once(
-    sink: Sink, client: SyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def lose_answers(monkeypatch: pytest.MonkeyPatch, kind: type, count: int) -> list[Any]:
+    """The first `count` answers of this kind are lost with their connection; those that were."""
     receive = SyncConnection.receive
-    lost = []
+    lost: list[Any] = []
 
     def loses(self: SyncConnection, pending: Any, deadline: float) -> Any:
         answer = receive(self, pending, deadline)
-        if isinstance(answer, ProduceResponse) and len(lost) < 3:
+        if isinstance(answer, kind) and len(lost) < count:
             lost.append(answer)
             self.close()
             raise ConnectionLost("the answer is lost")
         return answer
 
-    monkeypatch.setattr(sync_transaction, "REQUEST_BYTES", 1)  # a request a batch
     monkeypatch.setattr(SyncConnection, "receive", loses)
+    return lost
+
+
+def test_a_batch_whose_answers_are_lost_is_sent_again_and_there_once(
+    sink: Sink, client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync_transaction, "REQUEST_BYTES", 1)  # a request a batch
+    lost = lose_answers(monkeypatch, ProduceResponse, 3)
     sink.run()
 
     assert len(lost) == 3
@@ -208,18 +214,7 @@ def test_a_lost_answer_to_the_end_is_asked_for_again(
 ) -> None:
     from odradek.protocol.messages.end_txn import EndTxnResponse
 
-    receive = SyncConnection.receive
-    lost = []
-
-    def loses(self: SyncConnection, pending: Any, deadline: float) -> Any:
-        answer = receive(self, pending, deadline)
-        if isinstance(answer, EndTxnResponse) and not lost:
-            lost.append(answer)
-            self.close()
-            raise ConnectionLost("the answer is lost")
-        return answer
-
-    monkeypatch.setattr(SyncConnection, "receive", loses)
+    lost = lose_answers(monkeypatch, EndTxnResponse, 1)
     sink.run()
 
     assert lost and read(client, sink) == whole(0, 0, 0)
