@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -178,6 +179,27 @@ def test_others_have_their_turns_between_the_slices_of_a_leader_and_isr(node: No
             await asyncio.sleep(0)
         assert seen == list(range(NEW_AT_ONCE, 4 * AT_ONCE + 1, NEW_AT_ONCE)), "the last one makes the answer"
         assert {row.error_code for row in pending.message.topics[0].partition_errors} == {0}
+
+    asyncio.run(main())
+
+
+def test_the_processor_is_given_to_others_between_two_slices_and_at_no_other_time(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[int] = []
+    monkeypatch.setattr(os, "sched_yield", lambda: given.append(len(node.broker.replicas.partitions)))
+
+    async def main() -> None:
+        scene = Scene(node)
+        scene.effects._slice_ns = 0
+        pending = make_many(node)
+        scene.end_turn()
+        while not pending.is_answered:
+            await asyncio.sleep(0)
+        assert given == list(range(2 * NEW_AT_ONCE, 4 * AT_ONCE + 1, NEW_AT_ONCE)), "the last one answers"
+        scene.end_turn()
+        await asyncio.sleep(0)
+        assert len(given) == 4 * AT_ONCE // NEW_AT_ONCE - 1
 
     asyncio.run(main())
 

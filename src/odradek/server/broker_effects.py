@@ -175,6 +175,8 @@ class BrokerEffects:
             with self._environment.making_what_stays():
                 self._next_slice()
         self._end_turn()
+        if self._is_going_on:
+            self._environment.give_way()
 
     def _next_slice(self) -> None:
         began = self._stopwatch_ns()

@@ -90,6 +90,11 @@ class Environment:
             self._stepper = ThreadPoolExecutor(max_workers=1, thread_name_prefix="odradek-controller")
         return self.loop.run_in_executor(self._stepper, work)
 
+    def give_way(self) -> None:
+        """Between two slices of what takes long: whoever else waits for this processor runs first. Brokers that share one
+        would each keep it for as long as the kernel allows (4 ms at 250 Hz), and all clients wait for the sum of that."""
+        os.sched_yield()
+
     def making_what_stays(self) -> AbstractContextManager[None]:
         return collector.resting()
 

@@ -76,6 +76,9 @@ class SimEnvironment(Environment):
     def run_blocking(self, function: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
         return self.loop.run_blocking(self._broker.blocking_takes_s, function, *args)
 
+    def give_way(self) -> None:
+        """Nobody else runs on this processor."""
+
     def making_what_stays(self) -> AbstractContextManager[None]:
         return nullcontext()  # a world goes round in circles, and is let go of
 
