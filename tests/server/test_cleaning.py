@@ -16,7 +16,7 @@ from odradek.log.errors import DiskFault
 from odradek.log.partition_log import PartitionLog
 from odradek.model.ids import TopicPartition as Partition
 from odradek.model.settings import BrokerSettings
-from odradek.server.cleaning import LogCleaning
+from odradek.server.cleaning import LogCleaning, _slice
 from odradek.testing.running_cluster import RunningCluster, running_cluster
 from tests.log.compaction.test_cleaning import Compacted
 from tests.log.logs import NOW
@@ -149,6 +149,7 @@ class Environment:
 
     def __init__(self) -> None:
         self.clock = self
+        self.gave_way = 0
 
     def now_ms(self) -> int:
         return NOW
@@ -158,6 +159,17 @@ class Environment:
 
     async def run_blocking(self, function: Callable[..., Any], *arguments: object) -> Any:
         return function(*arguments)
+
+    def give_way(self) -> None:
+        self.gave_way += 1
+
+
+def test_the_processor_is_given_to_others_after_every_batch() -> None:
+    environment = Environment()
+    steps = iter([400_000, 400_000, 400_000, 100])
+    assert _slice(steps, environment) == 1_200_000  # type: ignore[arg-type]
+    assert environment.gave_way == 3
+    assert _slice(steps, environment) is None and environment.gave_way == 4  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("step", ["candidates", "most_dirty"])
