@@ -178,7 +178,7 @@ def test_the_open_step_is_read_off_what_anybody_can_see() -> None:
         (led(1, 1, 2, 3, 4), alive, 7, "the leader moves from 1 to 3"),
         (led(3, 1, 2, 3, 4), alive, 8, "brokers 1,2: leaving the ISR"),
         (led(3, 3, 4), alive, 9, "brokers 1,2: deleting the copy, not answered yet"),
-        (led(3, 3, 4), {ids(3), ids(4)}, 10, "every leaver is gone; the topic node is about to list the target alone"),
+        (led(3, 3, 4), {ids(3), ids(4)}, 10, "every removing replica is gone; the topic node is about to list the target alone"),
     ]  # fmt: skip
     for leadership, live, step, sentence in steps:
         found = progress(node, leadership, live)

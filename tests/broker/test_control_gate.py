@@ -177,7 +177,7 @@ def test_who_comes_while_a_look_is_under_way_is_not_judged_by_it(world: World) -
     store_says(world, question, ELECTED)
     assert forged.message.error_code == STALE_CONTROLLER
     assert not rightful.is_answered
-    world.now_ms += control_gate.LOOK_INTERVAL_MS
+    world.now_ms += control_gate.READ_INTERVAL_MS
     world[1].broker.tick(world.now_ms)
     (again,) = questions(world)
     store_says(world, again, 8, controller=2)
@@ -186,7 +186,7 @@ def test_who_comes_while_a_look_is_under_way_is_not_judged_by_it(world: World) -
 
 def test_a_stranger_makes_a_broker_neither_ask_without_end_nor_keep_without_end(world: World) -> None:
     (message, version) = requests(controller_id=66, controller_epoch=LARGEST, broker_epoch=-1)[1]
-    looks, lines = 0, 0
+    reads, lines = 0, 0
     began_ms = world.now_ms
     while world.now_ms < began_ms + 1000:
         sent = [world.send(1, message, version) for _ in range(control_gate.MOST_HELD + 5)]
@@ -196,11 +196,11 @@ def test_a_stranger_makes_a_broker_neither_ask_without_end_nor_keep_without_end(
         lines += sum(isinstance(effect, LogLine) for effect in effects)
         for question in effects:
             if isinstance(question, StoreRequest):
-                looks += 1
+                reads += 1
                 store_says(world, question, ELECTED)
         world.now_ms += 10
         world[1].broker.tick(world.now_ms)
-    assert looks <= 1000 / control_gate.LOOK_INTERVAL_MS + 1
+    assert reads <= 1000 / control_gate.READ_INTERVAL_MS + 1
     assert lines == 1
     assert is_unharmed(world)
 
@@ -212,7 +212,7 @@ def test_while_the_store_is_away_an_unknown_epoch_waits(world: World) -> None:
         world[1].broker.answered(question.request_id, StoreFailed("away"), world.now_ms)
         assert not rightful.is_answered
         deadline_ms = world[1].broker.next_deadline_ms()
-        assert deadline_ms <= world.now_ms + control_gate.LOOK_INTERVAL_MS
+        assert deadline_ms <= world.now_ms + control_gate.READ_INTERVAL_MS
         world.now_ms = deadline_ms
         world[1].broker.tick(world.now_ms)
     (question,) = questions(world)

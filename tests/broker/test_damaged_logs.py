@@ -169,7 +169,7 @@ def test_one_found_damaged_at_the_start_is_fetched_anew(world: World) -> None:
 def test_a_follower_of_which_a_cold_batch_is_damaged_leaves_and_returns(world: World) -> None:
     """Nobody reads it there; the walk over all logs finds it."""
     turn_a_bit(world, 3)
-    world[3].logs.look_after(world.now_ms, 1 << 20)
+    world[3].logs.maintain(world.now_ms, 1 << 20)
     world[3].logs.scrubber.judge()
     world.settle()
     assert registered_again(world, 3) == ["the log of t-0 is damaged"]

@@ -194,25 +194,25 @@ def test_a_broker_alone_answers_who_asks_again_at_once(tmp_path: Path) -> None:
 
 
 def test_in_a_cluster_that_is_well_one_look_is_waited_for_and_no_timer(world: World) -> None:
-    world.looks = False
+    world.polls_connections = False
     client = at_work(world)
     due_ms = world[1].broker.departures.due_ms
     asked = ask(world, client)
-    (look,) = told(world, fx.LookAround)
+    (poll,) = told(world, fx.PollConnections)
     assert not asked.is_answered and world[1].broker.departures.due_ms == due_ms
     also = ask(world, client)
-    assert told(world, fx.LookAround) == [], "one look is enough for all"
-    world[1].broker.answered(look.request_id, None, world.now_ms)
+    assert told(world, fx.PollConnections) == [], "one poll is enough for all"
+    world[1].broker.answered(poll.request_id, None, world.now_ms)
     world.settle()
     assert asked.is_answered and also.is_answered
 
 
 def test_a_leader_found_dead_in_the_look_holds_the_question(world: World) -> None:
-    world.looks = False
+    world.polls_connections = False
     asked = ask(world, at_work(world))
-    (look,) = told(world, fx.LookAround)
+    (poll,) = told(world, fx.PollConnections)
     lose(world, 3)
-    world[1].broker.answered(look.request_id, None, world.now_ms)
+    world[1].broker.answered(poll.request_id, None, world.now_ms)
     world.settle()
     assert not asked.is_answered
     world.kill(3)
@@ -252,7 +252,7 @@ def test_telling_somebody_that_the_leader_is_another_one_is_a_sign_of_trouble(wo
 
 
 def test_who_produced_or_fetched_has_asked_before(world: World) -> None:
-    world.looks = False
+    world.polls_connections = False
     for use in (
         lambda connection: world.consume(1, 0, connection=connection),
         lambda connection: world.send(1, mm.MetadataRequest(topics=[]), 9, connection=connection),
@@ -262,8 +262,8 @@ def test_who_produced_or_fetched_has_asked_before(world: World) -> None:
         asked = world.send(1, mm.MetadataRequest(topics=[]), 9, connection=connection)
         assert not asked.is_answered
         world.settle()
-        (look,) = told(world, fx.LookAround)
-        world[1].broker.answered(look.request_id, None, world.now_ms)
+        (poll,) = told(world, fx.PollConnections)
+        world[1].broker.answered(poll.request_id, None, world.now_ms)
         world.settle()
         assert asked.is_answered
 
@@ -351,11 +351,11 @@ def test_a_question_whose_client_has_gone_is_not_handled_again(world: World) -> 
 
 def test_one_that_was_held_is_not_held_again(world: World) -> None:
     """Else it would ask for a look each time it is handled, and go round for ever."""
-    world.looks = False
+    world.polls_connections = False
     asked = ask(world, at_work(world))
-    (look,) = told(world, fx.LookAround)
+    (poll,) = told(world, fx.PollConnections)
     broker = world[1].broker
-    broker.answered(look.request_id, None, world.now_ms)
+    broker.answered(poll.request_id, None, world.now_ms)
     (again,) = broker.take_effects()
     assert isinstance(again, fx.HandleAgain) and isinstance(again.request, HeldRequest)
     lose(world, 3)

@@ -157,7 +157,7 @@ class World:
         self.configs: dict[tuple[str, str], dict[str, str]] = {}
         self.unreadable_configs: dict[tuple[str, str], str] = {}
         self.topics_at_start: set[str] = set()  # in the store, as a broker that starts finds it
-        self.looks = True  # sockets are looked at as soon as the broker asks for it
+        self.polls_connections = True  # connections are polled as soon as the broker asks for it
         self.works = True  # what shall be done aside is done at once
         self.copies = (
             True  # replicas between log directories; False: their reads and flushes are left in `told`
@@ -501,7 +501,7 @@ class World:
                     pass
             elif isinstance(effect, fx.HandleAgain):
                 effect.place.answer(partial(node.broker.handle, effect.request, self.now_ms))
-            elif isinstance(effect, fx.LookAround) and self.looks:
+            elif isinstance(effect, fx.PollConnections) and self.polls_connections:
                 node.broker.answered(effect.request_id, None, self.now_ms)
             elif isinstance(effect, fx.ReadSlices) and self.copies:
                 node.broker.answered(effect.request_id, data_of(effect.slices), self.now_ms)

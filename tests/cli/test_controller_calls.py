@@ -109,10 +109,10 @@ def test_who_looks_again_and_again_outlives_a_broker(monkeypatch: pytest.MonkeyP
             raise passing.pop()
         return "seen"
 
-    assert controller_calls.look_again(look) == "seen"
+    assert controller_calls.poll(look) == "seen"
     passing.append(Unreachable("no broker answers"))
     with pytest.raises(Unreachable):
-        controller_calls.look_again(look, patience_s=0.0)
+        controller_calls.poll(look, patience_s=0.0)
 
 
 def test_waiting_for_a_move_goes_on_when_the_controller_dies(
@@ -135,7 +135,7 @@ def test_waiting_for_a_move_goes_on_when_the_controller_dies(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("builtins.print", killing)
-        patch.setattr("odradek.cli.reassign.apply.look", _seen_running_once(status.look))
+        patch.setattr("odradek.cli.reassign.apply.status_rows", _seen_running_once(status.status_rows))
         code = shell("reassign", "apply", plan, "--wait")[0]
     assert (code, told[-1]) == (0, "1 of 1 done")
     assert controller not in cluster.cluster.runtimes

@@ -65,7 +65,7 @@ def test_a_partitions_time_line_has_its_outage_and_its_move(
     tips = [tip.text for tip in drawn.iter() if tip.tag.endswith("title")]
     assert any(f"broker {victim} failed" in (tip or "") for tip in tips)
     words = "".join(ElementTree.parse(html).getroot().itertext())
-    assert "the leavers delete their data, and answer" in words and "Offline from " in words
+    assert "the removing replicas delete their data, and answer" in words and "Offline from " in words
     out = shell("journal", "show", directory, "-p", "s3-0", offline=True)[1]
     assert out.startswith("s3-0: broker ") and "offline from " in out and "reassignment " in out
 

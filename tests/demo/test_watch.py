@@ -14,7 +14,7 @@ def watched(*views: ClusterView) -> tuple[ClusterWatch, list[str]]:
     timeline = Timeline(0.0)
     watch = ClusterWatch("127.0.0.1:1", "t", 3, timeline)
     for seen in views:
-        watch._look(seen)
+        watch._observe(seen)
     watch.restarted = True
     return watch, [moment.name for moment in timeline.moments]
 
@@ -22,19 +22,19 @@ def watched(*views: ClusterView) -> tuple[ClusterWatch, list[str]]:
 def test_an_isr_that_shrinks_and_is_full_again_is_told() -> None:
     watch, told = watched(view((1, 2, 3), 0), view((2, 3), 1))
     assert told == ["isr-shrunk"]
-    watch._look(view((2, 3, 1), 1))
+    watch._observe(view((2, 3, 1), 1))
     assert watch.isr_full_again.is_set()
 
 
 def test_an_isr_that_was_full_again_before_anybody_looked_is_told_too() -> None:
     watch, told = watched(view((1, 2, 3), 0))
     assert told == [] and not watch.isr_full_again.is_set()
-    watch._look(view((2, 3, 1), 1))
-    watch._look(view((2, 3, 1), 1))
+    watch._observe(view((2, 3, 1), 1))
+    watch._observe(view((2, 3, 1), 1))
     assert watch.isr_full_again.is_set()
 
 
 def test_where_nothing_has_happened_nothing_is_told() -> None:
     watch, told = watched(*[view((1, 2, 3), 4)] * 3)
-    watch._look(view((1, 2, 3), 4))
+    watch._observe(view((1, 2, 3), 4))
     assert told == [] and not watch.isr_full_again.is_set()

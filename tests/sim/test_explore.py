@@ -39,7 +39,7 @@ LENGTHS = {
     "judged_one_by_one": 14,
     "takes_an_answer_twice": 9,
 }
-# The world excuses a broker that lost its disk from StrongIsr; the controller's own invariants see it first.
+# The world exempts a broker that lost its disk from StrongIsr; the controller's own invariants see it first.
 SEEN_OTHERWISE = {"any_incarnation_joins": ("OfflineReplicasAreNotInSync",)}
 # A real log refuses records it has already. A broker that is told of a controller epoch it does not know reads the store, and
 # a session sees its watches before what it reads: so the controller in that process has heard that it was deposed.

@@ -60,13 +60,13 @@ def test_what_they_send_stands_once_and_in_order(faults: tuple[Fault, ...], code
 
 def test_epochs_are_raised_where_sequences_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     raised: list[str] = []
-    anew = PipelinedProducer._begin_anew
+    anew = PipelinedProducer._restart
 
-    def begin_anew(self: PipelinedProducer, *args: object) -> None:
+    def restart(self: PipelinedProducer, *args: object) -> None:
         raised.append(self.name)
         anew(self, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(PipelinedProducer, "_begin_anew", begin_anew)
+    monkeypatch.setattr(PipelinedProducer, "_restart", restart)
     forgets = Edit(
         "log.producers:Producers.check",
         "batch.last_sequence == last and batch.first_sequence == first",

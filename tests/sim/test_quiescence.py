@@ -170,7 +170,7 @@ def test_a_seed_whose_fetches_are_answered_at_once_for_ever_does_not_pass() -> N
         has_sharers=False,
         has_transactions=False,
     )
-    bug = Edit("broker.handlers.fetch:FetchWait._look", "session.id == NO_SESSION", "False")
+    bug = Edit("broker.handlers.fetch:FetchWait._read_partition", "session.id == NO_SESSION", "False")
     assert run(plan).code == OK
     with applied([bug]):
         outcome = run(plan)

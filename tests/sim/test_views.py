@@ -67,12 +67,12 @@ def test_invariants_are_looked_at_after_every_step_of_a_controller() -> None:
 
 
 @pytest.mark.parametrize(
-    ("leader_epoch", "excused"),
+    ("leader_epoch", "exempt"),
     [(3, {(BrokerId(2), PARTITION): OUT_OF_THE_ISR}), (4, {})],
     ids=["its leader counts on it: it has not heard", "nobody counts on it"],
 )
-def test_who_gave_a_log_up_outside_of_the_isr_is_excused_while_a_leader_counts_on_it(
-    leader_epoch: int, excused: dict[tuple[BrokerId, TopicPartition], int]
+def test_who_gave_a_log_up_outside_of_the_isr_is_exempt_while_a_leader_counts_on_it(
+    leader_epoch: int, exempt: dict[tuple[BrokerId, TopicPartition], int]
 ) -> None:
     """It came back without the log after its ISR had been stored without it, and its leader was cut off from the store."""
     leader = SimpleNamespace(
@@ -82,7 +82,7 @@ def test_who_gave_a_log_up_outside_of_the_isr_is_excused_while_a_leader_counts_o
         state=SimpleNamespace(maximal_isr={1, 2}),
     )
     world = SimpleNamespace(
-        excused={},
+        exempt={},
         damage={},
         brokers={
             BrokerId(1): broker_with(BrokerId(1), replicas={PARTITION: leader}),
@@ -91,12 +91,12 @@ def test_who_gave_a_log_up_outside_of_the_isr_is_excused_while_a_leader_counts_o
     )
     views = Views(world)  # type: ignore[arg-type]
     views._stored = {PARTITION: LeaderAndIsr(BrokerId(1), 4, (BrokerId(1),), 0)}
-    views._excuse_given_up()
-    assert world.excused == excused
+    views._exempt_given_up()
+    assert world.exempt == exempt
 
     leader.leader_epoch = 4
-    views._drop_excuses(views._stored)
-    assert world.excused == {}
+    views._drop_exemptions(views._stored)
+    assert world.exempt == {}
 
 
 def broker_with(broker_id: BrokerId, replicas: Any = (), refused: Any = ()) -> Any:

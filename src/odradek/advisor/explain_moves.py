@@ -8,7 +8,7 @@ from odradek.controller.context import ControllerContext, ReassignmentPhase
 from odradek.controller.states import ReplicaState
 from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
 
-# Below this a leaver is only slow; above it, it is named as stuck (row 172).
+# Below this a removing replica is only slow; above it, it is named as stuck (row 172).
 SLOW_LEAVER_MS = 5 * 60 * 1000
 
 
@@ -22,7 +22,7 @@ def why_reassignment_stuck(context: ControllerContext, topic_partition: TopicPar
                 f"{topic_partition} is settled",
                 False,
                 "a cancelled reassignment leaves data behind",
-                because=_leavers(context, topic_partition, now_ms),
+                because=_removing(context, topic_partition, now_ms),
             )
         return Why(f"{topic_partition} is settled", True, "no reassignment is in progress")
     target = moving.stored.target_replicas
@@ -41,8 +41,8 @@ def why_reassignment_stuck(context: ControllerContext, topic_partition: TopicPar
     return Why(
         condition,
         False,
-        f"phase {moving.phase}: the target leads, the leavers delete their data (step 9)",
-        because=_leavers(context, topic_partition, now_ms),
+        f"phase {moving.phase}: the target leads, the removing replicas delete their data (step 9)",
+        because=_removing(context, topic_partition, now_ms),
     )
 
 
@@ -128,7 +128,7 @@ def _leads(context: ControllerContext, topic_partition: TopicPartition) -> Why:
     )
 
 
-def _leavers(context: ControllerContext, topic_partition: TopicPartition, now_ms: int) -> tuple[Why, ...]:
+def _removing(context: ControllerContext, topic_partition: TopicPartition, now_ms: int) -> tuple[Why, ...]:
     reasons = []
     for broker, since_ms in sorted(context.removals.get(topic_partition, {}).items()):
         waited_s = max(0, now_ms - since_ms) // 1000

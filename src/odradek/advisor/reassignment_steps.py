@@ -16,8 +16,8 @@ STEPS = (
     "the newcomers count as started",
     "the target is the assignment, in memory",
     "the leader moves into the target",
-    "the leavers leave the ISR",
-    "the leavers delete their data, and answer",
+    "the removing replicas leave the ISR",
+    "the removing replicas delete their data, and answer",
     "the topic node lists the target alone",
     "the legacy node forgets the partition",
     "every broker is sent the new assignment",
@@ -59,7 +59,7 @@ def progress(
     owing = [b for b in assignment.removing_replicas if b in live]
     if owing:
         return Progress(DELETE, f"{_who(owing)}: deleting the copy, not answered yet")
-    return Progress(10, "every leaver is gone; the topic node is about to list the target alone")
+    return Progress(10, "every removing replica is gone; the topic node is about to list the target alone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,22 +147,22 @@ def _when(
     """Steps 3, 5, 6, 8 and 9 are moves of replicas, the last of each kind counts."""
     at: dict[int, tuple[int, str]] = {}
     gone: set[int] = set()
-    leavers = {b for b in origin if b not in target}
+    removing = {b for b in origin if b not in target}
     for line in span:
         for change in line["changes"]:
             if change["kind"] != "replica" or change["topic_partition"] != str(topic_partition):
                 continue
             replica, to, when = change["replica"], change["to"], line["at_ms"]
-            if to == "NewReplica" and replica not in leavers:
+            if to == "NewReplica" and replica not in removing:
                 at[3] = (when, _more(at.get(3), replica))
             elif to == "OnlineReplica" and change["source"] == "NewReplica":
                 at[5] = (when, _more(at.get(5), replica))
                 at[6] = (when, _shown(target))
-            elif to == "OfflineReplica" and replica in leavers:
+            elif to == "OfflineReplica" and replica in removing:
                 at[8] = (when, _more(at.get(8), replica))
-            elif to == "NonExistentReplica" and replica in leavers:
+            elif to == "NonExistentReplica" and replica in removing:
                 gone.add(replica)
-                if gone == leavers:
+                if gone == removing:
                     at[9] = (when, _shown(sorted(gone)))
     return at
 

@@ -58,7 +58,7 @@ def timeline(lines: Iterable[Line], topic_partition: TopicPartition) -> tuple[Mo
         before = now
         event = line["event"]
         kind = event.get("type")
-        if kind != "WritesAnswered" and not _same_look(recorded, number):
+        if kind != "WritesAnswered" and not _same_observation(recorded, number):
             cause = number
         if kind == "Elected":
             now, known = _loaded(now, event, topic_partition, known)
@@ -110,7 +110,7 @@ def outages(moments: Sequence[Moment]) -> tuple[Outage, ...]:
     return tuple(found)
 
 
-def _same_look(recorded: Sequence[Line], number: int) -> bool:
+def _same_observation(recorded: Sequence[Line], number: int) -> bool:
     """In a journal that was kept from outside, all that one look found happened at once."""
     line = recorded[number]
     return bool(line.get("observed")) and number > 0 and recorded[number - 1]["at_ms"] == line["at_ms"]

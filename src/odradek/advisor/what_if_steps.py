@@ -2,7 +2,7 @@
 
 Each step is put to the controller's own core, on the context the step before it left behind. Between two
 steps nothing happens by itself: a broker that was started has not caught up, unless `CatchUp` says so. A
-reassignment is carried to its end, if it can end: the live newcomers copy, then the live leavers delete.
+reassignment is carried to its end, if it can end: the live newcomers copy, then the live removing replicas delete.
 """
 
 from collections.abc import Mapping, Sequence

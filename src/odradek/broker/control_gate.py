@@ -9,8 +9,8 @@ controller writes its epoch before it tells anybody, so its first request to eac
 A broker epoch above ours would do the same to this broker alone (`control_order`). It is nobody's, unless we are registering
 just now: then the controller may read of it before we do (KAFKA-9839), and its request is held until we know ours.
 
-A stranger can make a broker look no more often than every `LOOK_INTERVAL_MS`, and hold no more than `MOST_HELD`
-requests; what does not fit is looked up all the same and its connection closed: a controller sends it again, and by then
+A stranger can make a broker read the store no more often than every `READ_INTERVAL_MS`, and hold no more than `MOST_HELD`
+requests; what does not fit is checked all the same and its connection closed: a controller sends it again, and by then
 its epoch is known. While the store cannot be asked, requests wait.
 
 Before this broker is registered it does not know its own epoch: whatever names a broker epoch waits for that, too.
@@ -36,7 +36,7 @@ from odradek.broker.request import Request
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch
 
-LOOK_INTERVAL_MS = 50
+READ_INTERVAL_MS = 50
 MOST_HELD = 64
 MOST_HELD_BYTES = 32 << 20
 SAID_EVERY_MS = 10_000
@@ -73,13 +73,13 @@ class ControlGate(Organ):
         self.known = ControlEpochs(ControllerEpoch(0), None)  # what the store has told
         self.is_registering = False
         self.due_ms = None
-        self.held: list[Held] = []  # for the next look, or for our registration
-        self._looked_for: list[Held] = []  # for the look that is under way
-        self._is_looking = False
-        self._may_look_at_ms = 0
-        self._claimed = ControllerEpoch(0)  # the largest controller epoch that waits for a look
+        self.held: list[Held] = []  # for the next read, or for our registration
+        self._waiting_for_read: list[Held] = []  # for the read that is under way
+        self._is_reading = False
+        self._may_read_at_ms = 0
+        self._claimed = ControllerEpoch(0)  # the largest controller epoch that waits for a read
         self._replayed: Held | None = None  # the one being handled again
-        self._is_proved = False  # ... after a look that began when it was held already
+        self._is_proved = False  # ... after a read that began when it was held already
         self._said_at_ms = -SAID_EVERY_MS
         self._unsaid = 0
 
@@ -104,7 +104,7 @@ class ControlGate(Organ):
                 return ErrorCode.STALE_CONTROLLER_EPOCH
             self._claimed = max(self._claimed, ControllerEpoch(asked.controller_epoch))
             answer = self._hold(request)
-            self._want_look(now_ms)
+            self._want_read(now_ms)
             return answer
         if self._is_somebody_elses(asked):
             self._say(request, asked, now_ms)
@@ -132,7 +132,7 @@ class ControlGate(Organ):
 
     def tick(self, now_ms: int) -> None:
         if self.due_ms is not None and now_ms >= self.due_ms:
-            self._want_look(now_ms)
+            self._want_read(now_ms)
 
     # --------------------------------------------------------------------------------------------- private
 
@@ -150,28 +150,28 @@ class ControlGate(Organ):
             return self._replayed.place
         # Whoever heard nothing sends it again on another connection, and does not wait on this one.
         self.held = [held for held in self.held if not held.place.abandoned]
-        waiting = [*self.held, *self._looked_for]
+        waiting = [*self.held, *self._waiting_for_read]
         size = sum(len(held.request.body) for held in waiting) + len(request.body)
         if len(waiting) >= MOST_HELD or size > MOST_HELD_BYTES:
             return CloseConnection("too many control requests wait for the store; send it again")
         self.held.append(Held(request.kept(), Park()))
         return self.held[-1].place
 
-    def _want_look(self, now_ms: int) -> None:
-        if self._is_looking:
-            return  # what is held meanwhile is looked for after that
-        if now_ms < self._may_look_at_ms:
-            self.due_ms = self._may_look_at_ms
+    def _want_read(self, now_ms: int) -> None:
+        if self._is_reading:
+            return  # what is held meanwhile waits for the next read
+        if now_ms < self._may_read_at_ms:
+            self.due_ms = self._may_read_at_ms
             return
         self.due_ms = None
-        self._is_looking = True
-        self._may_look_at_ms = now_ms + LOOK_INTERVAL_MS
-        self._looked_for, self.held = self.held, []
+        self._is_reading = True
+        self._may_read_at_ms = now_ms + READ_INTERVAL_MS
+        self._waiting_for_read, self.held = self.held, []
         claimed, self._claimed = self._claimed, ControllerEpoch(0)
 
-        def looked(result: StoreResult, now_ms: int) -> None:
-            self._is_looking = False
-            waiting, self._looked_for = self._looked_for, []
+        def was_read(result: StoreResult, now_ms: int) -> None:
+            self._is_reading = False
+            waiting, self._waiting_for_read = self._waiting_for_read, []
             if isinstance(result, ControlEpochs):
                 self._learn(result)
                 later, self.held = self.held, []
@@ -182,9 +182,9 @@ class ControlGate(Organ):
             else:
                 self.held = [*waiting, *self.held]
                 self._claimed = max(claimed, self._claimed)
-                self.due_ms = now_ms + LOOK_INTERVAL_MS
+                self.due_ms = now_ms + READ_INTERVAL_MS
 
-        self._broker.ask_store(ReadControlEpochs(claimed), looked)
+        self._broker.ask_store(ReadControlEpochs(claimed), was_read)
 
     def _learn(self, told: ControlEpochs) -> None:
         known = self.known

@@ -9,10 +9,10 @@ Questions about the cluster are better answered a moment later in three cases, e
   millisecond; the clients ask for the new leader at once, some ten milliseconds before it is elected, and librdkafka,
   told the old one, asks again only after a second.
 - A client that works with us asks again. It may have noticed a little before we do, for the kernel closes the sockets of a
-  dead process one after the other. Where others live, its answer waits until the shell has looked at every socket once
-  more (`LookAround`); if something is amiss by then (`trouble`, in the last TROUBLE_MS), for DOUBT_MS, in which we would
+  dead process one after the other. Where others live, its answer waits until the shell has polled every socket once
+  more (`PollConnections`); if something is amiss by then (`trouble`, in the last TROUBLE_MS), for DOUBT_MS, in which we would
   have heard what. Most who ask again have no such reason: a broker alone answers at once, and in a cluster that is well
-  the look costs some tens of microseconds.
+  the poll costs some tens of microseconds.
 
 A broker that is gone is named to clients for DEPARTED_SHOWN_MS more, without its leaderships. librdkafka takes a broker
 that is no longer named apart in the same moment in which it moves that broker's partitions to their new leaders, and then
@@ -23,7 +23,7 @@ from collections import deque
 from typing import NamedTuple
 
 from odradek.broker.answers import Park
-from odradek.broker.effects import Effect, HandleAgain, LookAround
+from odradek.broker.effects import Effect, HandleAgain, PollConnections
 from odradek.broker.metadata_cache import LiveBroker, MetadataCache
 from odradek.broker.organs import Organ
 from odradek.broker.pending_calls import PendingCalls
@@ -65,7 +65,7 @@ class Departures(Organ):
         self._metadata = metadata
         self._effects = effects
         self._calls = calls
-        # Why questions wait, and when each reason ends by itself; None: when the shell has looked.
+        # Why questions wait, and when each reason ends by itself; None: when the shell has polled.
         self._reasons: dict[Reason, int | None] = {_NOT_TOLD_YET: now_ms + LONGEST_IGNORANCE_MS}
         self._held: list[_Held] = []
         self._held_bytes = 0
@@ -168,9 +168,9 @@ class Departures(Organ):
 
     def _doubt(self) -> None:
         if self._begin(_DOUBT, None):
-            self._effects.append(LookAround(self._calls.expect(self._looked)))
+            self._effects.append(PollConnections(self._calls.expect(self._polled)))
 
-    def _looked(self, result: None, now_ms: int) -> None:
+    def _polled(self, result: None, now_ms: int) -> None:
         if now_ms < self._troubled_until_ms:
             self._begin(_DOUBT, now_ms + DOUBT_MS)
         else:

@@ -13,7 +13,7 @@ once, by `broker.answered(request_id, result, now_ms)`:
 | `ReadSlices` | bytes; None where they could not be read |
 | `RunAside` | what the work returned; None where it failed |
 | `LoggersAsked` | the level of every logger, by name |
-| `LookAround` | None |
+| `PollConnections` | None |
 
 The others:
 
@@ -354,8 +354,8 @@ class GoOn(NamedTuple):
     """A request of the controller is obeyed in slices, so that everybody else is served in between (`control_queue`)."""
 
 
-class LookAround(NamedTuple):
-    """Look once more at every socket, and tell of the connections that were closed. Answered by None after that."""
+class PollConnections(NamedTuple):
+    """Poll every socket once more, and report the connections that were closed. Answered by None after that."""
 
     request_id: int
 
@@ -385,6 +385,6 @@ Effect = (
     | LoggersAsked
     | StateChangeLine
     | GoOn
-    | LookAround
+    | PollConnections
     | HandleAgain
 )

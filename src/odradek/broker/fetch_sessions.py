@@ -2,8 +2,8 @@
 
 A session knows for each partition where its reader stands and what it was last told. A fetch then names only
 what moved, and the answer only what is new. Cost is per partition that changed, never per partition of the
-session: a partition that may have something new tells its readers (`Reader.wake`), and only those are looked
-at. A reader without a session (epoch -1) gets one that lives as long as its one fetch.
+session: a partition that may have something new tells its readers (`Reader.wake`), and only those are
+read. A reader without a session (epoch -1) gets one that lives as long as its one fetch.
 """
 
 from odradek.model.ids import BrokerEpoch, BrokerId
@@ -76,8 +76,8 @@ class WantedPartition(Reader):
         self.max_bytes = 0
         self.has_moved = True  # named by the fetch being handled: a follower's position to be noted
         self.has_more = False  # there was something to say, or more than there was room for
-        self.is_refused = False  # the last look ended in an error, or found the logs diverging
-        self.role = (-1, False)  # leader epoch and leadership of the partition at the last look
+        self.is_refused = False  # the last read ended in an error, or found the logs diverging
+        self.role = (-1, False)  # leader epoch and leadership of the partition at the last read
         self.sent_high_watermark = -1
         self.sent_log_start = -1
 
@@ -129,7 +129,7 @@ class WantedPartition(Reader):
 
 
 class FetchSession(FetchSource):
-    """`pending` are the partitions to look at; the others have nothing new, and will say when they have.
+    """`pending` are the partitions to read; the others have nothing new, and will say when they have.
 
     `is_full`: the answer names every partition, new or not (the first of a session, and every one without).
     """
@@ -211,7 +211,7 @@ class FetchSession(FetchSource):
             wanted.unwatch()
 
     def watch(self) -> None:
-        """For a fetch without a session, when it is parked. In a session each partition is watched from its first look on,
+        """For a fetch without a session, when it is parked. In a session each partition is watched from its first read on,
         so that parking costs nothing for those that did not change."""
         for wanted in self.wanted.values():
             if wanted.partition is not None:

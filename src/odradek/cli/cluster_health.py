@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.controller_calls import look_again
+from odradek.cli.controller_calls import poll
 from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
 from odradek.model.counted import counted
 
@@ -28,7 +28,7 @@ def health(watch: bool, bootstrap: str, as_json: bool) -> None:
     from odradek.client.sync import SyncClient
 
     with SyncClient(bootstrap) as client:
-        report = look(client)  # the first time it is said at once that nobody answers
+        report = health_report(client)  # the first time it is said at once that nobody answers
         while True:
             if as_json:
                 print_json(report)
@@ -39,10 +39,10 @@ def health(watch: bool, bootstrap: str, as_json: bool) -> None:
             if not watch:
                 sys.exit(0 if report["healthy"] else 1)
             time.sleep(WATCH_S)
-            report = look_again(lambda: look(client))
+            report = poll(lambda: health_report(client))
 
 
-def look(client: "SyncClient") -> dict[str, Any]:
+def health_report(client: "SyncClient") -> dict[str, Any]:
     """One picture of the cluster, from Metadata, the topics' min.insync.replicas and what groups have committed. What a broker does not tell is
     noted, and the rest is shown."""
     from odradek.cli.groups.lags import lags

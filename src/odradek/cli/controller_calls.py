@@ -18,7 +18,7 @@ PATIENCE_S = 10.0
 PAUSE_S = 0.1
 ANSWER_S = 5.0
 # Who waits for a move of hours does not give up because a broker is restarted.
-LOOKING_PATIENCE_S = 60.0
+POLL_PATIENCE_S = 60.0
 
 T = TypeVar("T")
 
@@ -54,15 +54,15 @@ def ask_controller(
         client.cluster([])
 
 
-def look_again(look: Callable[[], T], *, patience_s: float = LOOKING_PATIENCE_S) -> T:
-    """A look that changes nothing, for those who look again and again: tried until it works, while brokers go and
-    come back."""
+def poll(ask: Callable[[], T], *, patience_s: float = POLL_PATIENCE_S) -> T:
+    """The result of `ask`, a request that changes nothing and is polled: it is retried while brokers restart, for
+    `patience_s` at most."""
     from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded, Unreachable
 
     deadline = time.monotonic() + patience_s
     while True:
         try:
-            return look()
+            return ask()
         except (ConnectionLost, DeadlineExceeded, Unreachable, Failed):
             if time.monotonic() + PAUSE_S > deadline:
                 raise

@@ -140,8 +140,8 @@ def source_of(client: "SyncClient", view: "ClusterView", where: str) -> Source:
     )
 
 
-def look_at(client: "SyncClient", where: str, before: "MetadataLoaded | None") -> Source:
-    """For one who looks again and again: settings are read the first time, and carried in the snapshot."""
+def refreshed_source(client: "SyncClient", where: str, before: "MetadataLoaded | None") -> Source:
+    """The source read again by a poller: settings are read the first time, and carried in the snapshot."""
     from dataclasses import replace
 
     from odradek.controller.context import CLUSTER_DEFAULT

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 USUAL_PORT = 9092
 LAST_PORT = 65_535
-LOOK_S = 0.1
+POLL_S = 0.1
 
 
 class Stop(BaseException):
@@ -202,7 +202,7 @@ def watch(cluster: "ProcessCluster", ensemble: "ZooKeeperEnsemble | None" = None
                     file=sys.stderr,
                     flush=True,
                 )
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
     fail(f"no broker is left; the logs are in {cluster.directory}/broker-*/broker.log")
 
 

@@ -86,7 +86,7 @@ def is_topic(source: Source, target: str) -> bool:
 
 
 def fail_without_group(bootstrap: str, name: str) -> None:
-    from odradek.cli.groups.looking import no_such_group
+    from odradek.cli.groups.descriptions import no_such_group
     from odradek.client.sync import SyncClient
 
     with SyncClient(bootstrap) as client:
@@ -179,7 +179,7 @@ def controllers_own(bootstrap: str) -> "ControllerContext | None":
 
 
 def owed_since(context: "ControllerContext", bootstrap: str) -> None:
-    """Since when leavers owe their answer stands in the controller's journal alone; read where it is at hand."""
+    """Since when removing replicas owe their answer stands in the controller's journal alone; read where it is at hand."""
     remembered = controllers_own(bootstrap)
     if remembered is None:
         return

@@ -18,7 +18,7 @@ from odradek.model.ids import TopicPartition
 
 # So many values become text at once.
 AT_ONCE = 1_000
-_LOOKED_AT = 20
+_SAMPLED = 20
 # Asked of every value of every step, and the same for every value of a kind.
 _NAMES: dict[type, tuple[str, ...]] = {}
 _IS_NEVER_CUT: dict[type, bool] = {}
@@ -93,9 +93,9 @@ def _is_large(value: Any) -> bool:
     if names:
         return any(_is_large(getattr(value, name)) for name in names)
     if isinstance(value, Mapping):
-        return len(value) > AT_ONCE or any(map(_is_large, islice(value.values(), _LOOKED_AT)))
+        return len(value) > AT_ONCE or any(map(_is_large, islice(value.values(), _SAMPLED)))
     return isinstance(value, tuple | list) and (
-        len(value) > AT_ONCE or any(map(_is_large, islice(value, _LOOKED_AT)))
+        len(value) > AT_ONCE or any(map(_is_large, islice(value, _SAMPLED)))
     )
 
 

@@ -1,6 +1,6 @@
 """Offsets that nobody needs any more: out of time, or of a topic that was deleted; and groups that have nothing left.
 
-A pass looks at every offset, a bounded number in one turn. What it finds is written as tombstones; memory follows
+A pass checks every offset, a bounded number in one turn. What it finds is written as tombstones; memory follows
 when they are committed.
 """
 
@@ -29,9 +29,9 @@ MOST_GROUPS = 500
 
 @dataclass(slots=True)
 class Pass:
-    """Where a look over everything stands. Plain data: it can be stopped between two turns, and printed."""
+    """Where a pass over everything stands. Plain data: it can be stopped between two turns, and printed."""
 
-    groups: list[str]  # still to be looked at, the next one last
+    groups: list[str]  # still to be checked, the next one last
     places: list[Place] = field(default_factory=list)  # of the group under way, the next one last
     group_id: str | None = None
 
@@ -51,7 +51,7 @@ class Expiry:
         self._is_wanted = True  # a pass under way has been at some groups already
         self._shard.expiry_at_ms = now_ms
 
-    def look(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         """One turn of a pass, if it is time for one."""
         shard = self._shard
         if shard.expiry_at_ms is None or shard.expiry_at_ms > now_ms:

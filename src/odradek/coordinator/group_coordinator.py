@@ -154,7 +154,7 @@ class GroupCoordinator:
             if timer is None:
                 break
             self._fire(timer, now_ms)
-        self.expiry.look(now_ms)
+        self.expiry.tick(now_ms)
 
     def _ask(self, asked: Asked, now_ms: int) -> None:
         shard = self.shard

@@ -99,8 +99,8 @@ class TransactionCoordinator:
             self._go_on_with_decided(now_ms)
         late = self.room.waiting.take_due(now_ms)
         self.room.refuse_waiting(late, ErrorCode.CONCURRENT_TRANSACTIONS, now_ms)
-        self.time_outs.look(now_ms)
-        self.expiry.look(now_ms)
+        self.time_outs.tick(now_ms)
+        self.expiry.tick(now_ms)
 
     def _go_on_with_decided(self, now_ms: int) -> None:
         """Those a coordinator before this one left, some in a turn; and those whose end could not be written."""

@@ -23,5 +23,5 @@ EPOCH_OF_NOBODY = LAST_EPOCH + 1
 # A Complete record that could not be written is written again.
 COMPLETE_AGAIN_MS = 100
 # Of one turn: a few milliseconds.
-MOST_LOOKED_AT = 2_000
+MOST_CHECKED = 2_000
 MOST_TAKEN_OVER = 200

@@ -1,9 +1,9 @@
-"""Transactions that were open for too long, and ids that nobody has used for long: looked for now and then, a bounded
+"""Transactions that were open for too long, and ids that nobody has used for long: checked now and then, a bounded
 number in one turn."""
 
 from odradek.coordinator.ending import abort_from_here
 from odradek.coordinator.transaction_room import Room
-from odradek.coordinator.transaction_settings import MOST_LOOKED_AT
+from odradek.coordinator.transaction_settings import MOST_CHECKED
 from odradek.coordinator.transaction_states import AT_REST, TransactionState
 from odradek.model.error_codes import ErrorCode
 from odradek.model.values import dataclass
@@ -15,17 +15,17 @@ MOST_REMOVED = 500
 class TimeOuts:
     def __init__(self, room: Room, now_ms: int) -> None:
         self._room = room
-        self._left: list[str] = []  # still to be looked at, the next one last
+        self._left: list[str] = []  # still to be checked, the next one last
         self.due_ms: int = now_ms + room.settings.abort_timed_out_interval_ms
 
-    def look(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         if self.due_ms > now_ms:
             return
         room = self._room
         if not self._left:
             self._left = list(reversed(room.stored.ongoing))
-        some = self._left[-MOST_LOOKED_AT:][::-1]
-        del self._left[-MOST_LOOKED_AT:]
+        some = self._left[-MOST_CHECKED:][::-1]
+        del self._left[-MOST_CHECKED:]
         for name in some:
             value = room.stored.by_id.get(name)
             if (
@@ -46,7 +46,7 @@ class TimedOut:
         room.say(f"transaction of {self.transactional_id!r} was open for longer than its time-out: aborted")
 
     def failed(self, room: Room, error: ErrorCode, now_ms: int) -> None:
-        """The next look finds it again."""
+        """The next pass finds it again."""
         room.say(
             f"transaction of {self.transactional_id!r} is open for longer than its time-out and could not be aborted: "
             f"{error.name}"
@@ -59,14 +59,14 @@ class Expiry:
         self._left: list[str] = []
         self.due_ms: int = now_ms + room.settings.remove_expired_interval_ms
 
-    def look(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         if self.due_ms > now_ms:
             return
         room = self._room
         if not self._left:
             self._left = list(reversed(room.stored.by_id))
-        some = self._left[-MOST_LOOKED_AT:][::-1]
-        del self._left[-MOST_LOOKED_AT:]
+        some = self._left[-MOST_CHECKED:][::-1]
+        del self._left[-MOST_CHECKED:]
         before_ms = now_ms - room.settings.id_expiration_ms
         idle = [name for name in some if self._is_idle(name, before_ms)]
         for at in range(0, len(idle), MOST_REMOVED):
@@ -91,5 +91,5 @@ class Removed:
         return None
 
     def failed(self, room: Room, error: ErrorCode, now_ms: int) -> None:
-        """The next look finds them again."""
+        """The next pass finds them again."""
         room.say(f"{self.count} transactional ids have expired and could not be removed: {error.name}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-LOOK_S = 0.1
+POLL_S = 0.1
 
 
 class Screen:

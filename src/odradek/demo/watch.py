@@ -7,7 +7,7 @@ from odradek.client.sync import ClusterView, SyncClient
 from odradek.demo.timeline import Timeline
 from odradek.model.errors import OdradekError
 
-LOOK_S = 0.025
+POLL_S = 0.025
 
 
 class ClusterWatch:
@@ -45,15 +45,15 @@ class ClusterWatch:
         try:
             while not self._ended.is_set():
                 try:
-                    self._look(client.cluster([self._topic]))
+                    self._observe(client.cluster([self._topic]))
                 except OdradekError:
                     # The broker asked last is the one that was killed: ask another.
                     client.close()
-                self._ended.wait(LOOK_S)
+                self._ended.wait(POLL_S)
         finally:
             client.close()
 
-    def _look(self, view: ClusterView) -> None:
+    def _observe(self, view: ClusterView) -> None:
         self.view = view
         sizes = self.isr_sizes()
         is_full = bool(sizes) and all(size == self._replicas for size in sizes)

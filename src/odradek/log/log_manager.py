@@ -258,9 +258,9 @@ class LogManager:
 
         A power cut may bring it back until `sync_deletions`.
         """
-        return self._put_aside(topic_partition, DELETE_SUFFIX, now_ms)
+        return self._retire_partition(topic_partition, DELETE_SUFFIX, now_ms)
 
-    def _put_aside(self, topic_partition: TopicPartition, suffix: str, now_ms: int) -> bool:
+    def _retire_partition(self, topic_partition: TopicPartition, suffix: str, now_ms: int) -> bool:
         home = self._homes.get(topic_partition)
         if topic_partition in self.futures.logs:
             self.futures.drop(topic_partition, now_ms, suffix)
@@ -370,7 +370,7 @@ class LogManager:
                 lines.append(f"{topic_partition}: {error.message}")
         return lines
 
-    def look_after(self, now_ms: int, scrub_bytes: int) -> None:
+    def maintain(self, now_ms: int, scrub_bytes: int) -> None:
         """About once a second, in a thread: see `purge` and `scrubbing`."""
         self.purge(now_ms)
         if scrub_bytes:

@@ -37,7 +37,7 @@ DELETED_SUFFIX = ".deleted"
 SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 # Of a header, only what a search needs: base offset, length, magic, last offset delta.
-_LOOK = Struct(">qi4xb6xi")
+_BATCH_HEAD = Struct(">qi4xb6xi")
 # Batches of the active segment whose position is known without looking: more than a follower ever lags when it
 # is in sync, so that fetches and high watermarks at the end of the log cost one dictionary lookup.
 REMEMBERED_POSITIONS = 2048
@@ -254,7 +254,7 @@ class Segment:
                 at = 0
                 if len(data) < BATCH_OVERHEAD:
                     raise self.corrupt(position, f"{len(data)} bytes are no batch")
-            base, length, magic, delta = _LOOK.unpack_from(data, at)
+            base, length, magic, delta = _BATCH_HEAD.unpack_from(data, at)
             if magic != MAGIC or length < BATCH_OVERHEAD - LOG_OVERHEAD:
                 raise self.corrupt(position + at, f"magic {magic}, length {length}")
             if base + delta >= offset:
@@ -293,7 +293,7 @@ class Segment:
     def _is_indexed_batch(self, data: bytes, position: int, last_offset: int) -> bool:
         if len(data) < BATCH_OVERHEAD:
             return False
-        base, length, magic, delta = _LOOK.unpack_from(data, 0)
+        base, length, magic, delta = _BATCH_HEAD.unpack_from(data, 0)
         # Apache up to 3.9 names the last offset of a whole append, so the batch may end before it.
         return bool(
             magic == MAGIC
@@ -352,11 +352,11 @@ class Segment:
     def largest_timestamp(self) -> int:
         """-1 if no batch has one. Of a cold segment the last time entry says it (it is written at the roll)."""
         if self.max_timestamp is None:
-            self._look_up_largest_timestamp()
+            self._find_largest_timestamp()
         assert self.max_timestamp is not None
         return self.max_timestamp
 
-    def _look_up_largest_timestamp(self) -> None:
+    def _find_largest_timestamp(self) -> None:
         timestamp, relative = last_in_file(self._open_time_index(), TIME_ENTRY)
         if timestamp < 0 and self.size_bytes:
             self.rebuild_indexes()

@@ -31,7 +31,7 @@ from odradek.store import api, layout
 logger = logging.getLogger("odradek.server")
 
 # Turns of the loop until it has polled anew, and told of the connections that it found closed in that.
-TURNS_OF_A_LOOK = 3
+TURNS_OF_A_POLL = 3
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
@@ -93,7 +93,7 @@ class BrokerEffects:
             effects.RegisterAgain: lambda effect: sessions.register_again(effect.reason),
             effects.LoggersAsked: self._tell_loggers,
             effects.GoOn: lambda effect: self._go_on_soon(),
-            effects.LookAround: lambda effect: self._look_around(effect.request_id, TURNS_OF_A_LOOK),
+            effects.PollConnections: lambda effect: self._poll_connections(effect.request_id, TURNS_OF_A_POLL),
             effects.HandleAgain: lambda effect: gateway.handle_again(effect.request, effect.place),
             effects.LogLine: self._write_line,
         }
@@ -135,7 +135,7 @@ class BrokerEffects:
     def _set_deadline(self, at_ms: int) -> None:
         if self._deadline is not None:
             if self._deadline_ms <= at_ms:
-                return  # it fires, looks, and sets the next
+                return  # it fires, checks, and sets the next
             self._deadline.cancel()
         if self._is_stopping:
             return
@@ -152,9 +152,9 @@ class BrokerEffects:
             raise
         self._end_turn()
 
-    def _look_around(self, request_id: int, turns: int) -> None:
+    def _poll_connections(self, request_id: int, turns: int) -> None:
         if turns:
-            self._loop.call_soon(self._look_around, request_id, turns - 1)
+            self._loop.call_soon(self._poll_connections, request_id, turns - 1)
             return
         self._broker.answered(request_id, None, self._now_ms())
         self._end_turn()

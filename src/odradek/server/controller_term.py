@@ -44,9 +44,9 @@ from odradek.server.outboxes import Outboxes
 from odradek.store import api, layout
 from odradek.store.facts import ControllerFacts
 
-# Between two looks at whether another controller was elected.
-LOOK_INTERVAL_MS = 1000
-# Nodes that cannot be read, a line each, of one look at the store.
+# Between two reads of the controller epoch's node.
+READ_INTERVAL_MS = 1000
+# Nodes that cannot be read, a line each, of one read of the store.
 MOST_NAMED = 20
 # Events, and what is requested by one, that say themselves how many partitions they are about. A step on any other may look at all.
 SPEAK_FOR_THEMSELVES = (
@@ -122,7 +122,7 @@ class ControllerTerm:
         self._is_closed = False
         self._is_node_missed = False
         self._disowned: events.Event | None = None  # an answer of a broker that obeys a later controller
-        self._may_look_at_ms = 0
+        self._may_read_at_ms = 0
 
     # --- from outside
 
@@ -135,7 +135,7 @@ class ControllerTerm:
         self._put(ControllerChanged(broker))
 
     def controller_missed(self) -> None:
-        """`/controller` was not there when somebody looked: perhaps just before we made it, so look again."""
+        """`/controller` was missing when a broker read it: perhaps just before we created it, so it is read again."""
         self._is_node_missed = True
         self._wake.set()
 
@@ -168,8 +168,8 @@ class ControllerTerm:
             await self._wake.wait()
             self._wake.clear()
             while True:
-                await self._look_for_own_node()
-                await self._look_whether_superseded()
+                await self._check_own_node()
+                await self._check_superseded()
                 for fact in await self._facts.take():
                     self._say_what_cannot_be_read(fact)
                     if isinstance(fact, BrokersChanged):
@@ -179,7 +179,7 @@ class ControllerTerm:
                     break
                 await self._settle(self._inbox.popleft())
 
-    async def _look_for_own_node(self) -> None:
+    async def _check_own_node(self) -> None:
         """Deleted by hand, so that an election is held: we resign, or nobody would be told who leads the cluster."""
         if self._is_node_missed:
             self._is_node_missed = False
@@ -187,14 +187,14 @@ class ControllerTerm:
                 await self._settle(ControllerChanged(None))
 
     def _broker_disowned(self, answer: events.Event) -> None:
-        """The broker is told again and again, so one look now and then is enough."""
+        """The request is retried until it is accepted, so the store is read once an interval."""
         now_ms = self._environment.clock.now_ms()
-        if self._disowned is None and now_ms >= self._may_look_at_ms and not self._is_closed:
-            self._may_look_at_ms = now_ms + LOOK_INTERVAL_MS
+        if self._disowned is None and now_ms >= self._may_read_at_ms and not self._is_closed:
+            self._may_read_at_ms = now_ms + READ_INTERVAL_MS
             self._disowned = answer
             self._wake.set()
 
-    async def _look_whether_superseded(self) -> None:
+    async def _check_superseded(self) -> None:
         """A broker says that it obeys a later controller. Where one was elected, the epoch's node has changed; where not,
         the broker was told so by somebody who is none, and to resign would help him: every controller after us would
         be told the same.

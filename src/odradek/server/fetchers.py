@@ -160,7 +160,7 @@ class Fetching:
     def _watch_silence(self) -> None:
         """replica.socket.timeout.ms: a leader that owes an answer and says nothing is given up."""
 
-        def look() -> None:
+        def check_silence() -> None:
             connection = self._connection
             if connection is None:
                 return
@@ -170,7 +170,7 @@ class Fetching:
             else:
                 self._watch_silence()
 
-        self._silence_timer = self._loop.call_later(self._silence_timeout_s / 4, look)
+        self._silence_timer = self._loop.call_later(self._silence_timeout_s / 4, check_silence)
 
     # --- requests and answers
 

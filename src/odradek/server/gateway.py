@@ -24,7 +24,7 @@ from odradek.server.environment import Environment
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
 
-# Between the look for connections that are idle and their end.
+# Between the check for idle connections and their end.
 _LAST_WORDS_S = 0.05
 _flexible: dict[tuple[int, int], bool] = {}
 
@@ -86,7 +86,7 @@ class Gateway:
         self._is_ending_turn = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._is_closed = False
-        self._is_empty = asyncio.Event()  # looked at when it is closed
+        self._is_empty = asyncio.Event()  # awaited when it is closed
 
     # --- connections
 
@@ -148,28 +148,28 @@ class Gateway:
         self._on_connection_closed(connection.info)
 
     def start_closing_idle(self) -> None:
-        """connections.max.idle.ms, looked at ten times in that span."""
+        """connections.max.idle.ms, checked ten times in that span."""
         idle_ms = self._settings.connections_max_idle_ms
         if idle_ms < 0:
             return
         period_s = max(0.1, min(60.0, idle_ms / 10_000))
 
-        def look() -> None:
+        def close_idle_later() -> None:
             oldest = self.monotonic() - idle_ms / 1000
             if any(connection.last_frame_at < oldest for connection in self._connections.values()):
                 # What has come meanwhile is read first, or a request would be lost that was sent in time.
                 self._idle_timer = self._loop.call_later(_LAST_WORDS_S, close, oldest)
             else:
-                self._idle_timer = self._loop.call_later(period_s, look)
+                self._idle_timer = self._loop.call_later(period_s, close_idle_later)
 
         def close(oldest: float) -> None:
             for connection in list(self._connections.values()):
                 if connection.last_frame_at < oldest and connection.is_idle:
                     self._metrics.connections_idle_closed += 1
                     connection.close()
-            self._idle_timer = self._loop.call_later(period_s, look)
+            self._idle_timer = self._loop.call_later(period_s, close_idle_later)
 
-        self._idle_timer = self._loop.call_later(period_s, look)
+        self._idle_timer = self._loop.call_later(period_s, close_idle_later)
 
     def close(self) -> None:
         self._is_closed = True

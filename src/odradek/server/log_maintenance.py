@@ -21,8 +21,8 @@ from odradek.server.log_limits import LimitedLog
 
 logger = logging.getLogger("odradek.server")
 
-# How often flushes by age and files marked for removal are looked for; they are due in seconds or more.
-LOOK_MS = 1000
+# How often flushes by age and files pending removal are checked; they are due in seconds or more.
+MAINTENANCE_MS = 1000
 
 
 class LogMaintenance:
@@ -55,11 +55,11 @@ class LogMaintenance:
         self._start_offsets_ms: int = settings.log_flush_start_offset_checkpoint_interval_ms
         self._start_offsets_at_ms = now_ms + self._start_offsets_ms
         self._retention_ms: int = settings.log_retention_check_interval_ms
-        # As Apache does: the first look comes half a minute after the start.
+        # As Apache does: the first pass comes half a minute after the start.
         self._retention_at_ms = now_ms + min(30_000, self._retention_ms)
-        self._look_at_ms = now_ms + LOOK_MS
+        self._maintain_at_ms = now_ms + MAINTENANCE_MS
         self._scrub_bytes: int = settings.odradek_log_scrub_bytes_per_second
-        self._is_looking = False
+        self._is_maintaining = False
         self._cleaning = cleaning
         self._clean_at_ms = now_ms + cleaning.backoff_ms
         self._is_cleaning = False
@@ -108,10 +108,10 @@ class LogMaintenance:
     def housekeep(self) -> None:
         """Called about once a second."""
         now_ms = self._environment.clock.now_ms()
-        if now_ms >= self._look_at_ms and not self._is_looking:
-            self._look_at_ms = now_ms + LOOK_MS
-            self._is_looking = True
-            self._spawn(self._look(now_ms))
+        if now_ms >= self._maintain_at_ms and not self._is_maintaining:
+            self._maintain_at_ms = now_ms + MAINTENANCE_MS
+            self._is_maintaining = True
+            self._spawn(self._maintain(now_ms))
         if now_ms >= self._clean_at_ms and not self._is_cleaning:
             self._is_cleaning = True
             self._spawn(self._clean())
@@ -125,7 +125,7 @@ class LogMaintenance:
             self._clean_at_ms = self._environment.clock.now_ms() + self._cleaning.backoff_ms
             self._is_cleaning = False
 
-    async def _look(self, now_ms: int) -> None:
+    async def _maintain(self, now_ms: int) -> None:
         try:
             if now_ms >= self._retention_at_ms:
                 self._retention_at_ms = now_ms + self._retention_ms
@@ -139,10 +139,10 @@ class LogMaintenance:
             if now_ms >= self._start_offsets_at_ms:
                 self._start_offsets_at_ms = now_ms + self._start_offsets_ms
                 await self._run(self._logs.checkpoint_log_start_offsets)
-            await self._run(self._logs.look_after, now_ms, self._scrub_bytes)
+            await self._run(self._logs.maintain, now_ms, self._scrub_bytes)
             self._logs.scrubber.judge()
         finally:
-            self._is_looking = False
+            self._is_maintaining = False
 
     async def _flush_in_background(self, log: PartitionLog) -> None:
         """Rolled segments, flush.messages above 1, flush.ms: nobody waits for it."""

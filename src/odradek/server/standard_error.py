@@ -28,10 +28,10 @@ class LimitedFileHandler(logging.StreamHandler):  # type: ignore[type-arg]
         # Losing a line, or a log that is too long, must never stop a broker.
         with contextlib.suppress(OSError):
             if os.fstat(2).st_size > self._largest_bytes:
-                self._begin_anew()
+                self._rotate()
         super().emit(record)
 
-    def _begin_anew(self) -> None:
+    def _rotate(self) -> None:
         self.flush()
         os.replace(self._path, f"{self._path}.1")
         new = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

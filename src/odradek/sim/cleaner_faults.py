@@ -34,7 +34,7 @@ def killed_while_cleaning(world: World, fault: Fault) -> bool:
         if broker.host is not host or not broker.is_running or not any(mark in step for mark in marks):
             return False
         left -= 1
-        if left > 0 or world.excused or world.is_healed:
+        if left > 0 or world.exempt or world.is_healed:
             return False
         disk.dies_at = None
         world.note(f"{broker.name} dies in {step}")

@@ -25,7 +25,7 @@ def _at_one_of_its_next_steps(world: World, fault: Fault, act: Callable[[SimBrok
         if who is not broker or who.host is not host or not who.is_running:
             return
         steps_left -= 1
-        if steps_left == 0 and not world.excused and not world.is_healed:
+        if steps_left == 0 and not world.exempt and not world.is_healed:
             undone = f"{len(effects.writes)} writes and {len(effects.requests)} requests undone"
             act(who, f"at {type(event).__name__}, {undone}")
 

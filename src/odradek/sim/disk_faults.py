@@ -22,7 +22,7 @@ DERIVED = (*INDEXES, ".snapshot", "leader-epoch-checkpoint")
 
 
 def _survives_a_loss(world: World) -> bool:
-    return not world.excused and world.is_everything_healthy() and world.is_everything_in_sync()
+    return not world.exempt and world.is_everything_healthy() and world.is_everything_in_sync()
 
 
 def _loses_unsynced(world: World, fault: Fault, choose: Choose | None) -> bool:
@@ -30,7 +30,7 @@ def _loses_unsynced(world: World, fault: Fault, choose: Choose | None) -> bool:
     if broker is None or not _survives_a_loss(world):
         return False
     broker.kill(power_cut=True, choose=choose)
-    broker.excuse()
+    broker.exempt()
     start_again(world, broker, fault.lasts_s)
     return True
 
@@ -145,9 +145,9 @@ def _batch_bit_flipped(world: World, fault: Fault, *, cold: bool) -> bool:
 
     partition = parse_directory_name(path.split("/")[0])
     assert partition is not None
-    broker.excuse_damage(partition, is_there)
+    broker.exempt_damage(partition, is_there)
     if random.random() < 0.5:  # found when the log is recovered, as far as that reads; else while it is used
-        broker.excuse()  # what lies behind the damage, and was not flushed, is cut off
+        broker.exempt()  # what lies behind the damage, and was not flushed, is cut off
         broker.kill()
         start_again(world, broker, fault.lasts_s)
     return True
@@ -181,7 +181,7 @@ def directory_offline(world: World, fault: Fault) -> bool:
         disk.inject(operation, errno.EIO, name=disk.path)
 
     def replaced() -> None:
-        if world.excused:  # a second one does not end its life now, see `faults.inject`
+        if world.exempt:  # a second one does not end its life now, see `faults.inject`
             later(world, 0.5, replaced)
             return
         disk.heal()

@@ -42,7 +42,7 @@ def inject(world: World, fault: Fault) -> bool:
     # An emptied disk (F22) is survived as long as the others of its ISR live until the controller has taken it out.
     # With two failures at once, one of them of a disk, the only copy of a record may be the one that is gone, and
     # no rule can bring it back: nobody promises that.
-    if world.excused and fault.kind in ENDS_A_LIFE:
+    if world.exempt and fault.kind in ENDS_A_LIFE:
         return False
     done: bool
     if fault.kind in ACTIONS or fault.kind in OPERATIONS:

@@ -223,7 +223,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/connection.py Connection.is_idle",
         "server/connection_limits.py ConnectionLimits._taken",
         "server/fetchers.py _LeaderConnection.size_refused",
-        "server/gateway.py Gateway.start_closing_idle.<locals>.look",
+        "server/gateway.py Gateway.start_closing_idle.<locals>.close_idle_later",
         "server/gateway.py Gateway.start_closing_idle.<locals>.close",
         "server/listener.py _named",
     ),

@@ -74,7 +74,7 @@ class Operations:
             f"{partition} of {broker.name} to {', '.join(wanted)}: {', '.join(codes)}, {moving} on their way"
         )
         world = self.world
-        may_die = broker.is_running and not (world.excused or world.is_healed)
+        may_die = broker.is_running and not (world.exempt or world.is_healed)
         if moving and may_die and fault.amount * 1_000 % 1.0 < DIES_MOVING:
             broker.kill()
             start_again(world, broker, 1.0)

@@ -94,7 +94,7 @@ class PipelinedProducer(SimProducer):
             until = queue[0].until
             address, _ = await self.client.leader_of(partition, until)
             if address is None or self.client.loop.time() >= until:
-                self._begin_anew(partition, queue)
+                self._restart(partition, queue)
                 continue
             window = [batch for batch in list(queue)[:MOST_IN_FLIGHT] if batch.outcome is None]
             asked = []
@@ -114,7 +114,7 @@ class PipelinedProducer(SimProducer):
                 if (
                     first_failure.outcome is not None
                 ):  # its sequence is spent, and nothing behind it can follow
-                    self._begin_anew(partition, queue)
+                    self._restart(partition, queue)
                 await asyncio.sleep(RETRY_S)
                 await self.client.refresh([partition.topic])
 
@@ -155,7 +155,7 @@ class PipelinedProducer(SimProducer):
             batch.outcome = "unknown" if batch.is_in_doubt else "failed"
         return False
 
-    def _begin_anew(self, partition: TopicPartition, queue: deque[_Batch]) -> None:
+    def _restart(self, partition: TopicPartition, queue: deque[_Batch]) -> None:
         """Another epoch. What was sent in the one before is settled as it stands; what was not goes on."""
         unsent = [batch for batch in queue if batch.epoch < 0]
         for batch in queue:

@@ -47,7 +47,7 @@ def pending(world: World, unfinished: Sequence[str] = ()) -> list[Anomaly]:
                     for path in b.runtime.broker.replicas.logs.offline_directories
                 ],
                 world.is_ready(),
-                list(world.excused),
+                list(world.exempt),
                 [*unfinished, *world.store.sessions_about_to_end()],
                 [b.name for b in brokers if b.is_stopping],
             )

@@ -113,18 +113,18 @@ def fails_once(
         f"{operation} number {int(rest * FURTHEST) + 1} of {disk.path}{f' on {name}' if name else ''} fails: {errno.errorcode[error]}"
     )
 
-    def looked_after() -> None:
+    def mended() -> None:
         disk.heal()
         if broker.is_serving and has_all_directories(broker) and not _has_given_up_the_last_copy(broker):
             return
-        if world.excused and not world.is_healed:  # no second life ends now, see `faults.inject`
-            later(world, 0.5, looked_after)
+        if world.exempt and not world.is_healed:  # no second life ends now, see `faults.inject`
+            later(world, 0.5, mended)
             return
         if broker.is_running:
             broker.kill()
         broker.start()
 
-    later(world, fault.lasts_s, looked_after)
+    later(world, fault.lasts_s, mended)
     return True
 
 

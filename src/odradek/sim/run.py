@@ -1,6 +1,6 @@
 """One seed from beginning to end: safety with faults, then heal and demand liveness.
 
-The world must be right at every look (invariants over snapshots), the clients' history must be right at the end, and
+The world must be right at every check (invariants over snapshots), the clients' history must be right at the end, and
 once everything is healed all of it must become quiescent within bounded simulated time: every acknowledged record readable,
 every ISR full, every replica identical. `quiescence.pending` says why it is not quiescent yet.
 """
@@ -57,7 +57,7 @@ from odradek.sim.world import NotInTime, World
 TOPIC = TOPICS[0]
 # As a broker's process has them: what a world makes lives to its end, and is let go at once then.
 GC_THRESHOLDS = (50_000, 50, 100)
-LOOK_EVERY_S = 0.25
+CHECK_EVERY_S = 0.25
 AGAIN_S = 0.5
 LIVENESS_S = 180.0
 STAYS_S = 3.0  # the controller may be moving leaders to where they belong just then
@@ -65,7 +65,7 @@ GOES_ON_S = 0.5
 MOST_EVENTS = 400_000
 FLIP_BATCHES = frozenset(BATCH_KINDS)
 # Logs are read again all the time, and recovery knows what had been flushed: the two ways in which damage is found.
-LOOKED_AFTER = {
+SCRUBBED = {
     "odradek.log.scrub.bytes.per.second": "200000",
     "log.flush.offset.checkpoint.interval.ms": "1000",
 }
@@ -129,7 +129,7 @@ def run(
 ) -> Outcome:
     """Runs `plan`; never raises for what a broker did.
 
-    `observe` is called at every look, `prepare` once before anything runs: neither may change anything.
+    `observe` is called at every check, `prepare` once before anything runs: neither may change anything.
     """
     outcome = Outcome(plan.seed)
     world = World(
@@ -137,7 +137,7 @@ def run(
         brokers=plan.brokers,
         settings={
             **({"log.flush.interval.messages": "1"} if plan.flushes else {}),
-            **(LOOKED_AFTER if plan.has(FLIP_BATCHES) else {}),
+            **(SCRUBBED if plan.has(FLIP_BATCHES) else {}),
             **plan.settings,
         },
         store_notices_death=plan.store_notices_death,
@@ -299,7 +299,7 @@ class _Run:
         end = begun + plan.duration_s
         while world.loop.time() < end:
             due = begun + to_come[0][0] if to_come else end
-            self._advance_to(min(due, end, world.loop.time() + LOOK_EVERY_S))
+            self._advance_to(min(due, end, world.loop.time() + CHECK_EVERY_S))
             while to_come and world.loop.time() >= begun + to_come[0][0]:
                 at_s, fault = to_come.pop(0)
                 if faults.inject(world, fault):
@@ -407,7 +407,7 @@ class _Run:
         """Partitions of which a topic of the name was deleted."""
         return [p for p in self.partitions if self.plan.has(frozenset({"recreate_topic"}))]
 
-    # --- looking
+    # --- checking
 
     def _advance_to(self, when: float) -> None:
         world = self.world

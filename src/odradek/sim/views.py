@@ -151,7 +151,7 @@ class Views:
     def forget(self, broker_id: BrokerId) -> None:
         self._logs[broker_id].forget()
 
-    def life_in_isr(self, broker_id: BrokerId, partition: TopicPartition) -> int | None:
+    def incarnation_in_isr(self, broker_id: BrokerId, partition: TopicPartition) -> int | None:
         """The broker epoch with which the stored ISR names it (-1: it does not say), None if it does not."""
         self._read_store()
         return self._lives.get(partition, {}).get(broker_id)
@@ -161,8 +161,8 @@ class Views:
         world = self._world
         self._read_store()
         stored = self._stored
-        self._excuse_given_up()
-        self._drop_excuses(stored)
+        self._exempt_given_up()
+        self._drop_exemptions(stored)
         replicas: dict[TopicPartition, list[ReplicaView]] = {p: [] for p in self._assignments}
         metadata: dict[tuple[BrokerId, TopicPartition], tuple[int, int]] = {}
         controllers: list[tuple[BrokerId, int]] = []
@@ -180,7 +180,7 @@ class Views:
                     and replica.log.failure
                     is None  # its directory is offline, and the broker will see in a moment
                     and replica.topic_id == self._topic_ids[partition.topic]
-                    and (broker_id, partition) not in world.excused
+                    and (broker_id, partition) not in world.exempt
                     and world.topics.is_told(partition, broker_id, stored.get(partition))
                 ):
                     logs = self._logs[broker_id] if with_batches else None
@@ -266,31 +266,31 @@ class Views:
         self._stored = stored
         self._assignments = dict(sorted(assignments.items()))
 
-    def _excuse_given_up(self) -> None:
+    def _exempt_given_up(self) -> None:
         """A broker that gave a log up has said so by registering anew; what it begins in its place is judged once nobody counts
         on what it had. Its leader may not have heard yet: then it counts on where the old log was, and on no fetch of the new
         one, which comes in a later leader epoch. The stored ISR may be without it by then: who is out of it counts for nobody
         but that leader.
         """
-        excused = self._world.excused
+        exempt = self._world.exempt
         for broker in self._world.brokers.values():
             if broker.is_running and broker.is_serving and broker.runtime is not None:
                 own = broker.runtime.broker.broker_epoch  # None: not registered yet
                 for partition in broker.runtime.broker.replicas.logs.refused:
                     life = self._lives.get(partition, {}).get(broker.broker_id)
                     if life is not None and (own is None or life <= own):
-                        excused.setdefault((broker.broker_id, partition), life)
+                        exempt.setdefault((broker.broker_id, partition), life)
                     elif life is None and self._has_left_unheard(broker.broker_id, partition):
-                        excused.setdefault((broker.broker_id, partition), OUT_OF_THE_ISR)
+                        exempt.setdefault((broker.broker_id, partition), OUT_OF_THE_ISR)
 
     def _has_left_unheard(self, broker_id: BrokerId, partition: TopicPartition) -> bool:
         state = self._stored.get(partition)
         return state is not None and self._is_counted_on(broker_id, partition, state)
 
-    def _drop_excuses(self, stored: dict[TopicPartition, LeaderAndIsr]) -> None:
+    def _drop_exemptions(self, stored: dict[TopicPartition, LeaderAndIsr]) -> None:
         """Once the ISR does not count on the life any more that lost records, or counts on a later one."""
-        excused = self._world.excused
-        for (broker_id, partition), epoch in list(excused.items()):
+        exempt = self._world.exempt
+        for (broker_id, partition), epoch in list(exempt.items()):
             state = stored.get(partition)
             counted_on = self._lives.get(partition, {}).get(broker_id)
             if state is None or (
@@ -298,7 +298,7 @@ class Views:
                 and not self._is_counted_on(broker_id, partition, state)
                 and not self._is_damaged(broker_id, partition)
             ):
-                del excused[(broker_id, partition)]
+                del exempt[(broker_id, partition)]
                 self._world.damage.pop((broker_id, partition), None)
 
     def _is_damaged(self, broker_id: BrokerId, partition: TopicPartition) -> bool:

@@ -23,7 +23,6 @@ class Watch:
     def __init__(self, world: World, *, on_broken: Callable[[], None] | None = None) -> None:
         self.world = world
         self.found: list[Anomaly] = []
-        self.looks = 0
         self.committed = replicas.Committed()
         self.last_values = LastValues()
         self._memories = (
@@ -43,7 +42,6 @@ class Watch:
         self.last_values.forget(partition)
 
     def check(self) -> list[Anomaly]:
-        self.looks += 1
         view = replace(self.world.view(), controller_writes=self._writes.take())
         found = [anomaly for check in replicas.STEP_CHECKS for anomaly in check(view)]
         for memory in self._memories:

@@ -217,22 +217,22 @@ class SimBroker:
         """Another, empty disk. Until the ISR has been told, no invariant can hold of what was on it."""
         for disk in self.disks:
             disk.wipe()
-        self.excuse()
+        self.exempt()
 
-    def excuse(self) -> None:
+    def exempt(self) -> None:
         """It has lost records it had said it has: nothing is asked of it before its ISRs have been told."""
         world = self.world
         for partition in world.view(with_batches=False).partitions:
-            life = world.life_in_isr(self.broker_id, partition)
+            life = world.incarnation_in_isr(self.broker_id, partition)
             if life is not None:
-                world.excused[(self.broker_id, partition)] = life
+                world.exempt[(self.broker_id, partition)] = life
 
-    def excuse_damage(self, partition: TopicPartition, is_there: Callable[[], bool]) -> None:
+    def exempt_damage(self, partition: TopicPartition, is_there: Callable[[], bool]) -> None:
         """A batch of this log is not what it says, and counts as a copy until somebody has noticed."""
         world = self.world
-        life = world.life_in_isr(self.broker_id, partition)
+        life = world.incarnation_in_isr(self.broker_id, partition)
         if life is not None and self.host is not None:
-            world.excused[(self.broker_id, partition)] = life
+            world.exempt[(self.broker_id, partition)] = life
             world.damage[(self.broker_id, partition)] = Damage(self.host, is_there)
 
     def _process_ended(self, host: Host, *, at_once: bool) -> None:
@@ -304,7 +304,7 @@ class World:
         self.strangers: list[asyncio.Transport] = []  # of connections that only exist to be in the way
         self.notes: list[tuple[float, str]] = []
         # (broker, partition) that has lost records -> the life in which the ISR still counts on it
-        self.excused: dict[tuple[BrokerId, TopicPartition], int] = {}
+        self.exempt: dict[tuple[BrokerId, TopicPartition], int] = {}
         # Of these, which have a damaged log, and whether the damage is still in it: longer than a life, or shorter.
         self.damage: dict[tuple[BrokerId, TopicPartition], Damage] = {}
         self.topics = Topics(self.store.ensemble.tree)
@@ -493,8 +493,8 @@ class World:
         """A snapshot for the checkers."""
         return self._views.view(with_batches=with_batches)
 
-    def life_in_isr(self, broker_id: BrokerId, partition: TopicPartition) -> int | None:
-        return self._views.life_in_isr(broker_id, partition)
+    def incarnation_in_isr(self, broker_id: BrokerId, partition: TopicPartition) -> int | None:
+        return self._views.incarnation_in_isr(broker_id, partition)
 
     def controller_stepped(self, broker: SimBroker, event: object, effects: object) -> None:
         """An observer that fails is a mistake of the simulator: the broker it looked at must not hear of it."""

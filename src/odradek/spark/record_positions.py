@@ -194,15 +194,15 @@ def _guesses(data: Bytes, begins: Positions, ends: Positions, counts: Positions)
     seems = (attributes == 0) & (first & 1 == 0) & (is_one | is_two | (third < 0x80))
     row, column = np.nonzero(seems)
     position = cuts[row] + column
-    delta, following = _look(data, position, limit[row])
-    next_delta, _ = _look(data, following, limit[row])
+    delta, following = _seems_record(data, position, limit[row])
+    next_delta, _ = _seems_record(data, following, limit[row])
     good = (delta >= 0) & (next_delta == delta + 1)
     _, earliest = np.unique(row[good], return_index=True)
     guessed: Positions = position[good][earliest]
     return guessed
 
 
-def _look(data: Bytes, position: Positions, limit: Positions) -> tuple[Positions, Positions]:
+def _seems_record(data: Bytes, position: Positions, limit: Positions) -> tuple[Positions, Positions]:
     """The offset delta of what seems to be a record, -1 if it can be none, and where it would end."""
     length, body = varints(data, position, strict=False)
     after = body + length

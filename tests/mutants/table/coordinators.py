@@ -132,7 +132,7 @@ OF_COORDINATORS: tuple[Mutant, ...] = (
     _of(
         "T18",
         "a transaction is aborted without regard to its time-out",
-        "coordinator.transaction_timeouts:TimeOuts.look",
+        "coordinator.transaction_timeouts:TimeOuts.tick",
         "value.started_at_ms + value.timeout_ms < now_ms",
         "value.started_at_ms < now_ms",
     ),

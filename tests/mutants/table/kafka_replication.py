@@ -42,7 +42,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         "a consumer whose offset lies between high watermark and log end is answered with an error",
         (
             Edit(
-                "broker.handlers.fetch:FetchWait._look",
+                "broker.handlers.fetch:FetchWait._read_partition",
                 "offset > log.log_end_offset",
                 "offset > partition.high_watermark",
             ),
@@ -134,7 +134,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         "fetches without fencing: a reader of an older epoch is served and heard",
         (
             Edit(
-                "broker.handlers.fetch:FetchWait._look",
+                "broker.handlers.fetch:FetchWait._read_partition",
                 "current_epoch != partition.leader_epoch and current_epoch >= 0",
                 "False",
             ),
@@ -160,7 +160,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         "consumers see records above the high watermark",
         (
             Edit(
-                "broker.handlers.fetch:FetchWait._look",
+                "broker.handlers.fetch:FetchWait._read_partition",
                 "high_watermark = upper_bound = partition.high_watermark",
                 "high_watermark = upper_bound = log.log_end_offset",
             ),
@@ -204,7 +204,7 @@ EXHIBITS: tuple[Mutant, ...] = (
     Mutant(
         "12153",
         "a follower whose end is beyond the leader's is told out of range instead of where the logs part",
-        (Edit("broker.handlers.fetch:FetchWait._look", "if diverging is None: ...", "if True: ..."),),
+        (Edit("broker.handlers.fetch:FetchWait._read_partition", "if diverging is None: ...", "if True: ..."),),
         commit="b65a36344a0",
         harmless="a follower that is out of range is cut to its leader's end, and its next fetch names its last epoch: the divergence is found then, two requests later",
     ),
@@ -229,7 +229,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         "a fetch that is answered with a divergence moves the follower's position all the same",
         (
             Edit(
-                "broker.handlers.fetch:FetchWait._look",
+                "broker.handlers.fetch:FetchWait._read_partition",
                 "diverging is None and wanted.has_moved",
                 "wanted.has_moved",
             ),
@@ -394,7 +394,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         "a follower that asks below the leader's log start is not told so",
         (
             Edit(
-                "broker.handlers.fetch:FetchWait._look",
+                "broker.handlers.fetch:FetchWait._read_partition",
                 "offset > upper_bound or offset < log.log_start_offset",
                 "offset > upper_bound",
             ),
@@ -432,7 +432,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         "a consumer is not told that the log it has read was cut",
         (
             Edit(
-                "broker.handlers.fetch:FetchWait._look",
+                "broker.handlers.fetch:FetchWait._read_partition",
                 (
                     "if diverging is None and (offset > log.log_end_offset or offset < log.log_start_offset):\n"
                     "    raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE)"

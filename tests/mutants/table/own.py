@@ -29,7 +29,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         "idle follower",
         "a follower of an idle partition that was cut is never told the high watermark again",
         (
-            Edit("broker.handlers.fetch:FetchWait._look", "wanted.is_refused = True", "pass"),
+            Edit("broker.handlers.fetch:FetchWait._read_partition", "wanted.is_refused = True", "pass"),
             Edit(
                 "replication.follower:FollowerFetcher._partition_fetched",
                 "error == 0 and leader_high_watermark > followed.leader_high_watermark_seen",
@@ -321,7 +321,7 @@ EXHIBITS: tuple[Mutant, ...] = (
     Mutant(
         "no session",
         "a follower whose leader has no room for fetch sessions is answered at once, and asks again at once, for ever",
-        (Edit("broker.handlers.fetch:FetchWait._look", "session.id == NO_SESSION", "False"),),
+        (Edit("broker.handlers.fetch:FetchWait._read_partition", "session.id == NO_SESSION", "False"),),
         commit="db36155",
         scenario="a_follower_without_a_session_waits",
     ),

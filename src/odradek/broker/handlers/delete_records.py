@@ -77,7 +77,7 @@ class DeleteRecordsWait(Waiter):
         self._open = open_rows
         self.park = Park()
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         still_open = []
         for partition, offset, row in self._open:
             if not partition.is_leader:
@@ -92,12 +92,12 @@ class DeleteRecordsWait(Waiter):
         self._open = still_open
 
     def is_over(self, now_ms: int) -> bool:
-        self._look()
+        self._refresh()
         return not self._open
 
     def finish(self, now_ms: int, *, is_late: bool) -> None:
         if is_late:
-            self._look()
+            self._refresh()
             for _, _, row in self._open:
                 row.error_code = ErrorCode.REQUEST_TIMED_OUT
         self.park.answer(lambda: Reply([self._response.encode(self._version)]))

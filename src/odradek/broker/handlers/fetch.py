@@ -145,7 +145,7 @@ class Gathered:
 
 
 class FetchWait(ParkedFetch):
-    """One fetch, parked or not. It looks only at what is pending in its session."""
+    """One fetch, parked or not. It reads only the partitions that are pending in its session."""
 
     __slots__ = (
         "body",
@@ -260,7 +260,7 @@ class FetchWait(ParkedFetch):
         for wanted in tuple(session.pending):
             wanted.has_more = False
             try:
-                row, size, is_urgent = self._look(wanted, gathered.size_bytes, now_ms)
+                row, size, is_urgent = self._read_partition(wanted, gathered.size_bytes, now_ms)
             except ProtocolError as refusal:
                 row, size, is_urgent = self._refused(wanted, refusal.code), 0, True
                 wanted.has_more = True
@@ -286,7 +286,7 @@ class FetchWait(ParkedFetch):
             wanted.is_dirty = False  # they stay pending, and say so again when more comes
         return None
 
-    def _look(self, wanted: WantedPartition, so_far: int, now_ms: int) -> tuple[FetchedPartition, int, bool]:
+    def _read_partition(self, wanted: WantedPartition, so_far: int, now_ms: int) -> tuple[FetchedPartition, int, bool]:
         """(row, bytes of records, must it be told at once). Refuses by ProtocolError."""
         partition = wanted.partition
         if partition is None or not partition.is_hosted:
@@ -299,7 +299,7 @@ class FetchWait(ParkedFetch):
             raise ProtocolError(partition.check_epoch(current_epoch))
         log = partition.log
         diverging = None
-        # Leadership moved while the fetch was parked: its reader has to look around, so answer at once.
+        # Leadership moved while the fetch was parked: its reader has to refresh its metadata, so answer at once.
         role = partition.leader_epoch, partition.is_leader
         is_urgent = self.park is not None and wanted.role != role
         wanted.role = role

@@ -46,7 +46,7 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 FIRST_VERSION = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 NEVER = 1 << 15
-# Logs of one request in which a timestamp is looked for at once; and how long one may be looked for in others.
+# Logs of one request in which a timestamp is searched at once; and how long the search in others may take.
 MOST_AT_ONCE = 100
 PATIENCE_MS = 30_000
 CONSUMER = -1
@@ -84,7 +84,7 @@ class _NotNow(Exception):
 
 
 class _Later(NamedTuple):
-    """A row whose timestamp is still looked for."""
+    """A row whose timestamp is still being searched."""
 
     search: TimestampSearch
     topic: str
@@ -94,11 +94,11 @@ class _Later(NamedTuple):
 
 
 class OffsetAnswers(Waiter):
-    """The answers to one request. A timestamp that must be looked for in large batches, or in very many logs, is looked
+    """The answers to one request. A timestamp that must be searched in large batches, or in very many logs, is searched
     for in a thread, one batch after the other; what may be told of it is decided when that is over.
     """
 
-    __slots__ = ("_broker", "_candidate", "_later", "_looked_into", "asked", "park", "topics", "version")
+    __slots__ = ("_broker", "_candidate", "_later", "_searched", "asked", "park", "topics", "version")
 
     def __init__(self, broker: "Broker", version: int, asked: ListOffsetsRequest) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class OffsetAnswers(Waiter):
         self.asked = asked
         self.topics: list[tuple[str, list[ListOffsetsPartitionResponse]]] = []
         self.park = Park()
-        self._looked_into = 0
+        self._searched = 0
         self._later: deque[_Later] = deque()
         self._candidate: Candidate | None = None  # which the thread has
 
@@ -125,7 +125,7 @@ class OffsetAnswers(Waiter):
         self._go_on(now_ms)
         return self.park
 
-    def look(self, log: "PartitionLog", timestamp: int) -> FoundOffset | None:
+    def find(self, log: "PartitionLog", timestamp: int) -> FoundOffset | None:
         """The first record at or behind the log's start with the timestamp or a later one; _NotNow if that takes long."""
         if self._later and self._later[0].search.is_over:  # this is what was waited for
             search = self._later[0].search
@@ -133,13 +133,13 @@ class OffsetAnswers(Waiter):
                 raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return search.found
         search = TimestampSearch(log, timestamp)
-        while self._looked_into < MOST_AT_ONCE:
+        while self._searched < MOST_AT_ONCE:
             candidate = search.next_candidate()
             if candidate is None:
                 return search.found
-            self._looked_into += 1
+            self._searched += 1
             if not candidate.is_quick:
-                self._looked_into = MOST_AT_ONCE  # to read it was work enough
+                self._searched = MOST_AT_ONCE  # to read it was work enough
                 break
             search.tell(candidate, candidate.run())
         if search.is_over:
@@ -238,12 +238,12 @@ def _find(
         largest = log.max_timestamp()
         found = None
         if largest.timestamp >= 0:
-            found = answers.look(log, largest.timestamp)
+            found = answers.find(log, largest.timestamp)
             if found is None:  # the batch that says so has no such record
                 epoch = log.epochs.epoch_at(largest.offset)
                 found = FoundOffset(largest.timestamp, largest.offset, epoch)
     else:
-        found = answers.look(log, timestamp)
+        found = answers.find(log, timestamp)
     if found is None or found.offset >= end:
         # Nothing that may be read. Whether there will be is not known while the mark lags.
         if is_unsure:

@@ -19,14 +19,14 @@ from odradek.cli.output import bootstrap_option, json_option
 @json_option
 def delete(names: tuple[str, ...], yes: bool, if_exists: bool, bootstrap: str, as_json: bool) -> None:
     """Delete groups without members, with the offsets they have committed."""
-    from odradek.cli.groups.looking import look, no_such_group
+    from odradek.cli.groups.descriptions import describe_groups, no_such_group
     from odradek.client import sync_groups
     from odradek.client.sync import SyncClient
     from odradek.model.counted import counted
     from odradek.model.error_codes import ErrorCode
 
     with SyncClient(bootstrap) as client:
-        found = look(client, names)
+        found = describe_groups(client, names)
         for name in names:
             if name not in found and not if_exists:
                 no_such_group(client, name)

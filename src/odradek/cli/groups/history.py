@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from odradek.model.ids import TopicPartition
     from odradek.records.reader import Record
 
-FIRST_LOOK = 2_000  # offsets
+FIRST_READ = 2_000  # offsets
 FURTHER = 8  # times as many, at each look that did not reach far enough
 MOST = 128_000
 FAR_ENOUGH_MS = 30 * 60_000
@@ -37,7 +37,7 @@ def history(client: "SyncClient", group: str, now_ms: int) -> GroupHistory:
     where = partition_of_group(client, group)
     (begin,) = client.begin_offsets([where]).values()
     (end,) = client.end_offsets([where]).values()
-    size = FIRST_LOOK
+    size = FIRST_READ
     while True:
         start = max(begin, end - size)
         found = _of(group, records(client, where, start, end), is_whole=start == begin)

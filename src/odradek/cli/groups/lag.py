@@ -12,12 +12,12 @@ from odradek.model.counted import counted
 @json_option
 def lag(name: str, bootstrap: str, as_json: bool) -> None:
     """How far each partition is read, and by whom. Lag: records between what is committed and the high watermark."""
-    from odradek.cli.groups.looking import look_or_fail, name_of, positions, total_lag
+    from odradek.cli.groups.descriptions import describe_or_fail, name_of, positions, total_lag
     from odradek.cli.topic.describe import grouped
     from odradek.client.sync import SyncClient
 
     with SyncClient(bootstrap) as client:
-        (group,) = look_or_fail(client, [name]).values()
+        (group,) = describe_or_fail(client, [name]).values()
         read, problems = positions(client, group)
     total = total_lag(read)
     unknown = [f"end of {which}: {why}" for which, why in grouped(problems)]

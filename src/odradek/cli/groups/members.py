@@ -12,11 +12,11 @@ from odradek.model.counted import counted
 @json_option
 def members(name: str, bootstrap: str, as_json: bool) -> None:
     """Who is in it, and what each of them reads."""
-    from odradek.cli.groups.looking import as_list, look_or_fail
+    from odradek.cli.groups.descriptions import as_list, describe_or_fail
     from odradek.client.sync import SyncClient
 
     with SyncClient(bootstrap) as client:
-        (group,) = look_or_fail(client, [name]).values()
+        (group,) = describe_or_fail(client, [name]).values()
     if as_json:
         print_json(
             [

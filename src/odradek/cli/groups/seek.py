@@ -52,7 +52,7 @@ def seek(
     as_json: bool,
 ) -> None:
     """Set where a group goes on. It shows what would change, and does it with --yes; the group may have no members."""
-    from odradek.cli.groups.looking import look
+    from odradek.cli.groups.descriptions import describe_groups
     from odradek.cli.sources import now_ms
     from odradek.cli.topic.offsets import timestamp_ms
     from odradek.client import sync_groups
@@ -73,7 +73,7 @@ def seek(
                 f"--to-timestamp {to_timestamp}: there is no such time ({error})"
             ) from None
     with SyncClient(bootstrap) as client:
-        group = look(client, [name]).get(name)
+        group = describe_groups(client, [name]).get(name)
         if group is not None and group.is_active:
             fail(
                 f"{name} is {group.state}, with {counted(len(group.members), 'member')}: stop them first, they "
@@ -151,7 +151,7 @@ def targets(
     by: int | None,
 ) -> "tuple[dict[TopicPartition, int], dict[TopicPartition, str]]":
     """Where each is to go on, always within what it holds; and what there is to say of some."""
-    from odradek.cli.groups.looking import borders
+    from odradek.cli.groups.descriptions import borders
 
     starts, ends, problems = borders(client, chosen)
     for where, why in problems.items():

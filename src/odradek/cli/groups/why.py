@@ -22,12 +22,12 @@ def answer(source: "Source", name: str, bootstrap: str, *, as_json: bool) -> int
     """Prints the answer; its exit code, or None where there is no such group."""
     from odradek.advisor.explain_group import deaths, owned_since, why_group
     from odradek.cli.groups.history import history, partition_of_group
-    from odradek.cli.groups.looking import look, positions
+    from odradek.cli.groups.descriptions import describe_groups, positions
     from odradek.cli.output import print_json
     from odradek.client.sync import SyncClient
 
     with SyncClient(bootstrap) as client:
-        group = look(client, [name]).get(name)
+        group = describe_groups(client, [name]).get(name)
         if group is None:
             return None
         at = partition_of_group(client, name)
@@ -108,7 +108,7 @@ def show(
     unknown: list[str],
     now_ms: int,
 ) -> None:
-    from odradek.cli.groups.looking import name_of
+    from odradek.cli.groups.descriptions import name_of
 
     wrong = [tree for tree in trees if not tree.holds]
     stable = trees[1]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def record(file: Path, every: float, looks: int | None, bootstrap: str, as_json: bool) -> None:
     """Keep a journal of any Kafka cluster by looking at its metadata, until Ctrl-C."""
     from odradek.cli.observations import first_line, lines_between
-    from odradek.cli.sources import look_at, now_ms
+    from odradek.cli.sources import refreshed_source, now_ms
     from odradek.client.sync import SyncClient
     from odradek.model.errors import OdradekError
 
@@ -46,7 +46,7 @@ def record(file: Path, every: float, looks: int | None, bootstrap: str, as_json:
                     time.sleep(every)
                 done += 1
                 try:
-                    seen = look_at(client, bootstrap, before)
+                    seen = refreshed_source(client, bootstrap, before)
                 except OdradekError as error:
                     if before is None:
                         raise

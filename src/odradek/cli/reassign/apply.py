@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.controller_calls import ask_controller, look_again
+from odradek.cli.controller_calls import ask_controller, poll
 from odradek.cli.output import address_option, fail, json_option, print_json, print_table
 from odradek.cli.quantities import RATE, shown_bytes
 from odradek.cli.reassign.files import proposal, read_proposal, write_way_back
-from odradek.cli.reassign.status import look, progress_line
+from odradek.cli.reassign.status import status_rows, progress_line
 from odradek.model.counted import counted, numbered
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def apply(
                 print(f"\nodradek: the moves go on{stays}; odradek reassign status {file}", file=sys.stderr)
                 raise
             if throttle is not None:
-                others = look_again(lambda: still_running(client))
+                others = poll(lambda: still_running(client))
                 if others is None:
                     remove_or_say(client, {where.topic for where in targets}, sorted(view.brokers))
                 else:
@@ -166,7 +166,7 @@ def wait_for(
 
     told = ""
     while True:
-        rows = [row for row in look_again(lambda: look(client, targets)) if row.is_running]
+        rows = [row for row in poll(lambda: status_rows(client, targets)) if row.is_running]
         line = progress_line(len(targets) - len(rows), len(targets), rows)
         if not quiet and line != told:
             told = line
@@ -200,7 +200,7 @@ def wait_for_directories(
 
     if not wanted:
         return
-    while coming := look_again(lambda: still_coming(client, wanted)):
+    while coming := poll(lambda: still_coming(client, wanted)):
         time.sleep(WAIT_PAUSE_S)
         if not quiet and sys.stdout.isatty():
             print(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.controller_calls import look_again
+from odradek.cli.controller_calls import poll
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table, write_picture
 from odradek.cli.reassign.files import read_proposal
 from odradek.cli.reassign.rows import Row
@@ -49,9 +49,9 @@ def status(
     with SyncClient(bootstrap) as client:
         while True:
             rows = (
-                look_again(lambda: look(client, targets, measured=True))
+                poll(lambda: status_rows(client, targets, measured=True))
                 if is_again
-                else look(client, targets, measured=True)
+                else status_rows(client, targets, measured=True)
             )
             is_again = watch
             if as_json:
@@ -74,7 +74,7 @@ def status(
     sys.exit(0 if all(row.is_done for row in rows) else 1)
 
 
-def look(
+def status_rows(
     client: "SyncClient", targets: "Mapping[TopicPartition, Any] | None" = None, *, measured: bool = False
 ) -> list[Row]:
     """Everything that runs, or what became of `targets`. `measured` also asks newcomers how far behind they are."""

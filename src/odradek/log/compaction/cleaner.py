@@ -57,10 +57,10 @@ class Cleaner:
 
     def most_dirty(self, stable: Iterable[tuple[PartitionLog, int]], now_ms: int) -> Found | None:
         """Of logs with their last stable offsets."""
-        found = [self._looked_at(log, offset, now_ms) for log, offset in stable]
+        found = [self._inspect(log, offset, now_ms) for log, offset in stable]
         return max((one for one in found if one.part.is_due), key=lambda one: one.part.ratio, default=None)
 
-    def _looked_at(self, log: PartitionLog, last_stable_offset: int, now_ms: int) -> Found:
+    def _inspect(self, log: PartitionLog, last_stable_offset: int, now_ms: int) -> Found:
         segments = log.segments[:]
         closed, active = segments[:-1], segments[-1]
         limits = limits_of(log)

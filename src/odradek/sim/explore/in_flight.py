@@ -138,14 +138,14 @@ class InFlight(BrokerMoves):
             return False
         live = dict(self.controller_values.of[state.controller].live)
         replicas = [self.replica_values.of[r] for r in state.replicas]
-        return any(self.excused(state)) or any(
+        return any(self.exempt(state)) or any(
             r.lost_life and live.get(b, r.lost_life + 1) <= r.lost_life for b, r in enumerate(replicas)
         )
 
-    def excused(self, state: State) -> tuple[bool, ...]:
+    def exempt(self, state: State) -> tuple[bool, ...]:
         """Which replicas have lost records in a life that the ISR still counts on, the stored one or that of a leader
         who has not heard of what is stored."""
-        key = ("excused", state.replicas, state.controller)
+        key = ("exempt", state.replicas, state.controller)
         found = self._memory.get(key)
         if found is None:
             of = self.replica_values.of

@@ -37,7 +37,7 @@ PAIR_CHECKS = (
     type_ok, valid_high_watermark, weak_isr, strong_isr, one_leader_and_one_controller,
     high_watermark_counts_whom_we_asked_for,
 )  # fmt: skip
-NOBODY_EXCUSED: frozenset[int] = frozenset()
+NOBODY_EXEMPT: frozenset[int] = frozenset()
 TEACHER = BrokerId(-2)
 NODE_CHECKS = (type_ok, leader_in_isr, stale_writes_fenced)
 
@@ -59,21 +59,21 @@ class Invariants:
             names = self._node(controller)
         isr = self._isr[controller]
         replicas = state.replicas
-        excused: frozenset[int] = NOBODY_EXCUSED
+        exempt: frozenset[int] = NOBODY_EXEMPT
         if self.model.scope.power_cuts:
-            excused = _excused(self.model, state)
-            isr = tuple(b for b in isr if b not in excused)
+            exempt = _exempt(self.model, state)
+            isr = tuple(b for b in isr if b not in exempt)
             committed = self.model.counts.of[state.counts].committed
             for member in isr if committed else ():
                 names = (*names, *self._completeness(member, replicas[member], committed))
         for one, other in self._combinations:
-            # Where nobody is excused the last two say nothing, and cost little.
+            # Where nobody is exempt the last two say nothing, and cost little.
             key = (
-                one, replicas[one], one in isr, other, replicas[other], other in isr, one in excused, other in excused,
+                one, replicas[one], one in isr, other, replicas[other], other in isr, one in exempt, other in exempt,
             )  # fmt: skip
             found = self._pairs.get(key)
             if found is None:
-                found = self._pairs[key] = self._pair(one, other, state, isr, excused)
+                found = self._pairs[key] = self._pair(one, other, state, isr, exempt)
             if found:
                 names = (*names, *found)
         return tuple(dict.fromkeys(names)) if names else ()
@@ -96,10 +96,10 @@ class Invariants:
         return found
 
     def _pair(
-        self, one: int, other: int, state: State, isr: tuple[int, ...], excused: frozenset[int]
+        self, one: int, other: int, state: State, isr: tuple[int, ...], exempt: frozenset[int]
     ) -> tuple[str, ...]:
         of = self.model.replica_values.of
-        replicas = tuple(_without(replica_view(b, of[state.replicas[b]]), excused) for b in (one, other))
+        replicas = tuple(_without(replica_view(b, of[state.replicas[b]]), exempt) for b in (one, other))
         stored = LeaderAndIsr(
             BrokerId(-1), LeaderEpoch(0), tuple(BrokerId(b) for b in isr if b in (one, other))
         )
@@ -109,39 +109,39 @@ class Invariants:
 
 def anomalies(model: Model, state: State) -> list[Anomaly]:
     """The checkers as the simulator runs them, over the whole state at once."""
-    excused = _excused(model, state) if model.scope.power_cuts else NOBODY_EXCUSED
+    exempt = _exempt(model, state) if model.scope.power_cuts else NOBODY_EXEMPT
     whole = view_of(model, state)
     # As the world shows its brokers: who has lost records is in no ISR before the ISRs have been told.
-    told = view_of(model, state, excused)
+    told = view_of(model, state, exempt)
     checks = (*STEP_CHECKS, high_watermark_counts_whom_we_asked_for)
     found = [anomaly for check in checks for anomaly in check(whole if check in NODE_CHECKS else told)]
     committed = model.counts.of[state.counts].committed
     stored = model.controller_values.of[state.controller].stored
     for member in told.partitions[TP].replicas:
-        if member.broker in stored.isr and member.broker not in excused:
+        if member.broker in stored.isr and member.broker not in exempt:
             found += _incomplete(member, committed)
     return found
 
 
-def view_of(model: Model, state: State, excused: frozenset[int] = NOBODY_EXCUSED) -> ClusterView:
+def view_of(model: Model, state: State, exempt: frozenset[int] = NOBODY_EXEMPT) -> ClusterView:
     of = model.replica_values.of
-    replicas = tuple(_without(replica_view(b, of[r]), excused) for b, r in enumerate(state.replicas))
+    replicas = tuple(_without(replica_view(b, of[r]), exempt) for b, r in enumerate(state.replicas))
     controller = model.controller_values.of[state.controller]
     stored = _node_view(controller.stored)
-    if excused:
-        stored = replace(stored, isr=tuple(b for b in stored.isr if b not in excused))
+    if exempt:
+        stored = replace(stored, isr=tuple(b for b in stored.isr if b not in exempt))
     partition = PartitionView(replicas, stored, None, _brokers(model))
     return ClusterView({TP: partition}, controller_writes=_stale_writes(controller))
 
 
-def _excused(model: Model, state: State) -> frozenset[int]:
-    return frozenset(broker for broker, is_excused in enumerate(model.excused(state)) if is_excused)
+def _exempt(model: Model, state: State) -> frozenset[int]:
+    return frozenset(broker for broker, is_exempt in enumerate(model.exempt(state)) if is_exempt)
 
 
-def _without(view: ReplicaView, excused: frozenset[int]) -> ReplicaView:
-    if not excused:
+def _without(view: ReplicaView, exempt: frozenset[int]) -> ReplicaView:
+    if not exempt:
         return view
-    isr, maximal = (tuple(b for b in members if b not in excused) for members in (view.isr, view.maximal_isr))
+    isr, maximal = (tuple(b for b in members if b not in exempt) for members in (view.isr, view.maximal_isr))
     return replace(view, isr=isr, maximal_isr=maximal)
 
 

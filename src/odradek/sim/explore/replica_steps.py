@@ -286,7 +286,7 @@ class Replicas:
         )
         wait = FetchWait(UNTHROTTLED, 17, body, session, cast(Any, None))
         try:
-            row, _, _ = wait._look(wanted, 0, NOW_MS)
+            row, _, _ = wait._read_partition(wanted, 0, NOW_MS)
         except ProtocolError:
             return value, None
         after = self.value(partition, value)

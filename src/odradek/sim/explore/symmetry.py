@@ -31,13 +31,13 @@ class Symmetry(Ground):
         return min(self.renamed(state, names) for names in found)
 
     def _renamings(self, state: State) -> list[Names]:
-        key = ("looks", state.replicas, state.controller)
+        key = ("signatures", state.replicas, state.controller)
         known = self._memory.get(key)
         if known is None:
-            looks = [self._looks(b, r, state.controller) for b, r in enumerate(state.replicas)]
+            signatures = [self._signature(b, r, state.controller) for b, r in enumerate(state.replicas)]
             groups: list[list[int]] = []
-            for look in sorted(set(looks)):
-                groups.append([b for b in self.brokers if looks[b] == look])
+            for signature in sorted(set(signatures)):
+                groups.append([b for b in self.brokers if signatures[b] == signature])
             known = []
             for orders in product(*(permutations(group) for group in groups)):
                 order = [b for group in orders for b in group]
@@ -48,7 +48,7 @@ class Symmetry(Ground):
             self._memory[key] = known
         return known
 
-    def _looks(self, broker: int, replica: int, controller: int) -> int:
+    def _signature(self, broker: int, replica: int, controller: int) -> int:
         def make() -> int:
             value = self.controller_values.of[controller]
             stored = value.stored

@@ -88,7 +88,7 @@ class Breaking:
         disk.flip_bit(path, 8 * end - 1)
         inode = disk.file_at(path)
         assert inode is not None
-        broker.excuse_damage(partition, lambda: disk.file_at(path) is inode and len(inode.data) >= end)
+        broker.exempt_damage(partition, lambda: disk.file_at(path) is inode and len(inode.data) >= end)
 
     def do_break_disk(self, words: Words) -> None:
         disk = self._disk_of(self._broker(words.plain[0]), words.named["of"])

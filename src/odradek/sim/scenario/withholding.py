@@ -113,10 +113,10 @@ class Withholding:
             yield f"{leader} does not lead {text}"
             return
 
-        def look() -> None:
+        def fall_behind() -> None:
             state.last_caught_up_time_ms = NEVER_MS
             replica.shrink_if_lagging(runtime._now_ms())
             runtime.parts.gateway.end_turn()  # type: ignore[union-attr]
 
-        self.world.loop.call_as(broker.host, look)
+        self.world.loop.call_as(broker.host, fall_behind)
         self.world.run_for(SOON_S)

@@ -89,34 +89,34 @@ class EmbeddedStore(SessionBase):
     # ---- reading
 
     async def get(self, path: str, *, watch: bool = False) -> Node:
-        def look(worker: Worker, reading: Reading) -> Node:
+        def read(worker: Worker, reading: Reading) -> Node:
             node = reading.get(path)
             if watch:
                 worker.watches.data.add(path)
             return node
 
-        return await self._read(look)
+        return await self._read(read)
 
     async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
-        def look(worker: Worker, reading: Reading) -> Stat | None:
+        def read(worker: Worker, reading: Reading) -> Stat | None:
             stat = reading.exists(path)
             if watch:
                 worker.watches.data.add(path)
             return stat
 
-        return await self._read(look)
+        return await self._read(read)
 
     async def children(self, path: str, *, watch: bool = False) -> list[str]:
-        def look(worker: Worker, reading: Reading) -> list[str]:
+        def read(worker: Worker, reading: Reading) -> list[str]:
             names = reading.children(path)
             if watch:
                 worker.watches.children.add(path)
             return names
 
-        return await self._read(look)
+        return await self._read(read)
 
     async def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Node | None]:
-        def look(worker: Worker, reading: Reading) -> list[Node | None]:
+        def read(worker: Worker, reading: Reading) -> list[Node | None]:
             nodes = reading.get_many(paths)
             if watch:
                 worker.watches.data.update(
@@ -124,10 +124,10 @@ class EmbeddedStore(SessionBase):
                 )
             return nodes
 
-        return await self._read(look)
+        return await self._read(read)
 
     async def children_many(self, paths: Sequence[str], *, watch: bool = False) -> list[list[str] | None]:
-        def look(worker: Worker, reading: Reading) -> list[list[str] | None]:
+        def read(worker: Worker, reading: Reading) -> list[list[str] | None]:
             lists = reading.children_many(paths)
             if watch:
                 worker.watches.children.update(
@@ -135,7 +135,7 @@ class EmbeddedStore(SessionBase):
                 )
             return lists
 
-        return await self._read(look)
+        return await self._read(read)
 
     # ---- writing
 
@@ -160,8 +160,8 @@ class EmbeddedStore(SessionBase):
 
     # ---- inside
 
-    async def _read(self, look: Callable[[Worker, Reading], T]) -> T:
-        return await self._run(lambda worker: worker.read(lambda reading: look(worker, reading)))
+    async def _read(self, body: Callable[[Worker, Reading], T]) -> T:
+        return await self._run(lambda worker: worker.read(lambda reading: body(worker, reading)))
 
     async def _run(self, body: Callable[[Worker], T]) -> T:
         answer: asyncio.Future[T] = self._loop.create_future()

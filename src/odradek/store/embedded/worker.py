@@ -6,7 +6,7 @@ heart and looks at what nobody rang for. So a change is told within a fraction o
 store costs nothing.
 
 The promises of `store.api`, and who keeps them:
-- *Newer data never before the watch*: each job first reads the changes since the last look, inside its own
+- *Newer data never before the watch*: each job first reads the changes since the last read, inside its own
   transaction, and what they fire is handed to the loop before the job's answer.
 - *Gone before the store says so*: a heartbeat later than four fifths of the timeout is not sent any more; the
   session ends itself. Others end it after the whole timeout. A write also finds out inside its transaction.
@@ -48,7 +48,7 @@ T = TypeVar("T")
 TICK_S = 0.25
 # Of the timeout, after which the owner gives itself up; the others wait for the whole.
 OWN_PATIENCE = 0.8
-# A death whose lock is not free yet is looked at again after this.
+# A death whose lock is not free yet is checked again after this.
 _AGAIN_S = 0.001
 _AGAIN_TIMES = 50
 _PRUNE_EVERY_S = 30.0
@@ -109,7 +109,7 @@ class Worker(threading.Thread):
         self._peers_changed = False
         self._poll = select.poll()
         self._bells: dict[int, int] = {}  # a peer's bell -> its session
-        self._suspects: dict[int, int] = {}  # whose bell hung up -> looks left
+        self._suspects: dict[int, int] = {}  # whose bell hung up -> checks left
         self._next_tick = 0.0
         self._next_prune = time.monotonic() + _PRUNE_EVERY_S
         self._seen_when: deque[tuple[float, int]] = deque()  # (when, zxid then)
@@ -189,7 +189,7 @@ class Worker(threading.Thread):
         while self._jobs and not self._is_over:
             self._do(self._jobs.popleft())
         if not self._is_over:
-            self._look_around(is_rung)
+            self._poll_store(is_rung)
 
     def _do(self, job: Job) -> None:
         try:
@@ -201,7 +201,7 @@ class Worker(threading.Thread):
         if not self._is_over:
             self._beat()
 
-    def _look_around(self, is_rung: bool) -> None:
+    def _poll_store(self, is_rung: bool) -> None:
         now = time.monotonic()
         is_tick = now >= self._next_tick
         if is_tick:
@@ -251,15 +251,15 @@ class Worker(threading.Thread):
     # ---- transactions
 
     def read(self, body: Callable[[Reading], T]) -> T:
-        """The changes since the last look, then `body`, both of one state of the store."""
+        """The changes since the last read, then `body`, both of one state of the store."""
         reading = Reading(self._database)
 
-        def look() -> T:
+        def read() -> T:
             self._hear_news(reading)
             return body(reading)
 
         self._data_version = self._database.data_version()
-        return self._transaction(lambda: self._database.read(look))
+        return self._transaction(lambda: self._database.read(read))
 
     def write(self, body: Callable[[Writing], T]) -> T:
         """`body` under the lock, on disk when this returns; its own changes fire our watches too."""
@@ -305,7 +305,7 @@ class Worker(threading.Thread):
         return outcome
 
     def _hear_news(self, reading: Reading) -> None:
-        """What others have committed since we last looked. Told at once: it is true whatever becomes of us."""
+        """What others have committed since the last read. Told at once: it is true whatever becomes of us."""
         zxid, pruned = reading.zxids()
         if zxid == self._seen_zxid:
             return

@@ -163,7 +163,7 @@ class ZooKeeperStore(SessionBase):
         nodes = await self._by_many(paths, self._watch_many if watch else self._read_many)
         if nodes is None:
             return await self._reads(paths, lambda path: _or_none(self._get(path, watch)))
-        return await self._look_again(paths, nodes) if watch else nodes
+        return await self._read_again(paths, nodes) if watch else nodes
 
     async def children_many(self, paths: Sequence[str], *, watch: bool = False) -> list[list[str] | None]:
         lists = None if watch else await self._by_many(paths, self._list_many)
@@ -231,7 +231,7 @@ class ZooKeeperStore(SessionBase):
         found.add_done_callback(lambda future: self._watches.forget(arming))
         return found
 
-    async def _look_again(self, paths: Sequence[str], nodes: Sequence[Node | None]) -> list[Node | None]:
+    async def _read_again(self, paths: Sequence[str], nodes: Sequence[Node | None]) -> list[Node | None]:
         found = list(nodes)
         unarmed = [
             index

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 SHOWN_GROUPS = 10
 
 
-def look(client: "SyncClient", names: Iterable[str]) -> dict[str, Group]:
+def describe_groups(client: "SyncClient", names: Iterable[str]) -> dict[str, Group]:
     """Those that are there, in the order of their names."""
     from odradek.client import sync_groups
 
@@ -33,14 +33,14 @@ def look(client: "SyncClient", names: Iterable[str]) -> dict[str, Group]:
     return {name: found[name] for name in wanted if name in found}
 
 
-def look_or_fail(client: "SyncClient", names: Iterable[str]) -> dict[str, Group]:
+def describe_or_fail(client: "SyncClient", names: Iterable[str]) -> dict[str, Group]:
     """All of these; of every group where none is named."""
     from odradek.client.sync_groups import list_groups
 
     wanted = tuple(names)
     if not wanted:
-        return look(client, list_groups(client).groups)
-    found = look(client, wanted)
+        return describe_groups(client, list_groups(client).groups)
+    found = describe_groups(client, wanted)
     for name in wanted:
         if name not in found:
             no_such_group(client, name)
