@@ -93,7 +93,9 @@ class BrokerEffects:
             effects.RegisterAgain: lambda effect: sessions.register_again(effect.reason),
             effects.LoggersAsked: self._tell_loggers,
             effects.GoOn: lambda effect: self._go_on_soon(),
-            effects.PollConnections: lambda effect: self._poll_connections(effect.request_id, TURNS_OF_A_POLL),
+            effects.PollConnections: lambda effect: self._poll_connections(
+                effect.request_id, TURNS_OF_A_POLL
+            ),
             effects.HandleAgain: lambda effect: gateway.handle_again(effect.request, effect.place),
             effects.LogLine: self._write_line,
         }

@@ -29,7 +29,7 @@ from odradek.protocol.flat import update_metadata_request as flat_um
 from odradek.protocol.messages import leader_and_isr as lai
 from odradek.protocol.messages import stop_replica as sr
 from odradek.protocol.messages import update_metadata as um
-from odradek.server import end_offset_queries as survivors
+from odradek.server import end_offset_queries
 from odradek.server.end_offset_queries import AskLogEnds, decode_end_offsets, decode_log_ends
 from odradek.server.endpoints import endpoint_of, error_of
 
@@ -38,7 +38,7 @@ VERSIONS = {
     LEADER_AND_ISR: 7,
     STOP_REPLICA: 4,
     UPDATE_METADATA: 8,
-    **survivors.VERSIONS,
+    **end_offset_queries.VERSIONS,
 }
 Sendable = BrokerRequest | AskLogEnds
 EncodedRequest = tuple[int, int, bytes]  # api key, version, body
@@ -82,9 +82,12 @@ class RequestEncoder:
         if isinstance(request, StopReplicaRequest):
             return STOP_REPLICA, VERSIONS[STOP_REPLICA], _stop_replica(request)
         if isinstance(request, AskLogEnds):
-            key, body = survivors.LIST_OFFSETS, survivors.encode_log_ends(request)
+            key, body = end_offset_queries.LIST_OFFSETS, end_offset_queries.encode_log_ends(request)
         else:
-            key, body = survivors.OFFSET_FOR_LEADER_EPOCH, survivors.encode_end_offsets(request)
+            key, body = (
+                end_offset_queries.OFFSET_FOR_LEADER_EPOCH,
+                end_offset_queries.encode_end_offsets(request),
+            )
         return key, VERSIONS[key], body
 
     def _leader_and_isr(self, request: LeaderAndIsrRequest) -> bytes:

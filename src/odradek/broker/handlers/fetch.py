@@ -286,7 +286,9 @@ class FetchWait(ParkedFetch):
             wanted.is_dirty = False  # they stay pending, and say so again when more comes
         return None
 
-    def _read_partition(self, wanted: WantedPartition, so_far: int, now_ms: int) -> tuple[FetchedPartition, int, bool]:
+    def _read_partition(
+        self, wanted: WantedPartition, so_far: int, now_ms: int
+    ) -> tuple[FetchedPartition, int, bool]:
         """(row, bytes of records, must it be told at once). Refuses by ProtocolError."""
         partition = wanted.partition
         if partition is None or not partition.is_hosted:

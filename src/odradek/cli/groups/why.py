@@ -21,8 +21,8 @@ SHOWN = 20
 def answer(source: "Source", name: str, bootstrap: str, *, as_json: bool) -> int | None:
     """Prints the answer; its exit code, or None where there is no such group."""
     from odradek.advisor.explain_group import deaths, owned_since, why_group
-    from odradek.cli.groups.history import history, partition_of_group
     from odradek.cli.groups.descriptions import describe_groups, positions
+    from odradek.cli.groups.history import history, partition_of_group
     from odradek.cli.output import print_json
     from odradek.client.sync import SyncClient
 

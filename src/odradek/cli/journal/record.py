@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def record(file: Path, every: float, looks: int | None, bootstrap: str, as_json: bool) -> None:
     """Keep a journal of any Kafka cluster by looking at its metadata, until Ctrl-C."""
     from odradek.cli.observations import first_line, lines_between
-    from odradek.cli.sources import refreshed_source, now_ms
+    from odradek.cli.sources import now_ms, refreshed_source
     from odradek.client.sync import SyncClient
     from odradek.model.errors import OdradekError
 

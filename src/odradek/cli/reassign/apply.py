@@ -13,7 +13,7 @@ from odradek.cli.controller_calls import ask_controller, poll
 from odradek.cli.output import address_option, fail, json_option, print_json, print_table
 from odradek.cli.quantities import RATE, shown_bytes
 from odradek.cli.reassign.files import proposal, read_proposal, write_way_back
-from odradek.cli.reassign.status import status_rows, progress_line
+from odradek.cli.reassign.status import progress_line, status_rows
 from odradek.model.counted import counted, numbered
 
 if TYPE_CHECKING:
