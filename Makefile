@@ -20,6 +20,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Bytecode is written even where PYTHONDONTWRITEBYTECODE is set: a broker that compiles itself starts late.
 COMPILE := $(BIN)/python -m compileall -q src
+# The tests as pytest compiles them, too: without it each worker compiles all of them anew in every run.
+export PYTHONDONTWRITEBYTECODE =
 # PyPI may be out of reach for some minutes; also what pip starts by itself to build in reads these.
 export PIP_RETRIES ?= 10
 export PIP_DEFAULT_TIMEOUT ?= 60

@@ -43,6 +43,7 @@ settings.load_profile("tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.set_threshold(50_000, 50, 100)  # as a broker's process has them: a test makes much, and keeps little
     config.addinivalue_line(
         "markers",
         "behaviour(*rows): ticks off these numbered behaviours; docs/behaviours.md is written from it",

@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,6 +34,38 @@ def eventually(predicate: Callable[[], T], deadline_s: float = 30.0, what: str =
         if time.monotonic() > end:
             raise AssertionError(f"not within {deadline_s} s: {what or predicate}; last value {value!r}")
         time.sleep(0.005)  # the only wait in the tests: a poll under a deadline
+
+
+def try_all(values: Iterable[Any], test: Callable[..., None], name: Callable[[Any], str] = repr) -> None:
+    """All are tried; the first failure is raised, and says of which it is and which others failed. A tuple is as many
+    arguments."""
+    failed: list[tuple[str, Exception]] = []
+    for value in values:
+        try:
+            test(*value) if type(value) is tuple else test(value)
+        except Exception as error:
+            failed.append((name(value), error))
+    if failed:
+        error = failed[0][1]
+        error.add_note(f"failed: {', '.join(of for of, _ in failed[:20])}; {len(failed)} in all")
+        raise error
+
+
+def each(
+    values: Iterable[Any], name: Callable[[Any], str] = repr
+) -> Callable[[Callable[..., None]], Callable[[], None]]:
+    """One test of many small things. `pytest.mark.parametrize` costs about four milliseconds a thing, more than they do
+    themselves: each is collected in every worker and reported three times."""
+
+    def made(test: Callable[..., None]) -> Callable[[], None]:
+        def every() -> None:
+            try_all(values, test, name)
+
+        for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
+            setattr(every, attribute, getattr(test, attribute))
+        return every
+
+    return made
 
 
 def golden_lines(name: str) -> Iterator[dict[str, Any]]:

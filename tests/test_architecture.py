@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Container, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -49,8 +50,14 @@ PURE_FILES = {"store/api.py", "store/layout.py", "store/memory.py"}
 SOLE_IMPORTERS = {"kazoo": {"store/zookeeper/link.py"}, "sqlite3": {"store/"}}
 
 
+@cache
 def modules() -> list[Path]:
     return sorted(SRC.rglob("*.py"))
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
@@ -58,7 +65,7 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
 
     `if TYPE_CHECKING:` blocks count too: an arrow that only types need is an arrow.
     """
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -88,9 +95,13 @@ def wrong_imports(name: str, found: list[tuple[int, str]]) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SRC)))
-def test_imports_point_left_and_down(path: Path) -> None:
-    assert wrong_imports(str(path.relative_to(SRC)), list(imports(path))) == []
+def test_imports_point_left_and_down() -> None:
+    found = [
+        wrong
+        for path in modules()
+        for wrong in wrong_imports(str(path.relative_to(SRC)), list(imports(path)))
+    ]
+    assert found == []
 
 
 def test_every_package_has_its_place_among_the_arrows() -> None:
@@ -104,7 +115,7 @@ def test_only_files_py_opens_files_in_the_log() -> None:
     for path in sorted((SRC / "log").glob("*.py")):
         if path.name in {"files.py", "memory_files.py"}:
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = tree_of(path)
         opened = [
             n.lineno
             for n in ast.walk(tree)
@@ -148,7 +159,7 @@ def import_graph() -> dict[str, set[str]]:
 def imported(path: Path, known: Container[str]) -> set[str]:
     """Which of these the file imports: a module, or the one that a name of it comes from."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -218,11 +229,13 @@ def state_read_by_who_waits(tree: ast.Module) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("path", sorted((SRC / "server").glob("*.py")), ids=lambda p: p.name)
-def test_who_waits_reads_no_state_of_a_partition(path: Path) -> None:
+def test_who_waits_reads_no_state_of_a_partition() -> None:
     """A function that waits asks a plain one, which decides in one go: the mistake that asyncio invites (KAFKA-13254,
     9835 and 6517 were its like under threads) cannot be written."""
-    assert state_read_by_who_waits(ast.parse(path.read_text(encoding="utf-8"))) == []
+    found = {
+        path.name: state_read_by_who_waits(tree_of(path)) for path in sorted((SRC / "server").glob("*.py"))
+    }
+    assert {name: read for name, read in found.items() if read} == {}
 
 
 def test_state_of_a_partition_kept_over_an_await_is_seen() -> None:

@@ -11,6 +11,7 @@ import pytest
 from odradek.broker.handlers.table import HANDLERS
 from odradek.protocol.api_keys import SERVED, ApiKey
 from tests.coordinator.traces import traces
+from tests.support import each
 
 ROOT = Path(__file__).parent.parent
 
@@ -35,7 +36,7 @@ def documents() -> list[Path]:
     return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-@pytest.mark.parametrize("path", documents(), ids=lambda p: str(p.relative_to(ROOT)))
+@each(documents(), str)
 def test_every_link_to_a_file_leads_somewhere(path: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8"))
     missing = [link for link in links if "://" not in link and not (path.parent / link).exists()]
@@ -83,7 +84,7 @@ def test_each_sign_of_the_sources_has_its_row(sign: str, numbers: range) -> None
     assert re.findall(rf"^\| {sign}(\d+) \|", page, re.MULTILINE) == [str(number) for number in numbers]
 
 
-@pytest.mark.parametrize("key", sorted(SERVED), ids=lambda key: ApiKey(key).name.lower())
+@each(sorted(SERVED))
 def test_the_head_of_a_handler_has_a_line_for_each_version_that_is_served(key: int) -> None:
     """As `v3 throttle time.`: what this version changed. The first line names the range."""
     handler = HANDLERS[key]

@@ -18,6 +18,7 @@ from odradek.protocol.messages import create_topics as ct
 from odradek.protocol.messages import elect_leaders as el
 from tests.broker.topics import create, topic
 from tests.broker.world import Pending, World, told
+from tests.support import each
 
 BROKER = Path(__file__).parents[2] / "src" / "odradek" / "broker"
 LONGEST_NAME = "a" * 32_767
@@ -158,7 +159,7 @@ def test_an_answer_that_is_parked_again_is_followed() -> None:
     assert outer.result is inner.result is not None
 
 
-@pytest.mark.parametrize("path", sorted(BROKER.rglob("*.py")), ids=lambda path: path.stem)
+@each(sorted(BROKER.rglob("*.py")), str)
 def test_nobody_completes_a_request_with_an_answer_made_on_the_spot(path: Path) -> None:
     """`complete` takes what is there; what has to be made goes through `Park.answer`, which holds what it raises."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

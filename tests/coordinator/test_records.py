@@ -18,6 +18,7 @@ from odradek.coordinator.records import (
 )
 from odradek.protocol.errors import MalformedMessage
 from tests.coordinator.traces import Json, recorded_records
+from tests.support import each
 
 RECORDED = list(recorded_records())
 # What 4.x writes where 3.9 writes 3; ours writes what both read.
@@ -34,7 +35,7 @@ def test_records_of_all_kinds_were_recorded() -> None:
 
 
 @pytest.mark.behaviour("G41")
-@pytest.mark.parametrize(("where", "record"), RECORDED, ids=[where for where, _ in RECORDED])
+@each(RECORDED, lambda recorded: recorded[0])
 def test_a_recorded_record_is_read_and_written_again_to_the_byte(where: str, record: Json) -> None:
     key, value = bytes.fromhex(record["key_hex"]), record.get("value_hex")
     value = None if value is None else bytes.fromhex(value)

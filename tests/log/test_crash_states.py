@@ -30,6 +30,7 @@ from tests.log.logs import (
     produce,
     state,
 )
+from tests.support import each
 
 SIZE = len(batch())
 
@@ -219,7 +220,7 @@ def random_life(world: World, operations: int) -> None:
         operation(world)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@each(range(150))
 def test_random_lives_that_end_in_the_middle_of_anything(seed: int) -> None:
     world = World(seed)
     for _ in range(6):
@@ -283,7 +284,7 @@ def test_8_a_crash_at_every_step(script: Callable[[World], None], power_cut: boo
     assert steps > 40
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each(range(20))
 def test_15_recovery_is_killed_again_and_again(seed: int) -> None:
     world = World(seed)
     random_life(world, 60)

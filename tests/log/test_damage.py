@@ -15,6 +15,7 @@ from odradek.log.partition_log import PartitionLog
 from odradek.model.errors import ProtocolError
 from odradek.records.batch import check_crc, iter_batches
 from tests.log.logs import EVERYTHING, NOW, Disk, batch, config, contents, idempotent, marker, produce, state
+from tests.support import try_all
 
 SIZE = len(batch())
 Damage = Callable[[random.Random, bytearray, list[bytes]], bytearray]
@@ -133,10 +134,13 @@ def bodies(data: bytes) -> list[tuple[int, int]]:
     return [(h.base_offset, h.crc) for p, h in iter_batches(data) if check_crc(data, p, h)]
 
 
-@pytest.mark.parametrize("seed", range(300))
-def test_unflushed_and_damaged_is_a_prefix(tmp_path: Path, original: Original, seed: int) -> None:
+def test_unflushed_and_damaged_is_a_prefix(tmp_path: Path, original: Original) -> None:
+    try_all(range(300), lambda seed: damaged_while_in_use(tmp_path / str(seed), original, seed))
+
+
+def damaged_while_in_use(path: Path, original: Original, seed: int) -> None:
     chance = random.Random(seed)
-    disk = copied(original.in_use, tmp_path)
+    disk = copied(original.in_use, path)
     damage(disk, chance)
     log = disk.open().log
     held = bodies(contents(log))
@@ -149,13 +153,14 @@ def test_unflushed_and_damaged_is_a_prefix(tmp_path: Path, original: Original, s
     assert bodies(contents(log))[:-1] == held
 
 
-@pytest.mark.parametrize("seed", range(300))
 @pytest.mark.parametrize("clean", [False, True])
-def test_flushed_and_damaged_is_whole_or_refused(
-    tmp_path: Path, original: Original, seed: int, clean: bool
-) -> None:
+def test_flushed_and_damaged_is_whole_or_refused(tmp_path: Path, original: Original, clean: bool) -> None:
+    try_all(range(300), lambda seed: damaged_once_closed(tmp_path / str(seed), original, seed, clean=clean))
+
+
+def damaged_once_closed(path: Path, original: Original, seed: int, *, clean: bool) -> None:
     chance = random.Random(seed)
-    disk = copied(original.closed, tmp_path)
+    disk = copied(original.closed, path)
     end, whole = original.end, original.whole
     good = {name: disk.file(name).stat().st_size for name in disk.names()}
     segments = damage(disk, chance)

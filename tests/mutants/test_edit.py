@@ -9,6 +9,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.patching import CannotPatch, applied
 from tests.mutants.sites import changed
 from tests.mutants.table import TABLE
+from tests.support import each
 
 SOURCE = """
 MOVES = {NEW: {ONLINE: start}, ONLINE: {ONLINE: start, OFFLINE: stop}}
@@ -153,7 +154,7 @@ def test_a_table_of_a_module_is_not_changed_in_a_process_that_has_imported_it() 
         pass
 
 
-@pytest.mark.parametrize("mutant", TABLE, ids=lambda mutant: mutant.name)
+@each(TABLE, lambda mutant: mutant.name)
 def test_every_mutant_changes_code_that_is_there(mutant: Mutant) -> None:
     for edit in mutant.edits:
         site = site_of(edit)

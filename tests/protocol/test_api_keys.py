@@ -18,12 +18,12 @@ from odradek.protocol.api_keys import (
 )
 from odradek.protocol.errors import UnsupportedVersion
 from tests.protocol.golden import OF_4_1, message_classes
-from tests.support import GOLDEN
+from tests.support import GOLDEN, each
 
 APACHE = {row["key"]: row for row in json.loads((GOLDEN / "api_versions.json").read_text())["apis"]}
 
 
-@pytest.mark.parametrize("key", APIS)
+@each(APIS)
 def test_a_key_has_the_name_and_versions_of_apache(key: int) -> None:
     api, row = APIS[key], APACHE[key]
     assert api.name == row["name"]
@@ -33,7 +33,7 @@ def test_a_key_has_the_name_and_versions_of_apache(key: int) -> None:
     assert is_flexible(key, api.last_version) == (row["first_flexible"] >= 0)
 
 
-@pytest.mark.parametrize("message", message_classes(), ids=lambda message: message.__name__)
+@each(message_classes())
 def test_a_table_has_the_versions_its_key_says(message: type) -> None:
     api = APIS[message.KEY]
     assert (message.VERSIONS.first, message.VERSIONS.last) == (api.first_version, api.last_version)

@@ -7,7 +7,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 
 from odradek.protocol import flat as flat_codecs
 from odradek.protocol.compiler import snake_case
@@ -21,17 +20,8 @@ from odradek.protocol.messages.leader_and_isr import (
 )
 from odradek.protocol.primitives import RowShapes
 from odradek.protocol.schema import Field, Message, Struct
+from tests.protocol.drawing import damaged, messages
 from tests.protocol.golden import OF_4_1, Vector, message_classes, vectors
-from tests.protocol.mutations import mutated
-from tests.protocol.strategies import messages
-
-few = settings(
-    max_examples=40,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 
 
 def codec(flat: Flat) -> ModuleType:
@@ -141,25 +131,17 @@ def test_messages_with_a_flat_codec_of_objects_use_it() -> None:
 
 @pytest.mark.parametrize(("flat", "version"), DECODED)
 def test_a_message_is_read_as_the_table_reads_it(flat: Flat, version: int) -> None:
-    @few
-    @given(message=messages(flat.cls, version))
-    def check(message: Message) -> None:
+    for message in messages(flat.cls, version, 40):
         body = message.encode(version)
         expected = Flattened(flat, version).struct(flat.cls, message)
         assert decoded(flat, version, body) == expected
         assert decoded(flat, version, memoryview(b"head" + body), 4) == expected
 
-    check()
-
 
 @pytest.mark.parametrize(("flat", "version"), ENCODED)
 def test_a_message_is_written_as_the_table_writes_it(flat: Flat, version: int) -> None:
-    @few
-    @given(message=messages(flat.cls, version))
-    def check(message: Message) -> None:
-        assert encoded(flat, version, message) == message.encode(version)
-
-    check()
+    for message in messages(flat.cls, version, 40):
+        assert encoded(flat, version, message) == message.encode(version), message
 
 
 def test_the_golden_vectors_come_out_the_same() -> None:
@@ -187,17 +169,11 @@ def seed_of(flat: Flat, version: int) -> Vector:
 
 @pytest.mark.parametrize(("flat", "version"), DECODED)
 def test_both_agree_on_what_is_malformed_and_why(flat: Flat, version: int) -> None:
-    seed = seed_of(flat, version)
-
-    @settings(few, max_examples=150)
-    @given(body=mutated(seed.body))
-    def check(body: bytes) -> None:
-        def by_table() -> Any:
-            return Flattened(flat, version).struct(flat.cls, flat.cls.decode(version, body))
-
-        assert outcome(lambda: decoded(flat, version, body)) == outcome(by_table)
-
-    check()
+    for body in damaged(seed_of(flat, version).body, f"{flat.cls.__name__} {version}", 150):
+        by_table = outcome(
+            lambda body=body: Flattened(flat, version).struct(flat.cls, flat.cls.decode(version, body))
+        )
+        assert outcome(lambda body=body: decoded(flat, version, body)) == by_table, body.hex()
 
 
 @pytest.mark.parametrize(("flat", "version"), DECODED)

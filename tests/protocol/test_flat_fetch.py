@@ -1,7 +1,6 @@
 """Fetch as tuples: what is more than equality with the table (test_flat.py)."""
 
 import pytest
-from hypothesis import settings
 
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.flat import fetch_request, fetch_response
@@ -10,7 +9,6 @@ from odradek.protocol.schema import NO_UUID
 
 VERSIONS = range(4, 18)
 FOLLOWER_VERSIONS = range(12, 18)
-few = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 
 
 class Slice:

@@ -22,6 +22,7 @@ from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.primitives import ELEMENT_BUDGET, OBJECT_COST, uvarint
 from odradek.protocol.schema import Message
 from tests.protocol.golden import message_versions, vectors
+from tests.support import each
 
 FULL = [vector for vector in vectors() if vector.sample == "full"]
 HUGE = (0x7FFFFFFF).to_bytes(4, "big")
@@ -36,14 +37,14 @@ def both(message: type[Message], version: int, body: bytes) -> str:
     return error.value.message
 
 
-@pytest.mark.parametrize("vector", FULL, ids=lambda vector: vector.name)
+@each(FULL, lambda vector: vector.name)
 def test_a_message_cut_short_anywhere_is_malformed(vector) -> None:
     for size in range(len(vector.body)):
         with pytest.raises(MalformedMessage):
             vector.message.decode(vector.version, vector.body[:size])
 
 
-@pytest.mark.parametrize("vector", FULL, ids=lambda vector: vector.name)
+@each(FULL, lambda vector: vector.name)
 def test_a_byte_too_many_is_malformed(vector) -> None:
     assert "1 bytes left over" in both(vector.message, vector.version, vector.body + b"\0")
 

@@ -12,6 +12,7 @@ from odradek.protocol.messages import produce as pm
 from odradek.protocol.messages import response_class
 from odradek.protocol.primitives import MAX_STRING_BYTES
 from odradek.protocol.schema import Struct
+from tests.support import each
 
 SENTENCES = [
     "x" * MAX_STRING_BYTES,
@@ -55,8 +56,10 @@ def responses() -> list[tuple[Any, int]]:
     ]
 
 
-@pytest.mark.parametrize(("cls", "version"), responses(), ids=lambda part: getattr(part, "__name__", part))
-@pytest.mark.parametrize("sentence", SENTENCES, ids=["fits", "long", "wide", "in the middle of a letter"])
+@each(
+    [(cls, version, sentence) for cls, version in responses() for sentence in SENTENCES],
+    lambda case: f"{case[0].__name__} {case[1]}, {len(case[2])} letters",
+)
 def test_a_sentence_is_cut_in_the_middle_to_what_a_string_holds(
     cls: Any, version: int, sentence: str
 ) -> None:

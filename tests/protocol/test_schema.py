@@ -10,6 +10,7 @@ from odradek.protocol.messages.offset_for_leader_epoch import EpochEndOffset, Of
 from odradek.protocol.messages.produce import PartitionProduceData, PartitionProduceResponse
 from odradek.protocol.schema import FIRST_OWN_TAG, VersionRange, fields_at
 from tests.protocol.golden import message_classes, vectors
+from tests.support import each
 
 
 def test_a_version_range_is_one_or_some_or_all_from_one_on() -> None:
@@ -103,7 +104,7 @@ def test_a_field_is_in_line_or_tagged_or_absent() -> None:
     assert len(inline) + 3 == len(FetchRequest.TABLE)
 
 
-@pytest.mark.parametrize("message", message_classes(), ids=lambda message: message.__name__)
+@each(message_classes())
 def test_tags_are_only_where_a_version_is_flexible_and_count_from_0(message: type) -> None:
     def check(cls: type) -> None:
         tags = sorted(line.tag for line in cls.TABLE if line.tag is not None)

@@ -16,6 +16,7 @@ import pytest
 
 from odradek.protocol.schema import FIRST_OWN_TAG, NEWEST, Field, Message, VersionRange
 from tests.protocol.golden import OF_4_1, message_classes
+from tests.support import each
 
 IN_MAVEN = ".m2/repository/org/apache/kafka/kafka-clients/3.9.1/kafka-clients-3.9.1.jar"
 JAR = Path(os.environ.get("ODRADEK_KAFKA_CLIENTS_JAR") or Path.home() / IN_MAVEN)
@@ -100,7 +101,7 @@ def default_of(kind: str, text: Any) -> Any:
     return float(text or 0) if kind == "float64" else int(str(text or 0), 0)
 
 
-@pytest.mark.parametrize("message", message_classes(), ids=lambda message: message.__name__)
+@each(message_classes())
 def test_a_table_is_what_apache_describes(message: type[Message]) -> None:
     description = descriptions()[message.__name__]
     # Versions of 4.1 are not in the descriptions of 3.9.

@@ -1,16 +1,15 @@
 """A throttle time written into an answer that is encoded already: of every key and version that is served."""
 
-import pytest
-
 from odradek.protocol.api_keys import SERVED, ApiKey
 from odradek.protocol.messages import response_class
 from odradek.protocol.throttle_time import with_throttle_time
 from tests.protocol.golden import vectors
+from tests.support import each
 
 CASES = [(key, version) for key, (first, last) in SERVED.items() for version in range(first, last + 1)]
 
 
-@pytest.mark.parametrize(("key", "version"), CASES, ids=[f"{ApiKey(k).name}-{v}" for k, v in CASES])
+@each(CASES, lambda case: f"{ApiKey(case[0]).name} {case[1]}")
 def test_only_the_throttle_time_changes(key: int, version: int) -> None:
     kind = response_class(key)
     has_field = any(f.name == "throttle_time_ms" and version in f.versions for f in kind.TABLE)

@@ -10,10 +10,14 @@ from odradek.server import collector
 
 @pytest.fixture(autouse=True)
 def thawed() -> Iterator[None]:
+    was_frozen = gc.get_freeze_count() > 0  # by tests/conftest.py
     gc.collect()
     yield
     gc.unfreeze()
     assert gc.isenabled()
+    if was_frozen:
+        gc.collect()
+        gc.freeze()
 
 
 def test_it_rests_meanwhile_and_no_longer_whatever_happens() -> None:

@@ -204,7 +204,11 @@ EXHIBITS: tuple[Mutant, ...] = (
     Mutant(
         "12153",
         "a follower whose end is beyond the leader's is told out of range instead of where the logs part",
-        (Edit("broker.handlers.fetch:FetchWait._read_partition", "if diverging is None: ...", "if True: ..."),),
+        (
+            Edit(
+                "broker.handlers.fetch:FetchWait._read_partition", "if diverging is None: ...", "if True: ..."
+            ),
+        ),
         commit="b65a36344a0",
         harmless="a follower that is out of range is cut to its leader's end, and its next fetch names its last epoch: the divergence is found then, two requests later",
     ),
