@@ -12,9 +12,10 @@ from pathlib import Path
 
 import click
 
+from tests.nightly.faults import FAULTS
 from tests.nightly.hostile import Result, attack
 from tests.nightly.report import report
-from tests.nightly.storm import Round, rounds
+from tests.nightly.storm import Round, Stopped, rounds
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reliability.md"
@@ -29,8 +30,15 @@ HOSTILE_SHARE = 0.1
 @click.option(
     "--faults-a-round", default=25, show_default=True, help="Faults between two looks at the books."
 )
+@click.option(
+    "--fault",
+    "kinds",
+    multiple=True,
+    type=click.Choice(sorted(FAULTS)),
+    help="Only faults of this kind (may be repeated), and no hostile input.",
+)
 @click.option("--write", is_flag=True, help="Keep the table in docs/reliability.md.")
-def nightly(minutes: float, seed: int, faults_a_round: int, write: bool) -> None:
+def nightly(minutes: float, seed: int, faults_a_round: int, kinds: tuple[str, ...], write: bool) -> None:
     """Real processes under faults, and hostile input beside a connection that watches."""
     done: list[Round] = []
     attacks: list[Result] = []
@@ -38,9 +46,16 @@ def nightly(minutes: float, seed: int, faults_a_round: int, write: bool) -> None
     is_whole = False
     scratch = tempfile.mkdtemp(prefix="odradek-nightly-")
     try:
-        attacks = attack(Path(scratch), seed=seed, seconds=60 * minutes * HOSTILE_SHARE)
+        if not kinds:
+            attacks = attack(Path(scratch), seed=seed, seconds=60 * minutes * HOSTILE_SHARE)
         until = begun + 60 * minutes
-        for one in rounds(Path(scratch) / "storm", seed=seed, until=until, faults_a_round=faults_a_round):
+        for one in rounds(
+            Path(scratch) / "storm",
+            seed=seed,
+            until=until,
+            faults_a_round=faults_a_round,
+            kinds=kinds or FAULTS,
+        ):
             done.append(one)
             click.echo(
                 f"round {len(done)}: {len(one.injected)} faults, {one.acknowledged} acknowledged, "
@@ -50,7 +65,9 @@ def nightly(minutes: float, seed: int, faults_a_round: int, write: bool) -> None
             for sentence in one.wrong:
                 click.echo(f"WRONG: {sentence}", err=True)
         is_whole = True
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        if isinstance(stop, Stopped):
+            done.append(stop.so_far)
         click.echo("stopped; the table so far:", err=True)
     except Exception:  # whatever ends the hour, what it found is told
         traceback.print_exc()

@@ -27,12 +27,18 @@ def _faults(injected: Sequence[Injected]) -> list[str]:
 
 
 def _books(rounds: Sequence[Round], faults: int) -> list[str]:
-    acknowledged = sum(one.acknowledged for one in rounds)
+    acknowledged = sum(one.acknowledged for one in rounds if one.is_compared)
     gap = max((one.longest_gap_s for one in rounds), default=0.0)
-    return [
+    lines = [
         f"{faults} faults in {len(rounds)} rounds; {acknowledged} records acknowledged, each read back once, in order and at its "
         f"offset, where no line below says otherwise; longest time without an acknowledgement of any partition {gap:.1f} s."
     ]
+    for one in rounds:
+        if not one.is_compared:
+            lines.append(
+                f"A round was stopped: {one.acknowledged} records of it were acknowledged and not read back."
+            )
+    return lines
 
 
 def _attacks(attacks: Sequence[Result]) -> list[str]:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,25 +56,41 @@ class Round(NamedTuple):
     acknowledged: int
     longest_gap_s: float
     wrong: list[str]
+    is_compared: bool = True  # what was acknowledged with what is read back; not where the round was stopped
 
 
-def rounds(directory: Path, *, seed: int, until: float, faults_a_round: int) -> Iterator[Round]:
+class Stopped(KeyboardInterrupt):
+    """Ctrl-C in a round, and what the round came to until then; its records are not compared."""
+
+    def __init__(self, so_far: Round) -> None:
+        self.so_far = so_far
+
+
+def rounds(
+    directory: Path, *, seed: int, until: float, faults_a_round: int, kinds: Collection[str] = FAULTS
+) -> Iterator[Round]:
     """Until `time.monotonic()` reaches `until`; at least one. All on one cluster, but what went wrong is left in its directory
-    as it stands, and the next round has another."""
+    as it stands, and the next round has another. Stopped."""
     chance = random.Random(seed)
     number = 0
     while number == 0 or time.monotonic() < until:
         with ProxiedCluster(directory / f"cluster-{number}") as cluster:
             is_whole = True
             while is_whole and (number == 0 or time.monotonic() < until):
-                one = _round(cluster, f"storm-{number}", chance, faults_a_round, until if number else None)
+                ends = until if number else None
+                one = _round(cluster, f"storm-{number}", chance, faults_a_round, ends, kinds)
                 yield one
                 is_whole = not one.wrong
                 number += 1
 
 
 def _round(
-    cluster: ProxiedCluster, topic: str, chance: random.Random, faults: int, until: float | None
+    cluster: ProxiedCluster,
+    topic: str,
+    chance: random.Random,
+    faults: int,
+    until: float | None,
+    kinds: Collection[str],
 ) -> Round:
     try:
         cluster.wait_ready(HEALED_WITHIN_S)
@@ -97,18 +113,23 @@ def _round(
         for _ in range(faults):
             if until is not None and time.monotonic() > until:
                 break
-            injected.append(_inject(cluster, topic, load, chance))
+            injected.append(_inject(cluster, topic, load, chance, kinds))
         load.stop()
         _judge(cluster, topic, books, load)
     except (AssertionError, ClusterNotReady, OdradekError, subprocess.TimeoutExpired) as error:
         load.abandon()
         told = f"the producer: {books.count} of {load.sent} answered, refused {books.failed[-3:]}, says {list(load.complaints)}"
         wrong.append(f"{topic}: {error}\n{told}\n{_probed(cluster, topic)}\n{_why(cluster, topic)}")
+    except KeyboardInterrupt:
+        load.abandon()
+        raise Stopped(Round(injected, books.count, books.longest_gap_s(), wrong, is_compared=False)) from None
     return Round(injected, books.count, books.longest_gap_s(), wrong)
 
 
-def _inject(cluster: ProxiedCluster, topic: str, load: Load, chance: random.Random) -> Injected:
-    kind = chance.choice(sorted(FAULTS))
+def _inject(
+    cluster: ProxiedCluster, topic: str, load: Load, chance: random.Random, kinds: Collection[str]
+) -> Injected:
+    kind = chance.choice(sorted(kinds))
     victims = sorted(cluster.brokers)
     chance.shuffle(victims)
     # As many within a blink as beyond a session: a uniform draw would spend the hour waiting in long ones.

@@ -159,10 +159,9 @@ def test_a_broker_told_to_end_is_gone_at_the_end_of_the_fault_so_that_it_is_star
     assert cluster.brokers[1].is_running
 
 
-@pytest.mark.process
-@pytest.mark.slow
-def test_control_c_prints_the_table_so_far_and_leaves_no_process(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.nightly", "--minutes", "30", "--faults-a-round", "1"]
+@contextlib.contextmanager
+def running_night(tmp_path: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
+    command = [sys.executable, "-m", "tests.nightly", "--minutes", "30", *options]
     nightly = subprocess.Popen(
         command,
         cwd=ROOT,
@@ -173,11 +172,48 @@ def test_control_c_prints_the_table_so_far_and_leaves_no_process(tmp_path: Path)
         # A shell lets what it starts in the background ignore Ctrl-C, and so would all that we start.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    brokers = eventually(lambda: psutil.Process(nightly.pid).children(recursive=True), 60, "a broker runs")
-    nightly.send_signal(signal.SIGINT)
-    output, told = nightly.communicate(timeout=60)
+    try:
+        yield nightly
+    finally:
+        nightly.kill()
+
+
+def brokers_of(nightly: "subprocess.Popen[str]") -> list[psutil.Process]:
+    return psutil.Process(nightly.pid).children(recursive=True)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_control_c_prints_the_table_so_far_and_leaves_no_process(tmp_path: Path) -> None:
+    with running_night(tmp_path, "--faults-a-round", "1") as nightly:
+        brokers = eventually(lambda: brokers_of(nightly), 60, "a broker runs")
+        nightly.send_signal(signal.SIGINT)
+        output, told = nightly.communicate(timeout=60)
 
     assert nightly.returncode == 1
     assert "stopped; the table so far:" in told
     assert "0 faults in 0 rounds" in output
+    assert eventually(lambda: not any(broker.is_running() for broker in brokers), 30, "no broker runs")
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_control_c_while_a_fault_holds_ends_it_and_tells_of_the_round_until_then(tmp_path: Path) -> None:
+    """A broker that stands still (SIGSTOP) takes no SIGTERM: it would stay behind."""
+
+    def stopped() -> list[psutil.Process]:
+        return [one for one in brokers_of(nightly) if one.status() == psutil.STATUS_STOPPED]
+
+    with running_night(tmp_path, "--fault", "SIGSTOP") as nightly:
+        first = eventually(stopped, 120, "a broker stands still")
+        eventually(lambda: not stopped(), 60, "it goes on")
+        eventually(stopped, 120, "the next one stands still, or the same")
+        brokers = brokers_of(nightly)
+        nightly.send_signal(signal.SIGINT)
+        output, told = nightly.communicate(timeout=90)
+
+    assert first and nightly.returncode == 1
+    assert "stopped; the table so far:" in told and "Traceback" not in told
+    assert "1 faults in 1 rounds; 0 records acknowledged" in output
+    assert "A round was stopped: " in output and "nothing went wrong" not in output.lower()
     assert eventually(lambda: not any(broker.is_running() for broker in brokers), 30, "no broker runs")
