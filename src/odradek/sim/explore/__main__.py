@@ -1,5 +1,6 @@
 """`python -m odradek.sim.explore --states 1000000`: exit code 0, or 129 with a shortest counter-example."""
 
+import gc
 import sys
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from odradek.sim.explore.transaction_search import explore_transactions
 from odradek.sim.scenario import play
 
 BROKEN = 129
+# What is found stays to the end, millions of tuples; what production makes for one step is gone after it.
+GC_THRESHOLDS = (50_000, 50, 1_000_000)
 TRANSACTIONS = "transactions"  # a model of its own
 NUMBERS = (
     "brokers",
@@ -71,6 +74,7 @@ def explore(
     **numbers: int | None,
 ) -> None:
     """Every state of a small cluster that the production code can reach, breadth first."""
+    gc.set_threshold(*GC_THRESHOLDS)
     changed = {key: value for key, value in numbers.items() if value is not None}
     if name is None and not (changed or calm or second_fetches):
         for part, scope, most in parts(states):

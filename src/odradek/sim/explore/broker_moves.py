@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from odradek.sim.explore.state import Step
+from odradek.sim.explore.state import Scope, Step
 from odradek.sim.explore.symmetry import Symmetry
 from odradek.sim.explore.values import (
     COMMITTED,
@@ -14,6 +14,12 @@ from odradek.sim.explore.values import (
 
 
 class BrokerMoves(Symmetry):
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope)
+        self._answered: dict[
+            tuple[int, ...], frozenset[int]
+        ] = {}  # by messages under way: to whom one is an answer
+
     def _step(
         self, make: Callable[[int, int, int], list[Step]], broker: int, replica: int, about: int
     ) -> list[Step]:
@@ -157,8 +163,13 @@ class BrokerMoves(Symmetry):
         return step._replace(label=f"{step.label}, the second", adds=tuple(kept))
 
     def _is_answered(self, broker: int, present: tuple[int, ...]) -> bool:
-        of = self.messages.of
-        return any(of[m].kind == "FetchAnswer" and of[m].to == broker for m in present)  # type: ignore[union-attr]
+        found = self._answered.get(present)
+        if found is None:
+            messages = (self.messages.of[m] for m in present)
+            found = self._answered[present] = frozenset(
+                message.to for message in messages if isinstance(message, FetchAnswer)
+            )
+        return broker in found
 
     def _proposal(self, broker: int, replica: int) -> tuple[int, ...]:
         """In a pending state AlterPartition is on its way, again and again until it is answered."""

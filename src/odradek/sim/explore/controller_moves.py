@@ -1,11 +1,11 @@
 """The moves of controllers: the one that was elected, and one that was deposed and has not noticed."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from odradek.sim.explore.controller_steps import Decision
 from odradek.sim.explore.in_flight import InFlight
-from odradek.sim.explore.state import Counts, State
+from odradek.sim.explore.state import Counts, Scope, State
 from odradek.sim.explore.values import (
     AlterPartitionAnswer,
     AlterPartitionMessage,
@@ -14,7 +14,23 @@ from odradek.sim.explore.values import (
 )
 
 
+class Outcome(NamedTuple):
+    """A decision in numbers."""
+
+    decision: Decision
+    after: int
+    tells: tuple[int, ...]
+    answer: int  # -1: none
+    answered: int  # who is answered
+
+
 class ControllerMoves(InFlight):
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope)
+        self._outcomes: dict[int, Outcome] = {}  # by the identity of the decision, which is remembered too
+        # By the controller, or -1 less the message that it answers, and the identity of what it decides.
+        self._names: dict[tuple[int, int], str] = {}
+
     def _controller_moves(
         self, state: State, counts: Counts, present: tuple[int, ...]
     ) -> Iterator[tuple[str, State]]:
@@ -28,9 +44,10 @@ class ControllerMoves(InFlight):
             return
         can_crash = counts.controller_crashes < self.scope.controller_crashes
         if can_crash:
-            yield "ControllerCrash", self._without_controller(state, counts, value)
+            gone = self._remember(("gone", state.controller), lambda: self._gone(value))
+            yield "ControllerCrash", self._without_controller(state, gone)
         if value.deposed is None and counts.deposals < self.scope.deposals:
-            number = self.counts.number(counts._replace(deposals=counts.deposals + 1))
+            number = self._one_more(state.counts, "deposals")
             old = Deposed(value.epoch, value.live, value.stored, registered)
             for decision in self.decisions("elected", state.controller, registered):
                 decision = decision._replace(after=decision.after._replace(deposed=old))
@@ -40,22 +57,22 @@ class ControllerMoves(InFlight):
                 )
         if value.live != registered:
             for decision in self.decisions("brokers_changed", state.controller, registered):
-                yield self._name(value, decision), self._decided(state, decision)
+                yield self._name(state.controller, decision), self._decided(state, decision)
                 for stored in decision.on_the_way if can_crash else ():
                     yield (
                         "ControllerCrash, in the middle of its writes",
-                        self._without_controller(state, counts, value._replace(stored=stored)),
+                        self._without_controller(state, self._gone(value._replace(stored=stored))),
                     )
         for decision in self.decisions("elect_preferred", state.controller, ()):
-            if decision.after != value:
-                yield self._name(value, decision), self._decided(state, decision)
+            if self._outcomes[id(decision)].after != state.controller:
+                yield self._name(state.controller, decision), self._decided(state, decision)
         for message in present:
             about = self.messages.of[message]
             if not isinstance(about, AlterPartitionMessage) or not self._is_asked(value.epoch, about, state):
                 continue
             for decision in self.decisions("alter_partition", state.controller, message):
-                changes = decision.after != value
-                label = f"ControllerAlterPartition(isr={decision.after.stored.isr}, from={about.source})"
+                changes = self._outcomes[id(decision)].after != state.controller
+                label = self._answer_name(message, decision)
                 if changes:
                     yield f"{label}, unanswered", self._decided(state, decision)
                 if decision.answer is not None:
@@ -123,9 +140,38 @@ class ControllerMoves(InFlight):
                 and decision.after.stored.partition_epoch < scope.partition_epochs
             ]
             found = self._memory[key] = sorted(inside, key=repr)
+            for decision in found:
+                self._outcomes[id(decision)] = self._outcome(decision)
         return found
 
-    def _name(self, before: ControllerValue, decision: Decision) -> str:
+    def _outcome(self, decision: Decision) -> Outcome:
+        number, answer = self.messages.number, decision.answer
+        return Outcome(
+            decision,
+            self.controller_values.number(decision.after),
+            tuple(number(message) for message in decision.tells),
+            -1 if answer is None else number(answer),
+            -1 if answer is None else answer.asked.source,
+        )
+
+    def _name(self, controller: int, decision: Decision) -> str:
+        key = controller, id(decision)
+        found = self._names.get(key)
+        if found is None:
+            found = self._names[key] = self._new_name(self.controller_values.of[controller], decision)
+        return found
+
+    def _answer_name(self, message: int, decision: Decision) -> str:
+        key = -1 - message, id(decision)
+        found = self._names.get(key)
+        if found is None:
+            about = self.messages.of[message]
+            assert isinstance(about, AlterPartitionMessage)
+            found = f"ControllerAlterPartition(isr={decision.after.stored.isr}, from={about.source})"
+            self._names[key] = found
+        return found
+
+    def _new_name(self, before: ControllerValue, decision: Decision) -> str:
         old, new = before.stored, decision.after.stored
         if old.leader != new.leader:
             return f"ControllerElectLeader(leader={new.leader}, epoch={new.leader_epoch}, isr={new.isr})"
@@ -133,23 +179,23 @@ class ControllerMoves(InFlight):
             return f"ControllerShrinkIsr(isr={new.isr}, epoch={new.leader_epoch})"
         return f"ControllerHearsOfBrokers({', '.join(str(b) for b, _ in decision.after.live)})"
 
-    def _without_controller(self, state: State, counts: Counts, value: ControllerValue) -> State:
-        gone = value._replace(is_acting=False, live=())
-        number = self.counts.number(counts._replace(controller_crashes=counts.controller_crashes + 1))
-        return self.canonical(
-            self._tidied(state._replace(controller=self.controller_values.number(gone), counts=number), None)
-        )
+    def _gone(self, value: ControllerValue) -> int:
+        return self.controller_values.number(value._replace(is_acting=False, live=()))
+
+    def _without_controller(self, state: State, gone: int) -> State:
+        number = self._one_more(state.counts, "controller_crashes")
+        return self._found(state.replicas, gone, self.message_sets.of[state.messages], number)
 
     def _decided(self, state: State, decision: Decision, *, answers: bool = False) -> State:
-        number = self.messages.number
-        messages = set(self.message_sets.of[state.messages])
-        messages.update(number(message) for message in decision.tells)
-        if answers and decision.answer is not None:
-            source = decision.answer.asked.source
-            for message in tuple(messages):
-                about = self.messages.of[message]
-                if isinstance(about, AlterPartitionAnswer) and about.asked.source == source:
-                    messages.discard(message)
-            messages.add(number(decision.answer))
-        after = state._replace(controller=self.controller_values.number(decision.after))
-        return self.canonical(self._tidied(after, messages))
+        outcome = self._outcomes.get(id(decision))
+        if outcome is None:  # none of those that are remembered
+            outcome = self._outcome(decision)
+        messages = [*self.message_sets.of[state.messages], *outcome.tells]
+        if answers and outcome.answer >= 0:
+            messages = [m for m in messages if not self._answers_proposal_of(m, outcome.answered)]
+            messages.append(outcome.answer)
+        return self._found(state.replicas, outcome.after, messages, state.counts)
+
+    def _answers_proposal_of(self, message: int, broker: int) -> bool:
+        about = self.messages.of[message]
+        return isinstance(about, AlterPartitionAnswer) and about.asked.source == broker

@@ -1,10 +1,10 @@
 """What is left in flight after a move. What cannot have any effect any more is taken out, so that states do not differ
 by it; a message that is not delivered any more is lost."""
 
-from typing import Any
+from collections.abc import Iterable
 
 from odradek.sim.explore.broker_moves import BrokerMoves
-from odradek.sim.explore.state import State, Step
+from odradek.sim.explore.state import Scope, State, Step
 from odradek.sim.explore.values import (
     AlterPartitionAnswer,
     AlterPartitionMessage,
@@ -16,18 +16,34 @@ from odradek.sim.explore.values import (
 
 
 class InFlight(BrokerMoves):
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope)
+        # By the number of a message: the broker whose state says whether it is of any use, and whether the controller's does too.
+        self._about: list[tuple[int, bool]] = []
+        # What is left of a message, by its number and that of its broker's state, in one number; with the controller's, by three.
+        self._left: dict[int, int] = {}
+        self._left_of_proposal: dict[tuple[int, int, int], int] = {}
+
     def _after(self, state: State, broker: int, step: Step, *, counts: int | None = None) -> State:
         replicas = state.replicas
         if step.replica != replicas[broker]:
             replicas = (*replicas[:broker], step.replica, *replicas[broker + 1 :])
-        messages = set(self.message_sets.of[state.messages])
-        messages.difference_update(step.removes)
-        messages.update(step.adds)
+        messages: Iterable[int] = self.message_sets.of[state.messages]
+        if step.removes:
+            messages = [message for message in messages if message not in step.removes]
+        if step.adds:
+            messages = (*messages, *step.adds)
         counts = state.counts if counts is None else counts
         if self.scope.power_cuts:
             counts = self._with_committed(counts, step.replica, state.controller)
-        after = State(replicas, state.controller, state.messages, counts)
-        return self.canonical(self._tidied(after, messages))
+        return self._found(replicas, state.controller, messages, counts)
+
+    def _found(
+        self, replicas: tuple[int, ...], controller: int, messages: Iterable[int], counts: int
+    ) -> State:
+        return self.canonical(
+            State(replicas, controller, self._tidied(replicas, controller, messages), counts)
+        )
 
     def _with_committed(self, counts: int, replica: int, controller: int) -> int:
         value, stored = self.replica_values.of[replica], self.controller_values.of[controller].stored
@@ -41,28 +57,29 @@ class InFlight(BrokerMoves):
             return self.counts.number(known._replace(committed=value.log[: value.high_watermark]))
         return counts
 
-    def _tidied(self, state: State, messages: set[int] | None) -> State:
+    def _tidied(self, replicas: tuple[int, ...], controller: int, messages: Iterable[int]) -> int:
         """Without the messages that cannot have any effect any more."""
-        if messages is None:
-            messages = set(self.message_sets.of[state.messages])
         kept: set[int] = set()
-        replicas = state.replicas
+        known = self._about
         for message in messages:
-            about = self.messages.of[message]
-            if isinstance(about, AlterPartitionMessage):
-                key: Any = (message, replicas[about.source], -1 - state.controller)
-            elif isinstance(about, AlterPartitionAnswer):
-                key = (message, replicas[about.asked.source])
+            if message >= len(known):
+                known += map(_about_whom, self.messages.of[len(known) :])
+            broker, is_proposal = known[message]
+            if is_proposal:
+                key = message, replicas[broker], controller
+                left = self._left_of_proposal.get(key)
+                if left is None:
+                    left = self._left_of_proposal[key] = self._what_is_left(message, replicas, controller)
             else:
-                key = (message, replicas[about.to])
-            left = self._memory.get(key)
-            if left is None:
-                left = self._memory[key] = self._what_is_left(about, state)
+                number = message << 32 | replicas[broker]
+                left = self._left.get(number)
+                if left is None:
+                    left = self._left[number] = self._what_is_left(message, replicas, controller)
             if left >= 0:
                 kept.add(left)
         if self.scope.second_fetches:
             kept = self._in_turn(kept)
-        return state._replace(messages=self._message_set(kept))
+        return self.message_sets.number(tuple(sorted(kept)))
 
     def _in_turn(self, messages: set[int]) -> set[int]:
         """With the answer before it gone without any effect, the one behind is next."""
@@ -75,11 +92,12 @@ class InFlight(BrokerMoves):
                 messages.add(self.messages.number(about._replace(turn=0)))
         return messages
 
-    def _what_is_left(self, about: Message, state: State) -> int:
+    def _what_is_left(self, message: int, replicas: tuple[int, ...], controller: int) -> int:
         """The number of the message, or -1."""
         of = self.replica_values.of
+        about = self.messages.of[message]
         if isinstance(about, LeaderAndIsrMessage):
-            to = of[state.replicas[about.to]]
+            to = of[replicas[about.to]]
             is_old = (
                 not to.is_alive
                 or about.broker_epoch < to.broker_epoch
@@ -87,10 +105,10 @@ class InFlight(BrokerMoves):
                 or (to.is_hosted and about.leader_epoch <= to.leader_epoch)
             )
         elif isinstance(about, FetchMessage):
-            to = of[state.replicas[about.to]]
+            to = of[replicas[about.to]]
             is_old = not to.is_alive or (self.fences_fetches and about.leader_epoch < to.leader_epoch)
         elif isinstance(about, FetchAnswer):
-            to = of[state.replicas[about.to]]
+            to = of[replicas[about.to]]
             is_old = (
                 not to.is_alive
                 or to.is_leader
@@ -99,28 +117,26 @@ class InFlight(BrokerMoves):
                 or (len(to.log) != about.asked_end and not self.scope.second_fetches)
                 or (
                     about.turn == 0
-                    and self._fetched(about.to, state.replicas[about.to], self.messages.number(about))[
-                        0
-                    ].replica
-                    == state.replicas[about.to]
+                    and self._step(self._fetched, about.to, replicas[about.to], message)[0].replica
+                    == replicas[about.to]
                 )  # no news: the fetch is still parked
             )
         elif isinstance(about, AlterPartitionMessage):
-            stored = self.controller_values.of[state.controller].stored
-            source = of[state.replicas[about.source]]
-            asking = self._proposal(about.source, state.replicas[about.source]) if source.is_alive else ()
+            stored = self.controller_values.of[controller].stored
+            source = of[replicas[about.source]]
+            asking = self._proposal(about.source, replicas[about.source]) if source.is_alive else ()
             is_old = about.broker_epoch < source.broker_epoch or (
-                asking != (self.messages.number(about),)
+                asking != (message,)
                 and (
                     about.leader_epoch < stored.leader_epoch or about.partition_epoch < stored.partition_epoch
                 )
             )
         else:
             broker = about.asked.source
-            source = of[state.replicas[broker]]
-            asking = self._proposal(broker, state.replicas[broker]) if source.is_alive else ()
+            source = of[replicas[broker]]
+            asking = self._proposal(broker, replicas[broker]) if source.is_alive else ()
             is_old = asking != (self.messages.number(about.asked),)
-        return -1 if is_old else self.messages.number(about)
+        return -1 if is_old else message
 
     # ------------------------------------------------------------------------------------ records that were lost
 
@@ -165,3 +181,11 @@ class InFlight(BrokerMoves):
                 for b, r in enumerate(replicas)
             )
         return found
+
+
+def _about_whom(message: Message) -> tuple[int, bool]:
+    if isinstance(message, AlterPartitionMessage):
+        return message.source, True
+    if isinstance(message, AlterPartitionAnswer):
+        return message.asked.source, False
+    return message.to, False

@@ -45,6 +45,7 @@ NODE_CHECKS = (type_ok, leader_in_isr, stale_writes_fenced)
 class Invariants:
     def __init__(self, model: Model) -> None:
         self.model = model
+        self._known: dict[tuple[tuple[int, ...], int], tuple[str, ...]] = {}
         self._pairs: dict[tuple[int, ...], tuple[str, ...]] = {}
         self._nodes: dict[int, tuple[str, ...]] = {}
         self._complete: dict[tuple[int, int, tuple[Record, ...]], tuple[str, ...]] = {}
@@ -53,6 +54,16 @@ class Invariants:
 
     def broken(self, state: State) -> tuple[str, ...]:
         """Names of the invariants this state breaks."""
+        if self.model.scope.power_cuts:
+            return self._broken(state)
+        # Of what is in flight, and of what has happened how often, nothing is asked.
+        key = state.replicas, state.controller
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._broken(state)
+        return found
+
+    def _broken(self, state: State) -> tuple[str, ...]:
         controller = state.controller
         names = self._nodes.get(controller)
         if names is None:

@@ -51,7 +51,7 @@ class Model(ControllerMoves):
                 steps = self._of_broker[key] = list(self._broker_steps(broker, replica, present, counts))
             for step in steps:
                 if step.label.startswith("LeaderWrite"):
-                    number = self.counts.number(counts._replace(written=counts.written + 1))
+                    number = self._one_more(state.counts, "written")
                     yield step.label, self._after(state, broker, step, counts=number)
                 else:
                     yield step.label, self._after(state, broker, step)
@@ -64,38 +64,31 @@ class Model(ControllerMoves):
                                 step.removes,
                                 step.adds + late,
                             )
-                            number = self.counts.number(
-                                counts._replace(lost_connections=counts.lost_connections + 1)
-                            )
+                            number = self._one_more(state.counts, "lost_connections")
                             yield step.label, self._after(state, broker, step, counts=number)
             value = self.replica_values.of[replica]
             if value.is_alive:
                 if counts.power_cuts < scope.power_cuts and self._is_everything_healthy(state):
-                    number = self.counts.number(counts._replace(power_cuts=counts.power_cuts + 1))
+                    number = self._one_more(state.counts, "power_cuts")
                     for keeps in range(len(value.log)):
                         after = self.replica_values.number(self.replicas.power_cut(value, keeps))
                         label = f"PowerCut({broker}, keeps={keeps})"
                         yield label, self._after(state, broker, Step("", after), counts=number)
                 if counts.broker_crashes < scope.broker_crashes and not self._waits_for_news(state):
-                    after = self.replica_values.number(self.replicas.crashed(value))
-                    crashed = counts._replace(broker_crashes=counts.broker_crashes + 1)
-                    number = self.counts.number(crashed)
+                    after = self._crashed(replica)
+                    number = self._one_more(state.counts, "broker_crashes")
                     yield f"BrokerCrash({broker})", self._after(state, broker, Step("", after), counts=number)
                     late = self._late_fetch(broker, replica, present)
                     if late and counts.lost_connections < scope.lost_connections:
-                        number = self.counts.number(
-                            crashed._replace(lost_connections=counts.lost_connections + 1)
-                        )
+                        number = self._one_more(number, "lost_connections")
                         step = Step("", after, (), late)
                         yield (
                             f"BrokerCrash({broker}), a fetch still on its way",
                             self._after(state, broker, step, counts=number),
                         )
                 if value.registered and counts.session_expirations < scope.session_expirations:
-                    after = self.replica_values.number(value._replace(registered=0))
-                    number = self.counts.number(
-                        counts._replace(session_expirations=counts.session_expirations + 1)
-                    )
+                    after = self._expired(replica)
+                    number = self._one_more(state.counts, "session_expirations")
                     yield (
                         f"SessionExpires({broker})",
                         self._after(state, broker, Step("", after), counts=number),
@@ -103,9 +96,7 @@ class Model(ControllerMoves):
                 if counts.lost_connections < scope.lost_connections:
                     late = self._late_fetch(broker, replica, present)
                     if late:
-                        number = self.counts.number(
-                            counts._replace(lost_connections=counts.lost_connections + 1)
-                        )
+                        number = self._one_more(state.counts, "lost_connections")
                         step = Step("", replica, (), late)
                         yield (
                             f"FollowerLosesConnection({broker})",
@@ -113,7 +104,7 @@ class Model(ControllerMoves):
                         )
             elif value.log and counts.lost_disks < scope.lost_disks and self._is_known_dead(broker, state):
                 after = self.replica_values.number(value._replace(log=(), epochs=()))
-                number = self.counts.number(counts._replace(lost_disks=counts.lost_disks + 1))
+                number = self._one_more(state.counts, "lost_disks")
                 yield f"BrokerLosesDisk({broker})", self._after(state, broker, Step("", after), counts=number)
             if scope.deposals:
                 yield from self._hears_of_controller(state, broker, value, present)
@@ -142,9 +133,19 @@ class Model(ControllerMoves):
                 self._after(state, broker, Step("", after, tuple(lost))),
             )
 
-    def _answers_proposal_of(self, message: int, broker: int) -> bool:
-        about = self.messages.of[message]
-        return isinstance(about, AlterPartitionAnswer) and about.asked.source == broker
+    def _crashed(self, replica: int) -> int:
+        def make() -> int:
+            return self.replica_values.number(self.replicas.crashed(self.replica_values.of[replica]))
+
+        return self._remember(("crashed", replica), make)  # type: ignore[no-any-return]
+
+    def _expired(self, replica: int) -> int:
+        """Its session is over."""
+
+        def make() -> int:
+            return self.replica_values.number(self.replica_values.of[replica]._replace(registered=0))
+
+        return self._remember(("expired", replica), make)  # type: ignore[no-any-return]
 
     def _is_known_dead(self, broker: int, state: State) -> bool:
         """Out of the ISR, and the controller knows. A disk lost before that is a lost member of the ISR: no rule of

@@ -1,6 +1,6 @@
 """A state of the search: small numbers that stand for values, each value kept once. How far things may go."""
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from itertools import permutations
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -106,9 +106,19 @@ class Ground:
         self.all_names: tuple[Names, ...] = tuple(permutations(self.brokers))
         self._memory: dict[Any, Any] = {}
         self._of_broker: dict[tuple[int, int, int, int], list[Step]] = {}
+        self._counted: dict[tuple[int, str], int] = {}
 
-    def _message_set(self, numbers: Iterator[int] | set[int]) -> int:
+    def _message_set(self, numbers: Iterable[int]) -> int:
         return self.message_sets.number(tuple(sorted(set(numbers))))
+
+    def _one_more(self, counts: int, name: str) -> int:
+        """The number of the counts with one more of this."""
+        found = self._counted.get((counts, name))
+        if found is None:
+            known = self.counts.of[counts]
+            more = known._replace(**{name: getattr(known, name) + 1})
+            found = self._counted[counts, name] = self.counts.number(more)
+        return found
 
     def _remember(self, key: Any, make: Callable[[], Any]) -> Any:
         found = self._memory.get(key)

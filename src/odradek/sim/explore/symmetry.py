@@ -5,13 +5,29 @@ from contextlib import contextmanager
 from itertools import permutations, product
 from typing import Any
 
-from odradek.sim.explore.state import Ground, State, Values
+from odradek.sim.explore.state import Ground, Scope, State, Values
 from odradek.sim.explore.values import (
     Names,
 )
 
 
+class Renamed:
+    """Numbers of values, and what they are once the brokers have these names."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.replicas: dict[int, int] = {}
+        self.controllers: dict[int, int] = {}
+        self.messages: dict[int, int] = {}
+        self.message_sets: dict[int, int] = {}
+
+
 class Symmetry(Ground):
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope)
+        self._known_renamings: dict[tuple[tuple[int, ...], int], list[Names]] = {}
+        self._renamed_by = {names: Renamed(names) for names in self.all_names}
+
     @contextmanager
     def keeping_names(self) -> Iterator[None]:
         """Broker 1 stays broker 1: for writing a scenario."""
@@ -26,13 +42,13 @@ class Symmetry(Ground):
         if not (self._renames if renames is None else renames):
             return state
         found = self._renamings(state)
-        if len(found) == 1 and found[0] == self.brokers:
-            return state
-        return min(self.renamed(state, names) for names in found)
+        if len(found) == 1:
+            return state if found[0] == self.brokers else self.renamed(state, found[0])
+        return min([self.renamed(state, names) for names in found])
 
     def _renamings(self, state: State) -> list[Names]:
-        key = ("signatures", state.replicas, state.controller)
-        known = self._memory.get(key)
+        key = state.replicas, state.controller
+        known = self._known_renamings.get(key)
         if known is None:
             signatures = [self._signature(b, r, state.controller) for b, r in enumerate(state.replicas)]
             groups: list[list[int]] = []
@@ -45,7 +61,7 @@ class Symmetry(Ground):
                 for name, broker in enumerate(order):
                     names[broker] = name
                 known.append(tuple(names))
-            self._memory[key] = known
+            self._known_renamings[key] = known
         return known
 
     def _signature(self, broker: int, replica: int, controller: int) -> int:
@@ -65,27 +81,34 @@ class Symmetry(Ground):
         return self._remember(("look", broker, replica, controller), make)  # type: ignore[no-any-return]
 
     def renamed(self, state: State, names: Names) -> State:
+        known = self._renamed_by[names]
         replicas = [0] * len(names)
         for broker, replica in enumerate(state.replicas):
-            replicas[names[broker]] = self._renamed(self.replica_values, "r", replica, names)
-        messages = self._memory.get(("ms", state.messages, names))
+            now = known.replicas.get(replica)
+            if now is None:
+                now = _renamed(self.replica_values, replica, known.replicas, names)
+            replicas[names[broker]] = now
+        controller = known.controllers.get(state.controller)
+        if controller is None:
+            controller = _renamed(self.controller_values, state.controller, known.controllers, names)
+        messages = known.message_sets.get(state.messages)
         if messages is None:
             present = self.message_sets.of[state.messages]
-            messages = self._message_set({self._renamed(self.messages, "m", m, names) for m in present})
-            self._memory["ms", state.messages, names] = messages
-        return State(
-            tuple(replicas),
-            self._renamed(self.controller_values, "c", state.controller, names),
-            messages,
-            state.counts,
-        )
+            messages = self._message_set(
+                [
+                    known.messages[m]
+                    if m in known.messages
+                    else _renamed(self.messages, m, known.messages, names)
+                    for m in present
+                ]
+            )
+            known.message_sets[state.messages] = messages
+        return State(tuple(replicas), controller, messages, state.counts)
 
-    def _renamed(self, values: Values[Any], what: str, number: int, names: Names) -> int:
-        key = (what, number, names)
-        found = self._memory.get(key)
-        if found is None:
-            found = self._memory[key] = values.number(values.of[number].renamed(names))
-        return found
+
+def _renamed(values: Values[Any], number: int, known: dict[int, int], names: Names) -> int:
+    now = known[number] = values.number(values.of[number].renamed(names))
+    return now
 
 
 def hash_of(value: object) -> int:
